@@ -1,0 +1,7 @@
+"""Fully Bayesian Gaussian-process models by MCMC, as scikit-learn estimators."""
+
+from .estimators import BayesianGPClassifier
+
+__version__ = "0.1.0"
+
+__all__ = ["BayesianGPClassifier", "__version__"]

@@ -1,0 +1,161 @@
+"""Dense linear algebra: LAPACK without copies, and a counter of the O(n^3) operations.
+
+Every Cholesky factorization, triangular solve, inverse and large product of the package goes
+through this file, so that what a sampler spends can be counted. The counter counts *calls*: a
+factorization or an inverse of an n x n matrix is one operation; a product or a triangular solve
+with m columns is m / n of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from ._typing import FloatArray
+
+__all__ = [
+    "NotPositiveDefiniteError",
+    "OperationCount",
+    "add_to_diagonal",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "count_operations",
+    "half_log_det",
+    "lower_product",
+    "product",
+    "solve_lower",
+]
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """A matrix that must be positive definite has no Cholesky factor in double precision."""
+
+
+@dataclass
+class OperationCount:
+    """Operations in O(n^3), by kind; fractions arise from products with fewer than n columns."""
+
+    cholesky: float = 0.0
+    inverse: float = 0.0
+    product: float = 0.0
+    triangular_solve: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Sum over the kinds."""
+        return self.cholesky + self.inverse + self.product + self.triangular_solve
+
+    def add(self, other: OperationCount) -> None:
+        """Add another count to this one."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+_active_count: ContextVar[OperationCount | None] = ContextVar("active_count", default=None)
+
+
+@contextmanager
+def count_operations() -> Iterator[OperationCount]:
+    """Count the operations of the enclosed block; an enclosing count receives them too."""
+    count = OperationCount()
+    token = _active_count.set(count)
+    try:
+        yield count
+    finally:
+        _active_count.reset(token)
+        outer = _active_count.get()
+        if outer is not None:
+            outer.add(count)
+
+
+def _record(kind: str, amount: float) -> None:
+    count = _active_count.get()
+    if count is not None:
+        setattr(count, kind, getattr(count, kind) + amount)
+
+
+def _columns(B: FloatArray) -> int:
+    return 1 if B.ndim == 1 else B.shape[1]
+
+
+def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
+    """Lower Cholesky factor, in Fortran order, with zeros above the diagonal.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        Symmetric; only the lower triangle is read.
+    overwrite : bool
+        Let LAPACK work in the memory of `A` (no copy when `A` is in Fortran order).
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If a pivot is not positive or not finite.
+    """
+    _record("cholesky", 1.0)
+    L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=int(overwrite))
+    # LAPACK does not promise to notice NaN, which always reaches the diagonal of the factor.
+    if info != 0 or not np.isfinite(L.diagonal()).all():
+        raise NotPositiveDefiniteError(f"Cholesky factorization failed at pivot {info}")
+    return L
+
+
+def cholesky_solve(L: FloatArray, B: FloatArray) -> FloatArray:
+    """Solve ``L L' X = B`` for B of shape (n,) or (n, m)."""
+    _record("triangular_solve", 2.0 * _columns(B) / len(L))
+    X, _ = lapack.dpotrs(L, B, lower=1)
+    return X
+
+
+def solve_lower(
+    L: FloatArray, B: FloatArray, *, transpose: bool = False, overwrite: bool = False
+) -> FloatArray:
+    """Solve ``L X = B`` (or ``L' X = B``) for B of shape (n,) or (n, m)."""
+    _record("triangular_solve", _columns(B) / len(L))
+    X, info = lapack.dtrtrs(L, B, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
+    if info != 0:
+        raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
+    return X
+
+
+def cholesky_inverse(L: FloatArray) -> FloatArray:
+    """Inverse of ``L L'`` as a full symmetric matrix."""
+    _record("inverse", 1.0)
+    inverse, info = lapack.dpotri(L, lower=1)
+    if info != 0:
+        raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
+    lower = np.tril(inverse, -1)
+    inverse = lower + lower.T + np.diag(inverse.diagonal())
+    return np.asfortranarray(inverse)
+
+
+def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
+    """``L B`` for a lower triangular L and B of shape (n,) or (n, m)."""
+    _record("product", _columns(B) / len(L))
+    if B.ndim == 1:
+        return blas.dtrmv(L, B, lower=1)
+    return blas.dtrmm(1.0, L, B, lower=1)
+
+
+def product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """``A B`` for A of shape (n, n) and B of shape (n,) or (n, m)."""
+    _record("product", _columns(B) / len(A))
+    return A @ B
+
+
+def half_log_det(L: FloatArray) -> float:
+    """``1/2 log |L L'|``, the sum of the log diagonal."""
+    return float(np.log(L.diagonal()).sum())
+
+
+def add_to_diagonal(A: FloatArray, values: FloatArray | float) -> FloatArray:
+    """Add to the diagonal of a square matrix in place, and return it."""
+    A.flat[:: len(A) + 1] += values
+    return A

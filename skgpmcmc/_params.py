@@ -1,0 +1,42 @@
+"""scikit-learn's parameter protocol for the configuration objects of the core.
+
+Samplers and approximations are parts of an estimator's configuration: `clone` copies them and a
+grid search reaches their fields as ``sampler__defensive`` or ``approximation__tol``. The protocol
+is two methods, so the core does not import scikit-learn for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Self
+
+__all__ = ["Configuration"]
+
+
+class Configuration:
+    """Base of dataclasses whose fields are parameters; values are checked where they are used."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; `deep` adds those of nested configurations."""
+        params = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        if deep:
+            for name, value in list(params.items()):
+                if hasattr(value, "get_params") and not isinstance(value, type):
+                    nested = value.get_params()
+                    params.update({f"{name}__{key}": item for key, item in nested.items()})
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, nested ones as ``part__name``, and return the object."""
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if name not in self.get_params(deep=False):
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has "
+                    f"{sorted(self.get_params(deep=False))}."
+                )
+            if rest:
+                getattr(self, name).set_params(**{rest: value})
+            else:
+                setattr(self, name, value)
+        return self

@@ -1,0 +1,244 @@
+"""Plots, as scikit-learn display classes.
+
+matplotlib is imported when something is drawn, not before.
+"""
+
+from skgpmcmc.metrics import _capacity, abstention_curve
+
+__all__ = ["AbstentionCurveDisplay"]
+
+_SCORE_NAMES = {"accuracy": "accuracy", "auc": "AUC"}
+_Y_LABELS = {"accuracy": "Accuracy", "auc": "AUC of the kept rows"}
+
+# Curves of good classifiers run into each other near a score of one: dashes and markers let the
+# curve underneath show, also in print without color. 4 and 5 have no common factor: 20 styles.
+_LINE_STYLES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v")
+
+
+class AbstentionCurveDisplay:
+    """Score of the kept rows against the degree of abstention.
+
+    Build it with `from_estimator` or `from_predictions`.
+
+    Parameters
+    ----------
+    abstention : ndarray of shape (n_points,)
+        Rejected fraction of the rows, nondecreasing.
+    score_values : ndarray of shape (n_points,)
+        Score of the kept rows.
+    score : {"accuracy", "auc"}, default="accuracy"
+        What `score_values` holds.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    capacity : float
+        Area under the curve divided by its width.
+    line_ : matplotlib.lines.Line2D
+        The curve.
+    ax_ : matplotlib.axes.Axes
+        The axes that hold it.
+    figure_ : matplotlib.figure.Figure
+        The figure that holds the axes.
+
+    See Also
+    --------
+    skgpmcmc.metrics.abstention_curve : The curve itself.
+
+    Notes
+    -----
+    Figure 5 of [1]_, with both capacity scores defined in section 5.3.
+
+    References
+    ----------
+    .. [1] Filippone & Girolami (2014), Pseudo-marginal Bayesian inference for Gaussian processes,
+       IEEE Transactions on Pattern Analysis and Machine Intelligence 36(11), section 5.3.
+
+    Examples
+    --------
+    >>> from skgpmcmc.displays import AbstentionCurveDisplay
+    >>> display = AbstentionCurveDisplay.from_predictions(
+    ...     [1, 1, 0, 0], [0.9, 0.6, 0.55, 0.2], name="toy"
+    ... )  # doctest: +SKIP
+    """
+
+    def __init__(self, abstention, score_values, *, score="accuracy", name=None):
+        self.abstention = abstention
+        self.score_values = score_values
+        self.score = score
+        self.name = name
+        self.capacity = _capacity(abstention, score_values)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y, *, score="accuracy", pos_label=None, name=None, ax=None, **kwargs
+    ):
+        """Draw the curve of a fitted binary classifier.
+
+        Parameters
+        ----------
+        estimator : classifier
+            Fitted on two classes, with `predict_proba`; or a pipeline that ends in one.
+        X : array-like of shape (n, n_features)
+            Rows to predict.
+        y : array-like of shape (n,)
+            Their true labels.
+        score : {"accuracy", "auc"}, default="accuracy"
+            What to compute on the kept rows.
+        pos_label : label, default=None
+            The positive class; None is the last of `estimator.classes_`.
+        name : str, default=None
+            Name in the legend; None is the class name of the estimator.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        AbstentionCurveDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no `predict_proba` or is not fitted on two classes, or if
+            `pos_label` is not one of them.
+        """
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(
+                f"{type(estimator).__name__} has no predict_proba: pass a classifier that predicts "
+                "probabilities, for instance by wrapping it in CalibratedClassifierCV."
+            )
+        y_proba = estimator.predict_proba(X)  # first, so that an unfitted estimator says so itself
+        pos_label, column = _positive_class_of(estimator, pos_label)
+        return cls.from_predictions(
+            y,
+            y_proba[:, column],
+            score=score,
+            pos_label=pos_label,
+            name=type(estimator).__name__ if name is None else name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls, y_true, y_proba, *, score="accuracy", pos_label=None, name=None, ax=None, **kwargs
+    ):
+        """Draw the curve of given predictive probabilities.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            True labels, of at most two classes.
+        y_proba : array-like of shape (n,) or (n, 2)
+            Predictive probabilities: of the positive class, or of both classes in sorted order.
+        score : {"accuracy", "auc"}, default="accuracy"
+            What to compute on the kept rows.
+        pos_label : label, default=None
+            The positive class; None is the greater label.
+        name : str, default=None
+            Name in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        AbstentionCurveDisplay
+            The display, drawn.
+        """
+        abstention, score_values = abstention_curve(
+            y_true, y_proba, score=score, pos_label=pos_label
+        )
+        display = cls(abstention, score_values, score=score, name=name)
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the curve, on its own or beside others on the same axes.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None is the display's own.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`. Unless given here, color, line style and marker
+            differ from those of the lines that the axes hold already.
+
+        Returns
+        -------
+        AbstentionCurveDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        plt, normalize_line_kwargs = _import_matplotlib()
+        if ax is None:
+            _, ax = plt.subplots()
+        style = _distinct_style(len(ax.get_lines()))
+        style["label"] = self._label(self.name if name is None else name)
+        style.update(normalize_line_kwargs(kwargs))
+        (self.line_,) = ax.plot(self.abstention, self.score_values, **style)
+        ax.set(
+            xlabel="Degree of abstention",
+            ylabel=_Y_LABELS[self.score],
+            xlim=(-0.02, 1.02),  # the same width whatever the curves, so that figures compare
+        )
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _label(self, name):
+        """Legend text: the name, if there is one, and the capacity score."""
+        capacity = f"capacity {_SCORE_NAMES[self.score]} = {self.capacity:.2f}"
+        return capacity if name is None else f"{name} ({capacity})"
+
+
+def _positive_class_of(estimator, pos_label):
+    """Return the positive class of a fitted binary classifier, and its column."""
+    classes = estimator.classes_.tolist()
+    if len(classes) != 2:
+        raise ValueError(
+            f"{type(estimator).__name__} is fitted on {len(classes)} classes, and abstention "
+            "curves are defined for two: use from_predictions with one class against the rest."
+        )
+    if pos_label is None:
+        pos_label = classes[1]
+    if pos_label not in classes:
+        raise ValueError(
+            f"pos_label={pos_label!r} is not among the classes of {type(estimator).__name__}, "
+            f"{classes}: pass one of them."
+        )
+    return pos_label, classes.index(pos_label)
+
+
+def _distinct_style(n_lines):
+    """Line style and marker for the next of several curves; colors cycle by themselves."""
+    return {
+        "linestyle": _LINE_STYLES[n_lines % len(_LINE_STYLES)],
+        "marker": _MARKERS[n_lines % len(_MARKERS)],
+        "markersize": 4,
+        "alpha": 0.85,
+    }
+
+
+def _import_matplotlib():
+    """Return pyplot and a function that resolves the aliases of line properties (lw, ls, ...)."""
+    try:
+        import matplotlib.pyplot as plt
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+    except ImportError as error:
+        raise ImportError(
+            'plots need matplotlib, which is not installed: pip install "skgpmcmc[plots]"'
+        ) from error
+    return plt, lambda kwargs: normalize_kwargs(kwargs, Line2D)

@@ -1,0 +1,359 @@
+"""Fully Bayesian Gaussian-process classification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin, clone
+from sklearn.callback import with_callbacks
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..diagnostics import diagnose
+from ..likelihoods import BERNOULLI_LIKELIHOODS
+from . import _validation as check
+from ._base import BaseBayesianGP
+from ._labels import encode_classes, known_labels
+
+#: Attributes that one-vs-rest problems have once per class.
+_BINARY_ATTRIBUTES = (
+    "theta_samples_",
+    "latent_samples_",
+    "kernel_",
+    "priors_",
+    "hyperparameter_names_",
+)
+
+
+class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
+    """Gaussian-process classifier that averages over latent values and hyper-parameters by MCMC.
+
+    Chains sample the kernel's hyper-parameters theta and the latent function f from their joint
+    posterior, and predictions average over both. The default sampler, pseudo-marginal MCMC,
+    is asymptotically exact.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
+        Covariance of the latent function; None is ``ConstantKernel() * RBF()``. Hyper-parameters
+        with bounds ``"fixed"`` keep their value, the others are sampled; other bounds are ignored,
+        as priors rule. Features should have comparable scales: put a `StandardScaler` in front.
+    ard : bool, default=False
+        Give the default kernel one length-scale per feature. An error with an explicit kernel.
+    priors : mapping of str to frozen scipy.stats distribution, or None, default=None
+        Priors on the *natural* scale by hyper-parameter name, such as ``"k2__length_scale"``.
+        Names left out get the defaults: Gamma(1.1, rate 0.1) for constants and noise levels,
+        Gamma(1, rate 1/sqrt(n_features)) for length-scales and periodicities, log-normal(0, 1)
+        for the rest.
+    likelihood : {"probit", "logit"} or Likelihood, default="probit"
+        Link between latent value and class probability.
+    sampler : {"pm", "marginal"} or Sampler, default="pm"
+        "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
+        and predictions by the approximation's Gaussian, the papers' "MCMC EP". Or a configured
+        object from `skgpmcmc.samplers`.
+    approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
+        Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
+        of "marginal". "auto" is "ep". Or a configured object from `skgpmcmc.approximations`.
+    n_importance : int or "auto", default="auto"
+        Importance draws per marginal-likelihood estimate; "auto" is 64. Any number is exact; few
+        draws make chains stick.
+    n_chains : int, default=4
+        Independent chains, from overdispersed starts, per class for more than two classes.
+    n_warmup : int, default=500
+        Discarded iterations per chain, in which the proposal is tuned.
+    n_draws : int, default=1000
+        Kept iterations per chain.
+    max_predict_draws : int or None, default=200
+        At most so many posterior draws, evenly spread and fixed in `fit`, enter a prediction; None
+        uses all.
+    multi_class : {"one_vs_rest"}, default="one_vs_rest"
+        How more than two classes are handled: one binary problem per class, probabilities
+        normalized.
+    max_rhat : float, default=1.01
+        A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
+        effective sample size is below 100.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all chains; the draws do not depend on `n_jobs`.
+    n_jobs : int or None, default=None
+        Workers for chains (classes and chains share one pool) and for predictions. Every worker
+        uses one BLAS thread.
+    verbose : int, default=0
+        Positive: print the convergence table after `fit`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
+        Draws of the hyper-parameters, natural logs, in the order of ``kernel_.theta``.
+    latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
+        Draws of f at the training inputs.
+    hyperparameter_names_ : list of str
+        Names of the components of theta.
+    kernel_ : Kernel
+        The kernel at the posterior mean of theta.
+    priors_ : dict
+        Prior of each sampled hyper-parameter, natural scale.
+    diagnostics_ : Diagnostics
+        R-hat, effective sample sizes, acceptance and cost; prints as a table.
+    estimators_ : list of BayesianGPClassifier
+        The fitted binary classifiers, for more than two classes only; the attributes above from
+        `theta_samples_` to `priors_` then live there.
+    n_iter_ : int
+        Iterations per chain, warm-up included.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where X has them.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a hyper-parameter has not converged; the message names it and the remedy.
+    UserWarning
+        If features have scales that the default priors do not expect.
+
+    References
+    ----------
+    .. [1] Filippone, M. & Girolami, M. (2014). Pseudo-marginal Bayesian inference for Gaussian
+           processes. IEEE Transactions on Pattern Analysis and Machine Intelligence 36(11).
+    .. [2] Rasmussen, C. E. & Williams, C. K. I. (2006). Gaussian Processes for Machine Learning.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from skgpmcmc import BayesianGPClassifier
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
+    >>> clf = BayesianGPClassifier(
+    ...     n_chains=2, n_warmup=100, n_draws=400, max_rhat=1.1, random_state=0
+    ... )
+    >>> proba = clf.fit(X, y).predict_proba(X)
+    >>> clf.theta_samples_.shape, clf.hyperparameter_names_
+    ((2, 400, 2), ['k1__constant_value', 'k2__length_scale'])
+    """
+
+    _likelihoods = BERNOULLI_LIKELIHOODS
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        ard=False,
+        priors=None,
+        likelihood="probit",
+        sampler="pm",
+        approximation="auto",
+        n_importance="auto",
+        n_chains=4,
+        n_warmup=500,
+        n_draws=1000,
+        max_predict_draws=200,
+        multi_class="one_vs_rest",
+        max_rhat=1.01,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.ard = ard
+        self.priors = priors
+        self.likelihood = likelihood
+        self.sampler = sampler
+        self.approximation = approximation
+        self.n_importance = n_importance
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.max_predict_draws = max_predict_draws
+        self.multi_class = multi_class
+        self.max_rhat = max_rhat
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training inputs.
+        y : array-like of shape (n_samples,)
+            Class labels, at least two different ones.
+
+        Returns
+        -------
+        self : BayesianGPClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For impossible data or parameters; an earlier fit stays untouched.
+        """
+        if self.multi_class != "one_vs_rest":
+            raise ValueError(f'multi_class must be "one_vs_rest"; got {self.multi_class!r}.')
+        twin = self._unfitted_twin()
+        X, y = validate_data(twin, X, y, dtype=np.float64)
+        classes, targets = encode_classes(y)
+        run, noise = self._sample(X, targets)
+        names = {"classes_": classes, "n_features_in_": twin.n_features_in_}
+        if hasattr(twin, "feature_names_in_"):
+            names["feature_names_in_"] = twin.feature_names_in_
+        if len(targets) == 1:
+            fitted = self._fitted_model(run, noise, 0)
+        else:
+            fitted = self._fitted_one_vs_rest(run, noise, names)
+        self._replace_fitted({**fitted, **names})
+        self._warn_about_scales(X, names.get("feature_names_in_"))
+        self._report_convergence(self.diagnostics_)
+        return self
+
+    def _fitted_one_vs_rest(self, run, noise, names) -> dict[str, Any]:
+        """Fitted attributes for more than two classes: one binary estimator per class."""
+        estimators = []
+        for m in range(len(run.models)):
+            binary = clone(self)
+            fitted = self._fitted_model(run, noise, m)
+            binary._replace_fitted({**fitted, **names, "classes_": np.array([0, 1])})
+            estimators.append(binary)
+        first = estimators[0]
+        labels = names["classes_"].tolist()
+        every = range(len(estimators))
+        return {
+            "estimators_": estimators,
+            "n_iter_": first.n_iter_,
+            "diagnostics_": diagnose(run, first.hyperparameter_names_, noise, every, labels),
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called where normal look-up fails.
+        if name in _BINARY_ATTRIBUTES and "estimators_" in vars(self):
+            raise AttributeError(
+                f"{name} exists once per class for more than two classes: see "
+                f"estimators_[k].{name} for the class classes_[k]."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _check_X(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def predict_log_proba(self, X):
+        """Natural logs of the class probabilities, accurate where they are tiny.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`.
+        """
+        X = self._check_X(X)
+        if len(self.classes_) == 2:
+            both = [np.full(len(X), -1.0), np.full(len(X), 1.0)]
+            log_p = self._predictor.log_predictive(both, X, self.n_jobs)
+        else:
+            one = [np.full(len(X), 1.0)]
+            log_p = np.concatenate(
+                [e._predictor.log_predictive(one, X, self.n_jobs) for e in self.estimators_]
+            )
+        return (log_p - logsumexp(log_p, axis=0)).T
+
+    def predict_proba(self, X):
+        """Class probabilities, averaged over the posterior of theta and f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`. A deterministic function of the fitted model and
+            of each row alone.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """Most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        log_p = self.predict_log_proba(X)
+        return self.classes_[np.argmax(log_p, axis=1)]
+
+    def log_predictive_density(self, X, y):
+        """Log of the posterior predictive probability of each label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels among `classes_`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Natural logs, point by point.
+        """
+        log_p = self.predict_log_proba(X)
+        index = known_labels(y, self.classes_, len(log_p))
+        return log_p[np.arange(len(log_p)), index]
+
+    def latent_mean_and_variance(self, X):
+        """Posterior mean and variance of the latent function, over theta and f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        latent_mean, latent_var : ndarrays of shape (n_samples,)
+            On the latent scale; the variance is the total one (mean of variances plus variance of
+            means).
+        """
+        X = self._check_X(X)
+        self._check_binary("latent_mean_and_variance")
+        return self._predictor.latent_moments(X, self.n_jobs)
+
+    def sample_latent(self, X, n_draws=1, random_state=None):
+        """Joint posterior draws of the latent function at the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        n_draws : int, default=1
+            Number of functions drawn; each belongs to a posterior draw of theta among those that
+            predictions use.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n_samples)
+            On the latent scale.
+        """
+        X = self._check_X(X)
+        self._check_binary("sample_latent")
+        n_draws = check.check_integer("n_draws", n_draws, 1)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        return self._predictor.sample_latent(X, n_draws, rng)
+
+    def _check_binary(self, method: str) -> None:
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"{method} is defined for two classes, and there are {len(self.classes_)}: call "
+                f"estimators_[k].{method} for the class classes_[k] against the rest."
+            )

@@ -1,0 +1,95 @@
+"""The Gaussian prior of the latent function at fixed hyper-parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._linalg import cholesky, half_log_det, lower_product, solve_lower
+from ._typing import FloatArray
+from .covariance import Covariance
+
+__all__ = ["GaussianPrior", "LatentMoments"]
+
+
+class LatentMoments(NamedTuple):
+    """Gaussian moments of f* at m new inputs, for g posterior draws that share theta."""
+
+    mean: FloatArray  # (m, g), latent scale
+    var: FloatArray  # (m,), latent scale, shared by the draws
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPrior:
+    """p(f | theta) = N(f; 0, K): the only holder of a Cholesky factor of K.
+
+    Attributes
+    ----------
+    covariance : Covariance
+    theta : ndarray of shape (p,)
+        Hyper-parameters of the kernel, natural logs.
+    """
+
+    covariance: Covariance
+    theta: FloatArray
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Matrices are rebuilt on demand: states stay O(n) when they travel between processes.
+        return {"covariance": self.covariance, "theta": self.theta}
+
+    @cached_property
+    def K(self) -> FloatArray:
+        """Covariance matrix, jitter included; (n, n), Fortran order."""
+        return self.covariance.matrix(self.theta)
+
+    @cached_property
+    def chol(self) -> FloatArray:
+        """Lower Cholesky factor L of K.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K is singular in double precision in spite of its jitter.
+        """
+        return cholesky(self.K)
+
+    def log_prob(self, f: FloatArray) -> float:
+        """Log density of f of shape (n,)."""
+        v = self.whiten(f)
+        return -0.5 * float(v @ v) - half_log_det(self.chol) - 0.5 * len(f) * np.log(2 * np.pi)
+
+    def whiten(self, f: FloatArray) -> FloatArray:
+        """``v = L^-1 f``, of the shape of f: (n,) or (n, m)."""
+        return solve_lower(self.chol, f)
+
+    def unwhiten(self, v: FloatArray) -> FloatArray:
+        """``f = L v``, of the shape of v: (n,) or (n, m)."""
+        return lower_product(self.chol, v)
+
+    def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
+        """Draws of f: (n,) without `size`, else one per column, (n, size)."""
+        n = len(self.covariance.X)
+        if size is None:
+            return self.unwhiten(rng.standard_normal(n))
+        return self.unwhiten(np.asfortranarray(rng.standard_normal((n, size))))
+
+    def condition(self, f: FloatArray, X_new: FloatArray) -> LatentMoments:
+        """Moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, g)
+        X_new : ndarray of shape (m, d)
+        """
+        half = solve_lower(self.chol, self.covariance.cross(self.theta, X_new))
+        var = self.covariance.diagonal(self.theta, X_new) - np.einsum("im,im->m", half, half)
+        return LatentMoments(half.T @ self.whiten(f), np.maximum(var, 0.0))
+
+    def condition_jointly(self, f: FloatArray, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, g) and full covariance (m, m) of f* at new inputs given f of shape (n, g)."""
+        half = solve_lower(self.chol, self.covariance.cross(self.theta, X_new))
+        square = self.covariance.square(self.theta, X_new) - half.T @ half
+        return half.T @ self.whiten(f), square

@@ -1,0 +1,381 @@
+"""Capacity scores: how good a classifier is on the rows it is confident about.
+
+A classifier that may abstain rejects the rows whose predictive probability is nearest to one half.
+The abstention curve shows a score of the kept rows against the rejected fraction, and the capacity
+score is the area under that curve divided by its width. Close to one means that the confident
+predictions are the right ones.
+
+References
+----------
+Filippone & Girolami (2014), Pseudo-marginal Bayesian inference for Gaussian processes, IEEE
+Transactions on Pattern Analysis and Machine Intelligence 36(11), section 5.3.
+"""
+
+import numpy as np
+from sklearn.metrics import make_scorer
+
+__all__ = [
+    "abstention_curve",
+    "capacity_accuracy_score",
+    "capacity_accuracy_scorer",
+    "capacity_auc_score",
+    "capacity_auc_scorer",
+]
+
+# k / 100, and not a running sum of 0.01, so that each threshold is the double nearest to it.
+_THRESHOLDS = np.arange(51) / 100
+
+# Probabilities such as 0.6 lie a rounding error away from their decimal value, and so does
+# |0.6 - 0.5| < 0.1 from its truth; rounding the difference puts it back on the thresholds' grid.
+_DECIMALS = 12
+
+# Averages of many probabilities may pass 1 by a rounding error; scores would not notice.
+_PROBABILITY_SLACK = 1e-9
+_ROW_SUM_SLACK = 1e-3
+
+
+def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
+    r"""Score of the kept rows against the fraction of rejected rows.
+
+    For each threshold rho = 0, 0.01, ..., 0.5 the rows with 0.5 - rho < p < 0.5 + rho (both strict)
+    are rejected, where p is the predictive probability of the positive class, and the others are
+    scored.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels, of at most two classes.
+    y_proba : array-like of shape (n,) or (n, 2)
+        Predictive probabilities: of the positive class, or of both classes in sorted order, as
+        returned by `predict_proba`.
+    score : {"accuracy", "auc"}, default="accuracy"
+        What to compute on the kept rows. A row is predicted positive when p > 0.5. Ties count one
+        half in the area under the ROC curve.
+    pos_label : label, default=None
+        The positive class. None is the greater label; when `y_true` holds one class only, None is 1
+        for the labels -1, 0 and 1, and an error for any other.
+
+    Returns
+    -------
+    abstention : ndarray of shape (n_points,)
+        Rejected fraction of the rows, nondecreasing, in [0, 1].
+    score : ndarray of shape (n_points,)
+        Score of the kept rows. Thresholds that keep no row ("auc": no row of one of the classes)
+        have no score and are left out, so that `n_points` is at most 51, and 0 for "auc" when
+        `y_true` holds one class only.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match, `y_true` holds more than two classes, `y_proba` holds anything
+        but probabilities, or `pos_label` is missing or unknown.
+
+    Notes
+    -----
+    Section 5.3 of [1]_; what happens at thresholds without a score is ours. The condition is
+    evaluated after rounding p - 0.5 to 12 decimals, so that p = 0.6 is kept at rho = 0.1, and a
+    probability within 5e-13 of 0 or 1 is never rejected. The cost is one sort of the rows.
+
+    References
+    ----------
+    .. [1] Filippone & Girolami (2014), Pseudo-marginal Bayesian inference for Gaussian processes,
+       IEEE Transactions on Pattern Analysis and Machine Intelligence 36(11), section 5.3.
+
+    Examples
+    --------
+    >>> from skgpmcmc.metrics import abstention_curve
+    >>> abstention, accuracy = abstention_curve([1, 1, 0, 0], [0.9, 0.6, 0.55, 0.2])
+    >>> print(abstention[[0, 10, 20, 40]], accuracy[[0, 10, 20, 40]])
+    [0.   0.25 0.5  0.75] [0.75 1.   1.   1.  ]
+    """
+    if score not in ("accuracy", "auc"):
+        raise ValueError(f'score={score!r} is not known: pass "accuracy" or "auc".')
+    is_positive, proba = _check_predictions(y_true, y_proba, pos_label)
+    order = np.argsort(proba)
+    is_positive, proba = is_positive[order], proba[order]
+    n_low, start_high = _kept_tails(proba)
+    score_of_kept = _accuracy_of_kept if score == "accuracy" else _auc_of_kept
+    score_values = score_of_kept(is_positive, proba, n_low, start_high)
+    # Kept sets are nested, so the thresholds without a score are the last ones.
+    n_points = score_values.size
+    abstention = (start_high - n_low)[:n_points] / proba.size
+    return abstention, score_values
+
+
+def capacity_accuracy_score(y_true, y_proba, *, pos_label=None):
+    """Compute the normalized area under accuracy against the degree of abstention.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels, of at most two classes.
+    y_proba : array-like of shape (n,) or (n, 2)
+        Predictive probabilities: of the positive class, or of both classes in sorted order.
+    pos_label : label, default=None
+        The positive class, as in `abstention_curve`.
+
+    Returns
+    -------
+    float
+        Area by the trapezoidal rule, divided by the largest degree of abstention that leaves a row
+        to score; in [0, 1], and 1 is best. The plain accuracy when no threshold that leaves a row
+        rejects any.
+
+    See Also
+    --------
+    abstention_curve : The curve, and what each argument may be.
+    capacity_auc_score : The same with the area under the ROC curve in place of accuracy.
+
+    Notes
+    -----
+    "Capacity accuracy" of Filippone & Girolami (2014), section 5.3.
+
+    Examples
+    --------
+    >>> from skgpmcmc.metrics import capacity_accuracy_score
+    >>> round(capacity_accuracy_score([1, 1, 0, 0], [0.9, 0.6, 0.55, 0.2]), 4)
+    0.9583
+    """
+    return _capacity(*abstention_curve(y_true, y_proba, score="accuracy", pos_label=pos_label))
+
+
+def capacity_auc_score(y_true, y_proba, *, pos_label=None):
+    """Compute the normalized area under AUC against the degree of abstention.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels, of at most two classes.
+    y_proba : array-like of shape (n,) or (n, 2)
+        Predictive probabilities: of the positive class, or of both classes in sorted order.
+    pos_label : label, default=None
+        The positive class, as in `abstention_curve`.
+
+    Returns
+    -------
+    float
+        Area by the trapezoidal rule, divided by the largest degree of abstention that leaves rows
+        of both classes; in [0, 1], and 1 is best. The plain AUC when no threshold that leaves both
+        classes rejects a row, and nan when `y_true` holds one class only.
+
+    See Also
+    --------
+    abstention_curve : The curve, and what each argument may be.
+    capacity_accuracy_score : The same with accuracy in place of the area under the ROC curve.
+
+    Notes
+    -----
+    "Capacity AUC" of Filippone & Girolami (2014), section 5.3.
+
+    Examples
+    --------
+    >>> from skgpmcmc.metrics import capacity_auc_score
+    >>> capacity_auc_score([1, 1, 0, 0], [0.9, 0.6, 0.55, 0.2])
+    1.0
+    """
+    return _capacity(*abstention_curve(y_true, y_proba, score="auc", pos_label=pos_label))
+
+
+def _capacity(abstention, score_values):
+    """Area under a curve of `abstention_curve`, divided by its width; nan for an empty curve."""
+    if abstention.size == 0:
+        return float("nan")
+    if abstention[-1] == 0.0:
+        return float(score_values[0])
+    return float(np.trapezoid(score_values, abstention) / abstention[-1])
+
+
+def _kept_tails(proba):
+    """Find, for each threshold, the end of the low tail and the start of the high tail it keeps.
+
+    `proba` is sorted; the rows rejected at threshold k are `proba[n_low[k]:start_high[k]]`.
+    """
+    from_half = np.round(proba - 0.5, _DECIMALS)
+    n_low = np.searchsorted(from_half, -_THRESHOLDS, side="right")
+    start_high = np.searchsorted(from_half, _THRESHOLDS, side="left")
+    # At rho = 0 a row with p = 0.5 belongs to both tails: keep it, once.
+    return n_low, np.maximum(n_low, start_high)
+
+
+def _sum_of_kept(values, n_low, start_high):
+    """Sum `values`, one per sorted row, over the rows kept at each threshold."""
+    running = np.concatenate([[0], np.cumsum(values)])
+    return running[n_low] + running[-1] - running[start_high]
+
+
+def _accuracy_of_kept(is_positive, proba, n_low, start_high):
+    """Accuracy at each threshold that keeps a row."""
+    is_right = (proba > 0.5) == is_positive
+    n_right = _sum_of_kept(is_right, n_low, start_high)
+    n_kept = n_low + proba.size - start_high
+    defined = n_kept > 0
+    return n_right[defined] / n_kept[defined]
+
+
+def _auc_of_kept(is_positive, proba, n_low, start_high):
+    """Area under the ROC curve at each threshold that keeps rows of both classes."""
+    negatives = proba[~is_positive]
+    n_below = np.searchsorted(negatives, proba, side="left")
+    n_not_above = np.searchsorted(negatives, proba, side="right")
+    wins = np.where(is_positive, (n_below + n_not_above) / 2, 0.0)  # a tie is half a win
+    kept_wins = _sum_of_kept(wins, n_low, start_high)
+    # Each kept positive above the band was also credited with the rejected negatives below it.
+    n_negative = _sum_of_kept(~is_positive, n_low, start_high)
+    n_positive_above = _sum_of_kept(is_positive, np.zeros_like(n_low), start_high)
+    kept_wins = kept_wins - n_positive_above * (negatives.size - n_negative)
+    n_pairs = _sum_of_kept(is_positive, n_low, start_high) * n_negative
+    defined = n_pairs > 0
+    return kept_wins[defined] / n_pairs[defined]
+
+
+def _check_predictions(y_true, y_proba, pos_label):
+    """Return which rows are positive (bool) and their P(positive) (float), each of shape (n,)."""
+    y_true = _check_labels(y_true)
+    y_proba = _check_probabilities(y_proba)
+    if y_true.shape[0] != y_proba.shape[0]:
+        raise ValueError(
+            f"y_true has {y_true.shape[0]} rows and y_proba has {y_proba.shape[0]}: pass labels "
+            "and probabilities of the same rows."
+        )
+    pos_label, column = _positive_class(np.unique(y_true).tolist(), pos_label)
+    if y_proba.ndim == 2:
+        if column is None:
+            raise ValueError(
+                f"y_true holds only {pos_label!r}, which does not tell the column of y_proba that "
+                "belongs to it: pass that column alone, of shape (n,)."
+            )
+        y_proba = y_proba[:, column]
+    return y_true == pos_label, y_proba
+
+
+def _check_labels(y_true):
+    """Return `y_true` as an ndarray of shape (n,), n > 0, of sortable labels without NaN."""
+    y_true = np.asarray(y_true)
+    if y_true.ndim != 1 or y_true.size == 0:
+        raise ValueError(
+            f"y_true has shape {y_true.shape}: pass one label per row, shape (n,) with n > 0."
+        )
+    try:
+        missing = np.flatnonzero(y_true != y_true)  # only NaN and its kin differ from themselves
+        n_labels = np.unique(y_true).size
+    except TypeError as error:
+        raise ValueError(
+            f"y_true holds labels that cannot be sorted ({error}): pass labels of one type, "
+            "without missing values."
+        ) from error
+    if missing.size:
+        raise ValueError(
+            f"y_true[{missing[0]}] is {y_true[missing[0]]}: drop the rows without a label."
+        )
+    if n_labels > 2:
+        raise ValueError(
+            f"y_true holds {n_labels} classes, and capacity scores are defined for two: score one "
+            "class against the rest, with y_true == label and that class's probabilities."
+        )
+    return y_true
+
+
+def _check_probabilities(y_proba):
+    """Return `y_proba` as a float ndarray of shape (n,) or (n, 2) with entries in [0, 1]."""
+    try:
+        y_proba = np.asarray(y_proba, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y_proba is not an array of numbers ({error}): pass predictive probabilities."
+        ) from error
+    if not (y_proba.ndim == 1 or (y_proba.ndim == 2 and y_proba.shape[1] == 2)):
+        raise ValueError(
+            f"y_proba has shape {y_proba.shape}: pass the probabilities of the positive class, "
+            "shape (n,), or of the two classes in sorted order, shape (n, 2)."
+        )
+    in_range = (y_proba >= -_PROBABILITY_SLACK) & (y_proba <= 1 + _PROBABILITY_SLACK)
+    if not in_range.all():  # NaN is not in range either
+        index = tuple(np.argwhere(~in_range)[0].tolist())
+        raise ValueError(
+            f"y_proba[{', '.join(map(str, index))}] is {y_proba[index]}, which is not a "
+            "probability in [0, 1]: pass the output of predict_proba."
+        )
+    if y_proba.ndim == 2:
+        _check_rows_sum_to_one(y_proba)
+    return y_proba
+
+
+def _check_rows_sum_to_one(y_proba):
+    """Refuse two columns that are not the probabilities of two classes."""
+    totals = y_proba.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(totals - 1) > _ROW_SUM_SLACK)
+    if wrong.size:
+        raise ValueError(
+            f"y_proba[{wrong[0]}] sums to {totals[wrong[0]]}, not to 1: pass the probabilities of "
+            "the two classes, or those of the positive class alone, of shape (n,)."
+        )
+
+
+def _positive_class(labels, pos_label):
+    """Return the positive label and its column in sorted class order, None if it is not known.
+
+    `labels` are the one or two labels seen, sorted.
+    """
+    if len(labels) == 2:
+        if pos_label is None:
+            pos_label = labels[1]
+        if pos_label not in labels:
+            raise _unknown_pos_label(labels, pos_label)
+        return pos_label, labels.index(pos_label)
+    return _positive_class_of_one(labels[0], pos_label)
+
+
+def _positive_class_of_one(label, pos_label):
+    """Do as `_positive_class` when only `label` was seen, so that the other class is a guess."""
+    is_usual = label in (-1, 0, 1)  # from {0, 1} or {-1, 1}, where 1 is the positive class
+    if pos_label is None:
+        if not is_usual:
+            raise ValueError(
+                f"y_true holds only {label!r}, which does not tell the positive class: pass "
+                "pos_label."
+            )
+        pos_label = 1
+    if pos_label != label:
+        try:
+            return pos_label, int(label < pos_label)
+        except TypeError:
+            raise _unknown_pos_label([label], pos_label) from None
+    if is_usual:
+        return pos_label, int(label == 1)
+    return pos_label, None
+
+
+def _unknown_pos_label(labels, pos_label):
+    """Error for a positive label that cannot be one of the classes."""
+    return ValueError(
+        f"pos_label={pos_label!r} is not among the labels of y_true, {labels}: pass one of them."
+    )
+
+
+def _capacity_accuracy_of_fold(y_true, y_proba):
+    """Capacity accuracy where `y_proba` is of the greater of the estimator's two classes."""
+    _check_both_classes(y_true)
+    return capacity_accuracy_score(y_true, y_proba)
+
+
+def _capacity_auc_of_fold(y_true, y_proba):
+    """Capacity AUC where `y_proba` is of the greater of the estimator's two classes."""
+    _check_both_classes(y_true)
+    return capacity_auc_score(y_true, y_proba)
+
+
+def _check_both_classes(y_true):
+    """Refuse test rows of one class: a scorer is not told which class its probabilities are of.
+
+    With classes 1 and 2 and a fold of ones, guessing would turn the score upside down.
+    """
+    labels = np.unique(_check_labels(y_true)).tolist()
+    if len(labels) == 1:
+        raise ValueError(
+            f"the scored rows hold only the class {labels[0]!r}: use stratified folds, or "
+            'make_scorer(capacity_accuracy_score, response_method="predict_proba", pos_label=...).'
+        )
+
+
+capacity_accuracy_scorer = make_scorer(_capacity_accuracy_of_fold, response_method="predict_proba")
+capacity_auc_scorer = make_scorer(_capacity_auc_of_fold, response_method="predict_proba")

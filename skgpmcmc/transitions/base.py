@@ -1,0 +1,92 @@
+"""The contract of a transition: one move of a Markov chain with a known invariant distribution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..model import LatentGP
+
+__all__ = [
+    "ChainState",
+    "Sites",
+    "StepInfo",
+    "Transition",
+    "metropolis_accepts",
+    "rejected_proposal",
+]
+
+
+class Sites(NamedTuple):
+    """What a Gaussian q(f) needs for predictions, beside theta; each (n,)."""
+
+    weights: FloatArray  # a, with mean K a
+    precision: FloatArray  # W, with covariance (K^-1 + W)^-1
+
+
+class ChainState(Protocol):
+    """What is recorded of any chain; states are immutable."""
+
+    @property
+    def theta(self) -> FloatArray:
+        """Hyper-parameters, natural logs; (p,)."""
+
+    @property
+    def f(self) -> FloatArray:
+        """Latent values at the training inputs; (n,)."""
+
+    @property
+    def sites(self) -> Sites | None:
+        """Sites of the Gaussian that predictions use, or None where they condition on f."""
+
+
+class StepInfo(NamedTuple):
+    """What only a diagnostic wants to know of a step."""
+
+    accepted: bool
+    acceptance_probability: float  # min(1, ratio); 0 where the proposal failed
+    n_evaluations: int  # evaluations of a (marginal) likelihood
+    failed: bool  # the proposal was rejected because its factorization failed
+
+
+S = TypeVar("S", bound=ChainState)
+
+
+class Transition(ABC, Generic[S]):
+    """A Markov kernel on states of type S; objects are frozen and hold settings only.
+
+    Attributes
+    ----------
+    name : str
+        What diagnostics call it.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
+        """Return a state at theta, or None if the density there is not finite and positive."""
+
+    @abstractmethod
+    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+        """Make one move; `state` itself is never changed."""
+
+
+def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool, float]:
+    """Accept with probability min(1, exp(log_ratio)), NaN counting as a rejection.
+
+    Returns the decision and the probability.
+    """
+    log_uniform = np.log1p(-rng.uniform())  # uniform() can be 0 but not 1
+    if np.isnan(log_ratio):
+        return False, 0.0
+    return bool(log_uniform < log_ratio), float(np.exp(min(log_ratio, 0.0)))
+
+
+def rejected_proposal(model: LatentGP, theta: FloatArray) -> StepInfo:
+    """Report a proposal that has no state: outside the prior's support, or a failed evaluation."""
+    failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
+    return StepInfo(False, 0.0, int(failed), failed)

@@ -1,0 +1,97 @@
+"""Metropolis-Hastings on the approximate marginal posterior of theta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from .._linalg import NotPositiveDefiniteError
+from .._typing import FloatArray
+from ..approximations import Approximation, GaussianApproximation
+from ..model import LatentGP
+from .base import Sites, StepInfo, Transition, metropolis_accepts, rejected_proposal
+from .proposals import GaussianRandomWalk, Proposal
+
+__all__ = ["MarginalMetropolis", "MarginalState"]
+
+
+class MarginalState(NamedTuple):
+    """A point of the chain on theta, with the latent draw that goes with it."""
+
+    theta: FloatArray  # (p,), natural logs
+    log_target: float  # log q(y | theta) + log p(theta)
+    f: FloatArray  # (n,), a draw from q(f | y, theta); empty where none was asked for
+    sites: Sites
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalMetropolis(Transition[MarginalState]):
+    """MH on theta with the deterministic evidence of an approximation; f from its Gaussian.
+
+    **Invariant:** leaves q(y | theta) p(theta) q(f | y, theta) unchanged, up to its constant: the
+    approximate posterior, *not* the posterior.
+
+    Attributes
+    ----------
+    approximation : Approximation
+    proposal : Proposal
+    with_latent : bool
+        Draw f with every accepted theta; warm-up does without (it saves a factorization).
+
+    References
+    ----------
+    Filippone & Girolami (2014), section 5.2 ("MCMC EP") and the adaptive phase of section 4.4.
+    """
+
+    name: ClassVar[str] = "random walk on the approximate marginal"
+    approximation: Approximation
+    proposal: Proposal
+    with_latent: bool = True
+
+    def with_proposal(self, proposal: GaussianRandomWalk) -> MarginalMetropolis:
+        """Return the same transition with another proposal."""
+        return replace(self, proposal=proposal)
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> MarginalState | None:
+        """Return the state at theta with f from q."""
+        evaluated = self._evaluate(model, theta)
+        return None if evaluated is None else self._with_draw(*evaluated, rng)
+
+    def step(
+        self, model: LatentGP, state: MarginalState, rng: np.random.Generator
+    ) -> tuple[MarginalState, StepInfo]:
+        """Propose theta', evaluate the approximate evidence there, accept or reject."""
+        theta, log_hastings = self.proposal.propose(state.theta, rng)
+        evaluated = self._evaluate(model, theta)
+        if evaluated is None:
+            return state, rejected_proposal(model, theta)
+        candidate, q = evaluated
+        log_ratio = candidate.log_target - state.log_target + log_hastings
+        accepted, probability = metropolis_accepts(log_ratio, rng)
+        if accepted:
+            state = self._with_draw(candidate, q, rng)
+        return state, StepInfo(accepted, probability, 1, False)
+
+    def _evaluate(
+        self, model: LatentGP, theta: FloatArray
+    ) -> tuple[MarginalState, GaussianApproximation] | None:
+        log_hyperprior = model.hyperprior.log_prob(theta)
+        if not np.isfinite(log_hyperprior):
+            return None
+        try:
+            q, log_evidence, _, _ = self.approximation.fit(model, theta)
+        except NotPositiveDefiniteError:
+            return None
+        log_target = log_evidence + log_hyperprior
+        if not np.isfinite(log_target):
+            return None
+        return MarginalState(theta, log_target, np.empty(0), Sites(q.weights, q.precision)), q
+
+    def _with_draw(
+        self, state: MarginalState, q: GaussianApproximation, rng: np.random.Generator
+    ) -> MarginalState:
+        return state._replace(f=q.sample(rng, 1)[:, 0]) if self.with_latent else state
