@@ -27,6 +27,7 @@ from .transitions import (
     ChainState,
     GaussianRandomWalk,
     MarginalMetropolis,
+    MarginalState,
     Sites,
     StepInfo,
     Transition,
@@ -425,7 +426,7 @@ def _no_density(model: LatentGP, theta: FloatArray) -> str:
 def _tune(
     model: LatentGP,
     transition: MarginalMetropolis,
-    state: ChainState,
+    state: MarginalState,
     rng: np.random.Generator,
     _: float,
     setting: tuple[Window, float],

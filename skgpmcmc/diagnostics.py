@@ -40,7 +40,7 @@ def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
     Vehtari, Gelman, Simpson, Carpenter & Burkner (2021), *Rank-normalization, folding, and
     localization: an improved R-hat*.
     """
-    from arviz_stats.base import array_stats  # takes a second to import
+    from arviz_stats.base.array import array_stats  # takes a second to import
 
     p = samples.shape[2]
     r_hat, ess_bulk = np.full(p, np.inf), np.zeros(p)

@@ -114,7 +114,8 @@ def _log_scale_gradient(distribution: Any, u: FloatArray) -> FloatArray:
         return np.asarray(-np.log(x) / shapes[0] ** 2)
     if loc == 0.0 and family == "halfnorm":
         return np.asarray(1.0 - x**2)
-    result = differentiate.derivative(
-        lambda v: distribution.logpdf(np.exp(v)) + v, u, initial_step=0.1
-    )
-    return np.asarray(result.df)
+
+    def log_density(v: FloatArray) -> FloatArray:
+        return np.asarray(distribution.logpdf(np.exp(v)) + v)
+
+    return np.asarray(differentiate.derivative(log_density, u, initial_step=0.1).df)

@@ -47,14 +47,14 @@ class EP(Approximation):
 
     Parameters
     ----------
-    tol : float, default=1e-3
+    tol : float, default=1e-2
         Sweeps stop once no site changes by more than this on the scale of the posterior it acts
         on: |change of precision| times the marginal variance, |change of shift| times the
         marginal standard deviation. log Z is stationary at the fixed point, so its error is of
-        the order of the square. Gradients want 1e-9.
+        the order of the square: about 1e-3 at the default. Gradients want 1e-9.
     max_sweeps : int, default=100
         At most so many sweeps; what is reached then is used, and reported as not converged.
-    damping : float in (0, 1], default=1.0
+    damping : float in (0, 1], default=0.9
         Share of the new site in an update; halved, down to 0.1, whenever the changes grow.
 
     References
@@ -62,9 +62,9 @@ class EP(Approximation):
     Rasmussen & Williams (2006), section 3.6; Filippone & Girolami (2014), (14)-(18).
     """
 
-    tol: float = 1e-3
+    tol: float = 1e-2
     max_sweeps: int = 100
-    damping: float = 1.0
+    damping: float = 0.9
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""

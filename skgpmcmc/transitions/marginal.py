@@ -12,7 +12,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation, GaussianApproximation
 from ..model import LatentGP
 from .base import Sites, StepInfo, Transition, metropolis_accepts, rejected_proposal
-from .proposals import GaussianRandomWalk, Proposal
+from .proposals import GaussianRandomWalk
 
 __all__ = ["MarginalMetropolis", "MarginalState"]
 
@@ -36,7 +36,7 @@ class MarginalMetropolis(Transition[MarginalState]):
     Attributes
     ----------
     approximation : Approximation
-    proposal : Proposal
+    proposal : GaussianRandomWalk
     with_latent : bool
         Draw f with every accepted theta; warm-up does without (it saves a factorization).
 
@@ -47,7 +47,7 @@ class MarginalMetropolis(Transition[MarginalState]):
 
     name: ClassVar[str] = "random walk on the approximate marginal"
     approximation: Approximation
-    proposal: Proposal
+    proposal: GaussianRandomWalk
     with_latent: bool = True
 
     def with_proposal(self, proposal: GaussianRandomWalk) -> MarginalMetropolis:
