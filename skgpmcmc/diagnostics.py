@@ -127,7 +127,7 @@ class Diagnostics:
     def _table(self) -> list[str]:
         labels = [self.row_label(row) for row in range(len(self.names))]
         width = max([len("hyper-parameter"), *map(len, labels)])
-        head = f"{'hyper-parameter':<{width}}  {'R-hat':>6}  {'ESS bulk':>8}  {'ESS tail':>8}  {'MCSE':>7}"
+        head = f"{'hyper-parameter':<{width}}   R-hat  ESS bulk  ESS tail     MCSE"
         columns = zip(labels, self.r_hat, self.ess_bulk, self.ess_tail, self.mcse_mean, strict=True)
         rows = [
             f"{label:<{width}}  {r:6.3f}  {bulk:8.0f}  {tail:8.0f}  {mcse:7.4f}"

@@ -168,8 +168,8 @@ class Approximation(Configuration, ABC):
         """Raise a ValueError that names a field with an impossible value."""
 
     @abstractmethod
-    def refined(self) -> Approximation:
-        """Return the same approximation with a tolerance tight enough for gradients."""
+    def refined(self, tol: float = ...) -> Approximation:
+        """Return the same approximation with a tolerance tight enough for exact gradients."""
 
 
 def check_tolerance(tol: float) -> None:

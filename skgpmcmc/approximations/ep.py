@@ -73,9 +73,9 @@ class EP(Approximation):
         if not 0.0 < self.damping <= 1.0:
             raise ValueError(f"approximation: damping must lie in (0, 1]; got {self.damping!r}.")
 
-    def refined(self) -> EP:
+    def refined(self, tol: float = 1e-9) -> EP:
         """Return an EP that is tight enough for gradients."""
-        return EP(tol=min(self.tol, 1e-9), max_sweeps=10 * self.max_sweeps, damping=self.damping)
+        return EP(tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps, damping=self.damping)
 
     def fit(self, model: LatentGP, theta: FloatArray) -> ApproximationFit:
         """Return q at the last sites and log Z_EP."""

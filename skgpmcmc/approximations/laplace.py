@@ -48,9 +48,9 @@ class Laplace(Approximation):
         check_tolerance(self.tol)
         check_iterations("max_iter", self.max_iter)
 
-    def refined(self) -> Laplace:
+    def refined(self, tol: float = 1e-13) -> Laplace:
         """Return a Laplace approximation that is tight enough for gradients."""
-        return Laplace(tol=min(self.tol, 1e-13), max_iter=self.max_iter)
+        return Laplace(tol=min(self.tol, tol), max_iter=self.max_iter)
 
     def fit(self, model: LatentGP, theta: FloatArray) -> ApproximationFit:
         """Return q at the mode and log q(y | theta), for a log-concave likelihood."""

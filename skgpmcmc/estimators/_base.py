@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -15,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from .._linalg import NotPositiveDefiniteError
 from ..chains import SamplingRun, n_rounds, sample_chains
-from ..covariance import Covariance, check_kernel, default_kernel, make_covariance
+from ..covariance import Covariance
 from ..diagnostics import MIN_ESS, Diagnostics, diagnose
 from ..likelihoods import Likelihood
 from ..model import LatentGP
@@ -31,7 +30,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     """Machinery of the estimators; see a concrete one for the parameters."""
 
     #: Strings that `likelihood` accepts, set by each estimator.
-    _likelihoods: dict[str, type[Likelihood]] = {}
+    _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {}
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -45,18 +44,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             )
         check.check_real_above("max_rhat", self.max_rhat, 1.0)
 
-    def _make_covariance(self, X: np.ndarray) -> Covariance:
-        ard = check.check_flag("ard", self.ard)
-        if self.kernel is None:
-            return make_covariance(default_kernel(X.shape[1], ard=ard), X)
-        if ard:
-            raise ValueError(
-                "ard=True only concerns the default kernel, but kernel="
-                f"{self.kernel!r} was given: use ard=False and give that kernel one length-scale "
-                "per feature, such as RBF(np.ones(n_features))."
-            )
-        return make_covariance(clone(check_kernel(self.kernel, X.shape[1])), X)
-
     def _sample(self, X: np.ndarray, targets: list[np.ndarray]) -> tuple[SamplingRun, np.ndarray]:
         """Run chains for every vector of encoded targets.
 
@@ -67,7 +54,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         sampler = check.resolve_sampler(self.sampler)
         approximation = check.resolve_approximation(self.approximation, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
-        covariance = self._make_covariance(X)
+        covariance = check.resolve_covariance(self.kernel, self.ard, X)
         hyperprior = check.resolve_priors(self.priors, covariance, X.shape[1])
         models = [LatentGP(covariance, likelihood, hyperprior, y) for y in targets]
         chain_seed, noise_seed = _seed_sequence(self.random_state).spawn(2)
@@ -118,17 +105,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "diagnostics_": diagnose(run, names, noise, [m]),
             "_predictor": Predictor(model, flat[0][subset], flat[1][subset], sites),
         }
-
-    def _replace_fitted(self, attributes: dict[str, Any]) -> None:
-        """Swap all fitted attributes at once, so that a failed fit leaves the old ones alone."""
-        for name in [*vars(self)]:
-            if name == "_predictor" or (name.endswith("_") and not name.startswith("_")):
-                delattr(self, name)
-        vars(self).update(attributes)
-
-    def _unfitted_twin(self) -> Any:
-        """Copy on which validation may set attributes before anything is known to succeed."""
-        return copy.copy(self)
 
     # --- reports ----------------------------------------------------------------------------------
 
@@ -214,8 +190,9 @@ class _CallbackMonitor:
             task.call_on_fit_task_begin(estimator=self._estimator)
 
     def end_round(self) -> bool:
-        # A list, not a generator: every callback hears of every chain.
-        return any([task.call_on_fit_task_end(estimator=self._estimator) for task in self._round])
+        # All of them before `any`: every callback hears of every chain.
+        stops = [task.call_on_fit_task_end(estimator=self._estimator) for task in self._round]
+        return any(stops)
 
     def end(self) -> None:
         for context in [*self._chains, self._root]:

@@ -7,9 +7,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from ..approximations import APPROXIMATIONS, Approximation
-from ..covariance import Covariance
+from ..covariance import Covariance, check_kernel, default_kernel, make_covariance
 from ..hyperpriors import HyperPrior, default_prior
 from ..likelihoods import Likelihood
 from ..samplers import SAMPLERS, Sampler
@@ -78,6 +79,19 @@ def resolve_n_importance(value: Any) -> int:
     if isinstance(value, str) and value == "auto":
         return 64
     return check_integer("n_importance", value, 1, ' Use "auto" for 64.')
+
+
+def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
+    """Bind the kernel, or the default one, to the training inputs."""
+    if check_flag("ard", ard) and kernel is not None:
+        raise ValueError(
+            f"ard=True only concerns the default kernel, but kernel={kernel!r} was given: use "
+            "ard=False and give that kernel one length-scale per feature, such as "
+            "RBF(np.ones(n_features))."
+        )
+    if kernel is None:
+        return make_covariance(default_kernel(X.shape[1], ard=ard), X)
+    return make_covariance(clone(check_kernel(kernel, X.shape[1])), X)
 
 
 def resolve_priors(priors: Any, covariance: Covariance, n_features: int) -> HyperPrior:

@@ -15,6 +15,7 @@ from ..diagnostics import diagnose
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from . import _validation as check
 from ._base import BaseBayesianGP
+from ._fitted import replace_fitted, validated
 from ._labels import encode_classes, known_labels
 
 #: Attributes that one-vs-rest problems have once per class.
@@ -196,18 +197,15 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
         """
         if self.multi_class != "one_vs_rest":
             raise ValueError(f'multi_class must be "one_vs_rest"; got {self.multi_class!r}.')
-        twin = self._unfitted_twin()
-        X, y = validate_data(twin, X, y, dtype=np.float64)
+        X, y, features = validated(self, X, y)
         classes, targets = encode_classes(y)
         run, noise = self._sample(X, targets)
-        names = {"classes_": classes, "n_features_in_": twin.n_features_in_}
-        if hasattr(twin, "feature_names_in_"):
-            names["feature_names_in_"] = twin.feature_names_in_
+        names = {"classes_": classes, **features}
         if len(targets) == 1:
             fitted = self._fitted_model(run, noise, 0)
         else:
             fitted = self._fitted_one_vs_rest(run, noise, names)
-        self._replace_fitted({**fitted, **names})
+        replace_fitted(self, {**fitted, **names})
         self._warn_about_scales(X, names.get("feature_names_in_"))
         self._report_convergence(self.diagnostics_)
         return self
@@ -218,7 +216,7 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
         for m in range(len(run.models)):
             binary = clone(self)
             fitted = self._fitted_model(run, noise, m)
-            binary._replace_fitted({**fitted, **names, "classes_": np.array([0, 1])})
+            replace_fitted(binary, {**fitted, **names, "classes_": np.array([0, 1])})
             estimators.append(binary)
         first = estimators[0]
         labels = names["classes_"].tolist()
