@@ -199,7 +199,7 @@ class AbstentionCurveDisplay:
 
     def _label(self, name):
         """Legend text: the name, if there is one, and the capacity score."""
-        capacity = f"capacity {_SCORE_NAMES[self.score]} = {self.capacity:.2f}"
+        capacity = f"capacity {_SCORE_NAMES[self.score]} = {self.capacity:.3f}"
         return capacity if name is None else f"{name} ({capacity})"
 
 

@@ -169,7 +169,7 @@ class Approximation(Configuration, ABC):
 
     @abstractmethod
     def refined(self, tol: float = ...) -> Approximation:
-        """Return the same approximation with a tolerance tight enough for exact gradients."""
+        """Return the same approximation with a tighter tolerance, by default for gradients."""
 
 
 def check_tolerance(tol: float) -> None:

@@ -61,12 +61,12 @@ class Laplace(Approximation):
         prior = model.prior_at(theta)
         weights, f = np.zeros(len(model.y)), np.zeros(len(model.y))
         objective = model.log_lik(f)
-        for iteration in range(1, self.max_iter + 1):
+        iteration, gain = 0, np.inf
+        while iteration < self.max_iter and gain > self.tol * len(f):
+            iteration += 1
             proposal = _newton_weights(model, prior, f)
             weights, f, gain = _line_search(model, prior, weights, f, objective, proposal)
             objective += gain
-            if gain <= self.tol * len(f):
-                break
         # The curvature at the final f, so that q belongs to the mode and not to the step before.
         precision = -model.likelihood.derivatives(model.y, f).second
         q = GaussianApproximation(prior, weights, precision)

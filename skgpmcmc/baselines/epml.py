@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
-from scipy import optimize
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -14,18 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from .._linalg import NotPositiveDefiniteError
-from ..approximations import Approximation, ApproximationFit
-from ..estimators import _validation as check
-from ..estimators._fitted import replace_fitted, validated
-from ..estimators._labels import encode_classes
+from .._skin import validation as check
+from .._skin.fitted import replace_fitted, validated
+from .._skin.labels import encode_classes
+from ..approximations import Approximation
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP
+from ..modes import find_mode
 
 __all__ = ["EPMLClassifier"]
-
-#: What the optimizer sees where K cannot be factored: worse than any data, and finite.
-_WORST_OBJECTIVE = 1e10
 
 
 class EPMLClassifier(ClassifierMixin, BaseEstimator):
@@ -134,7 +129,21 @@ class EPMLClassifier(ClassifierMixin, BaseEstimator):
             )
         model, approximation = self._make_model(X, targets[0])
         with threadpool_limits(1):
-            best = _maximize_evidence(model, approximation, self._starts(model))
+            mode = find_mode(
+                model,
+                approximation,
+                self._starts(model),
+                with_hyperprior=False,
+                bounds=model.covariance.kernel.bounds,
+            )
+        if not mode.converged:
+            warnings.warn(
+                f"The evidence was not maximized from any of {self.n_restarts + 1} starts: "
+                f"{mode.message}. Increase n_restarts or give the kernel narrower bounds.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        best = mode.fit
         attributes = {
             "kernel_": model.covariance.kernel.clone_with_theta(best.q.prior.theta),
             "log_marginal_likelihood_value_": best.log_evidence,
@@ -218,37 +227,3 @@ class EPMLClassifier(ClassifierMixin, BaseEstimator):
         with threadpool_limits(1):
             mean, var = self._q.predict(X)
         return mean[:, 0], var
-
-
-def _maximize_evidence(
-    model: LatentGP, approximation: Approximation, starts: list[np.ndarray]
-) -> ApproximationFit:
-    """Best fit over L-BFGS runs from several starts."""
-    precise = approximation.refined(1e-6)
-
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        try:
-            fit = precise.fit(model, theta)
-            return -fit.log_evidence, -precise.gradient(model, fit)
-        except NotPositiveDefiniteError:
-            return _WORST_OBJECTIVE, np.zeros(len(theta))
-
-    if len(starts[0]) == 0:  # every hyper-parameter is fixed
-        return precise.fit(model, starts[0])
-    runs = [_minimize(objective, start, model.covariance.kernel.bounds) for start in starts]
-    if not any(run.success for run in runs):
-        warnings.warn(
-            f"The evidence was not maximized from any of {len(runs)} starts: {runs[0].message}. "
-            "Increase n_restarts or give the kernel narrower bounds.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    best = min(runs, key=lambda run: run.fun)
-    return precise.fit(model, best.x)
-
-
-def _minimize(objective: Any, start: np.ndarray, bounds: np.ndarray) -> Any:
-    options = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
-    return optimize.minimize(
-        objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-    )

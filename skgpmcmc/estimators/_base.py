@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from .._linalg import NotPositiveDefiniteError
+from .._skin import validation as check
 from ..chains import SamplingRun, n_rounds, sample_chains
 from ..covariance import Covariance
 from ..diagnostics import MIN_ESS, Diagnostics, diagnose
@@ -20,7 +21,6 @@ from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..prediction import Predictor, spread_subset
 from ..transitions import Sites
-from . import _validation as check
 
 #: With default priors, features outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)

@@ -11,12 +11,12 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._skin import validation as check
+from .._skin.fitted import replace_fitted, validated
+from .._skin.labels import encode_classes, known_labels
 from ..diagnostics import diagnose
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from . import _validation as check
 from ._base import BaseBayesianGP
-from ._fitted import replace_fitted, validated
-from ._labels import encode_classes, known_labels
 
 #: Attributes that one-vs-rest problems have once per class.
 _BINARY_ATTRIBUTES = (

@@ -1,0 +1,1 @@
+"""What estimators and baselines share in their dealings with scikit-learn and its users."""

@@ -1,0 +1,560 @@
+"""Examinations of samplers and of their parts, for this package's tests and for third parties.
+
+`prior_invariance_test` asks whether a transition leaves p(theta, f | y) unchanged, for any model;
+`exact_answer_test` compares long chains with an answer known by other means; `check_likelihood` and
+`check_approximation` examine single parts. The first two return reports, whose thresholds are the
+caller's; the checks raise an AssertionError that says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+from scipy.integrate import quad
+
+from ._typing import FloatArray
+from .approximations import Approximation
+from .covariance import default_kernel, make_covariance
+from .hyperpriors import HyperPrior, default_prior
+from .importance import importance_estimate
+from .likelihoods import Likelihood, Probit
+from .model import LatentGP
+from .transitions import ChainState, Transition
+
+__all__ = [
+    "PROBABILITIES",
+    "ExactAnswerReport",
+    "InvarianceReport",
+    "JointDraws",
+    "Reference",
+    "Statistic",
+    "check_approximation",
+    "check_likelihood",
+    "exact_answer_test",
+    "joint_statistics",
+    "prior_invariance_test",
+    "simulate_joint",
+    "start_at_latent",
+    "start_with_particles",
+]
+
+# --- the joint distribution, by independent replicates -------------------------------------------
+
+
+class JointDraws(NamedTuple):
+    """Independent draws of (theta, f, y), one per row."""
+
+    theta: FloatArray  # (r, p), natural logs
+    f: FloatArray  # (r, n), latent scale
+    y: FloatArray  # (r, n)
+
+
+class Statistic(NamedTuple):
+    """A scalar function of (theta, f, y) whose law is compared."""
+
+    name: str
+    values: Callable[[JointDraws], FloatArray]  # (r,), one per row
+    cdf: Callable[[FloatArray], FloatArray] | None  # its law under the model, where known
+
+
+@dataclass(frozen=True)
+class InvarianceReport:
+    """Outcome of `prior_invariance_test`.
+
+    Attributes
+    ----------
+    p_values : dict of str to float
+        Kolmogorov-Smirnov p-value of each statistic.
+    acceptance_rate : float
+        Share of the steps that were accepted: the test says nothing about a chain that stays.
+    """
+
+    p_values: dict[str, float]
+    acceptance_rate: float
+
+    @property
+    def p_value(self) -> float:
+        """Family-wise p-value: the smallest one times their number (Bonferroni), at most 1."""
+        return min(1.0, len(self.p_values) * min(self.p_values.values()))
+
+    def __str__(self) -> str:
+        rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=_second)]
+        head = f"p = {self.p_value:.2g}, acceptance {self.acceptance_rate:.2f}"
+        return "\n".join([head, *rows])
+
+
+def _second(pair: tuple[str, float]) -> float:
+    return pair[1]
+
+
+def simulate_joint(model: LatentGP, size: int, rng: np.random.Generator) -> JointDraws:
+    """Draw (theta, f, y) from the model `size` times; the model's own targets do not matter."""
+    theta, f, y = zip(*(model.simulate(rng) for _ in range(size)), strict=True)
+    return JointDraws(np.array(theta), np.array(f), np.array(y))
+
+
+def start_at_latent(
+    model: LatentGP,
+    transition: Transition[Any],
+    theta: FloatArray,
+    f: FloatArray,
+    rng: np.random.Generator,
+) -> ChainState:
+    """Start a transition on `GPState` at (theta, f)."""
+    return model.state_at(theta, f)
+
+
+def start_with_particles(
+    model: LatentGP,
+    transition: Transition[Any],
+    theta: FloatArray,
+    f: FloatArray,
+    rng: np.random.Generator,
+) -> ChainState | None:
+    """Start a pseudo-marginal transition at theta with f among its particles."""
+    state: ChainState | None = transition.start(model, theta, rng, retained=f)  # type: ignore[call-arg]
+    return state
+
+
+def joint_statistics(model: LatentGP) -> list[Statistic]:
+    """Statistics in which a wrong transition on (theta, f) tends to show.
+
+    Beside the marginals of theta and functions of f and y, these are cross terms of theta and f,
+    above all ``f' K(theta)^-1 f``: chi-squared with n degrees of freedom whatever theta, and huge
+    where f lags behind theta.
+    """
+    names = [f"{name}[{j}]" for j, name in enumerate(model.hyperprior.names)]
+    laws = [model.hyperprior.distributions[name] for name in model.hyperprior.names]
+    n = len(model.covariance.X)
+
+    def mean_agreement(draws: JointDraws) -> FloatArray:
+        return np.asarray((draws.f * draws.y).mean(axis=1))
+
+    def log_size(draws: JointDraws) -> FloatArray:
+        return np.asarray(np.log((draws.f**2).mean(axis=1)))
+
+    def whitened_norm(draws: JointDraws) -> FloatArray:
+        pairs = zip(draws.theta, draws.f, strict=True)
+        return np.array([float((model.prior_at(t).whiten(f) ** 2).sum()) for t, f in pairs])
+
+    def log_lik(draws: JointDraws) -> FloatArray:
+        return np.asarray(model.likelihood.log_prob(draws.y, draws.f).sum(axis=1))
+
+    statistics = [
+        Statistic("f'K(theta)^-1 f", whitened_norm, stats.chi2(n).cdf),
+        Statistic("mean f y", mean_agreement, None),
+        Statistic("f y at the first point", lambda draws: draws.f[:, 0] * draws.y[:, 0], None),
+        Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
+        Statistic("log p(y | f)", log_lik, None),
+    ]
+    for j, (name, law) in enumerate(zip(names, laws, strict=True)):
+        statistics += [
+            Statistic(f"log {name}", _component(j), _log_scale_cdf(law)),
+            Statistic(f"log {name} * mean f y", _times_component(j, mean_agreement), None),
+            Statistic(f"log {name} * log mean f^2", _times_component(j, log_size), None),
+        ]
+    return statistics
+
+
+def _component(j: int) -> Callable[[JointDraws], FloatArray]:
+    return lambda draws: draws.theta[:, j]
+
+
+def _times_component(
+    j: int, function: Callable[[JointDraws], FloatArray]
+) -> Callable[[JointDraws], FloatArray]:
+    return lambda draws: draws.theta[:, j] * function(draws)
+
+
+def _log_scale_cdf(law: Any) -> Callable[[FloatArray], FloatArray]:
+    return lambda u: np.asarray(law.cdf(np.exp(u)))
+
+
+def prior_invariance_test(
+    model: LatentGP,
+    set_up: Callable[[LatentGP, np.random.Generator], Transition[Any]],
+    start: Callable[..., ChainState | None],
+    *,
+    n_replicates: int,
+    n_steps: int,
+    rng: np.random.Generator,
+    statistics: Sequence[Statistic] | None = None,
+    n_reference: int | None = None,
+) -> InvarianceReport:
+    """Test that a transition leaves p(theta, f | y) unchanged, averaged over y.
+
+    In every replicate (theta, f, y) is drawn from the model, a chain is started at (theta, f) and
+    moved `n_steps` times under the posterior given y. If the transition is right, what it ends at
+    has, together with y, the law that it began with. The replicates are independent, so the
+    p-values are honest whatever the autocorrelation of the chain.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The joint distribution; its own targets do not matter. A few points and moderately
+        informative hyper-priors make the test sharp.
+    set_up : callable
+        ``set_up(model, rng) -> Transition``: may tune the transition, from the targets in `model`
+        alone. It is called once for each different y, with a stream of its own.
+    start : callable
+        ``start(model, transition, theta, f, rng) -> state``, such as `start_at_latent` and
+        `start_with_particles`: a draw from the transition's own target given that (theta, f) is
+        one from p(theta, f | y).
+    n_replicates, n_steps : int
+    rng : numpy.random.Generator
+    statistics : sequence of Statistic, optional
+        `joint_statistics` by default.
+    n_reference : int, optional
+        Fresh draws from the model for the statistics without a known law; by default four times
+        the replicates.
+
+    Returns
+    -------
+    InvarianceReport
+
+    Raises
+    ------
+    RuntimeError
+        If a chain cannot start: leaving out that replicate would bias the test.
+
+    References
+    ----------
+    Geweke (2004), *Getting it right*; Gandy & Scott (2020), *Unit testing for MCMC and other Monte
+    Carlo methods*, for independent replicates.
+    """
+    streams = rng.spawn(4)
+    statistics = joint_statistics(model) if statistics is None else statistics
+    begin = simulate_joint(model, n_replicates, streams[0])
+    end, acceptance_rate = _moved(model, set_up, start, begin, n_steps, streams[1], streams[2])
+    n_reference = 4 * n_replicates if n_reference is None else n_reference
+    fresh = simulate_joint(model, n_reference, streams[3])
+    return InvarianceReport(
+        {s.name: _ks_p_value(s, end, fresh) for s in statistics}, acceptance_rate
+    )
+
+
+def _moved(
+    model: LatentGP,
+    set_up: Callable[[LatentGP, np.random.Generator], Transition[Any]],
+    start: Callable[..., ChainState | None],
+    begin: JointDraws,
+    n_steps: int,
+    set_up_rng: np.random.Generator,
+    chain_rng: np.random.Generator,
+) -> tuple[JointDraws, float]:
+    """Where `n_steps` transitions lead from each draw, and the share that was accepted."""
+    ready: dict[bytes, tuple[LatentGP, Transition[Any]]] = {}
+    theta, f = np.empty_like(begin.theta), np.empty_like(begin.f)
+    n_accepted = 0
+    for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
+        # Given the set-ups of all y, replicates stay independent although equal y share one.
+        if y.tobytes() not in ready:
+            problem = replace(model, y=y)
+            ready[y.tobytes()] = problem, set_up(problem, set_up_rng.spawn(1)[0])
+        problem, transition = ready[y.tobytes()]
+        state = start(problem, transition, theta_0, f_0, chain_rng)
+        if state is None:
+            raise RuntimeError(f"No chain can start at theta = {theta_0}, a draw from the prior.")
+        for _ in range(n_steps):
+            state, info = transition.step(problem, state, chain_rng)
+            n_accepted += info.accepted
+        theta[row], f[row] = state.theta, state.f
+    return JointDraws(theta, f, begin.y), n_accepted / (len(theta) * n_steps)
+
+
+def _ks_p_value(statistic: Statistic, end: JointDraws, fresh: JointDraws) -> float:
+    values = statistic.values(end)
+    if statistic.cdf is not None:
+        return float(stats.ks_1samp(values, statistic.cdf).pvalue)
+    return float(stats.ks_2samp(values, statistic.values(fresh), method="asymp").pvalue)
+
+
+# --- chains against a known answer ----------------------------------------------------------------
+
+#: Quantiles that `exact_answer_test` compares.
+PROBABILITIES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What is known of q posterior quantities by other means than the chains.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (q,)
+    quantiles : ndarray of shape (q, 3) or None
+        At `PROBABILITIES`; None compares means only.
+    mean_error, quantile_error : ndarray or float
+        Standard errors of the two, 0 where they are exact.
+    """
+
+    mean: FloatArray
+    quantiles: FloatArray | None = None
+    mean_error: FloatArray | float = 0.0
+    quantile_error: FloatArray | float = 0.0
+
+    @classmethod
+    def from_batches(
+        cls,
+        whole: Reference,
+        batches: Sequence[Reference],
+    ) -> Reference:
+        """Return `whole` with errors estimated from independent batches of equal size.
+
+        `whole` is what all batches give together; its error is that of one batch over the root
+        of their number.
+        """
+        root = np.sqrt(len(batches))
+        mean_error = np.std([b.mean for b in batches], axis=0, ddof=1) / root
+        if whole.quantiles is None:
+            return replace(whole, mean_error=mean_error)
+        quantiles = [b.quantiles for b in batches if b.quantiles is not None]
+        quantile_error = np.std(quantiles, axis=0, ddof=1) / root
+        return replace(whole, mean_error=mean_error, quantile_error=quantile_error)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactAnswerReport:
+    """Outcome of `exact_answer_test`.
+
+    Attributes
+    ----------
+    z : ndarray of shape (q, 1) or (q, 4)
+        Standardized deviation of the mean and of the quantiles at `PROBABILITIES`.
+    ess : ndarray of shape (q,)
+        Effective sample size (bulk): what the z-scores could see.
+    """
+
+    z: FloatArray
+    ess: FloatArray
+
+    @property
+    def worst(self) -> float:
+        """Largest deviation, in absolute value."""
+        return float(np.abs(self.z).max())
+
+
+def exact_answer_test(samples: FloatArray, reference: Reference) -> ExactAnswerReport:
+    """Compare means and quantiles of chains with a known answer.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n_chains, n_draws, q)
+    reference : Reference
+
+    Returns
+    -------
+    ExactAnswerReport
+        Deviations in units of the Monte Carlo error of the chains and the error of the reference
+        together. Each is standard normal if the chains are right and long.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Burkner (2021) for the Monte Carlo errors.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    ess = np.asarray(array_stats.ess(samples, method="bulk", **axes))
+    estimates = [samples.mean(axis=(0, 1))]
+    answers = [reference.mean]
+    errors = [np.hypot(array_stats.mcse(samples, method="mean", **axes), reference.mean_error)]
+    if reference.quantiles is not None:
+        shape = reference.quantiles.shape
+        own_errors = np.broadcast_to(np.asarray(reference.quantile_error), shape)
+        for column, probability in enumerate(PROBABILITIES):
+            chain_error = array_stats.mcse(samples, method="quantile", prob=probability, **axes)
+            estimates.append(np.quantile(samples, probability, axis=(0, 1)))
+            answers.append(reference.quantiles[:, column])
+            errors.append(np.hypot(chain_error, own_errors[:, column]))
+    z = (np.array(estimates) - np.array(answers)) / np.array(errors)
+    return ExactAnswerReport(z.T, ess)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+_LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
+_STEP = 1e-4  # of central differences
+_CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))  # mean, variance
+_N_SAMPLED = 20_000
+_MAX_Z = 5.0
+
+
+def check_likelihood(
+    likelihood: Likelihood, targets: FloatArray, *, rng: np.random.Generator | None = None
+) -> None:
+    """Check a likelihood against itself: everything must agree with its `log_prob`.
+
+    Derivatives are compared with finite differences, tilted moments and the predictive with
+    adaptive quadrature, `sample` and `fisher_information` with identities that hold for any
+    density, over many samples.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    targets : ndarray of shape (m,)
+        Some encoded targets to examine.
+    rng : numpy.random.Generator, optional
+        For the targets that are sampled; by default a fixed one.
+
+    Raises
+    ------
+    AssertionError
+        What disagrees, and by how much.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    targets = np.asarray(targets, dtype=float)
+    for y in targets:
+        _check_derivatives(likelihood, np.full(len(_LATENT_VALUES), y))
+        for mean, var in _CAVITIES:
+            _check_moments(likelihood, float(y), mean, var)
+    for f in (-1.2, 0.0, 0.8):
+        _check_sampling(likelihood, f, rng)
+
+
+def _check_derivatives(likelihood: Likelihood, y: FloatArray) -> None:
+    f = _LATENT_VALUES
+    first, second, third = likelihood.derivatives(y, f)
+
+    def slope(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        return np.asarray((function(f + _STEP) - function(f - _STEP)) / (2.0 * _STEP))
+
+    what = f"derivative of log p(y = {y[0]:g} | f)"
+    _agree(f"first {what}", first, slope(lambda g: likelihood.log_prob(y, g)))
+    _agree(f"second {what}", second, slope(lambda g: likelihood.derivatives(y, g).first))
+    _agree(f"third {what}", third, slope(lambda g: likelihood.derivatives(y, g).second))
+    if likelihood.log_concave:
+        assert np.all(second <= 0.0), (
+            f"log_concave is claimed, but the second {what} is {second.max():g}"
+        )
+
+
+def _check_moments(likelihood: Likelihood, y: float, mean: float, var: float) -> None:
+    sd = np.sqrt(var)
+
+    def integral(power: int) -> float:
+        def integrand(x: float) -> float:
+            log_prob = likelihood.log_prob(np.array([y]), np.array([mean + sd * x]))[0]
+            return float(x**power * np.exp(log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi))
+
+        return float(quad(integrand, -12.0, 12.0, points=[0.0, -mean / sd], limit=200)[0])
+
+    mass = integral(0)
+    center = integral(1) / mass
+    spread = integral(2) / mass - center**2
+    arrays = (np.array([y]), np.array([mean]), np.array([var]))
+    moments = likelihood.tilted_moments(*arrays)
+    where = f"for y = {y:g} under N({mean:g}, {var:g})"
+    _agree(f"log normalizer {where}", moments.log_z, np.array([np.log(mass)]))
+    _agree(f"alpha {where}", moments.alpha, np.array([center / sd]))
+    _agree(f"beta {where}", moments.beta, np.array([(1.0 - spread) / var]))
+    predictive = likelihood.log_predictive(*arrays)
+    _agree(f"log predictive {where}", predictive, np.array([np.log(mass)]))
+
+
+def _check_sampling(likelihood: Likelihood, f: float, rng: np.random.Generator) -> None:
+    """E p(y | f') / p(y | f) = 1 for any f', and the mean squared score is the information."""
+    at = np.full(_N_SAMPLED, f)
+    y = likelihood.sample(at, rng)
+    for other in (f - 0.5, f + 0.5):
+        ratio = np.exp(
+            likelihood.log_prob(y, np.full(_N_SAMPLED, other)) - likelihood.log_prob(y, at)
+        )
+        _mean_is(f"sampled p(y | {other:g}) / p(y | {f:g})", ratio, 1.0)
+    information = likelihood.fisher_information(np.array([f]))[0]
+    assert information >= 0.0, f"fisher_information at f = {f:g} is negative: {information:g}"
+    score = likelihood.derivatives(y, at).first
+    _mean_is(f"sampled score at f = {f:g}", score, 0.0)
+    _mean_is(f"sampled squared score at f = {f:g}", score**2, information)
+
+
+def _agree(what: str, value: FloatArray, expected: FloatArray, tolerance: float = 1e-5) -> None:
+    gap = float(np.max(np.abs(value - expected) / (1.0 + np.abs(expected))))
+    assert gap <= tolerance, f"{what}: {value} where {expected} is expected"
+
+
+def _mean_is(what: str, values: FloatArray, expected: float) -> None:
+    error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
+    gap = abs(float(np.mean(values)) - expected)
+    assert gap <= _MAX_Z * error + 1e-12, (
+        f"{what}: mean {np.mean(values):.5g} with standard error {error:.2g}, "
+        f"where {expected:.5g} is expected"
+    )
+
+
+def check_approximation(
+    approximation: Approximation,
+    *,
+    likelihood: Likelihood | None = None,
+    evidence_tolerance: float = 0.2,
+    rng: np.random.Generator | None = None,
+) -> None:
+    """Check an approximation on a problem with two points, where the evidence is known.
+
+    It must be a function of (y, theta) alone, as a pseudo-marginal chain would not be exact
+    otherwise; its log evidence must be near the truth; the gradient of that, in `refined` form,
+    must agree with finite differences; and its Gaussian must give an unbiased estimate of the
+    evidence.
+
+    Parameters
+    ----------
+    approximation : Approximation
+    likelihood : Likelihood, optional
+        `Probit` by default.
+    evidence_tolerance : float, default=0.2
+        Largest error of the log evidence that is let pass.
+    rng : numpy.random.Generator, optional
+        For the targets and the importance draws; by default a fixed one.
+
+    Raises
+    ------
+    AssertionError
+        What disagrees, and by how much.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    approximation.check()
+    model = _two_points(Probit() if likelihood is None else likelihood, rng)
+    for theta in np.array([[0.0, 0.0], [1.2, -0.5]]):
+        where = f"at theta = {theta}"
+        fit = approximation.fit(model, theta)
+        again = approximation.fit(model, theta)
+        repeated = [(q.weights, q.precision) for q in (fit.q, again.q)]
+        assert np.array_equal(*repeated), f"two fits {where} differ"
+        assert np.all(fit.q.precision >= 0.0), f"q.precision is negative {where}"
+        exact = _evidence_of_two(model, theta)
+        gap = abs(fit.log_evidence - np.log(exact))
+        assert gap <= evidence_tolerance, (
+            f"log evidence {where}: {fit.log_evidence:.5g}, where {np.log(exact):.5g} is right"
+        )
+        estimate = importance_estimate(model, fit.q, _N_SAMPLED, rng, defensive=0.05)
+        _mean_is(f"importance weights {where}", np.exp(estimate.log_weights), exact)
+        _check_gradient(approximation.refined(), model, theta)
+
+
+def _two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
+    covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.8]]))
+    laws = {name: default_prior(name, 1) for name in covariance.names}
+    y = likelihood.sample(np.array([0.7, -0.4]), rng)
+    return LatentGP(covariance, likelihood, HyperPrior(covariance.names, laws), y)
+
+
+def _evidence_of_two(model: LatentGP, theta: FloatArray) -> float:
+    """p(y | theta) by the trapezoidal rule in whitened coordinates, where it is a smooth bump."""
+    nodes = np.linspace(-9.0, 9.0, 181)
+    v = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)])
+    log_lik = model.log_lik_columns(model.prior_at(theta).chol @ v)
+    density = np.exp(log_lik - 0.5 * (v**2).sum(axis=0)) / (2.0 * np.pi)
+    return float(density.sum() * (nodes[1] - nodes[0]) ** 2)
+
+
+def _check_gradient(approximation: Approximation, model: LatentGP, theta: FloatArray) -> None:
+    gradient = approximation.gradient(model, approximation.fit(model, theta))
+    for j, step in enumerate(_STEP * np.eye(len(theta))):
+        above, below = (approximation.fit(model, theta + s).log_evidence for s in (step, -step))
+        slope = (above - below) / (2.0 * _STEP)
+        what = f"derivative {j} of the log evidence at theta = {theta}"
+        _agree(what, gradient[j : j + 1], np.array([slope]))

@@ -1,0 +1,243 @@
+"""Every routine against numpy, what it does to its arguments, and what it counts."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc import _linalg as linalg
+from skgpmcmc._linalg import NotPositiveDefiniteError, OperationCount, count_operations
+
+ORDERS = ("C", "F")
+
+
+def spd(n, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, n + 3))
+    return A @ A.T / n + 0.1 * np.eye(n)
+
+
+def factor(n, seed=0):
+    return np.asfortranarray(np.linalg.cholesky(spd(n, seed)))
+
+
+@pytest.fixture
+def right_hand_sides():
+    rng = np.random.default_rng(1)
+    return [
+        rng.standard_normal(7),
+        rng.standard_normal((7, 3)),
+        np.asfortranarray(rng.standard_normal((7, 3))),
+        rng.standard_normal((7, 12)),
+    ]
+
+
+# --- values, and arguments left alone -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("n", [1, 7, 150])  # 150 is beyond the block size of LAPACK
+def test_cholesky_is_numpys_and_leaves_its_argument_alone(n, order):
+    A = spd(n).copy(order=order)
+    before = A.copy()
+    L = linalg.cholesky(A)
+    assert_allclose(L, np.linalg.cholesky(A), atol=1e-13)
+    assert_array_equal(np.triu(L, 1), 0.0)
+    assert L.flags.f_contiguous
+    assert_array_equal(A, before)
+
+
+def test_cholesky_reads_the_lower_triangle_only():
+    A = spd(6)
+    assert_array_equal(linalg.cholesky(np.tril(A)), linalg.cholesky(A))
+
+
+def test_cholesky_works_in_place_when_allowed_and_in_fortran_order():
+    A = spd(6).copy(order="F")
+    expected = np.linalg.cholesky(A)
+    L = linalg.cholesky(A, overwrite=True)
+    assert np.shares_memory(L, A)
+    assert_allclose(A, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_solve_lower(right_hand_sides, transpose):
+    L = factor(7)
+    matrix = L.T if transpose else L
+    for B in right_hand_sides:
+        before = B.copy()
+        X = linalg.solve_lower(L, B, transpose=transpose)
+        assert X.shape == B.shape
+        assert_allclose(matrix @ X, B, atol=1e-12)
+        assert_array_equal(B, before)
+
+
+def test_solve_lower_works_in_place_when_allowed_and_in_fortran_order(right_hand_sides):
+    L, B = factor(7), right_hand_sides[2]
+    expected = np.linalg.solve(L, B)
+    X = linalg.solve_lower(L, B, overwrite=True)
+    assert np.shares_memory(X, B)
+    assert_allclose(B, expected, atol=1e-12)
+
+
+def test_cholesky_solve(right_hand_sides):
+    L = factor(7)
+    for B in right_hand_sides:
+        before = B.copy()
+        X = linalg.cholesky_solve(L, B)
+        assert X.shape == B.shape
+        assert_allclose(L @ L.T @ X, B, atol=1e-11)
+        assert_array_equal(B, before)
+
+
+@pytest.mark.parametrize("n", [1, 7, 150])
+def test_cholesky_inverse_is_full_and_symmetric(n):
+    L = factor(n)
+    before = L.copy()
+    inverse = linalg.cholesky_inverse(L)
+    assert_allclose(inverse, np.linalg.inv(L @ L.T), rtol=1e-9, atol=1e-11)
+    assert_array_equal(inverse, inverse.T)
+    assert_array_equal(L, before)
+
+
+def test_lower_product_reads_the_lower_triangle_only(right_hand_sides):
+    L = factor(7)
+    garbage = np.asfortranarray(L + np.triu(np.full((7, 7), np.nan), 1))
+    for B in right_hand_sides:
+        before = B.copy()
+        for matrix in (L, garbage):
+            assert_allclose(linalg.lower_product(matrix, B), L @ B, atol=1e-13)
+        assert_array_equal(B, before)
+
+
+def test_product(right_hand_sides):
+    A = spd(7)
+    for B in right_hand_sides:
+        assert_allclose(linalg.product(A, B), A @ B, atol=1e-13)
+
+
+def test_half_log_det():
+    A = spd(9)
+    assert linalg.half_log_det(linalg.cholesky(A)) == pytest.approx(
+        0.5 * np.linalg.slogdet(A).logabsdet, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("values", [2.0, np.arange(4.0)], ids=["number", "vector"])
+def test_add_to_diagonal_works_in_place(order, values):
+    A = np.arange(16.0).reshape(4, 4).copy(order=order)
+    expected = A + np.diag(np.broadcast_to(values, 4))
+    assert linalg.add_to_diagonal(A, values) is A
+    assert_array_equal(A, expected)
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pivot", [0, 3, 5])
+def test_an_indefinite_matrix_is_refused(pivot):
+    A = np.eye(6)
+    A[pivot, pivot] = -1e-12
+    with pytest.raises(NotPositiveDefiniteError, match="pivot"):
+        linalg.cholesky(A)
+
+
+def test_a_singular_matrix_is_refused():
+    with pytest.raises(NotPositiveDefiniteError):
+        linalg.cholesky(np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(("n", "i", "j"), [(4, 0, 0), (4, 3, 0), (4, 3, 3), (150, 149, 2)])
+def test_what_is_not_finite_is_refused(bad, n, i, j):
+    A = spd(n)
+    A[i, j] = A[j, i] = bad
+    with pytest.raises(NotPositiveDefiniteError):
+        linalg.cholesky(A)
+
+
+@pytest.mark.parametrize("routine", [linalg.cholesky_inverse, lambda L: linalg.solve_lower(L, L)])
+def test_a_singular_factor_is_refused(routine):
+    L = factor(5)
+    L[2, 2] = 0.0
+    with pytest.raises(NotPositiveDefiniteError, match="singular at pivot 3"):
+        routine(L)
+
+
+def test_the_error_is_numpys_linalg_error():
+    assert issubclass(NotPositiveDefiniteError, np.linalg.LinAlgError)
+
+
+# --- the counter ----------------------------------------------------------------------------------
+
+
+def spend(n, m):
+    """One call of everything, with m columns."""
+    A = spd(n)
+    B = np.ones((n, m))
+    L = linalg.cholesky(A)
+    linalg.cholesky_inverse(L)
+    linalg.solve_lower(L, B)
+    linalg.cholesky_solve(L, B)
+    linalg.product(A, B)
+    linalg.lower_product(L, B)
+
+
+@pytest.mark.parametrize(("n", "m"), [(8, 8), (8, 2), (8, 24)])
+def test_counts_are_calls_weighted_by_columns(n, m):
+    with count_operations() as count:
+        spend(n, m)
+    share = m / n
+    assert count == OperationCount(
+        cholesky=1.0, inverse=1.0, product=2.0 * share, triangular_solve=3.0 * share
+    )
+    assert count.total == 2.0 + 5.0 * share
+
+
+def test_a_vector_is_one_column():
+    L = factor(8)
+    with count_operations() as count:
+        linalg.solve_lower(L, np.ones(8))
+        linalg.cholesky_solve(L, np.ones(8))
+        linalg.lower_product(L, np.ones(8))
+        linalg.product(L, np.ones(8))
+    assert count == OperationCount(triangular_solve=3.0 / 8.0, product=2.0 / 8.0)
+
+
+def test_a_factorization_that_fails_has_been_paid_for():
+    with count_operations() as count, pytest.raises(NotPositiveDefiniteError):
+        linalg.cholesky(-np.eye(3))
+    assert count.cholesky == 1.0
+
+
+def test_nested_counts_reach_the_outer_one_once():
+    with count_operations() as outer:
+        linalg.cholesky(np.eye(3))
+        with count_operations() as inner:
+            linalg.cholesky(np.eye(3))
+            with count_operations() as innermost:
+                linalg.cholesky(np.eye(3))
+        linalg.cholesky(np.eye(3))
+    assert (innermost.cholesky, inner.cholesky, outer.cholesky) == (1.0, 2.0, 4.0)
+
+
+def test_a_count_survives_an_error_inside_it():
+    with count_operations() as outer:
+        with pytest.raises(RuntimeError, match="elsewhere"), count_operations():
+            linalg.cholesky(np.eye(3))
+            raise RuntimeError("elsewhere")
+        linalg.cholesky(np.eye(3))
+    assert outer.cholesky == 2.0
+
+
+def test_nothing_is_counted_outside():
+    with count_operations() as count:
+        pass
+    linalg.cholesky(np.eye(3))
+    assert count.total == 0.0
+
+
+def test_counts_add():
+    count = OperationCount(1.0, 2.0, 3.0, 4.0)
+    count.add(OperationCount(0.5, 0.25, 0.0, 1.0))
+    assert count == OperationCount(1.5, 2.25, 3.0, 5.0)
