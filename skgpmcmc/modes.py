@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -83,7 +84,7 @@ def find_mode(
     if bounds is None:
         bounds = np.tile([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT], (len(starts[0]), 1))
     limits = [(float(low), float(high)) for low, high in bounds]
-    options = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
+    options: Any = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
     runs = [
         optimize.minimize(
             objective,

@@ -39,8 +39,8 @@ def fitted():
 @pytest.mark.parametrize(
     ("score", "y_label", "legend"),
     [
-        ("accuracy", "Accuracy", "toy (capacity accuracy = 0.62)"),
-        ("auc", "AUC of the kept rows", "toy (capacity AUC = 0.53)"),
+        ("accuracy", "Accuracy", "toy (capacity accuracy = 0.617)"),
+        ("auc", "AUC of the kept rows", "toy (capacity AUC = 0.528)"),
     ],
 )
 def test_from_predictions(score, y_label, legend):
@@ -57,7 +57,7 @@ def test_from_predictions(score, y_label, legend):
 
 def test_without_a_name_the_legend_is_the_score():
     display = AbstentionCurveDisplay.from_predictions(Y, P)
-    assert display.line_.get_label() == "capacity accuracy = 0.62"
+    assert display.line_.get_label() == "capacity accuracy = 0.617"
 
 
 def test_pos_label_and_columns():
@@ -112,7 +112,7 @@ def test_plot_again_elsewhere_under_another_name():
     _, ax = plt.subplots()
     assert display.plot(ax, name="second") is display
     assert display.ax_ is ax
-    assert display.line_.get_label() == "second (capacity accuracy = 0.62)"
+    assert display.line_.get_label() == "second (capacity accuracy = 0.617)"
     assert display.name == "first"
 
 

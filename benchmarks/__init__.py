@@ -1,0 +1,1 @@
+"""Measurements; each module is a script that prints a table and writes JSON to results/."""

@@ -1,0 +1,114 @@
+"""Imports run one way: from the skin down to the mathematics, never back."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
+
+# A room may import rooms on earlier lines.
+ORDER = (
+    ("_typing",),
+    ("_params", "_quadrature", "_linalg"),
+    ("likelihoods",),
+    ("hyperpriors",),
+    ("covariance",),
+    ("gaussian",),
+    ("model",),
+    ("approximations",),
+    ("importance", "modes"),
+    ("transitions",),
+    ("samplers",),
+    ("warmup",),
+    ("chains",),
+    ("diagnostics", "prediction"),
+    ("metrics",),
+    ("displays",),
+    ("_skin",),
+    ("baselines",),
+    ("estimators",),
+    ("compare",),
+    ("__init__",),
+    ("__main__",),
+    ("testing",),
+)
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+
+# scikit-learn belongs to the skin, and to the file that adapts its kernels.
+MAY_IMPORT_SKLEARN = {
+    "covariance",
+    "metrics",
+    "displays",
+    "_skin",
+    "baselines",
+    "estimators",
+    "compare",
+}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    """(level, module) of every import in a file, wherever it stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.level, node.module
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.level, alias.name) for alias in node.names)
+
+
+def imported_rooms(path):
+    """Rooms of the package that a file imports, its own left out."""
+    depth = len(path.relative_to(PACKAGE).parts)
+    for level, module in imports(path):
+        if level == 0 and module.split(".")[0] == "skgpmcmc":
+            parts = module.split(".")[1:]
+        elif level == depth:  # relative to the package itself
+            parts = module.split(".")
+        else:
+            continue
+        room = parts[0] if parts and parts[0] in LEVEL else "__init__"
+        if room != room_of(path):
+            yield room
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_arrows_run_one_way(path):
+    own = room_of(path)
+    assert own in LEVEL, f"{own} has no place in ORDER yet"
+    for room in imported_rooms(path):
+        # `from . import __version__` of a string is no arrow to the estimators.
+        if room == "__init__" and own == "compare":
+            continue
+        assert LEVEL[room] < LEVEL[own], f"{own} must not import {room}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_scikit_learn_stays_in_the_skin(path):
+    if room_of(path) in MAY_IMPORT_SKLEARN:
+        return
+    assert not [m for level, m in imports(path) if level == 0 and m.split(".")[0] == "sklearn"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_imports_testing(path):
+    assert "testing" not in set(imported_rooms(path))
+
+
+def test_only_public_scikit_learn():
+    """Modules with a leading underscore are scikit-learn's own business."""
+    private = [
+        (path.name, module)
+        for path in FILES
+        for level, module in imports(path)
+        if level == 0
+        and module.startswith("sklearn.")
+        and any(part.startswith("_") for part in module.split("."))
+    ]
+    assert private == []
