@@ -7,6 +7,8 @@ N = 1 is reported only: its variance can be infinite.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -23,19 +25,26 @@ N_SIMULATED = 10
 
 
 def log_sd_at_mode(
-    model: LatentGP, approximation: str, n_importance: int, defensive: float = 0.0
-) -> float:
-    """Standard deviation over replicates of the log estimate, at the mode of this approximation."""
+    model: LatentGP, approximation: str, sizes: Sequence[int] = N_IMPORTANCE
+) -> dict[int, float]:
+    """Standard deviation of the log estimate over replicates, by number of draws.
+
+    It is taken at the posterior mode under the approximation itself, without a defensive mixture.
+    """
     method = APPROXIMATIONS[approximation]()
     starts = [model.covariance.start, np.array([1.0, 0.0])]
     theta = find_mode(model, method, starts, with_hyperprior=True).fit.q.prior.theta
     q = method.fit(model, theta).q
     rng = np.random.default_rng(20140901)
-    logs = [
-        importance_estimate(model, q, n_importance, rng, defensive=defensive).log_likelihood
-        for _ in range(N_REPLICATES)
-    ]
-    return float(np.std(logs, ddof=1))
+    return {
+        n: float(
+            np.std(
+                [importance_estimate(model, q, n, rng).log_likelihood for _ in range(N_REPLICATES)],
+                ddof=1,
+            )
+        )
+        for n in sizes
+    }
 
 
 def main() -> None:
@@ -47,13 +56,13 @@ def main() -> None:
     with threadpool_limits(1):
         for name, model in models.items():
             for approximation in APPROXIMATIONS:
-                sds = {str(n): log_sd_at_mode(model, approximation, n) for n in N_IMPORTANCE}
+                sds = log_sd_at_mode(model, approximation)
                 results.append({"data": name, "approximation": approximation, "log_sd": sds})
     print("sd of log p-hat at the posterior mode, N =", *N_IMPORTANCE)
     for approximation in APPROXIMATIONS:
         rows = [r for r in results if r["approximation"] == approximation]
         print(f"  pima, {approximation}:", *(f"{v:.2f}" for v in rows[0]["log_sd"].values()))
-        medians = [np.median([r["log_sd"][str(n)] for r in rows[1:]]) for n in N_IMPORTANCE]
+        medians = [np.median([r["log_sd"][n] for r in rows[1:]]) for n in N_IMPORTANCE]
         print(f"  simulated, {approximation} (median of 10):", *(f"{v:.2f}" for v in medians))
     settings = {"n_replicates": N_REPLICATES, "defensive": 0.0, "n_simulated": N_SIMULATED}
     save("estimator_noise", settings, results)
