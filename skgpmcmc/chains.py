@@ -127,7 +127,7 @@ class SamplingRun:
 class _Block(NamedTuple):
     """What a worker returns for a stretch of one chain."""
 
-    state: Any  # the ChainState at its end
+    state: Any  # the ChainState at its end, None once the next stretch has begun
     rng: np.random.Generator
     log_scale: float  # of the random walk, as tuned in the stretch
     theta: FloatArray  # (n_steps, p)
@@ -197,7 +197,9 @@ def sample_chains(
     ]
     models = [_with_safe_jitter(m, thetas) for m, thetas in zip(models, starts, strict=True)]
     monitor = monitor or _Silent()
-    with joblib.Parallel(n_jobs=n_jobs) as pool:
+    # Limits overlap where workers are threads, and the last to leave would lift them for all: the
+    # parent's encloses theirs.
+    with threadpool_limits(1), joblib.Parallel(n_jobs=n_jobs) as pool:
         chains = _ChainPool(pool, models, n_chains)
         warm, walks = _warm_up(chains, sampler, approximation, starts, rngs, n_warmup, monitor)
         transitions = [sampler.sampling_transition(approximation, w, n_importance) for w in walks]
@@ -345,6 +347,10 @@ def _sampling_rounds(
         try:
             monitor.begin_round()
             last = chains.map(_sample, transitions, last, [length] * len(chains.models))
+            # Particles are O(n N) and serve the next round only.
+            rounds.append([block._replace(state=None) for block in last])
+            if monitor.end_round():
+                break
         except KeyboardInterrupt:
             if not rounds:
                 raise
@@ -354,9 +360,6 @@ def _sampling_rounds(
                 UserWarning,
                 stacklevel=2,
             )
-            break
-        rounds.append(last)
-        if monitor.end_round():
             break
     return rounds
 

@@ -119,9 +119,14 @@ def csv_data(path: str | Path, target: str, train_size: int | None = None) -> Da
     path = Path(path)
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
+    if not rows:
+        raise ValueError(f"{path} is empty: there is no header row.")
     header, body = [name.strip() for name in rows[0]], [row for row in rows[1:] if row]
     if target not in header:
         raise ValueError(f"--target {target!r} is not a column of {path}; it has {header}.")
+    for line, row in enumerate(body, start=2):
+        if len(row) != len(header):
+            raise ValueError(f"{path}, line {line} has {len(row)} cells, the header {len(header)}.")
     position = header.index(target)
     features = [
         [_number(cell, header[j], i, path) for j, cell in enumerate(row) if j != position]
@@ -184,11 +189,10 @@ def _balanced_split(data: DataSet, random_state: int) -> tuple[np.ndarray, np.nd
 
 
 def make_methods(
-    settings: Settings, n_classes: int, random_state: int
+    settings: Settings, n_classes: int, n_features: int, random_state: int
 ) -> dict[str, Callable[[], Any]]:
     """Unfitted estimators by the name in the table, as factories."""
     bayes = {**asdict(settings), "random_state": random_state}
-    kernel = ConstantKernel() * RBF()
 
     def ep_ml() -> Any:
         single = EPMLClassifier(random_state=random_state)
@@ -201,9 +205,12 @@ def make_methods(
         "SVM + Platt": lambda: svm_platt_classifier(
             random_state=random_state, n_jobs=settings.n_jobs
         ),
-        # With its default kernel, which is fixed, this classifier would optimize nothing.
+        # With its default kernel, which is fixed, this classifier would optimize nothing. It starts
+        # at the mean of the length-scale's default prior; from 1 it often ends at a bound.
         "sklearn GPC": lambda: GaussianProcessClassifier(
-            kernel, n_restarts_optimizer=2, random_state=random_state
+            ConstantKernel() * RBF(np.sqrt(n_features)),
+            n_restarts_optimizer=2,
+            random_state=random_state,
         ),
     }
 
@@ -267,7 +274,8 @@ def compare(
     for r in range(repeats):
         split = split_data(data, random_state + r)
         first = first or split
-        methods = make_methods(settings, len(np.unique(data.y)), random_state + r)
+        n_classes, n_features = len(np.unique(data.y)), data.X.shape[1]
+        methods = make_methods(settings, n_classes, n_features, random_state + r)
         for name, make in methods.items():
             report(f"[{data.name}] split {r + 1}/{repeats}: {name}")
             outcomes.append(run_method(name, make(), split, r, watch=True))

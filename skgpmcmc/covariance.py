@@ -54,11 +54,15 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
                 f"kernel hyper-parameter {hyperparameter.name!r} has {n_elements} elements but X "
                 f"has {n_features} features: give it one element, or one per feature."
             )
-    if not np.all(np.isfinite(kernel.theta)):
-        names = [h.name for h in kernel.hyperparameters if not h.fixed]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        theta = kernel.theta
+    if not np.all(np.isfinite(theta)):
+        # By name: the repr of a kernel shows the square root of a negative constant.
+        values = kernel.get_params()
+        start = {h.name: values[h.name] for h in kernel.hyperparameters if not h.fixed}
         raise ValueError(
-            f"kernel={kernel!r} has a start value that is not positive and finite; its "
-            f"hyper-parameters are {names}, sampled on the log scale."
+            "kernel has a start value that is not positive and finite, but its hyper-parameters "
+            f"are sampled on the log scale; got {start}."
         )
     return kernel
 

@@ -87,7 +87,8 @@ class HyperPrior:
 
 
 def _check_distribution(name: str, distribution: Any) -> None:
-    if not hasattr(distribution, "logpdf") or not hasattr(distribution, "support"):
+    # "dist" tells a frozen distribution from its family, which has the other two as well.
+    if not all(hasattr(distribution, part) for part in ("dist", "logpdf", "support")):
         raise ValueError(
             f"priors[{name!r}] must be a frozen continuous scipy.stats distribution, such as "
             f"scipy.stats.gamma(1.1, scale=10.0); got {distribution!r}."

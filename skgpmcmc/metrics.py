@@ -182,7 +182,9 @@ def _capacity(abstention, score_values):
         return float("nan")
     if abstention[-1] == 0.0:
         return float(score_values[0])
-    return float(np.trapezoid(score_values, abstention) / abstention[-1])
+    mean = np.trapezoid(score_values, abstention) / abstention[-1]
+    # A mean of the scores cannot leave their range; its rounding can.
+    return float(np.clip(mean, score_values.min(), score_values.max()))
 
 
 def _kept_tails(proba):

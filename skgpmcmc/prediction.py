@@ -106,10 +106,11 @@ class Predictor:
     ) -> FloatArray:
         groups = _equal_rows(self.theta)
         tasks = [groups[i : i + _GROUPS_PER_TASK] for i in range(0, len(groups), _GROUPS_PER_TASK)]
-        parts = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
-            for task in tasks
-        )
+        with threadpool_limits(1):  # around the workers' own limits, in case these are threads
+            parts = joblib.Parallel(n_jobs=n_jobs)(
+                joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
+                for task in tasks
+            )
         return np.asarray(summary.combine.reduce(list(parts), axis=0))
 
     def _subset(self, draws: IntArray) -> Predictor:

@@ -48,12 +48,11 @@ def svm_platt_classifier(*, random_state=None, n_jobs=None):
 
 
 class PlattSVC(ClassifierMixin, BaseEstimator):
-    """RBF support vector classifier, tuned by cross-validation, then calibrated once.
+    """RBF support vector classifier with Platt's sigmoid, tuned by cross-validation.
 
-    First C and gamma are chosen by the cross-validated accuracy on a grid; then Platt's sigmoid is
-    fitted to the decision values that the chosen machine gives to the left-out rows of the same
-    folds; the machine used for prediction is fitted on all rows. Several classes are calibrated
-    one against the rest.
+    C and gamma are chosen on a grid by the cross-validated log loss of the calibrated machine. The
+    sigmoid is fitted to the decision values of left-out rows; the machine used for prediction is
+    fitted on all rows. Several classes are calibrated one against the rest.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
     gamma : sequence of float, default=None
         Values of gamma in exp(-gamma |x - x'|^2) to try; None is 2^-15, 2^-13, ..., 2^3.
     random_state : int, RandomState instance or None, default=None
-        Shuffles the rows into 5 stratified folds, fewer if a class has fewer than 5 members.
+        Shuffles the rows into 5 stratified folds, fewer if a class has few members.
     n_jobs : int, default=None
         Number of parallel jobs. Results do not depend on it.
 
@@ -73,7 +72,7 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
     best_params_ : dict
         The chosen C and gamma. Ties go to the smaller C, then to the smaller gamma.
     n_folds_ : int
-        The number of folds.
+        The number of folds of the search.
     calibrated_ : CalibratedClassifierCV
         The chosen machine, fitted on all rows, with its sigmoid.
     n_features_in_ : int
@@ -83,10 +82,11 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Calibrating around the grid search (`CalibratedClassifierCV(GridSearchCV(SVC()))`) would repeat
-    the search in each fold, and the search around the calibration would fit a sigmoid for each
-    point of the grid; the order here does neither. The baseline of [1]_, sections 5.2 and 5.3, with
-    the grid and the folds that are usual for LIBSVM, where the paper says nothing.
+    The baseline of [1]_, sections 5.2 and 5.3, with the grid and the folds that are usual for
+    LIBSVM, where the paper says nothing. Machines are compared by the log loss of their calibrated
+    probabilities, and not by accuracy: a kernel so narrow that decision values are all but zero can
+    have the best accuracy of all (their signs are those of the nearest neighbor), and leaves the
+    sigmoid nothing to work with.
 
     References
     ----------
@@ -110,7 +110,7 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n, n_features)
             Training rows.
         y : array-like of shape (n,)
-            Their labels: two classes or more, each with two members or more.
+            Their labels: two classes or more, each with three members or more.
 
         Returns
         -------
@@ -120,36 +120,35 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there is one class only, or a class with a single member.
+            If there is one class only, or a class with fewer than three members.
         """
         checked_X, checked_y = check_X_y(X, y, estimator=self)
         check_classification_targets(checked_y)
         classes, n_members = np.unique(checked_y, return_counts=True)
-        n_folds = _n_folds(classes, n_members)
+        n_folds, n_inner = _n_folds(classes, n_members)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        # One integer seed, so that search and calibration use the same folds.
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        best_params = self._search(checked_X, checked_y, folds)
-        calibrated = CalibratedClassifierCV(
-            SVC(**best_params), method="sigmoid", ensemble=False, cv=folds, n_jobs=self.n_jobs
-        ).fit(checked_X, checked_y)
+        outer, inner = (
+            StratifiedKFold(k, shuffle=True, random_state=seed) for k in (n_folds, n_inner)
+        )
+        search = self._search(checked_X, checked_y, outer, inner)
         # Stored last, so that a fit that fails leaves a fitted estimator as it was.
         validate_data(self, X, y, skip_check_array=True)
         self.classes_, self.n_folds_ = classes, n_folds
-        self.best_params_, self.calibrated_ = best_params, calibrated
+        self.best_params_ = {
+            name.removeprefix("estimator__"): value for name, value in search.best_params_.items()
+        }
+        self.calibrated_ = search.best_estimator_
         return self
 
-    def _search(self, X, y, folds):
-        """Return the C and gamma with the best cross-validated accuracy."""
+    def _search(self, X, y, outer, inner):
+        """Choose C and gamma for the calibrated machine, and fit that on all rows."""
+        machine = CalibratedClassifierCV(SVC(), method="sigmoid", ensemble=False, cv=inner)
         grid = {
-            "C": _C_GRID if self.C is None else self.C,
-            "gamma": _GAMMA_GRID if self.gamma is None else self.gamma,
+            "estimator__C": _C_GRID if self.C is None else self.C,
+            "estimator__gamma": _GAMMA_GRID if self.gamma is None else self.gamma,
         }
-        # No refit: the calibration fits the chosen machine on all rows.
-        search = GridSearchCV(
-            SVC(), grid, scoring="accuracy", cv=folds, refit=False, n_jobs=self.n_jobs
-        )
-        return search.fit(X, y).best_params_
+        search = GridSearchCV(machine, grid, scoring="neg_log_loss", cv=outer, n_jobs=self.n_jobs)
+        return search.fit(X, y)
 
     def predict_proba(self, X):
         """Probabilities of the classes.
@@ -187,16 +186,23 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
 
 
 def _n_folds(classes, n_members):
-    """Return the number of folds for which each class has a member in each fold."""
+    """Return folds of the search, and of the calibration inside each of its training parts.
+
+    Every class has a member in every fold of either.
+    """
     labels = classes.tolist()
     if len(labels) == 1:
         raise ValueError(
             f"y holds one class only, {labels[0]!r}: a classifier needs rows of two classes."
         )
     smallest = int(np.argmin(n_members))
-    if n_members[smallest] == 1:
+    members = int(n_members[smallest])
+    if members < 3:
         raise ValueError(
-            f"class {labels[smallest]!r} of y has one member, and cross-validation needs two in "
-            "each class: add rows of that class, drop it, or merge it with another."
+            f"class {labels[smallest]!r} of y has {members} member(s), and calibration inside "
+            "cross-validation needs three in each class: add rows of that class, drop it, or merge "
+            "it with another."
         )
-    return min(_N_FOLDS, int(n_members[smallest]))
+    n_folds = min(_N_FOLDS, members)
+    left = members - -(-members // n_folds)  # members in the smallest training part
+    return n_folds, min(_N_FOLDS, left)

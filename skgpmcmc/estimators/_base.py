@@ -114,7 +114,8 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             return
         scale = X.std(axis=0)
         low, high = _USUAL_SCALE
-        odd = np.flatnonzero((scale > 0.0) & ((scale < low) | (scale > high)))
+        varies = np.ptp(X, axis=0) > 0.0  # of a constant column, rounding can make std positive
+        odd = np.flatnonzero(varies & ((scale < low) | (scale > high)))
         if len(odd):
             columns = odd.tolist() if feature_names is None else feature_names[odd].tolist()
             warnings.warn(
@@ -181,6 +182,7 @@ class _CallbackMonitor:
             for c in range(n_chains)
         ]
         self._round: list[Any] = []
+        self._stop_requested = False
         for chain in self._chains:
             chain.call_on_fit_task_begin(estimator=estimator)
 
@@ -192,7 +194,8 @@ class _CallbackMonitor:
     def end_round(self) -> bool:
         # All of them before `any`: every callback hears of every chain.
         stops = [task.call_on_fit_task_end(estimator=self._estimator) for task in self._round]
-        return any(stops)
+        self._stop_requested |= any(stops)  # remembered: warm-up does not stop
+        return self._stop_requested
 
     def end(self) -> None:
         for context in [*self._chains, self._root]:
