@@ -164,8 +164,11 @@ def sample_chains(
     Parameters
     ----------
     models : sequence of LatentGP
+        One per binary problem.
     sampler : Sampler
+        Makes the transitions.
     approximation : Approximation
+        The target of warm-up, and what the sampler builds on.
     n_importance : int
         Draws per likelihood estimate.
     n_chains, n_warmup, n_draws : int
@@ -173,7 +176,7 @@ def sample_chains(
     seed : numpy.random.SeedSequence
         Every chain spawns its own stream from it.
     n_jobs : int, optional
-        joblib's number of workers; never changes a draw.
+        Workers of joblib; their number never changes a draw.
     monitor : Monitor, optional
         Looked at between rounds. An interrupt or a stop request keeps the complete rounds of
         draws; before the first of them an interrupt is raised again.
@@ -181,6 +184,7 @@ def sample_chains(
     Returns
     -------
     SamplingRun
+        The models as sampled, and their draws.
 
     Raises
     ------

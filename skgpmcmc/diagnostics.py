@@ -111,7 +111,7 @@ class Diagnostics:
         return not self.not_converged(max_rhat)
 
     def not_converged(self, max_rhat: float) -> list[int]:
-        """Rows whose R-hat exceeds `max_rhat` or whose effective sample size is below MIN_ESS."""
+        """Return rows whose R-hat exceeds `max_rhat` or whose sample size is below MIN_ESS."""
         good = (self.r_hat <= max_rhat) & (np.minimum(self.ess_bulk, self.ess_tail) >= MIN_ESS)
         return [int(i) for i in np.flatnonzero(~good)]
 
@@ -165,6 +165,7 @@ def diagnose(
     Parameters
     ----------
     run : SamplingRun
+        What the chains left behind.
     names : sequence of str
         One per component of theta.
     log_likelihood_sd : ndarray of shape (n_models,)

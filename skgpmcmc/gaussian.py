@@ -70,19 +70,21 @@ class GaussianPrior:
         return lower_product(self.chol, v)
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
-        """Draws of f: (n,) without `size`, else one per column, (n, size)."""
+        """Draw f: (n,) without `size`, else one draw per column, (n, size)."""
         n = len(self.covariance.X)
         if size is None:
             return self.unwhiten(rng.standard_normal(n))
         return self.unwhiten(np.asfortranarray(rng.standard_normal((n, size))))
 
     def condition(self, f: FloatArray, X_new: FloatArray) -> LatentMoments:
-        """Moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.
+        """Return moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.
 
         Parameters
         ----------
         f : ndarray of shape (n, g)
+            Latent values at the training inputs, one draw per column.
         X_new : ndarray of shape (m, d)
+            New inputs.
         """
         half = solve_lower(self.chol, self.covariance.cross(self.theta, X_new))
         var = self.covariance.diagonal(self.theta, X_new) - np.einsum("im,im->m", half, half)

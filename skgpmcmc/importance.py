@@ -46,11 +46,13 @@ def importance_estimate(
     Parameters
     ----------
     model : LatentGP
+        Gives p(y | f).
     q : GaussianApproximation
         At the theta in question. Any q is valid; a good one has little variance.
     n_draws : int
         Number of independent draws N.
     rng : numpy.random.Generator
+        For the draws.
     defensive : float in [0, 1), default=0.0
         Probability with which a draw is taken from the prior instead of q. A positive value
         bounds the weights of a bounded likelihood by max p(y | f) / defensive; with 0, as in
@@ -63,6 +65,7 @@ def importance_estimate(
     Returns
     -------
     ImportanceEstimate
+        The log of the estimate, and the weighted draws.
 
     References
     ----------

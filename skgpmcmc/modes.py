@@ -55,6 +55,7 @@ def find_mode(
     Parameters
     ----------
     model : LatentGP
+        Gives prior and likelihood.
     approximation : Approximation
         Iterated to a tighter tolerance than its own, as gradients need.
     starts : sequence of ndarray of shape (p,)

@@ -31,7 +31,7 @@ _ROW_BATCH = 1000
 
 
 def spread_subset(n_total: int, n_wanted: int | None) -> IntArray:
-    """Indices of `n_wanted` of `n_total` draws, evenly spread; all of them for None."""
+    """Return the indices of `n_wanted` of `n_total` draws, evenly spread; all of them for None."""
     if n_wanted is None or n_wanted >= n_total:
         return np.arange(n_total)
     return ((np.arange(n_wanted) + 0.5) * n_total / n_wanted).astype(np.intp)
@@ -67,7 +67,9 @@ class Predictor:
         y_new : sequence of k ndarrays of shape (m,)
             Encoded targets.
         X_new : ndarray of shape (m, d)
+            New inputs.
         n_jobs : int, optional
+            Workers of joblib.
 
         Returns
         -------

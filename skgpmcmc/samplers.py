@@ -80,11 +80,11 @@ class PseudoMarginal(Sampler):
 
     Parameters
     ----------
+    target_acceptance : float in (0, 1), default=0.25
+        See `Sampler`.
     defensive : float in [0, 1), default=0.05
         Share of the importance draws that come from the prior. It bounds the weights; with 0, as
         in the paper, their variance can be infinite and chains can stick.
-    target_acceptance : float in (0, 1), default=0.25
-        See `Sampler`.
     """
 
     defensive: float = 0.05

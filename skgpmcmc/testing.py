@@ -92,7 +92,22 @@ def _second(pair: tuple[str, float]) -> float:
 
 
 def simulate_joint(model: LatentGP, size: int, rng: np.random.Generator) -> JointDraws:
-    """Draw (theta, f, y) from the model `size` times; the model's own targets do not matter."""
+    """Draw (theta, f, y) from the model.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The joint distribution; its own targets do not matter.
+    size : int
+        Number of draws.
+    rng : numpy.random.Generator
+        For the draws.
+
+    Returns
+    -------
+    JointDraws
+        One draw per row.
+    """
     theta, f, y = zip(*(model.simulate(rng) for _ in range(size)), strict=True)
     return JointDraws(np.array(theta), np.array(f), np.array(y))
 
@@ -104,7 +119,26 @@ def start_at_latent(
     f: FloatArray,
     rng: np.random.Generator,
 ) -> ChainState:
-    """Start a transition on `GPState` at (theta, f)."""
+    """Start a transition on `GPState` at (theta, f).
+
+    Parameters
+    ----------
+    model : LatentGP
+        The model with the targets of the replicate.
+    transition : Transition
+        Not used: any transition on `GPState` starts like this.
+    theta : ndarray of shape (p,)
+        Natural logs.
+    f : ndarray of shape (n,)
+        Latent values.
+    rng : numpy.random.Generator
+        Not used.
+
+    Returns
+    -------
+    GPState
+        The state at (theta, f).
+    """
     return model.state_at(theta, f)
 
 
@@ -115,17 +149,46 @@ def start_with_particles(
     f: FloatArray,
     rng: np.random.Generator,
 ) -> ChainState | None:
-    """Start a pseudo-marginal transition at theta with f among its particles."""
+    """Start a pseudo-marginal transition at theta with f among its particles.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The model with the targets of the replicate.
+    transition : Transition
+        Its `start` must take `retained`, as that of `PseudoMarginalMetropolis` does.
+    theta : ndarray of shape (p,)
+        Natural logs.
+    f : ndarray of shape (n,)
+        Latent values; with theta a draw from p(theta, f | y).
+    rng : numpy.random.Generator
+        For the other particles.
+
+    Returns
+    -------
+    ChainState or None
+        The state, or None if the transition cannot start at theta.
+    """
     state: ChainState | None = transition.start(model, theta, rng, retained=f)  # type: ignore[call-arg]
     return state
 
 
 def joint_statistics(model: LatentGP) -> list[Statistic]:
-    """Statistics in which a wrong transition on (theta, f) tends to show.
+    """Return statistics in which a wrong transition on (theta, f) tends to show.
 
     Beside the marginals of theta and functions of f and y, these are cross terms of theta and f,
     above all ``f' K(theta)^-1 f``: chi-squared with n degrees of freedom whatever theta, and huge
     where f lags behind theta.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives kernel, priors and likelihood.
+
+    Returns
+    -------
+    list of Statistic
+        With their laws under the model, where these are known.
     """
     names = [f"{name}[{j}]" for j, name in enumerate(model.hyperprior.names)]
     laws = [model.hyperprior.distributions[name] for name in model.hyperprior.names]
@@ -205,7 +268,9 @@ def prior_invariance_test(
         `start_with_particles`: a draw from the transition's own target given that (theta, f) is
         one from p(theta, f | y).
     n_replicates, n_steps : int
+        Independent replicates, and steps of the transition in each.
     rng : numpy.random.Generator
+        For everything.
     statistics : sequence of Statistic, optional
         `joint_statistics` by default.
     n_reference : int, optional
@@ -215,6 +280,7 @@ def prior_invariance_test(
     Returns
     -------
     InvarianceReport
+        A p-value for each statistic.
 
     Raises
     ------
@@ -305,8 +371,19 @@ class Reference:
     ) -> Reference:
         """Return `whole` with errors estimated from independent batches of equal size.
 
-        `whole` is what all batches give together; its error is that of one batch over the root
-        of their number.
+        The error of `whole` is that of one batch over the root of their number.
+
+        Parameters
+        ----------
+        whole : Reference
+            What all batches give together.
+        batches : sequence of Reference
+            What each gives alone.
+
+        Returns
+        -------
+        Reference
+            With errors.
         """
         root = np.sqrt(len(batches))
         mean_error = np.std([b.mean for b in batches], axis=0, ddof=1) / root
@@ -344,7 +421,9 @@ def exact_answer_test(samples: FloatArray, reference: Reference) -> ExactAnswerR
     Parameters
     ----------
     samples : ndarray of shape (n_chains, n_draws, q)
+        What the chains drew of the quantities.
     reference : Reference
+        The known answer.
 
     Returns
     -------
@@ -396,6 +475,7 @@ def check_likelihood(
     Parameters
     ----------
     likelihood : Likelihood
+        What is examined.
     targets : ndarray of shape (m,)
         Some encoded targets to examine.
     rng : numpy.random.Generator, optional
@@ -503,6 +583,7 @@ def check_approximation(
     Parameters
     ----------
     approximation : Approximation
+        What is examined.
     likelihood : Likelihood, optional
         `Probit` by default.
     evidence_tolerance : float, default=0.2

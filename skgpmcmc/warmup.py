@@ -72,7 +72,7 @@ def pooled_walk(
     log_scales : sequence of float
         Its scale as each chain has tuned it.
     history : ndarray of shape (n_chains, n_steps, p)
-        theta in warm-up so far; the later half is used.
+        Draws of theta in warm-up so far; the later half is used.
     learns_shape : bool
         Take the covariance from the history; otherwise only the scale moves.
     """

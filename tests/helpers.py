@@ -1,18 +1,32 @@
-"""What several test files share: small models, reference integrals, and the size of an error.
+"""What several test files share: small models, references, and the suite for an approximation.
 
 Statistical tests compare with z-scores, |z| < 4 (p = 6e-5 each), or with p-values above 1e-4. No
 seed was chosen to pass. Where the reference is random too, its error is part of the z-score.
 """
 
 import os
+import pickle
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    RationalQuadratic,
+    WhiteKernel,
+)
 
+from skgpmcmc._linalg import NotPositiveDefiniteError
+from skgpmcmc.approximations import GaussianApproximation
 from skgpmcmc.covariance import Covariance, default_kernel, make_covariance
 from skgpmcmc.hyperpriors import HyperPrior, default_prior
-from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS
+from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS, Likelihood, Probit
+from skgpmcmc.likelihoods.base import Derivatives, TiltedMoments
 from skgpmcmc.model import LatentGP
 
 Z_LIMIT = 4.0
@@ -101,6 +115,44 @@ def three_point_model(likelihood="probit", *, jitter=1e-8):
     return make_model(THREE_X, THREE_Y, likelihood, default_kernel(2, ard=True), jitter=jitter)
 
 
+@dataclass(frozen=True)
+class GaussianNoise(Likelihood):
+    """y = f + noise: conjugate, so that every approximation must be exact."""
+
+    noise_var: float
+    name = "gaussian"
+    log_concave = True
+
+    def log_prob(self, y, f):
+        return -0.5 * (y - f) ** 2 / self.noise_var - 0.5 * np.log(2.0 * np.pi * self.noise_var)
+
+    def derivatives(self, y, f):
+        curvature = np.full(np.shape(f), -1.0 / self.noise_var)
+        return Derivatives((y - f) / self.noise_var, curvature, np.zeros(np.shape(f)))
+
+    def fisher_information(self, f):
+        return np.full(np.shape(f), 1.0 / self.noise_var)
+
+    def sample(self, f, rng):
+        return f + np.sqrt(self.noise_var) * rng.standard_normal(np.shape(f))
+
+
+class PartlyObserved(Probit):
+    """Probit in which y = 0 marks a point that was not observed: its term is one, W = 0."""
+
+    def log_prob(self, y, f):
+        return np.where(y == 0.0, 0.0, super().log_prob(y, f))
+
+    def derivatives(self, y, f):
+        observed = y != 0.0
+        return Derivatives(*(np.where(observed, d, 0.0) for d in super().derivatives(y, f)))
+
+    def tilted_moments(self, y, mean, var):
+        observed = y != 0.0
+        moments = super().tilted_moments(y, mean, var)
+        return TiltedMoments(*(np.where(observed, m, 0.0) for m in moments))
+
+
 # --- references -----------------------------------------------------------------------------------
 
 
@@ -159,3 +211,205 @@ def z_score(sample, reference, reference_error=0.0):
     sample = np.asarray(sample)
     error = np.hypot(sample.std(ddof=1) / np.sqrt(len(sample)), reference_error)
     return float((sample.mean() - reference) / error)
+
+
+# --- the suite ------------------------------------------------------------------------------------
+
+GRADIENT_KERNELS = {
+    "isotropic": default_kernel(2),
+    "ard": default_kernel(2, ard=True),
+    "generic": ConstantKernel(1.5) * RationalQuadratic(0.9, 1.7)
+    + DotProduct(0.5)
+    + WhiteKernel(0.1),
+}
+
+both_links = pytest.mark.parametrize("likelihood", ["probit", "logit"])
+
+
+def dense(q):
+    """Mean and covariance of a Gaussian approximation by the textbook formula, in numpy."""
+    K, W = q.prior.K, np.diag(q.precision)
+    return K @ q.weights, np.linalg.solve(np.eye(len(K)) + K @ W, K)
+
+
+class ApproximationSuite:
+    """What any approximation must satisfy; a subclass names one as `approximation`."""
+
+    approximation = None
+
+    @both_links
+    @pytest.mark.parametrize("kernel", GRADIENT_KERNELS.values(), ids=GRADIENT_KERNELS.keys())
+    def test_gradient(self, likelihood, kernel):
+        X, y = toy_classes(12, 2, seed=3)
+        model = make_model(X, y, likelihood, kernel)
+        theta = kernel.theta + np.linspace(0.8, -0.6, len(kernel.theta))
+        refined = self.approximation.refined()
+        fit = refined.fit(model, theta)
+        expected = finite_difference(lambda t: refined.fit(model, t).log_evidence, theta)
+        assert fit.converged
+        assert relative_error(refined.gradient(model, fit), expected) < 1e-5
+
+    def test_gaussian_noise_is_exact(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.uniform(size=(10, 2)), rng.standard_normal(10)
+        model = make_model(X, y, GaussianNoise(0.4))
+        theta = np.array([0.7, -0.5])
+        q, log_evidence, converged, _ = self.approximation.refined().fit(model, theta)
+        C = q.prior.K + 0.4 * np.eye(10)
+        assert converged
+        expected = multivariate_normal(np.zeros(10), C).logpdf(y)
+        assert log_evidence == pytest.approx(expected, abs=1e-9)
+        assert_allclose(q.mean, q.prior.K @ np.linalg.solve(C, y), atol=1e-8)
+        assert_allclose(q.precision, 1.0 / 0.4, rtol=1e-8)
+
+    @both_links
+    def test_order_of_the_points_does_not_matter(self, likelihood):
+        X, y = toy_classes(20, 2, seed=4)
+        order = np.random.default_rng(0).permutation(20)
+        theta = np.array([1.0, -0.7])
+        fits = [
+            self.approximation.fit(make_model(X[rows], y[rows], likelihood), theta)
+            for rows in (np.arange(20), order)
+        ]
+        assert fits[1].log_evidence == pytest.approx(fits[0].log_evidence, abs=1e-10)
+        assert_allclose(fits[1].q.weights, fits[0].q.weights[order], atol=1e-9)
+        assert_allclose(fits[1].q.precision, fits[0].q.precision[order], atol=1e-9)
+
+    @both_links
+    def test_names_of_the_classes_do_not_matter(self, likelihood):
+        X, y = toy_classes(20, 2, seed=4)
+        theta = np.array([1.0, -0.7])
+        one, other = (
+            self.approximation.fit(make_model(X, sign * y, likelihood), theta)
+            for sign in (1.0, -1.0)
+        )
+        assert other.log_evidence == pytest.approx(one.log_evidence, abs=1e-12)
+        assert_allclose(other.q.weights, -one.q.weights, atol=1e-12)
+
+    def test_points_that_say_nothing_change_nothing(self):
+        """W = 0 rows: the evidence is that of the other points, the mean there a prediction."""
+        X, y = toy_classes(20, 2, seed=5)
+        y[12:] = 0.0
+        theta = np.array([1.0, -0.7])
+        every = self.approximation.refined().fit(make_model(X, y, PartlyObserved()), theta)
+        # With their jitter, the unobserved points are not quite where a prediction would be.
+        some = self.approximation.refined().fit(make_model(X[:12], y[:12]), theta)
+        moments = some.q.predict(X[12:])
+        assert_array_equal(every.q.precision[12:], 0.0)
+        assert every.log_evidence == pytest.approx(some.log_evidence, abs=1e-9)
+        assert_allclose(every.q.mean[12:], moments.mean[:, 0], atol=1e-6)
+        assert_allclose(every.q.marginal_variance[12:], moments.var, atol=1e-6)
+
+    @both_links
+    def test_one_point_repeated(self, likelihood):
+        """K of rank one, up to its jitter."""
+        model = make_model(np.ones((6, 2)), [1.0, 1.0, 1.0, 1.0, -1.0, -1.0], likelihood)
+        fit = self.approximation.refined().fit(model, np.array([1.0, 0.0]))
+        assert fit.converged
+        assert_allclose(fit.q.mean, fit.q.mean[0], rtol=1e-6)
+        # One latent value under N(0, e): Gauss-Hermite quadrature of six terms.
+        f, w = np.polynomial.hermite_e.hermegauss(80)
+        f = f * np.exp(0.5)
+        log_prob = 4.0 * model.likelihood.log_prob(1.0, f) + 2.0 * model.likelihood.log_prob(-1.0, f)
+        exact = np.log(w @ np.exp(log_prob) / w.sum())
+        assert fit.log_evidence == pytest.approx(exact, abs=0.05)
+
+    @both_links
+    @pytest.mark.parametrize("log_length", [-4.0, 0.0, 4.0])
+    @pytest.mark.parametrize("log_constant", [-8.0, 8.0])
+    def test_extreme_latent_scales(self, likelihood, log_length, log_constant):
+        X, y = toy_classes(25, 2, seed=3)
+        model = make_model(X, y, likelihood)
+        q, log_evidence, converged, _ = self.approximation.fit(
+            model, np.array([log_constant, log_length])
+        )
+        assert converged
+        assert np.isfinite(log_evidence)
+        assert np.isfinite(q.weights).all()
+        assert (q.precision >= 0.0).all()
+        assert (q.marginal_variance > 0.0).all()
+        assert np.isfinite(q.sample(np.random.default_rng(0), 3)).all()
+
+    @both_links
+    def test_far_in_the_tails_of_any_prior_nothing_breaks(self, likelihood):
+        """A random walk may propose such a theta; the prior rejects it if it gets a number."""
+        X, y = toy_classes(25, 2, seed=3)
+        model = make_model(X, y, likelihood)
+        for log_constant in (-45.0, 20.0, 45.0):
+            for log_length in (-45.0, 0.0, 45.0):
+                theta = np.array([log_constant, log_length])
+                try:
+                    fit = self.approximation.fit(model, theta)
+                except NotPositiveDefiniteError:  # a rejection too
+                    continue
+                assert fit.log_evidence < 0.0  # not NaN either
+
+    def test_the_result_depends_on_theta_alone(self):
+        """A fit elsewhere in between must leave no trace (no warm starts)."""
+        X, y = toy_classes(20, 2, seed=6)
+        model = make_model(X, y)
+        theta = np.array([1.0, -0.7])
+        first = self.approximation.fit(model, theta)
+        self.approximation.fit(model, theta + 2.0)
+        second = self.approximation.fit(model, theta)
+        assert second.log_evidence == first.log_evidence
+        assert_array_equal(second.q.weights, first.q.weights)
+        assert_array_equal(second.q.precision, first.q.precision)
+
+    def test_the_default_tolerance_is_good_for_a_chain(self):
+        """The error of a log evidence has to be small beside the noise of its estimates."""
+        X, y = toy_classes(40, 2, seed=7)
+        model = make_model(X, y)
+        for theta in ([-1.0, -2.0], [1.0, -1.0], [3.0, 0.0]):
+            loose, tight = (
+                approximation.fit(model, np.array(theta)).log_evidence
+                for approximation in (self.approximation, self.approximation.refined())
+            )
+            assert loose == pytest.approx(tight, abs=0.01)
+
+    def test_refined_is_at_least_as_tight(self):
+        refined = self.approximation.refined()
+        assert type(refined) is type(self.approximation)
+        assert refined.tol < self.approximation.tol
+        assert refined.refined(1.0).tol == refined.tol
+        assert self.approximation.refined(1e-8).tol == 1e-8
+
+    @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, np.inf])
+    def test_an_impossible_tolerance_is_named(self, tol):
+        with pytest.raises(ValueError, match=f"tol must be a positive number; got {tol}"):
+            type(self.approximation)(tol=tol).check()
+
+    def test_good_values_pass(self):
+        self.approximation.check()
+        self.approximation.refined().check()
+
+
+def check_gaussian_approximation(q):
+    """Every verb of a `GaussianApproximation` against dense formulas."""
+    n = len(q.weights)
+    mean, covariance = dense(q)
+    K, s = q.prior.K, np.sqrt(q.precision)
+    B = np.eye(n) + s[:, None] * K * s
+    smoothed = s[:, None] * np.linalg.inv(B) * s
+    g = np.random.default_rng(0).standard_normal((n, 3))
+    X_new = np.random.default_rng(1).uniform(size=(4, q.prior.covariance.X.shape[1]))
+    cross = q.prior.covariance.cross(q.prior.theta, X_new)
+    square = q.prior.covariance.square(q.prior.theta, X_new)
+    assert_allclose(q.mean, mean, atol=1e-10)
+    assert_allclose(q.marginal_variance, covariance.diagonal(), atol=1e-9)
+    assert q.half_log_det_B == pytest.approx(0.5 * np.linalg.slogdet(B).logabsdet, abs=1e-10)
+    assert_allclose(q.smoothed_inverse(), smoothed, atol=1e-10)
+    assert_allclose(q.solve_smoothed(g), smoothed @ g, atol=1e-10)
+    assert_allclose(q.solve_smoothed(g[:, 0]), smoothed @ g[:, 0], atol=1e-10)
+    expected = square - cross.T @ smoothed @ cross
+    new_mean, var = q.predict(X_new)
+    assert new_mean.shape == (4, 1)
+    assert_allclose(new_mean[:, 0], cross.T @ q.weights, atol=1e-10)
+    assert_allclose(var, expected.diagonal(), atol=1e-10)
+    joint_mean, joint = q.predict_jointly(X_new)
+    assert_allclose(joint_mean, new_mean, atol=1e-12)
+    assert_allclose(joint, expected, atol=1e-10)
+    restored = pickle.loads(pickle.dumps(q))
+    assert isinstance(restored, GaussianApproximation)
+    assert set(vars(restored)) == {"prior", "weights", "precision"}
+    assert_array_equal(restored.mean, q.mean)

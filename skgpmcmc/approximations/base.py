@@ -77,7 +77,7 @@ class GaussianApproximation:
 
     @property
     def half_log_det_B(self) -> float:
-        """``1/2 log |B|``, which equals 1/2 (log |K| - log |Sigma|)."""
+        """``1/2 log |B|``, which equals ``1/2 (log |K| - log |Sigma|)``."""
         return half_log_det(self.chol_B)
 
     @cached_property
@@ -88,7 +88,7 @@ class GaussianApproximation:
         return np.asarray(self.prior.K.diagonal() - np.einsum("ij,ij->j", half, half))
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
-        """``s o B^-1 s o g`` = (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
+        """Return ``s o B^-1 s o g`` = (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
         s = self.root_precision if g.ndim == 1 else self.root_precision[:, None]
         return s * cholesky_solve(self.chol_B, s * g)
 
@@ -106,7 +106,7 @@ class GaussianApproximation:
     def sample_deviations(
         self, rng: np.random.Generator, size: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Draws of f - mean under q, and the prior draws they were made of; both (n, size).
+        """Draw f - mean under q, and return the prior draws it was made of too; both (n, size).
 
         Matheron's rule: with u ~ N(0, K) and e ~ N(0, I),
         ``u - K s o B^-1 (s o u + e)`` has covariance (K^-1 + W)^-1. No factor of Sigma is needed,
@@ -120,7 +120,7 @@ class GaussianApproximation:
         return u - product(self.prior.K, t), u
 
     def predict(self, X_new: FloatArray) -> LatentMoments:
-        """Moments of f* at new inputs, f integrated out under q; mean (m, 1), var (m,).
+        """Return moments of f* at new inputs, f integrated out under q; mean (m, 1), var (m,).
 
         Rasmussen & Williams (2006), (3.21) and (3.24), in the form without K^-1.
         """

@@ -49,7 +49,7 @@ class EP(Approximation):
     ----------
     tol : float, default=1e-2
         Sweeps stop once no site changes by more than this on the scale of the posterior it acts
-        on: |change of precision| times the marginal variance, |change of shift| times the
+        on: the change of precision times the marginal variance, the change of shift times the
         marginal standard deviation. log Z is stationary at the fixed point, so its error is of
         the order of the square: about 1e-3 at the default. Gradients want 1e-9.
     max_sweeps : int, default=100

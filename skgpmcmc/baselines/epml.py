@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from .._skin import validation as check
 from .._skin.fitted import replace_fitted, validated
 from .._skin.labels import encode_classes
+from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
 from ..approximations import Approximation
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP
@@ -23,7 +23,7 @@ from ..modes import find_mode
 __all__ = ["EPMLClassifier"]
 
 
-class EPMLClassifier(ClassifierMixin, BaseEstimator):
+class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
     """Gaussian-process classifier with type-II maximum likelihood by expectation propagation.
 
     The kernel's hyper-parameters maximize EP's approximation of the marginal likelihood, by
@@ -56,7 +56,7 @@ class EPMLClassifier(ClassifierMixin, BaseEstimator):
         EP's log evidence there, natural log.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X has them.
 
     Warns
@@ -112,8 +112,8 @@ class EPMLClassifier(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        self : EPMLClassifier
-            The fitted estimator.
+        EPMLClassifier
+            Itself, fitted.
 
         Raises
         ------
@@ -169,47 +169,22 @@ class EPMLClassifier(ClassifierMixin, BaseEstimator):
         return [np.clip(theta, *bounds.T) for theta in (model.covariance.start, *draws)]
 
     def predict_log_proba(self, X):
-        """Natural logs of the class probabilities; (n_samples, 2).
+        """Natural logs of the class probabilities.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
+            Columns in the order of `classes_`.
         """
         mean, var = self.latent_mean_and_variance(X)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         log_p = np.stack([likelihood.log_predictive(y, mean, var) for y in (-1.0, 1.0)])
-        return (log_p - logsumexp(log_p, axis=0)).T
-
-    def predict_proba(self, X):
-        """Class probabilities at the fitted hyper-parameters.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X):
-        """More probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        log_p = self.predict_log_proba(X)
-        return self.classes_[np.argmax(log_p, axis=1)]
+        return normalized_columns(log_p)
 
     def latent_mean_and_variance(self, X):
         """Mean and variance of the latent function under EP's Gaussian.
@@ -217,10 +192,14 @@ class EPMLClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
-        latent_mean, latent_var : ndarrays of shape (n_samples,)
+        latent_mean : ndarray of shape (n_samples,)
+            Mean, on the latent scale.
+        latent_var : ndarray of shape (n_samples,)
+            Variance, on the latent scale.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

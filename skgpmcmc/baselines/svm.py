@@ -59,7 +59,7 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
     C : sequence of float, default=None
         Values of the penalty C to try; None is 2^-5, 2^-3, ..., 2^15.
     gamma : sequence of float, default=None
-        Values of gamma in exp(-gamma |x - x'|^2) to try; None is 2^-15, 2^-13, ..., 2^3.
+        Values of gamma in ``exp(-gamma |x - x'|^2)`` to try; None is 2^-15, 2^-13, ..., 2^3.
     random_state : int, RandomState instance or None, default=None
         Shuffles the rows into 5 stratified folds, fewer if a class has few members.
     n_jobs : int, default=None
@@ -77,7 +77,7 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
         The chosen machine, fitted on all rows, with its sigmoid.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, if `X` had names that are strings.
 
     Notes
@@ -151,7 +151,7 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
         return search.fit(X, y)
 
     def predict_proba(self, X):
-        """Probabilities of the classes.
+        """Platt-scaled probabilities of the classes.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, n_classes)
-            Platt-scaled probabilities; columns as in `classes_`, rows sum to one.
+            Columns as in `classes_`; rows sum to one.
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)

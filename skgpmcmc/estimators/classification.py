@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._skin import validation as check
 from .._skin.fitted import replace_fitted, validated
 from .._skin.labels import encode_classes, known_labels
+from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
 from ..diagnostics import diagnose
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ._base import BaseBayesianGP
@@ -28,7 +28,7 @@ _BINARY_ATTRIBUTES = (
 )
 
 
-class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
+class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
     """Gaussian-process classifier that averages over latent values and hyper-parameters by MCMC.
 
     Chains sample the kernel's hyper-parameters theta and the latent function f from their joint
@@ -106,7 +106,7 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
         Iterations per chain, warm-up included.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X has them.
 
     Warns
@@ -187,8 +187,8 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
 
         Returns
         -------
-        self : BayesianGPClassifier
-            The fitted estimator.
+        BayesianGPClassifier
+            Itself, fitted.
 
         Raises
         ------
@@ -246,6 +246,7 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -261,36 +262,7 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
             log_p = np.concatenate(
                 [e._predictor.log_predictive(one, X, self.n_jobs) for e in self.estimators_]
             )
-        return (log_p - logsumexp(log_p, axis=0)).T
-
-    def predict_proba(self, X):
-        """Class probabilities, averaged over the posterior of theta and f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`. A deterministic function of the fitted model and
-            of each row alone.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X):
-        """Most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        log_p = self.predict_log_proba(X)
-        return self.classes_[np.argmax(log_p, axis=1)]
+        return normalized_columns(log_p)
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive probability of each label.
@@ -298,6 +270,7 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict.
         y : array-like of shape (n_samples,)
             Labels among `classes_`.
 
@@ -316,12 +289,14 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
-        latent_mean, latent_var : ndarrays of shape (n_samples,)
-            On the latent scale; the variance is the total one (mean of variances plus variance of
-            means).
+        latent_mean : ndarray of shape (n_samples,)
+            Mean, on the latent scale.
+        latent_var : ndarray of shape (n_samples,)
+            Total variance, on the latent scale: mean of variances plus variance of means.
         """
         X = self._check_X(X)
         self._check_binary("latent_mean_and_variance")
@@ -333,10 +308,12 @@ class BayesianGPClassifier(ClassifierMixin, BaseBayesianGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows at which the function is drawn.
         n_draws : int, default=1
             Number of functions drawn; each belongs to a posterior draw of theta among those that
             predictions use.
         random_state : int, RandomState instance or None, default=None
+            Seed of the draws.
 
         Returns
         -------

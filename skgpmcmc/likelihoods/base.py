@@ -75,7 +75,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def fisher_information(self, f: FloatArray) -> FloatArray:
-        """Minus the mean over y of the second derivative, never negative; the shape of `f`."""
+        """Return the mean over y of minus the second derivative, never negative; shape of `f`."""
 
     @abstractmethod
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:

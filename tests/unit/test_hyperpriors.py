@@ -99,7 +99,6 @@ def test_no_hyper_parameters():
 @every_family
 def test_gradient(distribution):
     prior = single(distribution)
-    # The outer quantiles reach |gradients| of 20 and 0.01.
     for u in np.log(distribution.ppf([0.02, 0.3, 0.6, 0.98])):
         theta = np.array([u])
         expected = finite_difference(prior.log_prob, theta)

@@ -1,0 +1,52 @@
+"""
+Which predictions to trust: the abstention curve
+================================================
+
+A classifier that may abstain hands over the rows whose predictive probability is nearest to one
+half. The abstention curve shows the accuracy on the rows that it keeps. The capacity score is the
+area under that curve divided by its width.
+"""
+
+import os
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
+from skgpmcmc.displays import AbstentionCurveDisplay
+
+# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
+reduced = os.environ.get("REDUCED") == "1"
+n_chains, n_warmup, n_draws = (2, 100, 200) if reduced else (4, 500, 2000)
+
+# %%
+# Sixty rows for training, the others for testing. The scaler is part of every model: the default
+# priors expect features with a standard deviation near one.
+
+X, y = load_breast_cancer(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=60, stratify=y, random_state=0)
+models = {
+    "Bayesian GP": BayesianGPClassifier(
+        n_chains=n_chains, n_warmup=n_warmup, n_draws=n_draws, max_rhat=1.05, random_state=0
+    ),
+    "GP, type-II maximum likelihood": EPMLClassifier(random_state=0),
+    "SVM, Platt scaling": svm_platt_classifier(random_state=0),
+}
+
+# %%
+# Every display draws on the axes that it is given.
+
+fig, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+for name, model in models.items():
+    pipeline = make_pipeline(StandardScaler(), model).fit(X_train, y_train)
+    for ax, score in zip(axes, ("accuracy", "auc"), strict=True):
+        AbstentionCurveDisplay.from_estimator(
+            pipeline, X_test, y_test, score=score, name=name, ax=ax
+        )
+
+print(models["Bayesian GP"].diagnostics_)
+plt.show()

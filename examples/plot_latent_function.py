@@ -1,0 +1,55 @@
+"""
+The latent function, with and without the uncertainty of the kernel
+===================================================================
+
+A Gaussian-process classifier turns a latent function f into class probabilities. With few data the
+hyper-parameters of the kernel are uncertain too. This script compares f averaged over the posterior
+of the hyper-parameters with f at their maximum-likelihood value.
+"""
+
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.baselines import EPMLClassifier
+
+# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
+reduced = os.environ.get("REDUCED") == "1"
+n_chains, n_warmup, n_draws = (2, 100, 200) if reduced else (4, 500, 2000)
+
+# %%
+# Forty points on a line; the classes change twice.
+
+rng = np.random.default_rng(0)
+x = np.sort(rng.uniform(-3.0, 3.0, size=40))
+y = np.where(2.0 * np.cos(1.5 * x) + rng.standard_normal(40) > 0.0, "in", "out")
+grid = np.linspace(-5.0, 5.0, 201)
+
+bayes = BayesianGPClassifier(
+    n_chains=n_chains, n_warmup=n_warmup, n_draws=n_draws, max_rhat=1.05, random_state=0
+)
+bayes.fit(x[:, None], y)
+point = EPMLClassifier(random_state=0).fit(x[:, None], y)
+
+# %%
+# The variance that `latent_mean_and_variance` returns is the total one. Functions drawn by
+# `sample_latent` each belong to a posterior draw of the hyper-parameters.
+
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 7), sharex=True, layout="constrained")
+for model, name, color in ((bayes, "MCMC", "C0"), (point, "maximum likelihood", "C1")):
+    mean, var = model.latent_mean_and_variance(grid[:, None])
+    sd = np.sqrt(var)
+    top.plot(grid, mean, color=color, label=f"{name}: mean and two standard deviations")
+    top.fill_between(grid, mean - 2.0 * sd, mean + 2.0 * sd, color=color, alpha=0.2)
+    bottom.plot(grid, model.predict_proba(grid[:, None])[:, 1], color=color, label=name)
+
+draws = bayes.sample_latent(grid[:, None], n_draws=10, random_state=0)
+top.plot(grid, draws.T, color="C0", linewidth=0.5)
+top.set_ylabel("latent function")
+top.legend()
+bottom.plot(x, (y == bayes.classes_[1]).astype(float), "k|")
+bottom.set(xlabel="x", ylabel=f'probability of the class "{bayes.classes_[1]}"')
+bottom.legend()
+plt.show()

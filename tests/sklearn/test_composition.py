@@ -1,0 +1,512 @@
+"""Inside pipelines, searches, calibration and pickles; data frames, labels, fitted attributes."""
+
+import inspect
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, make_moons
+from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.samplers import Marginal, PseudoMarginal
+
+# A few draws are enough here; that chains converge is tested elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+BINARY_ATTRIBUTES = (
+    "theta_samples_",
+    "latent_samples_",
+    "kernel_",
+    "priors_",
+    "hyperparameter_names_",
+)
+
+
+def quick(**changes):
+    settings = {"n_chains": 2, "n_warmup": 20, "n_draws": 20, "n_importance": 8, "random_state": 0}
+    return BayesianGPClassifier(**{**settings, **changes})
+
+
+def moons(n=40):
+    return make_moons(n, noise=0.15, random_state=0)
+
+
+def small_iris():
+    iris = load_iris()
+    return iris.data[::4], iris.target[::4], iris.target_names
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return quick().fit(*moons())
+
+
+@pytest.fixture(scope="module")
+def fitted_iris():
+    X, y, names = small_iris()
+    return quick().fit(X, names[y]), X, names[y]
+
+
+def fitted_names(estimator):
+    return {name for name in vars(estimator) if name.endswith("_")}
+
+
+# --- model selection ------------------------------------------------------------------------------
+
+
+def test_cross_validation():
+    scores = cross_val_score(quick(), *moons(), cv=3, scoring="accuracy", error_score="raise")
+    assert scores.min() > 0.8
+
+
+def test_grid_search_over_everything_that_is_an_object():
+    X, y = moons()
+    defensive = PseudoMarginal(defensive=0.2)
+    grid = [
+        {"sampler": ["pm", "marginal", Marginal(target_acceptance=0.4), defensive]},
+        {"sampler": [PseudoMarginal()], "sampler__defensive": [0.0, 0.5]},
+        {"approximation": ["auto", "ep", "laplace", Laplace()]},
+        {"approximation": [EP()], "approximation__tol": [1e-1, 1e-4]},
+        {"kernel": [None, ConstantKernel() * RBF([1.0, 1.0]), Matern(nu=1.5) + WhiteKernel()]},
+        {"kernel": [ConstantKernel() * RBF()], "kernel__k2__length_scale": [0.1, 3.0]},
+    ]
+    search = GridSearchCV(
+        quick(n_draws=10), grid, scoring="neg_log_loss", cv=2, error_score="raise"
+    ).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert len(scores) == 4 + 2 + 4 + 2 + 3 + 2
+    assert np.isfinite(scores).all()
+    assert_allclose(search.predict_proba(X).sum(axis=1), 1.0)
+    # What names the same thing scores the same, the objects of the grid are as they were.
+    params = search.cv_results_["params"]
+    named = {str(p): score for p, score in zip(params, scores, strict=True)}
+    assert named["{'approximation': 'laplace'}"] == named[str({"approximation": Laplace()})]
+    assert named["{'approximation': 'auto'}"] == named["{'approximation': 'ep'}"]
+    assert defensive.defensive == 0.2
+    assert grid[1]["sampler"][0].defensive == PseudoMarginal().defensive
+    assert grid[3]["approximation"][0].tol == EP().tol
+
+
+@pytest.mark.parametrize(
+    ("start", "nested", "direct"),
+    [
+        (
+            {"sampler": PseudoMarginal()},
+            {"sampler__defensive": 0.5},
+            {"sampler": PseudoMarginal(defensive=0.5)},
+        ),
+        (
+            {"sampler": Marginal()},
+            {"sampler__target_acceptance": 0.6},
+            {"sampler": Marginal(target_acceptance=0.6)},
+        ),
+        ({"approximation": EP()}, {"approximation__tol": 1.0}, {"approximation": EP(tol=1.0)}),
+    ],
+)
+def test_nested_parameters_reach_the_chains(start, nested, direct):
+    X, y = moons()
+    plain = quick(**start).fit(X, y)
+    through_name = clone(plain).set_params(**nested).fit(X, y)
+    through_object = quick(**direct).fit(X, y)
+    assert_array_equal(through_name.theta_samples_, through_object.theta_samples_)
+    assert_array_equal(through_name.latent_samples_, through_object.latent_samples_)
+    assert not np.array_equal(through_name.latent_samples_, plain.latent_samples_)
+
+
+def test_nested_parameters_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="PseudoMarginal has no parameter 'share'"):
+        quick(sampler=PseudoMarginal()).set_params(sampler__share=0.1)
+
+
+def test_pipeline_equals_its_steps_by_hand():
+    X, y = moons()
+    X_odd = X * [1e4, 1e-4] + [5.0, 7.0]
+    pipeline = make_pipeline(StandardScaler(), quick()).fit(X_odd, y)
+    scaler = StandardScaler().fit(X_odd)
+    by_hand = quick().fit(scaler.transform(X_odd), y)
+    expected = by_hand.predict_proba(scaler.transform(X_odd))
+    assert_array_equal(pipeline.predict_proba(X_odd), expected)
+    assert pipeline.score(X_odd, y) > 0.9
+
+
+def test_calibrated():
+    X, y = moons(60)
+    model = CalibratedClassifierCV(quick(), method="sigmoid", cv=2).fit(X, y)
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert model.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("voting", ["soft", "hard"])
+def test_voting(voting):
+    X, y = moons()
+    members = [("gp", quick()), ("line", LogisticRegression())]
+    model = VotingClassifier(members, voting=voting).fit(X, np.array(["a", "b"])[y])
+    assert model.score(X, np.array(["a", "b"])[y]) > 0.8
+
+
+def test_stratified_predictions_are_better_than_the_base_rate():
+    X, y = moons(60)
+    train, test = next(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
+    model = quick().fit(X[train], y[train])
+    density = model.log_predictive_density(X[test], y[test])
+    assert density.mean() > 0.5 * np.log(0.5)
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+def test_clone_is_unfitted_and_fits_alike(fitted):
+    X, y = moons()
+    sampler, kernel = PseudoMarginal(defensive=0.1), ConstantKernel(2.0) * Matern()
+    original = quick(sampler=sampler, kernel=kernel, approximation=Laplace()).fit(X, y)
+    copy = clone(original)
+    with pytest.raises(NotFittedError):
+        copy.predict(X)
+    assert copy.sampler is not sampler
+    assert copy.sampler.defensive == 0.1
+    assert copy.kernel == kernel
+    assert_array_equal(copy.fit(X, y).theta_samples_, original.theta_samples_)
+
+
+def test_constructor_defaults_are_the_documented_ones():
+    defaults = BayesianGPClassifier().get_params()
+    expected = {
+        "kernel": None,
+        "ard": False,
+        "priors": None,
+        "likelihood": "probit",
+        "sampler": "pm",
+        "approximation": "auto",
+        "n_importance": "auto",
+        "multi_class": "one_vs_rest",
+        "max_rhat": 1.01,
+        "random_state": None,
+        "n_jobs": None,
+        "verbose": 0,
+    }
+    assert {name: defaults[name] for name in expected} == expected
+    parameters = list(inspect.signature(BayesianGPClassifier).parameters.values())
+    assert parameters[0].name == "kernel"
+    assert {p.kind for p in parameters[1:]} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def n_numbers_stored(estimator):
+    """Numbers that the draws take: the attributes, and what predictions use of them."""
+    parts = getattr(estimator, "estimators_", [estimator])
+    attributes = sum(part.theta_samples_.size + part.latent_samples_.size for part in parts)
+    copies = sum(part._predictor.theta.size + part._predictor.f.size for part in parts)
+    sites = sum(sum(s.size for s in part._predictor.sites or ()) for part in parts)
+    return attributes + copies + sites
+
+
+@pytest.mark.parametrize("sampler", ["pm", "marginal"])
+@pytest.mark.parametrize("ard", [False, True])
+def test_pickle_predicts_the_same_and_stays_small(sampler, ard):
+    n = 200
+    X, y = moons(n)
+    model = quick(sampler=sampler, ard=ard, n_warmup=10).fit(X, y)
+    expected = model.predict_proba(X)  # whatever prediction caches must not be stored either
+    stored = pickle.dumps(model)
+    copy = pickle.loads(stored)
+    assert_array_equal(copy.predict_proba(X), expected)
+    assert_array_equal(copy.theta_samples_, model.theta_samples_)
+    # Not one n x n matrix of 8-byte numbers.
+    assert len(stored) - 8 * n_numbers_stored(model) < 4 * n * n
+
+
+def test_pickle_of_one_vs_rest(fitted_iris):
+    model, X, _ = fitted_iris
+    expected = model.predict_proba(X)
+    stored = pickle.dumps(model)
+    copy = pickle.loads(stored)
+    assert_array_equal(copy.predict_proba(X), expected)
+    assert len(stored) - 8 * n_numbers_stored(model) < 60_000
+
+
+def test_joblib_dump(fitted, tmp_path):
+    X, _ = moons()
+    joblib.dump(fitted, tmp_path / "model.joblib")
+    copy = joblib.load(tmp_path / "model.joblib")
+    assert_array_equal(copy.predict_proba(X), fitted.predict_proba(X))
+    mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert_array_equal(mapped.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_printing_an_estimator(fitted):
+    assert "BayesianGPClassifier(" in repr(fitted)
+    assert "BayesianGPClassifier" in fitted._repr_html_()
+
+
+# --- data frames and labels -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_data_frames(frame, fitted):
+    X, y = moons()
+    model = quick().fit(frame({"east": X[:, 0], "north": X[:, 1]}), y)
+    assert_array_equal(model.feature_names_in_, ["east", "north"])
+    assert_array_equal(model.theta_samples_, fitted.theta_samples_)
+    right = frame({"east": X[:, 0], "north": X[:, 1]})
+    assert_array_equal(model.predict_proba(right), fitted.predict_proba(X))
+    with pytest.raises(ValueError, match="in the same order as they were in fit"):
+        model.predict_proba(frame({"north": X[:, 1], "east": X[:, 0]}))
+    with pytest.raises(ValueError, match=r"seen at fit time, yet now missing:\s+- north"):
+        model.predict(frame({"east": X[:, 0], "south": X[:, 1]}))
+    with pytest.raises(ValueError, match="feature names"):
+        model.latent_mean_and_variance(frame({"a": X[:, 0], "b": X[:, 1]}))
+    with pytest.raises(ValueError, match="feature names"):
+        model.sample_latent(frame({"a": X[:, 0], "b": X[:, 1]}))
+    # Names go when a later fit has none.
+    assert not hasattr(model.fit(X, y), "feature_names_in_")
+
+
+@pytest.mark.parametrize("column", [pd.Series, pl.Series], ids=["pandas", "polars"])
+def test_labels_in_a_column(column, fitted):
+    X, y = moons()
+    model = quick().fit(X, column(np.array(["a", "b"])[y].tolist()))
+    assert_array_equal(model.classes_, ["a", "b"])
+    density = model.log_predictive_density(X, column(["b"] * len(X)))
+    assert_array_equal(density, fitted.predict_log_proba(X)[:, 1])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["spam", "ham"]),
+        np.array(["spam", "ham"], dtype=object),
+        np.array([-7, 40]),
+        np.array([40, -7]),
+        np.array([False, True]),
+        np.array([1.0, 2.0]),
+    ],
+    ids=["strings", "objects", "gaps", "descending", "booleans", "floats"],
+)
+def test_two_labels(labels, fitted):
+    X, y = moons()
+    model = quick().fit(X, labels[y])
+    assert_array_equal(model.classes_, np.sort(labels))
+    assert model.classes_.dtype == labels.dtype
+    predicted = model.predict(X)
+    assert predicted.dtype == labels.dtype
+    assert np.mean(predicted == labels[y]) > 0.9
+    proba = model.predict_proba(X)
+    assert_array_equal(predicted, model.classes_[proba.argmax(axis=1)])
+    if labels[0] < labels[1]:  # the same targets, so the same draws
+        assert_array_equal(proba, fitted.predict_proba(X))
+    column = np.searchsorted(model.classes_, labels[y])
+    at_labels = model.predict_log_proba(X)[np.arange(len(X)), column]
+    assert_array_equal(model.log_predictive_density(X, labels[y]), at_labels)
+
+
+# --- more than two classes ------------------------------------------------------------------------
+
+
+def test_one_vs_rest(fitted_iris):
+    model, X, y = fitted_iris
+    assert_array_equal(model.classes_, ["setosa", "versicolor", "virginica"])
+    assert len(model.estimators_) == 3
+    proba = model.predict_proba(X)
+    assert proba.shape == (len(X), 3)
+    assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+    assert proba.min() > 0.0
+    assert_array_equal(model.predict(X), model.classes_[proba.argmax(axis=1)])
+    assert model.score(X, y) > 0.9
+    assert_allclose(np.exp(model.predict_log_proba(X)), proba)
+    position = np.searchsorted(model.classes_, y)
+    density = model.log_predictive_density(X, y)
+    assert_array_equal(density, model.predict_log_proba(X)[np.arange(len(X)), position])
+    # Probabilities are those of the binary problems, normalized.
+    one = np.stack([binary.predict_proba(X)[:, 1] for binary in model.estimators_], axis=1)
+    assert_allclose(proba, one / one.sum(axis=1, keepdims=True), rtol=1e-12)
+
+
+def test_binary_estimators_of_one_vs_rest(fitted_iris):
+    model, X, y = fitted_iris
+    for label, binary in zip(model.classes_, model.estimators_, strict=True):
+        assert isinstance(binary, BayesianGPClassifier)
+        assert binary.theta_samples_.shape == (2, 20, 2)
+        assert binary.latent_samples_.shape == (2, 20, len(X))
+        assert binary.diagnostics_.r_hat.shape == (2,)
+        mean, _ = binary.latent_mean_and_variance(X)
+        assert binary.sample_latent(X[:3], 5, random_state=0).shape == (5, 3)
+        # The class against the rest: its latent function is higher on its own rows.
+        assert mean[y == label].min() > mean[y != label].mean()
+
+
+@pytest.mark.parametrize("name", BINARY_ATTRIBUTES)
+def test_one_vs_rest_says_where_binary_attributes_are(name, fitted_iris):
+    model, *_ = fitted_iris
+    assert not hasattr(model, name)
+    assert name not in vars(model)
+    with pytest.raises(AttributeError, match=rf"estimators_\[k\]\.{name}"):
+        getattr(model, name)
+
+
+@pytest.mark.parametrize("name", [*BINARY_ATTRIBUTES, "estimators_", "no_such_thing"])
+def test_unfitted_estimators_have_none_of_them(name):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+        getattr(quick(), name)
+
+
+@pytest.mark.parametrize("method", ["latent_mean_and_variance", "sample_latent"])
+def test_one_vs_rest_says_where_binary_methods_are(method, fitted_iris):
+    model, X, _ = fitted_iris
+    with pytest.raises(ValueError, match=rf"estimators_\[k\]\.{method}"):
+        getattr(model, method)(X)
+
+
+def test_diagnostics_of_one_vs_rest(fitted_iris):
+    model, *_ = fitted_iris
+    diagnostics = model.diagnostics_
+    assert diagnostics.classes == [name for name in model.classes_.tolist() for _ in range(2)]
+    assert diagnostics.names == ["k1__constant_value", "k2__length_scale"] * 3
+    binary = [estimator.diagnostics_ for estimator in model.estimators_]
+    for name in ("r_hat", "ess_bulk", "ess_tail", "mcse_mean", "log_likelihood_sd"):
+        together = np.concatenate([getattr(part, name) for part in binary])
+        assert_array_equal(getattr(diagnostics, name), together)
+    (rates,) = diagnostics.acceptance_rate.values()
+    assert rates.shape == (6,)
+    assert_allclose(diagnostics.n_cubic, sum(part.n_cubic for part in binary))
+    assert diagnostics.n_likelihood_evaluations == sum(p.n_likelihood_evaluations for p in binary)
+    table = str(diagnostics)
+    assert all(f"k2__length_scale (class {name})" in table for name in model.classes_)
+
+
+@pytest.mark.parametrize("labels", [[3, 5, 100], ["x", "z", "y"]], ids=["gaps", "strings"])
+def test_three_labels(labels):
+    X, y, _ = small_iris()
+    model = quick(n_warmup=10, n_draws=10).fit(X, np.array(labels)[y])
+    assert_array_equal(model.classes_, np.sort(labels))
+    assert np.mean(model.predict(X) == np.array(labels)[y]) > 0.8
+
+
+def test_refits_leave_nothing_of_another_number_of_classes():
+    X, y, _ = small_iris()
+    model = quick(n_warmup=10, n_draws=10)
+    three = fitted_names(model.fit(X, y))
+    assert three == {"estimators_", "diagnostics_", "classes_", "n_iter_", "n_features_in_"}
+    two = fitted_names(model.fit(X[y < 2], y[y < 2]))
+    assert two == {*BINARY_ATTRIBUTES, "diagnostics_", "classes_", "n_iter_", "n_features_in_"}
+    assert not hasattr(model, "estimators_")
+    assert model.diagnostics_.classes is None
+    assert model.predict_proba(X).shape == (len(X), 2)
+    assert fitted_names(model.fit(X, y)) == three
+    assert "_predictor" not in vars(model)
+    assert model.predict_proba(X).shape == (len(X), 3)
+
+
+# --- fitted attributes ----------------------------------------------------------------------------
+
+KERNELS = [
+    ({}, ["k1__constant_value", "k2__length_scale"]),
+    ({"ard": True}, ["k1__constant_value", "k2__length_scale[0]", "k2__length_scale[1]"]),
+    (
+        {"kernel": ConstantKernel(2.0, "fixed") * RBF([0.5, 1.0])},
+        ["k2__length_scale[0]", "k2__length_scale[1]"],
+    ),
+    ({"kernel": ConstantKernel() * Matern(2.0, "fixed", nu=2.5)}, ["k1__constant_value"]),
+    (
+        {"kernel": Matern() + WhiteKernel(0.1, (1e-3, 1.0))},
+        ["k1__length_scale", "k2__noise_level"],
+    ),
+    ({"kernel": RBF()}, ["length_scale"]),
+]
+
+
+@pytest.mark.parametrize(("parameters", "names"), KERNELS)
+def test_fitted_attributes(parameters, names):
+    X, y = moons()
+    model = quick(**parameters).fit(X, y)
+    assert model.hyperparameter_names_ == names
+    assert model.theta_samples_.shape == (2, 20, len(names))
+    assert model.latent_samples_.shape == (2, 20, len(X))
+    assert model.latent_samples_.dtype == model.theta_samples_.dtype == np.float64
+    assert np.isfinite(model.theta_samples_).all()
+    assert np.isfinite(model.latent_samples_).all()
+    assert model.n_iter_ == 40
+    assert model.n_features_in_ == 2
+    assert list(model.priors_) == list(dict.fromkeys(name.split("[")[0] for name in names))
+    diagnostics = model.diagnostics_
+    for name in ("r_hat", "ess_bulk", "ess_tail", "mcse_mean"):
+        assert getattr(diagnostics, name).shape == (len(names),)
+    assert diagnostics.names == names
+    ((_, rates),) = diagnostics.acceptance_rate.items()
+    assert rates.shape == (2,)
+    assert ((rates >= 0.0) & (rates <= 1.0)).all()
+    assert diagnostics.n_cubic > 0.0
+    assert diagnostics.n_likelihood_evaluations >= 2 * 40
+    assert diagnostics.seconds_warmup > 0.0
+    assert diagnostics.seconds_sampling > 0.0
+    assert all(name in str(diagnostics) for name in names)
+    # The posterior mean on the log scale, every fixed value where it was.
+    assert_allclose(model.kernel_.theta, model.theta_samples_.mean(axis=(0, 1)))
+    start = model.kernel if model.kernel is not None else model.kernel_
+    assert type(model.kernel_) is type(start)
+    for hyperparameter in start.hyperparameters:
+        if hyperparameter.fixed:
+            fixed = model.kernel_.get_params()[hyperparameter.name]
+            assert fixed == start.get_params()[hyperparameter.name]
+
+
+def test_bounds_are_ignored_unless_fixed():
+    X, y = moons()
+    narrow = ConstantKernel(1.0, (0.99, 1.01)) * RBF(1.0, (0.99, 1.01))
+    with_bounds, without = quick(kernel=narrow).fit(X, y), quick().fit(X, y)
+    assert_array_equal(with_bounds.theta_samples_, without.theta_samples_)
+
+
+@pytest.mark.parametrize("sampler", ["pm", "marginal"])
+def test_all_hyper_parameters_fixed(sampler):
+    X, y = moons()
+    kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quick(kernel=kernel, sampler=sampler, n_importance=64).fit(X, y)
+    assert model.theta_samples_.shape == (2, 20, 0)
+    assert model.latent_samples_.shape == (2, 20, len(X))
+    assert model.hyperparameter_names_ == []
+    assert model.priors_ == {}
+    assert model.kernel_ == kernel
+    assert len(np.unique(model.latent_samples_[:, :, 0])) > 20
+    assert model.diagnostics_.r_hat.shape == (0,)
+    assert "acceptance" in str(model.diagnostics_)
+    assert model.score(X, y) > 0.9
+    mean, variance = model.latent_mean_and_variance(X)
+    assert np.isfinite(mean).all()
+    assert (variance > 0.0).all()
+
+
+def test_given_priors_are_kept_and_followed():
+    X, y = moons()
+    prior = stats.uniform(0.9, 0.3)
+    model = quick(priors={"k2__length_scale": prior}).fit(X, y)
+    assert model.priors_["k2__length_scale"] is prior
+    assert set(model.priors_) == {"k1__constant_value", "k2__length_scale"}
+    length_scales = np.exp(model.theta_samples_[..., 1])
+    assert length_scales.min() >= 0.9
+    assert length_scales.max() <= 1.2
+
+
+def test_verbose_prints_the_convergence_table(capsys):
+    model = quick(n_draws=10).fit(*moons())
+    assert capsys.readouterr().out == ""
+    model.set_params(verbose=1).fit(*moons())
+    out = capsys.readouterr().out
+    assert "R-hat" in out
+    assert "k2__length_scale" in out

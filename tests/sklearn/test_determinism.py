@@ -1,0 +1,416 @@
+"""Draws and predictions are functions of data and seed; predictions against slow references."""
+
+import time
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, log_ndtr, logsumexp, ndtr
+from sklearn.datasets import load_iris
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.approximations import EP
+from skgpmcmc.prediction import spread_subset
+from skgpmcmc.transitions import PseudoMarginalMetropolis
+
+from ..helpers import Z_LIMIT, make_model, toy_classes, z_score
+
+# A few draws are enough here; that chains converge is tested elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def quick(**changes):
+    settings = {"n_chains": 2, "n_warmup": 20, "n_draws": 20, "n_importance": 8, "random_state": 0}
+    return BayesianGPClassifier(**{**settings, **changes})
+
+
+def binary_data():
+    return toy_classes(60, 2, seed=1)
+
+
+def three_classes():
+    iris = load_iris()
+    return iris.data[::5], iris.target[::5]
+
+
+def new_inputs(m=15, d=2, seed=5):
+    return np.random.default_rng(seed).uniform(-0.3, 1.3, size=(m, d))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return quick(max_predict_draws=None).fit(*binary_data())
+
+
+@pytest.fixture(scope="module")
+def fitted_marginal():
+    return quick(sampler="marginal", max_predict_draws=None).fit(*binary_data())
+
+
+def draws_of(model):
+    parts = getattr(model, "estimators_", [model])
+    return [array for part in parts for array in (part.theta_samples_, part.latent_samples_)]
+
+
+def assert_same_model(a, b, X):
+    for mine, other in zip(draws_of(a), draws_of(b), strict=True):
+        assert_array_equal(mine, other)
+    assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+    if not hasattr(a, "estimators_"):
+        moments = zip(a.latent_mean_and_variance(X), b.latent_mean_and_variance(X), strict=True)
+        for mine, other in moments:
+            assert_array_equal(mine, other)
+        paths = [m.sample_latent(X[:5], 7, random_state=3) for m in (a, b)]
+        assert_array_equal(*paths)
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+PROBLEMS = {
+    "pm": ({"sampler": "pm", "approximation": "ep", "likelihood": "probit"}, binary_data),
+    "marginal": ({"sampler": "marginal"}, binary_data),
+    "one_vs_rest": ({}, three_classes),
+}
+
+
+@pytest.fixture(scope="module", params=PROBLEMS)
+def problem(request):
+    """Settings of more than one round of sampling, data, and the fit by one worker."""
+    settings, data = PROBLEMS[request.param]
+    settings = {**settings, "n_draws": 60}
+    X, y = data()
+    return settings, X, y, quick(**settings, n_jobs=1).fit(X, y)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
+def test_number_of_workers_changes_nothing(n_jobs, problem):
+    settings, X, y, alone = problem
+    assert_same_model(alone, quick(**settings, n_jobs=n_jobs).fit(X, y), X)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_backend_changes_nothing(backend, problem):
+    settings, X, y, alone = problem
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert_same_model(alone, quick(**settings).fit(X, y), X)
+
+
+def blas_threads():
+    return {d["num_threads"] for d in threadpool_info() if d["user_api"] == "blas"}
+
+
+def test_threads_share_one_limit_on_blas(monkeypatch):
+    # A worker that is done must not lift the limit of those that are not.
+    seen = set()
+    step = PseudoMarginalMetropolis.step
+
+    def watched(self, model, state, rng):
+        time.sleep(rng.choice([0.0, 0.01]))
+        seen.update(blas_threads())
+        return step(self, model, state, rng)
+
+    monkeypatch.setattr(PseudoMarginalMetropolis, "step", watched)
+    with threadpool_limits(2), joblib.parallel_config(backend="threading", n_jobs=2):
+        before = blas_threads()
+        quick(n_chains=4, n_draws=10).fit(*binary_data())
+        assert blas_threads() == before
+    assert seen == {1}
+
+
+# --- seeds ----------------------------------------------------------------------------------------
+
+
+def test_an_integer_seed_gives_the_same_fit_twice(fitted):
+    X, y = binary_data()
+    model = quick(max_predict_draws=None).fit(X, y)
+    assert_same_model(model, fitted, X)
+    assert_same_model(model.fit(X, y), fitted, X)
+
+
+def test_seeds_differ(fitted):
+    X, y = binary_data()
+    other = quick(random_state=1).fit(X, y)
+    assert not np.array_equal(other.theta_samples_, fitted.theta_samples_)
+    assert not np.array_equal(other.predict_proba(X), fitted.predict_proba(X))
+    # Chains of one fit differ, too.
+    assert not np.array_equal(fitted.theta_samples_[0], fitted.theta_samples_[1])
+
+
+def test_a_generator_moves_on():
+    X, y = binary_data()
+    model = quick(random_state=np.random.RandomState(4), n_draws=10)
+    first = model.fit(X, y).theta_samples_
+    second = model.fit(X, y).theta_samples_
+    again = quick(random_state=np.random.RandomState(4), n_draws=10).fit(X, y).theta_samples_
+    assert not np.array_equal(first, second)
+    assert_array_equal(first, again)
+
+
+def test_without_a_seed_fits_differ():
+    X, y = binary_data()
+    model = quick(random_state=None, n_draws=10)
+    first = model.fit(X, y).theta_samples_
+    assert not np.array_equal(first, model.fit(X, y).theta_samples_)
+
+
+def test_the_global_generator_is_left_alone():
+    np.random.seed(8)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    quick(n_draws=10).fit(*binary_data()).sample_latent(new_inputs(), 2, random_state=0)
+    assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+# --- predictions are functions of the fit and of each row -----------------------------------------
+
+METHODS = {
+    "predict_proba": lambda model, X: model.predict_proba(X),
+    "predict_log_proba": lambda model, X: model.predict_log_proba(X),
+    "log_predictive_density": lambda model, X: model.log_predictive_density(X, np.ones(len(X))),
+    "latent_mean": lambda model, X: model.latent_mean_and_variance(X)[0],
+    "latent_variance": lambda model, X: model.latent_mean_and_variance(X)[1],
+}
+
+
+@pytest.mark.parametrize("sampler", ["pm", "marginal"])
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_do_not_see_one_another(method, sampler, request):
+    model = request.getfixturevalue("fitted" if sampler == "pm" else "fitted_marginal")
+    predict = METHODS[method]
+    X = np.concatenate([new_inputs(40), binary_data()[0]])
+    together = predict(model, X)
+    order = np.random.default_rng(0).permutation(len(X))
+    assert_allclose(predict(model, X[order]), together[order], rtol=0.0, atol=1e-10)
+    pieces = [predict(model, part) for part in np.array_split(X, [1, 2, 33])]
+    assert_allclose(np.concatenate(pieces), together, rtol=0.0, atol=1e-10)
+    assert_allclose(predict(model, np.asfortranarray(X)), together, rtol=0.0, atol=1e-10)
+
+
+def test_rows_beyond_one_batch(fitted):
+    X = new_inputs(2100)
+    proba = fitted.predict_proba(X)
+    halves = [fitted.predict_proba(part) for part in (X[:1050], X[1050:])]
+    assert_allclose(proba, np.concatenate(halves), rtol=0.0, atol=1e-10)
+    mean, variance = fitted.latent_mean_and_variance(X)
+    some = [0, 999, 1000, 2099]
+    mean_some, variance_some = fitted.latent_mean_and_variance(X[some])
+    assert_allclose(mean[some], mean_some, rtol=0.0, atol=1e-10)
+    assert_allclose(variance[some], variance_some, rtol=0.0, atol=1e-10)
+
+
+def test_rows_of_one_vs_rest_do_not_see_one_another():
+    X, y = three_classes()
+    model = quick(n_draws=10).fit(X, y)
+    together = model.predict_proba(X)
+    pieces = [model.predict_proba(part) for part in np.array_split(X, [1, 7])]
+    assert_allclose(np.concatenate(pieces), together, rtol=0.0, atol=1e-10)
+
+
+def test_predictions_store_nothing():
+    X, y = binary_data()
+    model = quick().fit(X, y)
+    before, digest = dict(vars(model)), joblib.hash(model)
+    for predict in METHODS.values():
+        predict(model, X)
+    model.predict(X)
+    model.score(X, y)
+    # With its own seed: frozen distributions pickle the state of the global generator.
+    model.sample_latent(X, 3, random_state=0)
+    assert list(vars(model)) == list(before)
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert joblib.hash(model) == digest
+
+
+def test_predictions_do_not_use_the_parameters_of_a_later_day():
+    X, y = binary_data()
+    model = quick(max_predict_draws=10).fit(X, y)
+    expected = model.predict_proba(X)
+    model.set_params(max_predict_draws=None, random_state=9, likelihood="logit", kernel=RBF())
+    assert_array_equal(model.predict_proba(X), expected)
+
+
+# --- slow references ------------------------------------------------------------------------------
+
+
+def conditionals(model, X, X_new, draws=None):
+    """Mean (S, m) and covariance (S, m, m) of f* given each draw, by the textbook formulas."""
+    theta = np.concatenate(model.theta_samples_)
+    f = np.concatenate(model.latent_samples_)
+    draws = range(len(theta)) if draws is None else draws
+    means, covariances = [], []
+    for s in draws:
+        kernel = model.kernel_.clone_with_theta(theta[s])
+        K = kernel(X) + 1e-8 * np.diag(kernel.diag(X))
+        cross = kernel(X, X_new)
+        projection = np.linalg.solve(K, cross)
+        means.append(projection.T @ f[s])
+        covariances.append(kernel(X_new) - cross.T @ projection)
+    return np.array(means), np.array(covariances)
+
+
+def diagonals(covariances):
+    return np.einsum("sii->si", covariances)
+
+
+def test_probabilities_are_averages_over_all_draws(fitted):
+    X, _ = binary_data()
+    X_new = new_inputs()
+    mean, covariance = conditionals(fitted, X, X_new)
+    assert len(mean) == 40
+    expected = ndtr(mean / np.sqrt(1.0 + diagonals(covariance))).mean(axis=0)
+    assert_allclose(fitted.predict_proba(X_new)[:, 1], expected, rtol=1e-6)
+    assert_allclose(fitted.predict_proba(X_new)[:, 0], 1.0 - expected, rtol=1e-6)
+
+
+def test_probabilities_of_the_logit():
+    X, y = binary_data()
+    X_new = new_inputs()
+    model = quick(likelihood="logit", max_predict_draws=None, ard=True).fit(X, y)
+    mean, covariance = conditionals(model, X, X_new)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(150)
+    deviation = np.sqrt(diagonals(covariance))
+    curves = expit(mean[..., None] + deviation[..., None] * nodes)
+    expected = (curves @ weights / np.sqrt(2.0 * np.pi)).mean(axis=0)
+    assert_allclose(model.predict_proba(X_new)[:, 1], expected, rtol=1e-5)
+
+
+def test_latent_moments_follow_the_law_of_total_variance(fitted):
+    X, _ = binary_data()
+    X_new = new_inputs()
+    mean, covariance = conditionals(fitted, X, X_new)
+    latent_mean, latent_variance = fitted.latent_mean_and_variance(X_new)
+    assert_allclose(latent_mean, mean.mean(axis=0), rtol=1e-5, atol=1e-6)
+    total = diagonals(covariance).mean(axis=0) + mean.var(axis=0)
+    assert_allclose(latent_variance, total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("max_predict_draws", [1, 7, 40, 1000])
+def test_a_limited_number_of_draws_is_evenly_spread(max_predict_draws):
+    X, y = binary_data()
+    X_new = new_inputs()
+    model = quick(max_predict_draws=max_predict_draws).fit(X, y)
+    used = spread_subset(40, max_predict_draws)
+    assert len(used) == min(max_predict_draws, 40)
+    assert used[0] <= 40 // len(used)
+    assert len(used) == 1 or np.ptp(np.diff(used)) <= 1
+    mean, covariance = conditionals(model, X, X_new, used)
+    expected = ndtr(mean / np.sqrt(1.0 + diagonals(covariance))).mean(axis=0)
+    assert_allclose(model.predict_proba(X_new)[:, 1], expected, rtol=1e-6)
+
+
+def test_marginal_predictions_average_ep_over_theta(fitted_marginal):
+    X, y = binary_data()
+    X_new = new_inputs()
+    theta = np.concatenate(fitted_marginal.theta_samples_)
+    distinct, counts = np.unique(theta, axis=0, return_counts=True)
+    assert 1 < len(distinct) < len(theta)  # there are repeats to be counted
+    problem = make_model(X, y)
+    proba, means, variances = [], [], []
+    for point in distinct:
+        q = EP().fit(problem, point).q
+        mean, variance = q.predict(X_new)
+        proba.append(ndtr(mean[:, 0] / np.sqrt(1.0 + variance)))
+        means.append(mean[:, 0])
+        variances.append(variance)
+    weights = counts / counts.sum()
+    assert_allclose(fitted_marginal.predict_proba(X_new)[:, 1], weights @ proba, rtol=1e-9)
+    latent_mean, latent_variance = fitted_marginal.latent_mean_and_variance(X_new)
+    center = weights @ np.array(means)
+    assert_allclose(latent_mean, center, rtol=1e-8, atol=1e-9)
+    total = weights @ (np.array(variances) + (np.array(means) - center) ** 2)
+    assert_allclose(latent_variance, total, rtol=1e-8)
+
+
+# --- draws of the latent function -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ["pm", "marginal"])
+def test_latent_draws_have_the_latent_moments(sampler, request):
+    model = request.getfixturevalue("fitted" if sampler == "pm" else "fitted_marginal")
+    X_new = np.concatenate([new_inputs(3), binary_data()[0][:2]])
+    mean, variance = model.latent_mean_and_variance(X_new)
+    draws = model.sample_latent(X_new, n_draws=8000, random_state=2)
+    assert draws.shape == (8000, 5)
+    for j in range(5):
+        assert abs(z_score(draws[:, j], mean[j])) < Z_LIMIT
+        assert abs(z_score((draws[:, j] - mean[j]) ** 2, variance[j])) < Z_LIMIT
+    assert len(np.unique(draws[:, 0])) == len(draws)
+
+
+def test_latent_draws_are_joint(fitted):
+    X, _ = binary_data()
+    X_new = np.concatenate([new_inputs(3), X[:2]])
+    means, covariances = conditionals(fitted, X, X_new)
+    center = means.mean(axis=0)
+    expected = covariances.mean(axis=0) + np.cov(means.T, bias=True)
+    deviations = fitted.sample_latent(X_new, n_draws=8000, random_state=4) - center
+    for i in range(5):
+        for j in range(i):
+            products = deviations[:, i] * deviations[:, j]
+            assert abs(z_score(products, expected[i, j])) < Z_LIMIT
+
+
+def test_latent_draws_pass_through_the_sampled_values(fitted):
+    # Given f at the training inputs there is nothing left to draw there, but for the jitter.
+    X, _ = binary_data()
+    f = np.concatenate(fitted.latent_samples_)
+    draws = fitted.sample_latent(X, n_draws=len(f), random_state=0)
+    scale = np.abs(f).max()
+    # Every draw is used once; sorting undoes the order.
+    assert_allclose(np.sort(draws, axis=0), np.sort(f, axis=0), atol=2e-3 * scale)
+
+
+def test_latent_draws_of_the_marginal_sampler_at_the_training_inputs(fitted_marginal):
+    # Fresh draws from q, of which latent_samples_ holds one per visited theta.
+    X, _ = binary_data()
+    f = np.concatenate(fitted_marginal.latent_samples_)
+    mean, variance = fitted_marginal.latent_mean_and_variance(X)
+    scaled = (f - mean) / np.sqrt(variance)
+    _, firsts = np.unique(f[:, 0], return_index=True)
+    assert abs(z_score(scaled[firsts].mean(axis=1), 0.0)) < Z_LIMIT
+
+
+def test_seed_of_the_latent_draws(fitted):
+    X = new_inputs(4)
+    first = fitted.sample_latent(X, 3, random_state=1)
+    assert_array_equal(fitted.sample_latent(X, 3, random_state=1), first)
+    assert not np.array_equal(fitted.sample_latent(X, 3, random_state=2), first)
+    assert fitted.sample_latent(X).shape == (1, 4)
+
+
+# --- log densities --------------------------------------------------------------------------------
+
+
+def test_log_predictive_density_is_the_log_of_the_probability_of_the_label(fitted):
+    X, y = binary_data()
+    proba = fitted.predict_proba(X)
+    expected = np.log(proba[np.arange(len(X)), (y > 0).astype(int)])
+    assert_allclose(fitted.log_predictive_density(X, y), expected, rtol=1e-12)
+    assert_allclose(np.exp(fitted.predict_log_proba(X)), proba, rtol=1e-14)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_log_densities_of_tiny_probabilities(likelihood):
+    X = np.linspace(-4.0, 4.0, 24)[:, None]
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    kernel = ConstantKernel(1e6, "fixed") * RBF(3.0, "fixed")
+    model = quick(likelihood=likelihood, kernel=kernel, n_importance=64, max_predict_draws=None)
+    model.fit(X, y)
+    X_new = np.array([[-3.0], [-2.6], [2.6], [3.0]])
+    wrong = np.array([1.0, 1.0, -1.0, -1.0])
+    mean, covariance = conditionals(model, X, X_new)
+    variance = diagonals(covariance)
+    if likelihood == "probit":
+        terms = log_ndtr(wrong * mean / np.sqrt(1.0 + variance))
+    else:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(150)
+        f = mean[..., None] + np.sqrt(variance)[..., None] * nodes
+        curves = -np.logaddexp(0.0, -wrong[:, None] * f)
+        terms = logsumexp(curves, b=weights / np.sqrt(2.0 * np.pi), axis=2)
+    expected = logsumexp(terms, axis=0) - np.log(len(terms))
+    assert expected.max() < -40.0  # far below what 1 - p could tell from 0
+    density = model.log_predictive_density(X_new, wrong)
+    assert_allclose(density, expected, rtol=1e-4)
+    assert_array_equal(model.predict_log_proba(X_new)[[0, 2], [1, 0]], density[[0, 2]])

@@ -1,0 +1,338 @@
+"""Covariances against scikit-learn's own matrices and gradients; memory; refusals."""
+
+import copy
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgpmcmc.covariance import Covariance, check_kernel, default_kernel, make_covariance
+
+N, D = 9, 3
+JITTERS = [0.0, 1e-8, 0.3]  # the last one so large that its place in the gradient shows
+
+
+def inputs(n=N, d=D, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def stationary(nu, length_scale, bounds=(1e-5, 1e5)):
+    if nu == "rbf":
+        return RBF(length_scale, bounds)
+    return Matern(length_scale, bounds, nu=nu)
+
+
+def constant(bounds=(1e-5, 1e5)):
+    return ConstantKernel(2.3, bounds)
+
+
+LENGTHS = {"iso": 0.8, "one": np.array([0.8]), "ard": np.array([0.5, 1.2, 3.0])}
+
+FAST = {
+    f"{order}, nu={nu}, {shape}": (
+        constant() * stationary(nu, length)
+        if order == "constant first"
+        else stationary(nu, length) * constant()
+    )
+    for nu in ("rbf", 0.5, 1.5, 2.5, np.inf)
+    for shape, length in LENGTHS.items()
+    for order in ("constant first", "constant last")
+}
+FAST |= {
+    f"{name}, nu={nu}": kernel
+    for nu in ("rbf", 0.5)
+    for name, kernel in {
+        "fixed constant": constant("fixed") * stationary(nu, LENGTHS["ard"]),
+        "fixed length": stationary(nu, LENGTHS["ard"], "fixed") * constant(),
+        "fixed iso length": constant() * stationary(nu, 0.8, "fixed"),
+        "all fixed": constant("fixed") * stationary(nu, 0.8, "fixed"),
+    }.items()
+}
+
+ARD = LENGTHS["ard"]
+TREES = {
+    "leaf": RBF(0.7),
+    "ard leaf": RBF(ARD),
+    "sum": ConstantKernel(0.5) + RBF(0.7),
+    "sum with noise": ConstantKernel(1.5) * RBF(0.7) + WhiteKernel(0.2),
+    "rational quadratic": ConstantKernel(1.5) * RationalQuadratic(0.9, 1.7),
+    "periodic": ConstantKernel(1.5) * ExpSineSquared(0.9, 2.1),
+    "linear": ConstantKernel(0.7) * DotProduct(0.4),
+    "power": Exponentiation(RBF(0.8) + ConstantKernel(0.3), 2.0),
+    "power of ard": ConstantKernel(0.5) * Exponentiation(Matern(ARD, nu=1.5), 3.0),
+    "ard leaves in a sum": ConstantKernel(1.5) * RBF(ARD) + Matern(ARD[::-1], nu=0.5),
+    "every ard matern": Matern(ARD, nu=0.5) + Matern(ARD, nu=1.5) * Matern(ARD, nu=2.5),
+    "matern of another nu": ConstantKernel(1.5) * Matern(ARD, nu=0.7),
+    "partly fixed": ConstantKernel(1.5, "fixed") * RBF(ARD) * RBF(0.4, "fixed") + WhiteKernel(0.1),
+    "sum with a fixed part": DotProduct(0.4, "fixed") + RBF(0.9),
+    "deep": (RBF(0.8) + DotProduct(0.4)) * (Matern(ARD, nu=2.5) + ConstantKernel(0.2)) ** 2.0,
+}
+KERNELS = FAST | TREES
+
+every_fast = pytest.mark.parametrize("kernel", FAST.values(), ids=FAST.keys())
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+
+
+def moved(kernel):
+    """Some theta other than the kernel's own."""
+    return kernel.theta + np.linspace(-0.4, 0.3, len(kernel.theta))
+
+
+def with_jitter(K, jitter):
+    """The definition: K_ii (1 + j), or j times the mean diagonal where K_ii = 0."""
+    diagonal = K.diagonal()
+    return K + np.diag(jitter * np.where(diagonal > 0.0, diagonal, diagonal.mean()))
+
+
+def symmetric(n, seed=1):
+    A = np.random.default_rng(seed).standard_normal((n, n))
+    return A + A.T
+
+
+def reference_contraction(kernel, theta, X, A, jitter):
+    """The same sum from scikit-learn's (n, n, p) gradient, the jitter differentiated as well."""
+    K, dK = kernel.clone_with_theta(theta)(X, eval_gradient=True)
+    total = np.einsum("ij,ijr->r", A, dK)
+    d_diagonal = np.einsum("iir->ir", dK)
+    positive = K.diagonal() > 0.0
+    d_jitter = np.where(positive[:, None], d_diagonal, d_diagonal.mean(axis=0))
+    return total + jitter * A.diagonal() @ d_jitter
+
+
+# --- against scikit-learn -------------------------------------------------------------------------
+
+
+@every_kernel
+def test_matrices_are_scikit_learns(kernel):
+    X, X_new = inputs(), inputs(5, seed=2)
+    theta = moved(kernel)
+    covariance = make_covariance(kernel, X, 1e-8)
+    own = kernel.clone_with_theta(theta)
+    assert_allclose(covariance.matrix(theta), with_jitter(own(X), 1e-8), rtol=1e-10, atol=1e-12)
+    assert_allclose(covariance.cross(theta, X_new), own(X, X_new), rtol=1e-10, atol=1e-12)
+    assert_allclose(covariance.diagonal(theta, X_new), own.diag(X_new), rtol=1e-12)
+    assert_allclose(covariance.square(theta, X_new), own(X_new), rtol=1e-10, atol=1e-12)
+    assert covariance.matrix(theta).flags.f_contiguous
+
+
+@every_kernel
+@pytest.mark.parametrize("jitter", JITTERS)
+def test_contraction_is_that_of_scikit_learns_gradient(kernel, jitter):
+    X, A = inputs(), symmetric(N)
+    theta = moved(kernel)
+    before = A.copy()
+    contraction = make_covariance(kernel, X, jitter).contract(theta, A)
+    expected = reference_contraction(kernel, theta, X, A, jitter)
+    assert contraction.shape == theta.shape
+    assert_allclose(contraction, expected, rtol=1e-10, atol=1e-10 * np.abs(A).sum())
+    assert_array_equal(A, before)
+
+
+@every_kernel
+def test_theta_is_scikit_learns(kernel):
+    covariance = make_covariance(kernel, inputs())
+    assert_array_equal(covariance.start, kernel.theta)
+    assert len(covariance.names) == len(kernel.theta)
+    expected = [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
+    assert list(covariance.names) == expected
+
+
+@every_fast
+def test_products_of_a_constant_take_the_fast_path(kernel):
+    assert type(make_covariance(kernel, inputs())).__name__ == "_ConstantTimesStationary"
+
+
+@pytest.mark.parametrize("name", ["leaf", "sum", "matern of another nu", "rational quadratic"])
+def test_other_kernels_do_not(name):
+    assert type(make_covariance(TREES[name], inputs())).__name__ == "_KernelTree"
+
+
+def test_both_paths_agree():
+    """The same product with one factor too many for the fast path."""
+    X, A = inputs(), symmetric(N)
+    fast = make_covariance(constant() * RBF(ARD), X)
+    tree = make_covariance(constant() * RBF(ARD) * ConstantKernel(1.0, "fixed"), X)
+    theta = moved(fast.kernel)
+    assert type(fast) is not type(tree)
+    assert_allclose(fast.matrix(theta), tree.matrix(theta), rtol=1e-12, atol=1e-14)
+    assert_allclose(fast.contract(theta, A), tree.contract(theta, A), rtol=1e-10)
+
+
+@every_kernel
+def test_the_kernel_itself_is_never_changed(kernel):
+    before = copy.deepcopy(kernel)
+    covariance = make_covariance(kernel, inputs())
+    covariance.matrix(moved(kernel))
+    covariance.contract(moved(kernel), symmetric(N))
+    covariance.cross(moved(kernel), inputs(2))
+    assert kernel == before
+
+
+# --- jitter ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jitter", JITTERS)
+def test_jitter_where_the_diagonal_vanishes(jitter):
+    """A linear kernel without intercept has K_ii = 0 at the origin."""
+    kernel = ConstantKernel(1.7) * DotProduct(0.0, "fixed")
+    X, A = inputs(), symmetric(N)
+    X[[2, 5]] = 0.0
+    covariance = make_covariance(kernel, X, jitter)
+    theta = moved(kernel)
+    K = kernel.clone_with_theta(theta)(X)
+    assert K[2, 2] == 0.0
+    assert_allclose(covariance.matrix(theta), with_jitter(K, jitter), rtol=1e-12)
+    expected = reference_contraction(kernel, theta, X, A, jitter)
+    assert_allclose(covariance.contract(theta, A), expected, rtol=1e-10)
+
+
+def test_jitter_keeps_K_proportional_to_the_constant():
+    covariance = make_covariance(default_kernel(D), inputs(), 1e-3)
+    one, many = covariance.matrix(np.array([0.0, 0.2])), covariance.matrix(np.array([7.0, 0.2]))
+    assert_allclose(many, np.exp(7.0) * one, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["constant first, nu=rbf, ard", "sum with noise"])
+def test_with_jitter_changes_nothing_else(name):
+    covariance = make_covariance(KERNELS[name], inputs(), 1e-8)
+    other = covariance.with_jitter(1e-4)
+    assert type(other) is type(covariance)
+    assert (covariance.jitter, other.jitter) == (1e-8, 1e-4)
+    assert other.kernel is covariance.kernel
+    K = KERNELS[name](covariance.X)
+    assert_allclose(other.matrix(covariance.start), with_jitter(K, 1e-4), rtol=1e-12)
+
+
+# --- awkward inputs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["constant first, nu=rbf, iso", "constant first, nu=rbf, ard",
+                                  "constant first, nu=0.5, iso", "constant first, nu=0.5, ard",
+                                  "constant first, nu=1.5, ard", "ard leaves in a sum"])  # fmt: skip
+def test_duplicated_rows_and_constant_columns(name):
+    kernel = KERNELS[name]
+    X, A = inputs(), symmetric(N)
+    X[4] = X[1]
+    X[7] = X[1]
+    X[:, 2] = 5.0
+    theta = moved(kernel)
+    covariance = make_covariance(kernel, X, 0.0)
+    K = kernel.clone_with_theta(theta)(X)
+    assert_allclose(covariance.matrix(theta), K, rtol=1e-10, atol=1e-12)
+    expected = reference_contraction(kernel, theta, X, A, 0.0)
+    contraction = covariance.contract(theta, A)
+    assert np.isfinite(contraction).all()
+    assert_allclose(contraction, expected, rtol=1e-10, atol=1e-10 * np.abs(A).sum())
+
+
+@pytest.mark.parametrize("nu", ["rbf", 0.5, 1.5, 2.5])
+def test_inputs_far_from_the_origin(nu):
+    """Squared distances through a product must not lose what the offset swamps."""
+    kernel = constant() * stationary(nu, ARD)
+    near, far = (make_covariance(kernel, inputs() + shift, 0.0) for shift in (0.0, 1e4))
+    assert_allclose(far.matrix(far.start), near.matrix(near.start), rtol=1e-9, atol=1e-9)
+
+
+def test_a_single_point():
+    covariance = make_covariance(default_kernel(D, ard=True), inputs(1), 1e-8)
+    theta = np.array([0.7, 0.1, 0.2, 0.3])
+    assert_allclose(covariance.matrix(theta), [[np.exp(0.7) * (1.0 + 1e-8)]], rtol=1e-14)
+    expected = [3.0 * np.exp(0.7) * (1.0 + 1e-8), 0.0, 0.0, 0.0]
+    assert_allclose(covariance.contract(theta, np.array([[3.0]])), expected, atol=1e-14)
+
+
+# --- memory and travel ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [default_kernel(60, ard=True),
+                                    ConstantKernel() * Matern(np.ones(60), nu=0.5),
+                                    RBF(np.ones(60)) + WhiteKernel(0.1)],
+                         ids=["rbf", "matern", "tree"])  # fmt: skip
+def test_gradients_never_hold_an_array_per_feature(kernel):
+    n = 400
+    covariance = make_covariance(kernel, inputs(n, 60))
+    A = symmetric(n)
+    tracemalloc.start()
+    try:
+        covariance.contract(covariance.start, A)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * n * n * 8  # an (n, n, d) array would take 60
+
+
+@pytest.mark.parametrize("name", ["constant first, nu=rbf, iso", "sum with noise"])
+def test_pickles_are_small_and_equal(name):
+    n = 200
+    covariance = make_covariance(KERNELS[name], inputs(n))
+    theta = moved(covariance.kernel)
+    K = covariance.matrix(theta)
+    stored = pickle.dumps(covariance)
+    assert len(stored) < 8 * n * n / 10  # the inputs travel, the n x n distances do not
+    restored = pickle.loads(stored)
+    assert isinstance(restored, Covariance)
+    assert_array_equal(restored.matrix(theta), K)
+    assert restored.names == covariance.names
+
+
+def test_a_matrix_belongs_to_its_caller():
+    """Approximations overwrite matrices; the next one must not notice."""
+    covariance = make_covariance(default_kernel(D), inputs())
+    first = covariance.matrix(covariance.start)
+    expected = first.copy()
+    first[:] = np.nan
+    assert_array_equal(covariance.matrix(covariance.start), expected)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@every_kernel
+def test_good_kernels_pass(kernel):
+    assert check_kernel(kernel, D) is kernel
+
+
+@pytest.mark.parametrize("wrong", ["rbf", 1.0, RBF, CompoundKernel([RBF(), RBF()])],
+                         ids=["str", "number", "class", "compound"])  # fmt: skip
+def test_what_is_not_a_scalar_kernel_is_refused(wrong):
+    with pytest.raises(ValueError, match="kernel must be a scalar-valued covariance"):
+        check_kernel(wrong, D)
+
+
+@pytest.mark.parametrize("bounds", [(1e-5, 1e5), "fixed"])
+def test_an_ard_kernel_for_other_inputs_is_refused(bounds):
+    kernel = ConstantKernel() * RBF(np.ones(4), bounds)
+    with pytest.raises(ValueError, match="'k2__length_scale' has 4 elements but X has 3 features"):
+        check_kernel(kernel, 3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named"),
+    [
+        (ConstantKernel(0.0) * RBF(), "'k1__constant_value': 0.0"),
+        (ConstantKernel(-1.0) * RBF(), "'k1__constant_value': -1.0"),
+        (ConstantKernel() * RBF(np.inf), "'k2__length_scale': inf"),
+        (ConstantKernel() * RBF([1.0, 0.0, 1.0]), r"'k2__length_scale': \[1.0, 0.0, 1.0\]"),
+    ],
+)
+def test_a_start_that_has_no_logarithm_is_refused(kernel, named):
+    with pytest.raises(ValueError, match=f"start value that is not positive and finite.*{named}"):
+        check_kernel(kernel, D)
+
+
+def test_default_kernel():
+    assert default_kernel(3) == ConstantKernel() * RBF(1.0)
+    assert_array_equal(default_kernel(3, ard=True).theta, np.zeros(4))

@@ -1,0 +1,117 @@
+"""The Gaussian prior at fixed hyper-parameters against textbook formulas."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from skgpmcmc._linalg import NotPositiveDefiniteError, count_operations
+from skgpmcmc.covariance import make_covariance
+from skgpmcmc.gaussian import GaussianPrior
+
+from ..helpers import NO_THETA, Z_LIMIT, GivenCovariance
+
+KERNELS = {
+    "rbf": ConstantKernel(2.0) * RBF(0.6),
+    "ard matern": ConstantKernel(2.0) * Matern([0.6, 1.5], nu=1.5),
+    "with noise": ConstantKernel(2.0) * RBF(0.6) + WhiteKernel(0.3),
+}
+N = 8
+
+
+@pytest.fixture(params=KERNELS.values(), ids=KERNELS.keys())
+def prior(request):
+    X = np.random.default_rng(0).uniform(size=(N, 2))
+    covariance = make_covariance(request.param, X, 1e-6)
+    return GaussianPrior(covariance, covariance.start + 0.1)
+
+
+@pytest.fixture
+def X_new():
+    return np.random.default_rng(1).uniform(size=(5, 2))
+
+
+@pytest.mark.parametrize("shape", [(N,), (N, 3)])
+def test_whitening_and_back(prior, shape):
+    v = np.random.default_rng(2).standard_normal(shape)
+    f = prior.unwhiten(v)
+    assert f.shape == shape
+    assert_allclose(f, np.linalg.cholesky(prior.K) @ v, atol=1e-12)
+    assert_allclose(prior.whiten(f), v, atol=1e-10)
+
+
+def test_log_density(prior):
+    f = np.random.default_rng(3).standard_normal(N)
+    expected = multivariate_normal(np.zeros(N), prior.K).logpdf(f)
+    assert prior.log_prob(f) == pytest.approx(expected, rel=1e-8)
+
+
+def test_conditioning_is_the_textbook_formula(prior, X_new):
+    f = np.random.default_rng(4).standard_normal((N, 3))
+    cross = prior.covariance.cross(prior.theta, X_new)
+    square = prior.covariance.square(prior.theta, X_new)
+    mean, var = prior.condition(f, X_new)
+    expected = square - cross.T @ np.linalg.solve(prior.K, cross)
+    assert_allclose(mean, cross.T @ np.linalg.solve(prior.K, f), rtol=1e-7, atol=1e-8)
+    assert_allclose(var, expected.diagonal(), atol=1e-9)
+    joint_mean, joint = prior.condition_jointly(f, X_new)
+    assert_allclose(joint_mean, mean, atol=1e-12)
+    assert_allclose(joint, expected, atol=1e-9)
+    assert_allclose(joint.diagonal(), var, atol=1e-12)
+
+
+def test_at_the_training_inputs_nothing_is_left_to_know():
+    X = np.random.default_rng(0).uniform(size=(N, 2))
+    covariance = make_covariance(KERNELS["rbf"], X, 1e-10)
+    prior = GaussianPrior(covariance, covariance.start)
+    f = prior.sample(np.random.default_rng(5))
+    mean, var = prior.condition(f[:, None], X)
+    assert_allclose(mean[:, 0], f, atol=1e-6)
+    assert (var >= 0.0).all()  # the difference of nearly equal numbers must not go below
+    assert_allclose(var, 0.0, atol=1e-8)
+
+
+def test_draws_have_mean_zero_and_covariance_K(prior):
+    n_draws = 100_000
+    f = prior.sample(np.random.default_rng(6), n_draws)
+    assert f.shape == (N, n_draws)
+    K = prior.K
+    z_mean = f.mean(axis=1) / np.sqrt(K.diagonal() / n_draws)
+    # The products have variance K_ii K_jj + K_ij^2 (Isserlis).
+    z_square = (f @ f.T / n_draws - K) / np.sqrt(
+        (np.outer(K.diagonal(), K.diagonal()) + K**2) / n_draws
+    )
+    assert np.abs(z_mean).max() < Z_LIMIT
+    assert np.abs(z_square).max() < Z_LIMIT
+
+
+def test_one_draw_is_a_vector(prior):
+    f = prior.sample(np.random.default_rng(7))
+    assert f.shape == (N,)
+    assert_array_equal(f, prior.sample(np.random.default_rng(7)))
+
+
+def test_one_factorization_serves_everything(prior, X_new):
+    f = np.ones(N)
+    with count_operations() as count:
+        prior.log_prob(f)
+        prior.whiten(prior.unwhiten(f))
+        prior.sample(np.random.default_rng(0), 3)
+        prior.condition(f[:, None], X_new)
+    assert count.cholesky == 1.0
+
+
+def test_pickles_leave_the_matrices_behind(prior):
+    expected = prior.chol
+    restored = pickle.loads(pickle.dumps(prior))
+    assert not {"K", "chol"} & set(vars(restored))
+    assert_array_equal(restored.chol, expected)
+
+
+def test_a_singular_matrix_says_so():
+    prior = GaussianPrior(GivenCovariance(np.ones((3, 3))), NO_THETA)
+    with pytest.raises(NotPositiveDefiniteError):
+        prior.sample(np.random.default_rng(0))

@@ -1,0 +1,329 @@
+"""The importance-sampling estimate: weights, draws, and that it is unbiased."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from scipy.stats import chisquare, multivariate_normal
+
+from skgpmcmc._linalg import count_operations
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace
+from skgpmcmc.importance import (
+    ImportanceEstimate,
+    importance_estimate,
+    log_importance_weights,
+)
+
+from ..helpers import (
+    NO_THETA,
+    P_LIMIT,
+    THREE_THETA,
+    THREE_Y,
+    Z_LIMIT,
+    GaussianNoise,
+    both_links,
+    dense,
+    exact_posterior,
+    given_model,
+    make_model,
+    orthant_probability,
+    three_point_model,
+    toy_classes,
+    z_score,
+)
+
+both_approximations = pytest.mark.parametrize(
+    "approximation", [EP(), Laplace()], ids=["ep", "laplace"]
+)
+every_share = pytest.mark.parametrize("defensive", [0.0, 0.1, 0.9])
+
+
+def weighted(log_weights):
+    """An estimate with given weights, whose particles are their own indices."""
+    particles = np.arange(float(len(log_weights)))[None]
+    return ImportanceEstimate(float(logsumexp(log_weights)), particles, np.asarray(log_weights))
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+@both_links
+@both_approximations
+@every_share
+def test_weights_are_the_ratio_of_densities(likelihood, approximation, defensive):
+    X, y = toy_classes(6, 2, seed=0)
+    model = make_model(X, y, likelihood, jitter=1e-6)
+    q = approximation.fit(model, np.array([1.0, -1.0])).q
+    mean, covariance = dense(q)
+    f = mean[:, None] + 2.0 * np.random.default_rng(1).standard_normal((6, 50))
+    log_prior = multivariate_normal(np.zeros(6), q.prior.K).logpdf(f.T)
+    log_q = multivariate_normal(mean, covariance).logpdf(f.T)
+    if defensive:
+        log_q = np.logaddexp(np.log1p(-defensive) + log_q, np.log(defensive) + log_prior)
+    expected = model.log_lik_columns(f) + log_prior - log_q
+    log_weights = log_importance_weights(model, q, f, defensive=defensive)
+    assert_allclose(log_weights, expected, atol=1e-8)
+
+
+@every_share
+def test_an_estimate_is_the_mean_of_the_weights_of_its_particles(defensive):
+    model = three_point_model()
+    q = EP().fit(model, THREE_THETA).q
+    estimate = importance_estimate(model, q, 16, np.random.default_rng(2), defensive=defensive)
+    assert estimate.particles.shape == (3, 16)
+    log_weights = log_importance_weights(model, q, estimate.particles, defensive=defensive)
+    assert_array_equal(estimate.log_weights, log_weights)
+    expected = np.log(np.exp(log_weights).mean())
+    assert estimate.log_likelihood == pytest.approx(expected, abs=1e-12)
+
+
+@both_approximations
+def test_gaussian_noise_leaves_nothing_to_estimate(approximation):
+    """q is the posterior: one draw gives the evidence, whatever the draw."""
+    X = np.random.default_rng(3).uniform(size=(8, 2))
+    y = np.random.default_rng(4).standard_normal(8)
+    model = make_model(X, y, GaussianNoise(0.3))
+    q, log_evidence, _, _ = approximation.refined().fit(model, np.array([0.5, -1.0]))
+    estimate = importance_estimate(model, q, 100, np.random.default_rng(5))
+    assert_allclose(estimate.log_weights, log_evidence, atol=1e-6)
+
+
+@both_approximations
+def test_defensive_weights_are_bounded(approximation):
+    """By max p(y | f) / defensive, at any f; without it, a far f on the right side exceeds it."""
+    model = given_model([[4.48]], [1.0])
+    q = approximation.fit(model, NO_THETA).q
+    # The prior has heavier tails than q where the likelihood saturates.
+    assert 1.0 / 4.48 < q.precision[0]
+    f = np.linspace(-200.0, 200.0, 4001)[None]
+    bounded = log_importance_weights(model, q, f, defensive=0.05)
+    assert bounded.max() <= -np.log(0.05) + 1e-12
+    assert log_importance_weights(model, q, f).max() > 100.0
+
+
+# --- draws ----------------------------------------------------------------------------------------
+
+
+def check_moments(draws, mean, covariance):
+    """z-scores of the means and of all products, which have variance S_ii S_jj + S_ij^2."""
+    n_draws = draws.shape[1]
+    var = covariance.diagonal()
+    centered = draws - mean[:, None]
+    z_mean = centered.mean(axis=1) / np.sqrt(var / n_draws)
+    error = np.sqrt((np.outer(var, var) + covariance**2) / n_draws)
+    z_square = (centered @ centered.T / n_draws - covariance) / error
+    assert np.abs(z_mean).max() < Z_LIMIT
+    assert np.abs(z_square).max() < Z_LIMIT
+
+
+@pytest.mark.parametrize("n_empty", [0, 2])
+def test_draws_by_matherons_rule(n_empty):
+    rng = np.random.default_rng(6)
+    model = make_model(rng.uniform(size=(5, 2)), np.ones(5))
+    precision = rng.gamma(2.0, 0.5, size=5)
+    precision[:n_empty] = 0.0  # divisions by W would show
+    prior = model.prior_at(np.array([1.0, -1.0]))
+    q = GaussianApproximation(prior, rng.standard_normal(5), precision)
+    mean, covariance = dense(q)
+    deviations, prior_draws = q.sample_deviations(rng, 200_000)
+    check_moments(deviations, np.zeros(5), covariance)
+    check_moments(prior_draws, np.zeros(5), prior.K)
+    check_moments(q.sample(rng, 200_000), mean, covariance)
+
+
+def test_the_defensive_share_comes_from_the_prior():
+    model = three_point_model()
+    q = EP().fit(model, THREE_THETA).q
+    mean, covariance = dense(q)
+    n_draws, share = 200_000, 0.3
+    estimate = importance_estimate(
+        model, q, n_draws, np.random.default_rng(7), defensive=share
+    )
+    # Second moments of the mixture; their sampling error from the draws themselves.
+    expected = (1.0 - share) * (covariance + np.outer(mean, mean)) + share * q.prior.K
+    for i in range(3):
+        assert abs(z_score(estimate.particles[i], (1.0 - share) * mean[i])) < Z_LIMIT
+        for j in range(i + 1):
+            products = estimate.particles[i] * estimate.particles[j]
+            assert abs(z_score(products, expected[i, j])) < Z_LIMIT
+
+
+def test_a_draw_is_taken_in_proportion_to_its_weight():
+    weights = np.array([0.1, 0.0, 0.35, 0.05, 0.5])
+    with np.errstate(divide="ignore"):
+        estimate = weighted(np.log(weights) - 2000.0)  # far below what exp can hold
+    rng = np.random.default_rng(8)
+    draws = [int(estimate.draw(rng)[0]) for _ in range(5000)]
+    counts = np.bincount(draws, minlength=5)
+    assert counts[1] == 0
+    used = weights > 0.0
+    assert chisquare(counts[used], 5000 * weights[used]).pvalue > P_LIMIT
+
+
+def test_one_particle_is_always_drawn():
+    estimate = weighted([-700.0])
+    assert_array_equal(estimate.draw(np.random.default_rng(0)), estimate.particles[:, 0])
+
+
+def test_draws_cost_no_further_factorization():
+    """One factor of K and the B of the fit serve any number of particles."""
+    n = 40
+    X, y = toy_classes(n, 2, seed=0)
+    model = make_model(X, y)
+    q = EP().fit(model, np.array([1.0, -1.0])).q
+    with count_operations() as count:
+        importance_estimate(model, q, 4, np.random.default_rng(0), defensive=0.1)
+    assert count.cholesky == 1.0
+    assert count.inverse == 0.0
+    assert count.total - 1.0 < 25.0 / n
+
+
+# --- unbiased -------------------------------------------------------------------------------------
+
+CASES = {
+    "one point": (lambda link: given_model([[4.48]], [1.0], link), NO_THETA),
+    "three points": (three_point_model, THREE_THETA),
+}
+
+
+def estimates(model, theta, approximation, n_draws, n_replicates, defensive, seed):
+    """Independent estimates of p(y), on the natural scale."""
+    q = approximation.fit(model, theta).q
+    rng = np.random.default_rng(seed)
+    return np.exp(
+        [
+            importance_estimate(model, q, n_draws, rng, defensive=defensive).log_likelihood
+            for _ in range(n_replicates)
+        ]
+    )
+
+
+def exact_probability(model, theta):
+    log_z, _, _ = exact_posterior(model.prior_at(theta).K, model.y, model.likelihood)
+    return np.exp(log_z)
+
+
+@both_links
+@both_approximations
+@pytest.mark.parametrize("n_draws", [1, 16])
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased_with_the_defensive_mixture(likelihood, approximation, n_draws, case):
+    make, theta = CASES[case]
+    model = make(likelihood)
+    sample = estimates(model, theta, approximation, n_draws, 4000, 0.1, seed=9)
+    assert abs(z_score(sample, exact_probability(model, theta))) < Z_LIMIT
+
+
+@both_links
+@both_approximations
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased_to_a_thousandth(likelihood, approximation, case):
+    """The same with a million draws at once: a bias of 0.5 % would show."""
+    make, theta = CASES[case]
+    model = make(likelihood)
+    q = approximation.fit(model, theta).q
+    estimate = importance_estimate(
+        model, q, 1_000_000, np.random.default_rng(10), defensive=0.1
+    )
+    weights = np.exp(estimate.log_weights)
+    exact = exact_probability(model, theta)
+    assert weights.std() / np.sqrt(len(weights)) < 0.00125 * exact
+    assert abs(z_score(weights, exact)) < Z_LIMIT
+
+
+def test_unbiased_against_the_orthant_formula():
+    """A reference that owes nothing to quadrature; the value is in closed form."""
+    model = three_point_model()
+    exact = orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y)
+    sample = estimates(model, THREE_THETA, EP(), 64, 3000, 0.1, seed=11)
+    assert abs(z_score(sample, exact)) < Z_LIMIT
+
+
+@both_links
+@both_approximations
+@pytest.mark.parametrize("n_draws", [1, 16])
+def test_unbiased_without_the_mixture_where_the_variance_is_finite(
+    likelihood, approximation, n_draws
+):
+    """E w^2 is finite if K^-1 - W is positive definite: the prior is narrow enough."""
+    K, y = np.array([[0.5, 0.3], [0.3, 0.5]]), np.array([1.0, -1.0])
+    model = given_model(K, y, likelihood)
+    q = approximation.fit(model, NO_THETA).q
+    assert np.linalg.eigvalsh(np.linalg.inv(K) - np.diag(q.precision)).min() > 0.0
+    sample = estimates(model, NO_THETA, approximation, n_draws, 4000, 0.0, seed=12)
+    assert abs(z_score(sample, exact_probability(model, NO_THETA))) < Z_LIMIT
+
+
+def test_any_gaussian_will_do():
+    """Mean off, precision off: still unbiased."""
+    model = three_point_model()
+    prior = model.prior_at(THREE_THETA)
+    q = GaussianApproximation(prior, np.array([0.3, 0.3, -0.2]), np.array([0.0, 1.5, 0.2]))
+    estimate = importance_estimate(model, q, 300_000, np.random.default_rng(13), defensive=0.2)
+    exact = exact_probability(model, THREE_THETA)
+    assert abs(z_score(np.exp(estimate.log_weights), exact)) < Z_LIMIT
+
+
+@both_approximations
+def test_particles_drawn_by_weight_have_the_posterior_law(approximation):
+    """E [estimate g(f_j)] = p(y) E [g(f) | y], j drawn by weight; g a coordinate or a product."""
+    model = three_point_model()
+    q = approximation.fit(model, THREE_THETA).q
+    log_z, mean, covariance = exact_posterior(q.prior.K, THREE_Y, model.likelihood)
+    second = covariance + np.outer(mean, mean)
+    rng = np.random.default_rng(14)
+    products = []
+    for _ in range(8000):
+        estimate = importance_estimate(model, q, 4, rng, defensive=0.1)
+        f = estimate.draw(rng)
+        g = np.array([*f, f[0] ** 2, f[0] * f[1], f[1] * f[2]])
+        products.append(np.exp(estimate.log_likelihood - log_z) * g)
+    expected = [*mean, second[0, 0], second[0, 1], second[1, 2]]
+    for values, reference in zip(np.array(products).T, expected, strict=True):
+        assert abs(z_score(values, reference)) < Z_LIMIT
+
+
+# --- a particle retained --------------------------------------------------------------------------
+
+
+@every_share
+def test_a_retained_particle_keeps_its_place_and_its_weight(defensive):
+    model = three_point_model()
+    q = EP().fit(model, THREE_THETA).q
+    f = np.array([0.5, -1.0, 2.0])
+    with_it, without = (
+        importance_estimate(
+            model, q, 5, np.random.default_rng(15), defensive=defensive, retained=retained
+        )
+        for retained in (f, None)
+    )
+    assert_array_equal(with_it.particles[:, 0], f)
+    expected = log_importance_weights(model, q, f[:, None], defensive=defensive)
+    assert_allclose(with_it.log_weights[0], expected[0], atol=1e-12)
+    # The others are what they would have been, and the estimate counts all of them.
+    assert_array_equal(with_it.particles[:, 1:], without.particles[:, 1:])
+    assert_allclose(with_it.log_weights[1:], without.log_weights[1:], atol=1e-12)
+    expected = np.log(np.exp(with_it.log_weights).mean())
+    assert with_it.log_likelihood == pytest.approx(expected, abs=1e-12)
+    assert_array_equal(f, [0.5, -1.0, 2.0])
+
+
+def test_with_a_posterior_draw_retained_the_estimate_has_its_law_under_the_target():
+    """Under the extended target E [1 / estimate] = 1 / p(y); under q it would be larger."""
+    model = three_point_model()
+    q = EP().fit(model, THREE_THETA).q
+    rng = np.random.default_rng(16)
+    # Exact posterior draws: a prior draw is accepted with probability p(y | f).
+    f = q.prior.sample(rng, 150_000)
+    accepted = f[:, np.log(rng.uniform(size=150_000)) < model.log_lik_columns(f)][:, :6000]
+    assert accepted.shape == (3, 6000)
+    exact = orthant_probability(q.prior.K, THREE_Y)
+    inverse = [
+        np.exp(
+            -importance_estimate(
+                model, q, 2, rng, defensive=0.1, retained=column
+            ).log_likelihood
+        )
+        for column in accepted.T
+    ]
+    assert abs(z_score(exact * np.array(inverse), 1.0)) < Z_LIMIT

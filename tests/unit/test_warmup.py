@@ -1,0 +1,158 @@
+"""Tuning of the random walk: lengths of the windows, the scale, the pooled shape."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc.transitions import GaussianRandomWalk
+from skgpmcmc.warmup import Schedule, pooled_walk, tuned_log_scale
+
+LENGTHS = [0, 1, 2, 5, 20, 37, 500]
+
+
+# --- schedule -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_warmup", LENGTHS)
+def test_a_schedule_is_as_long_as_asked(n_warmup):
+    schedule = Schedule.of_length(n_warmup)
+    lengths = [window.n_steps for window in schedule.windows]
+    assert sum(lengths) + schedule.n_settle == n_warmup
+    assert all(length > 0 for length in lengths)
+    assert schedule.n_settle >= 0
+    assert len(lengths) <= 10
+
+
+@pytest.mark.parametrize("n_warmup", LENGTHS)
+def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
+    windows = Schedule.of_length(n_warmup).windows
+    for before, after in zip(windows, windows[1:], strict=False):
+        if before.learns_shape:
+            assert after.first_gain == 0
+        elif after.first_gain:
+            assert after.first_gain == before.first_gain + before.n_steps
+
+
+def test_a_usual_schedule():
+    schedule = Schedule.of_length(500)
+    assert schedule.n_settle == 50
+    assert [window.n_steps for window in schedule.windows] == [45] * 10
+    assert [window.learns_shape for window in schedule.windows] == [False] + 6 * [True] + 3 * [False]
+    # The last windows only tune the scale, with one decreasing gain across them.
+    assert [window.first_gain for window in schedule.windows[-4:]] == [0, 0, 45, 90]
+
+
+# --- scale ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [0, 3, 100])
+def test_the_scale_moves_towards_the_target(step):
+    assert tuned_log_scale(0.2, 0.9, 0.25, step) > 0.2  # accepts too often: bolder
+    assert tuned_log_scale(0.2, 0.0, 0.25, step) < 0.2  # hardly ever: more timid
+    assert tuned_log_scale(0.2, 0.25, 0.25, step) == 0.2
+
+
+def test_the_scale_moves_less_and_less_but_can_go_anywhere():
+    moves = np.array([tuned_log_scale(0.0, 1.0, 0.25, step) for step in range(10_000)])
+    assert (np.diff(moves) < 0.0).all()
+    # Robbins-Monro: the sum of the gains diverges, that of their squares does not.
+    assert moves.sum() > 100.0
+    assert (moves**2)[5000:].sum() < 0.1 * (moves**2)[:5000].sum()
+
+
+@pytest.mark.parametrize("start", [1e-3, 0.5, 50.0])
+@pytest.mark.parametrize("dim", [1, 5])
+def test_the_scale_reaches_the_target_acceptance(start, dim):
+    """Metropolis on a standard normal target; 20 to 30 % is what the papers ask for."""
+    rng = np.random.default_rng(0)
+    walk = GaussianRandomWalk.isotropic(dim, start)
+    theta = rng.standard_normal(dim)
+
+    def step(theta, walk):
+        proposal, _ = walk.propose(theta, rng)
+        probability = np.exp(min(0.0, 0.5 * (theta @ theta - proposal @ proposal)))
+        return (proposal if rng.uniform() < probability else theta), probability
+
+    log_scale = walk.log_scale
+    for i in range(1500):
+        theta, probability = step(theta, walk.with_log_scale(log_scale))
+        log_scale = tuned_log_scale(log_scale, probability, 0.25, i)
+    frozen = walk.with_log_scale(log_scale)
+    probabilities = []
+    for _ in range(4000):
+        theta, probability = step(theta, frozen)
+        probabilities.append(probability)
+    assert 0.2 < np.mean(probabilities) < 0.3
+
+
+# --- pooling --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def walk():
+    return GaussianRandomWalk(np.array([[1.0, 0.0], [0.3, 2.0]]), -0.4)
+
+
+def test_only_the_scale_is_pooled_when_the_shape_stays(walk):
+    history = np.random.default_rng(0).standard_normal((3, 10, 2))
+    pooled = pooled_walk(walk, [0.1, 0.2, 0.6], history, learns_shape=False)
+    assert pooled.log_scale == pytest.approx(0.3)
+    assert_array_equal(pooled.factor, walk.factor)
+    assert walk.log_scale == -0.4
+
+
+def test_the_shape_is_the_covariance_of_the_later_half_of_all_chains(walk):
+    rng = np.random.default_rng(0)
+    history = rng.standard_normal((4, 1000, 2)) @ np.array([[1.0, 0.8], [0.0, 0.5]])
+    history[:, :500] = 1e6  # the way in from bad starts
+    pooled = pooled_walk(walk, [5.0] * 4, history, learns_shape=True)
+    recent = history[:, 500:].reshape(-1, 2)
+    n = len(recent)
+    expected = (n * np.cov(recent, rowvar=False) + 0.05 * np.eye(2)) / (n + 5.0)
+    assert_allclose(pooled.factor @ pooled.factor.T, expected, rtol=1e-12)
+    assert_array_equal(np.triu(pooled.factor, 1), 0.0)
+    # Optimal for a Gaussian target, whatever the scale of the old shape was.
+    assert pooled.log_scale == pytest.approx(np.log(2.38 / np.sqrt(2.0)))
+
+
+def test_chains_that_differ_widen_the_shape(walk):
+    """Chains stuck in different places tell the walk how far apart they are."""
+    history = np.zeros((2, 20, 2))
+    history[1, :, 0] = 4.0
+    pooled = pooled_walk(walk, [0.0, 0.0], history, learns_shape=True)
+    covariance = pooled.factor @ pooled.factor.T
+    assert covariance[0, 0] > 3.0
+    assert covariance[1, 1] < 0.1
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3])
+def test_chains_that_have_not_moved_still_give_a_proper_shape(walk, n_steps):
+    pooled = pooled_walk(walk, [0.0], np.ones((1, n_steps, 2)), learns_shape=True)
+    assert np.isfinite(pooled.factor).all()
+    assert (pooled.factor.diagonal() > 0.0).all()
+
+
+def test_one_hyper_parameter():
+    history = np.random.default_rng(0).standard_normal((2, 50, 1))
+    pooled = pooled_walk(GaussianRandomWalk.isotropic(1, 0.5), [0.0, 0.0], history,
+                         learns_shape=True)  # fmt: skip
+    assert pooled.factor.shape == (1, 1)
+    assert pooled.log_scale == pytest.approx(np.log(2.38))
+
+
+@pytest.mark.parametrize("learns_shape", [False, True])
+def test_no_hyper_parameters(learns_shape):
+    walk = GaussianRandomWalk.isotropic(0, 0.5)
+    pooled = pooled_walk(walk, [0.1, 0.3], np.empty((2, 5, 0)), learns_shape=learns_shape)
+    assert pooled.factor.shape == (0, 0)
+    assert np.isfinite(pooled.log_scale)
+
+
+def test_proposals_have_the_stated_covariance(walk):
+    rng = np.random.default_rng(1)
+    theta = np.array([3.0, -1.0])
+    moves = np.array([walk.propose(theta, rng)[0] - theta for _ in range(20_000)])
+    C = np.exp(-0.8) * walk.factor @ walk.factor.T
+    error = np.sqrt((np.outer(C.diagonal(), C.diagonal()) + C**2) / len(moves))
+    assert (np.abs(moves.T @ moves / len(moves) - C) < 4.0 * error).all()
+    assert walk.propose(theta, rng)[1] == 0.0  # symmetric
