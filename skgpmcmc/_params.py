@@ -17,7 +17,7 @@ class Configuration:
     """Base of dataclasses whose fields are parameters; values are checked where they are used."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; `deep` adds those of nested configurations."""
+        """Return parameters by name; `deep` adds those of nested configurations."""
         params = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         if deep:
             for name, value in list(params.items()):

@@ -48,8 +48,10 @@ def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
     if samples.shape[0] == 1:
         half = samples.shape[1] // 2
         samples = np.stack([samples[0, :half], samples[0, half : 2 * half]])
+    if samples.shape[1] < 4:
+        return ConvergenceSummary(r_hat, ess_bulk, ess_tail, mcse_mean)
     usable = np.isfinite(samples).all(axis=(0, 1)) & (np.ptp(samples, axis=1) > 0.0).all(axis=0)
-    if samples.shape[1] >= 4 and usable.any():
+    if usable.any():
         x = samples[:, :, usable]
         axes = {"chain_axis": 0, "draw_axis": 1}
         r_hat[usable] = array_stats.rhat(x, **axes)

@@ -310,7 +310,9 @@ class ApproximationSuite:
         # One latent value under N(0, e): Gauss-Hermite quadrature of six terms.
         f, w = np.polynomial.hermite_e.hermegauss(80)
         f = f * np.exp(0.5)
-        log_prob = 4.0 * model.likelihood.log_prob(1.0, f) + 2.0 * model.likelihood.log_prob(-1.0, f)
+        log_prob = 4.0 * model.likelihood.log_prob(1.0, f) + 2.0 * model.likelihood.log_prob(
+            -1.0, f
+        )
         exact = np.log(w @ np.exp(log_prob) / w.sum())
         assert fit.log_evidence == pytest.approx(exact, abs=0.05)
 

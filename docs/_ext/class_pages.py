@@ -1,7 +1,7 @@
 """What autodoc needs to be told about the classes of this package.
 
 Fields of named tuples, which the code describes in comments, become an Attributes section; members
-that scikit-learn generates are left out.
+that come from elsewhere, such as scikit-learn's base classes, are left out.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ def describe_fields(
         lines += [f"{field} : {kind}", f"    {comment}" if comment else "", ""]
 
 
-def skip_generated(
+def skip_foreign(
     app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Leave out "Alias for field number" entries, and setters of metadata requests."""
-    generated = type(obj).__name__ == "_tuplegetter" or re.fullmatch(r"set_\w+_request", name)
-    return True if generated else None
+    """Leave out members that this package does not define, and its named tuples' fields."""
+    function = next(
+        (f for key in ("fget", "func", "__func__") if (f := getattr(obj, key, None))), obj
+    )
+    if what == "class" and not str(getattr(function, "__module__", "")).startswith("skgpmcmc"):
+        return True
+    return None
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Run before numpydoc reads the docstrings."""
     app.connect("autodoc-process-docstring", describe_fields, priority=400)
-    app.connect("autodoc-skip-member", skip_generated)
+    app.connect("autodoc-skip-member", skip_foreign)
     return {"parallel_read_safe": True}

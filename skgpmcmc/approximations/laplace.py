@@ -29,7 +29,7 @@ class Laplace(Approximation):
 
     Parameters
     ----------
-    tol : float, default=1e-6
+    tol : float, default=1e-8
         Newton stops once a step raises the log posterior of f by less than `tol` times n.
         Quadratic convergence makes what is left far smaller. Gradients want 1e-12.
     max_iter : int, default=100
@@ -40,7 +40,7 @@ class Laplace(Approximation):
     Rasmussen & Williams (2006), algorithms 3.1 and 5.1; Filippone & Girolami (2014), (9)-(13).
     """
 
-    tol: float = 1e-6
+    tol: float = 1e-8
     max_iter: int = 100
 
     def check(self) -> None:

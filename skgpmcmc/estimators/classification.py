@@ -126,13 +126,11 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
     --------
     >>> from sklearn.datasets import make_moons
     >>> from skgpmcmc import BayesianGPClassifier
-    >>> X, y = make_moons(60, noise=0.2, random_state=0)
-    >>> clf = BayesianGPClassifier(
-    ...     n_chains=2, n_warmup=100, n_draws=400, max_rhat=1.1, random_state=0
-    ... )
+    >>> X, y = make_moons(40, noise=0.3, random_state=0)
+    >>> clf = BayesianGPClassifier(n_warmup=200, max_rhat=1.1, random_state=0)
     >>> proba = clf.fit(X, y).predict_proba(X)
     >>> clf.theta_samples_.shape, clf.hyperparameter_names_
-    ((2, 400, 2), ['k1__constant_value', 'k2__length_scale'])
+    ((4, 1000, 2), ['k1__constant_value', 'k2__length_scale'])
     """
 
     _likelihoods = BERNOULLI_LIKELIHOODS

@@ -73,7 +73,10 @@ class MarginalMetropolis(Transition[MarginalState]):
         log_ratio = candidate.log_target - state.log_target + log_hastings
         accepted, probability = metropolis_accepts(log_ratio, rng)
         if accepted:
-            state = self._with_draw(candidate, q, rng)
+            drawn = self._with_draw(candidate, q, rng)
+            if drawn is None:
+                return state, rejected_proposal(model, theta)
+            state = drawn
         return state, StepInfo(accepted, probability, 1, False)
 
     def _evaluate(
@@ -93,5 +96,14 @@ class MarginalMetropolis(Transition[MarginalState]):
 
     def _with_draw(
         self, state: MarginalState, q: GaussianApproximation, rng: np.random.Generator
-    ) -> MarginalState:
-        return state._replace(f=q.sample(rng, 1)[:, 0]) if self.with_latent else state
+    ) -> MarginalState | None:
+        """Add f to the state; None if K, which the evidence does not need to factor, is singular.
+
+        Such a theta is outside the target, always, so that turning it down is an exact rejection.
+        """
+        if not self.with_latent:
+            return state
+        try:
+            return state._replace(f=q.sample(rng, 1)[:, 0])
+        except NotPositiveDefiniteError:
+            return None

@@ -219,9 +219,17 @@ def test_with_jitter_changes_nothing_else(name):
 # --- awkward inputs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["constant first, nu=rbf, iso", "constant first, nu=rbf, ard",
-                                  "constant first, nu=0.5, iso", "constant first, nu=0.5, ard",
-                                  "constant first, nu=1.5, ard", "ard leaves in a sum"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "constant first, nu=rbf, iso",
+        "constant first, nu=rbf, ard",
+        "constant first, nu=0.5, iso",
+        "constant first, nu=0.5, ard",
+        "constant first, nu=1.5, ard",
+        "ard leaves in a sum",
+    ],
+)
 def test_duplicated_rows_and_constant_columns(name):
     kernel = KERNELS[name]
     X, A = inputs(), symmetric(N)

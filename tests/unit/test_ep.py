@@ -1,5 +1,6 @@
 """Expectation propagation: its fixed point, its evidence, and how far both are from the truth."""
 
+from itertools import pairwise
 from math import factorial
 
 import numpy as np
@@ -150,8 +151,7 @@ def test_one_point_is_exact(likelihood, var):
 
         # The likelihood turns within a few units of f around zero, wide as the prior may be.
         cuts = np.unique([-10.0, -min(20.0 / sd, 5.0), 0.0, min(20.0 / sd, 5.0), 10.0])
-        pieces = zip(cuts, cuts[1:], strict=False)
-        return sum(quad(integrand, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in pieces)
+        return sum(quad(integrand, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in pairwise(cuts))
 
     mean = moment(1) / moment(0)
     variance = moment(2) / moment(0) - mean**2

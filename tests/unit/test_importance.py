@@ -94,7 +94,7 @@ def test_defensive_weights_are_bounded(approximation):
     model = given_model([[4.48]], [1.0])
     q = approximation.fit(model, NO_THETA).q
     # The prior has heavier tails than q where the likelihood saturates.
-    assert 1.0 / 4.48 < q.precision[0]
+    assert q.precision[0] > 1.0 / 4.48
     f = np.linspace(-200.0, 200.0, 4001)[None]
     bounded = log_importance_weights(model, q, f, defensive=0.05)
     assert bounded.max() <= -np.log(0.05) + 1e-12
@@ -136,9 +136,7 @@ def test_the_defensive_share_comes_from_the_prior():
     q = EP().fit(model, THREE_THETA).q
     mean, covariance = dense(q)
     n_draws, share = 200_000, 0.3
-    estimate = importance_estimate(
-        model, q, n_draws, np.random.default_rng(7), defensive=share
-    )
+    estimate = importance_estimate(model, q, n_draws, np.random.default_rng(7), defensive=share)
     # Second moments of the mixture; their sampling error from the draws themselves.
     expected = (1.0 - share) * (covariance + np.outer(mean, mean)) + share * q.prior.K
     for i in range(3):
@@ -158,6 +156,18 @@ def test_a_draw_is_taken_in_proportion_to_its_weight():
     assert counts[1] == 0
     used = weights > 0.0
     assert chisquare(counts[used], 5000 * weights[used]).pvalue > P_LIMIT
+
+
+def test_a_particle_without_weight_is_never_drawn():
+    """Not even at the ends of the range of `uniform`, which includes 0."""
+
+    class Stuck:
+        def __init__(self, value):
+            self.uniform = lambda: value
+
+    estimate = weighted([-np.inf, 0.0, -np.inf, 0.0, -np.inf])
+    assert estimate.draw(Stuck(0.0))[0] == 1.0
+    assert estimate.draw(Stuck(np.nextafter(1.0, 0.0)))[0] == 3.0
 
 
 def test_one_particle_is_always_drawn():
@@ -210,7 +220,7 @@ def exact_probability(model, theta):
 def test_unbiased_with_the_defensive_mixture(likelihood, approximation, n_draws, case):
     make, theta = CASES[case]
     model = make(likelihood)
-    sample = estimates(model, theta, approximation, n_draws, 4000, 0.1, seed=9)
+    sample = estimates(model, theta, approximation, n_draws, 2000, 0.1, seed=9)
     assert abs(z_score(sample, exact_probability(model, theta))) < Z_LIMIT
 
 
@@ -222,9 +232,7 @@ def test_unbiased_to_a_thousandth(likelihood, approximation, case):
     make, theta = CASES[case]
     model = make(likelihood)
     q = approximation.fit(model, theta).q
-    estimate = importance_estimate(
-        model, q, 1_000_000, np.random.default_rng(10), defensive=0.1
-    )
+    estimate = importance_estimate(model, q, 1_000_000, np.random.default_rng(10), defensive=0.1)
     weights = np.exp(estimate.log_weights)
     exact = exact_probability(model, theta)
     assert weights.std() / np.sqrt(len(weights)) < 0.00125 * exact
@@ -235,7 +243,7 @@ def test_unbiased_against_the_orthant_formula():
     """A reference that owes nothing to quadrature; the value is in closed form."""
     model = three_point_model()
     exact = orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y)
-    sample = estimates(model, THREE_THETA, EP(), 64, 3000, 0.1, seed=11)
+    sample = estimates(model, THREE_THETA, EP(), 64, 2000, 0.1, seed=11)
     assert abs(z_score(sample, exact)) < Z_LIMIT
 
 
@@ -250,7 +258,7 @@ def test_unbiased_without_the_mixture_where_the_variance_is_finite(
     model = given_model(K, y, likelihood)
     q = approximation.fit(model, NO_THETA).q
     assert np.linalg.eigvalsh(np.linalg.inv(K) - np.diag(q.precision)).min() > 0.0
-    sample = estimates(model, NO_THETA, approximation, n_draws, 4000, 0.0, seed=12)
+    sample = estimates(model, NO_THETA, approximation, n_draws, 2000, 0.0, seed=12)
     assert abs(z_score(sample, exact_probability(model, NO_THETA))) < Z_LIMIT
 
 
@@ -273,7 +281,7 @@ def test_particles_drawn_by_weight_have_the_posterior_law(approximation):
     second = covariance + np.outer(mean, mean)
     rng = np.random.default_rng(14)
     products = []
-    for _ in range(8000):
+    for _ in range(4000):
         estimate = importance_estimate(model, q, 4, rng, defensive=0.1)
         f = estimate.draw(rng)
         g = np.array([*f, f[0] ** 2, f[0] * f[1], f[1] * f[2]])
@@ -314,15 +322,13 @@ def test_with_a_posterior_draw_retained_the_estimate_has_its_law_under_the_targe
     q = EP().fit(model, THREE_THETA).q
     rng = np.random.default_rng(16)
     # Exact posterior draws: a prior draw is accepted with probability p(y | f).
-    f = q.prior.sample(rng, 150_000)
-    accepted = f[:, np.log(rng.uniform(size=150_000)) < model.log_lik_columns(f)][:, :6000]
-    assert accepted.shape == (3, 6000)
+    f = q.prior.sample(rng, 80_000)
+    accepted = f[:, np.log(rng.uniform(size=80_000)) < model.log_lik_columns(f)][:, :3000]
+    assert accepted.shape == (3, 3000)
     exact = orthant_probability(q.prior.K, THREE_Y)
     inverse = [
         np.exp(
-            -importance_estimate(
-                model, q, 2, rng, defensive=0.1, retained=column
-            ).log_likelihood
+            -importance_estimate(model, q, 2, rng, defensive=0.1, retained=column).log_likelihood
         )
         for column in accepted.T
     ]

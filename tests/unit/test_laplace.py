@@ -225,6 +225,4 @@ def test_verbs_of_the_gaussian(empty):
     precision = rng.gamma(1.0, size=7)
     precision[list(empty)] = 0.0
     prior = model.prior_at(np.array([0.5, -1.0]))
-    check_gaussian_approximation(
-        GaussianApproximation(prior, rng.standard_normal(7), precision)
-    )
+    check_gaussian_approximation(GaussianApproximation(prior, rng.standard_normal(7), precision))

@@ -1,5 +1,7 @@
 """Tuning of the random walk: lengths of the windows, the scale, the pooled shape."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -26,7 +28,7 @@ def test_a_schedule_is_as_long_as_asked(n_warmup):
 @pytest.mark.parametrize("n_warmup", LENGTHS)
 def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
     windows = Schedule.of_length(n_warmup).windows
-    for before, after in zip(windows, windows[1:], strict=False):
+    for before, after in pairwise(windows):
         if before.learns_shape:
             assert after.first_gain == 0
         elif after.first_gain:
@@ -37,7 +39,9 @@ def test_a_usual_schedule():
     schedule = Schedule.of_length(500)
     assert schedule.n_settle == 50
     assert [window.n_steps for window in schedule.windows] == [45] * 10
-    assert [window.learns_shape for window in schedule.windows] == [False] + 6 * [True] + 3 * [False]
+    assert [window.learns_shape for window in schedule.windows] == [False] + 6 * [True] + 3 * [
+        False
+    ]
     # The last windows only tune the scale, with one decreasing gain across them.
     assert [window.first_gain for window in schedule.windows[-4:]] == [0, 0, 45, 90]
 

@@ -1,0 +1,285 @@
+"""What the documentation says is so: examples run, docstrings are complete, names exist."""
+
+import dataclasses
+import doctest
+import importlib
+import inspect
+import io
+import json
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numpydoc.docscrape import get_doc_object
+from numpydoc.validate import validate
+
+import skgpmcmc
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+MODULES = [
+    "skgpmcmc",
+    *(
+        module.name
+        for module in pkgutil.walk_packages(skgpmcmc.__path__, "skgpmcmc.")
+        if "._" not in module.name  # private rooms, and the command line, which runs on import
+    ),
+]
+PAGES = sorted((ROOT / "docs").glob("*.rst"))
+
+
+# --- examples in docstrings, pages and scripts ----------------------------------------------------
+
+
+def run_doctests(tests):
+    """Run some doctests; returns the reports of those that fail."""
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    report = io.StringIO()
+    for test in tests:
+        runner.run(test, out=report.write)
+    return report.getvalue()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    tests = doctest.DocTestFinder().find(importlib.import_module(name), name)
+    assert run_doctests(tests) == ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_in_pages(page):
+    text = page.read_text("utf-8")
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    assert run_doctests([test]) == ""
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda s: s.name)
+def test_example_scripts(script):
+    settings = {"REDUCED": "1", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# --- docstrings -----------------------------------------------------------------------------------
+
+#: What numpydoc checks everywhere. Left out: SS02, as a formula may open a summary; GL01 and GL02,
+#: which are about line breaks; and that every docstring has an extended summary, examples and
+#: references to others.
+EVERYWHERE = {
+    *(f"GL{k:02d}" for k in (3, 5, 6, 7, 8, 9, 10)),
+    *("SS01", "SS03", "SS04", "SS05", "SS06"),
+    *(f"PR{k:02d}" for k in range(2, 11)),
+    *("RT02", "RT03", "RT04", "RT05", "YD01", "SA02", "SA03", "SA04"),
+}
+#: Where all parameters and results are described. Elsewhere one sentence may do; but a docstring
+#: that describes one parameter describes all.
+SKIN = ("estimators", "baselines", "metrics", "displays", "testing")
+
+
+def public_objects():
+    """Classes and functions in the ``__all__`` of public modules, and members of these classes."""
+    found, seen = {}, set()
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for public in getattr(module, "__all__", ()):
+            obj = getattr(module, public)
+            if not (inspect.isclass(obj) or inspect.isfunction(obj)) or obj in seen:
+                continue
+            seen.add(obj)
+            path = f"{obj.__module__}.{obj.__qualname__}"
+            found[path] = obj
+            for key, member in members_of(obj) if inspect.isclass(obj) else ():
+                if member not in seen:
+                    seen.add(member)
+                    found[f"{path}.{key}"] = member
+    return found
+
+
+def members_of(cls):
+    """Public methods and properties that this package gives to a class, inherited ones as well."""
+    kinds = (classmethod, staticmethod, property)
+    for base in cls.__mro__:
+        if base.__module__.startswith("skgpmcmc"):
+            for key, member in vars(base).items():
+                if not key.startswith("_") and (
+                    inspect.isfunction(member) or isinstance(member, kinds)
+                ):
+                    yield key, member
+
+
+OBJECTS = public_objects()
+
+
+def is_record(obj):
+    """Whether the fields of a class are its parameters, described elsewhere in the class."""
+    protocol = getattr(obj, "_is_protocol", False)
+    return protocol or dataclasses.is_dataclass(obj) or hasattr(obj, "_fields")
+
+
+@pytest.mark.parametrize("path", OBJECTS)
+def test_docstring(path):
+    wanted = set(EVERYWHERE)
+    room = path.split(".")[1]
+    if not is_record(OBJECTS[path]):
+        if room in SKIN:
+            wanted |= {"PR01", "RT01"}
+        elif get_doc_object(OBJECTS[path])["Parameters"]:
+            wanted.add("PR01")
+    errors = [f"{code}: {text}" for code, text in validate(path)["errors"] if code in wanted]
+    assert errors == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_says_what_it_holds(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for public in getattr(module, "__all__", ()):
+        assert hasattr(module, public), public
+
+
+# --- what the documentation refers to -------------------------------------------------------------
+
+
+def test_readme_begins_with_its_two_commands():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^```(?:shell|sh|bash|console)\n(.*?)^```", readme, re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    commands = [
+        "python3 -m venv .venv "
+        '&& .venv/bin/pip install ".[plots,progress]" && .venv/bin/python -m skgpmcmc compare',
+        'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/pytest',
+    ]
+    assert lines[:2] == commands
+    assert re.findall(r"^python3 -m venv .*", readme, re.M) == commands
+
+
+def project_files():
+    """Files that belong to the project, as git sees it."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git repository")
+    return [path for line in listing.stdout.splitlines() if (path := ROOT / line).is_file()]
+
+
+def test_no_file_names_somebody_s_machine():
+    # Joined from pieces, so that this file does not name them either.
+    words = [
+        "/".join(parts)
+        for parts in (("", "work", ""), ("", "tmp", "w"), ("", "home", ""), ("", "root", ""))
+    ] + [".".join(parts) for parts in (("", "library"), ("methods", "md"), ("design", "md"))]
+    words.append("-".join(("farm", "")))
+    found = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in project_files()
+        for word in words
+        if word.encode() in path.read_bytes()
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_files_that_exist(page):
+    text = page.read_text("utf-8")
+    named = set(re.findall(r"``((?:skgpmcmc|tests|benchmarks|examples|docs)/[\w./]*)``", text))
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_public_name_of_the_package_has_a_page():
+    listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.rst").read_text("utf-8"), re.M))
+    public = {
+        path.removeprefix("skgpmcmc.")
+        for module in ("", ".baselines", ".metrics", ".displays", ".samplers", ".likelihoods")
+        for path in _public_names(f"skgpmcmc{module}")
+    }
+    assert public - listed == set()
+
+
+def _public_names(name):
+    module = importlib.import_module(name)
+    for public in module.__all__:
+        obj = getattr(module, public)
+        if inspect.isclass(obj) or inspect.isfunction(obj):
+            yield f"{name}.{public}"
+
+
+# --- tables of measurements -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def table_lines(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+    return importlib.import_module("benchmark_tables").table_lines
+
+
+def cells(lines):
+    """Rows of the list-tables among some lines."""
+    rows = []
+    for line in lines:
+        if match := re.match(r"   ([* ]) - (.*)", line):
+            rows += [[]] if match[1] == "*" else []
+            rows[-1].append(match[2])
+    return rows
+
+
+ABOUT = {"versions": {"skgpmcmc": "0"}, "machine": {"machine": "m", "cpus": 1}, "settings": {}}
+
+
+def test_table_of_a_comparison(table_lines, tmp_path):
+    scores = {
+        "accuracy": 0.9,
+        "log_loss": 0.3,
+        "brier": 0.1,
+        "auc": None,
+        "capacity_accuracy": 0.95,
+        "capacity_auc": 0.99,
+        "seconds": 1.0,
+    }
+    chain = {"r_hat": [1.01, 1.02], "ess_bulk": [400.0, 300.0], "log_likelihood_sd": [0.1]}
+    runs = [
+        {
+            "data": "toy",
+            "n_train": 60,
+            "n_test": 40,
+            "method": method,
+            "split": split,
+            "scores": {**scores, "accuracy": 0.9 + 0.02 * split},
+            "convergence": chain if method == "PM" else None,
+        }
+        for split in (0, 1)
+        for method in ("PM", "SVM")
+    ]
+    (tmp_path / "some.json").write_text(json.dumps({**ABOUT, "runs": runs}), "utf-8")
+    rows = cells(table_lines("some", tmp_path))
+    assert [row[0] for row in rows] == ["method", "PM", "SVM", "method", "PM"]
+    assert rows[1][1] == "0.910 ± 0.010"
+    assert rows[1][4] == "undefined"
+    assert rows[4][1:] == ["1.020", "300", "0.10"]
+
+
+def test_table_of_the_committed_noise(table_lines):
+    rows = cells(table_lines("estimator_noise"))
+    assert rows[0] == ["data", "approximation", "N = 1", "N = 16", "N = 64"]
+    assert [row[0] for row in rows[1:3]] == ["Pima", "Pima"]
+    assert all(float(row[4].split()[0]) < float(row[3].split()[0]) for row in rows[1:])
+
+
+def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
+    lines = table_lines("nothing", tmp_path)
+    assert "nothing.json`` *is not there yet.*" in lines[0]
