@@ -8,9 +8,10 @@ is two methods, so the core does not import scikit-learn for it.
 from __future__ import annotations
 
 from dataclasses import fields
+from numbers import Real
 from typing import Any, Self
 
-__all__ = ["Configuration"]
+__all__ = ["Configuration", "check_in"]
 
 
 class Configuration:
@@ -40,3 +41,21 @@ class Configuration:
             else:
                 setattr(self, name, value)
         return self
+
+
+def check_in(where: str, name: str, value: Any, interval: str) -> None:
+    """Refuse a field that is not a number in an interval such as ``"(0, 1]"``.
+
+    Raises
+    ------
+    ValueError
+        It names the part, the field, the interval and the value.
+    """
+    low, high = (float(bound) for bound in interval[1:-1].split(","))
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    inside = number and (
+        (low < value or (interval[0] == "[" and value == low))
+        and (value < high or (interval[-1] == "]" and value == high))
+    )
+    if not inside:
+        raise ValueError(f"{where}: {name} must be a number in {interval}; got {value!r}.")

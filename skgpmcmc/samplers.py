@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ._params import Configuration
+from ._params import Configuration, check_in
 from ._typing import FloatArray
 from .approximations import Approximation
 from .importance import importance_estimate
@@ -45,11 +45,7 @@ class Sampler(Configuration, ABC):
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
-        if not 0.0 < self.target_acceptance < 1.0:
-            raise ValueError(
-                "sampler: target_acceptance must lie strictly between 0 and 1; "
-                f"got {self.target_acceptance!r}."
-            )
+        check_in("sampler", "target_acceptance", self.target_acceptance, "(0, 1)")
 
     def warmup_transition(self, approximation: Approximation, dim: int) -> MarginalMetropolis:
         """Return MH on the deterministic approximate marginal, to be tuned (section 4.4)."""
@@ -95,11 +91,7 @@ class PseudoMarginal(Sampler):
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        if not 0.0 <= self.defensive < 1.0:
-            raise ValueError(
-                f"sampler: defensive must lie in [0, 1); got {self.defensive!r}. "
-                "It is the share of importance draws taken from the prior."
-            )
+        check_in("sampler", "defensive", self.defensive, "[0, 1)")
 
     def sampling_transition(
         self, approximation: Approximation, walk: GaussianRandomWalk, n_importance: int

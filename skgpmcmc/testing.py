@@ -364,11 +364,7 @@ class Reference:
     quantile_error: FloatArray | float = 0.0
 
     @classmethod
-    def from_batches(
-        cls,
-        whole: Reference,
-        batches: Sequence[Reference],
-    ) -> Reference:
+    def from_batches(cls, whole: Reference, batches: Sequence[Reference]) -> Reference:
         """Return `whole` with errors estimated from independent batches of equal size.
 
         The error of `whole` is that of one batch over the root of their number.

@@ -91,7 +91,13 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
         )
     if kernel is None:
         return make_covariance(default_kernel(X.shape[1], ard=ard), X)
-    return make_covariance(clone(check_kernel(kernel, X.shape[1])), X)
+    kernel = clone(check_kernel(kernel, X.shape[1]))
+    if not np.any(kernel.diag(X) > 0.0):
+        raise ValueError(
+            f"kernel={kernel!r} has no variance at any training row, so the latent function would "
+            "be zero: give its constant a positive value."
+        )
+    return make_covariance(kernel, X)
 
 
 def resolve_priors(priors: Any, covariance: Covariance, n_features: int) -> HyperPrior:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from .._linalg import (
     product,
     solve_lower,
 )
-from .._params import Configuration
+from .._params import Configuration, check_in
 from .._typing import FloatArray
 from ..gaussian import GaussianPrior, LatentMoments
 from ..model import LatentGP
@@ -172,13 +173,12 @@ class Approximation(Configuration, ABC):
         """Return the same approximation with a tighter tolerance, by default for gradients."""
 
 
-def check_tolerance(tol: float) -> None:
+def check_tolerance(tol: Any) -> None:
     """Refuse a tolerance that is not a positive number."""
-    if not 0.0 < tol < np.inf:
-        raise ValueError(f"approximation: tol must be a positive number; got {tol!r}.")
+    check_in("approximation", "tol", tol, "(0, inf)")
 
 
-def check_iterations(name: str, value: int) -> None:
-    """Refuse a number of iterations below one."""
-    if value != int(value) or value < 1:
+def check_iterations(name: str, value: Any) -> None:
+    """Refuse a number of iterations that is not an integer of at least one."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"approximation: {name} must be an integer >= 1; got {value!r}.")

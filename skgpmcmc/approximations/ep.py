@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._params import check_in
 from .._typing import FloatArray
 from ..gaussian import GaussianPrior
 from ..likelihoods import TiltedMoments
@@ -70,8 +71,7 @@ class EP(Approximation):
         """Raise a ValueError that names a field with an impossible value."""
         check_tolerance(self.tol)
         check_iterations("max_sweeps", self.max_sweeps)
-        if not 0.0 < self.damping <= 1.0:
-            raise ValueError(f"approximation: damping must lie in (0, 1]; got {self.damping!r}.")
+        check_in("approximation", "damping", self.damping, "(0, 1]")
 
     def refined(self, tol: float = 1e-9) -> EP:
         """Return an EP that is tight enough for gradients."""

@@ -54,8 +54,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         sampler = check.resolve_sampler(self.sampler)
         approximation = check.resolve_approximation(self.approximation, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
-        # A copy, as the model keeps it: what the user does to X later must not change predictions.
-        covariance = check.resolve_covariance(self.kernel, self.ard, X.copy())
+        covariance = check.resolve_covariance(self.kernel, self.ard, X)
         hyperprior = check.resolve_priors(self.priors, covariance, X.shape[1])
         models = [LatentGP(covariance, likelihood, hyperprior, y) for y in targets]
         chain_seed, noise_seed = _seed_sequence(self.random_state).spawn(2)

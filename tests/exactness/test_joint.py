@@ -1,4 +1,4 @@
-"""Whole transitions leave the joint law of (theta, f, y) unchanged (Geweke 2004; Gandy & Scott 2020).
+"""Whole transitions keep the joint law of (theta, f, y): Geweke (2004), Gandy & Scott (2020).
 
 `tests/planted_bugs` shows that these tests, at these sizes, catch wrong transitions.
 """
@@ -52,9 +52,7 @@ def tuned_walk(model, approximation, rng, n_steps=200):
                 window.first_gain + i,
             )
             history.append(state.theta)
-        walk = pooled_walk(
-            walk, [log_scale], np.array([history]), learns_shape=window.learns_shape
-        )
+        walk = pooled_walk(walk, [log_scale], np.array([history]), learns_shape=window.learns_shape)
     return walk
 
 

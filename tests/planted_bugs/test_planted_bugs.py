@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Laplace
 from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.likelihoods import Logit, Probit
+from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import check_approximation, check_likelihood
 from skgpmcmc.transitions import EllipticalSlice, PseudoMarginalMetropolis, StepInfo
 
+from ..exactness.test_grid_posterior import three_point_report
 from ..exactness.test_joint import LEAST_ACCEPTANCE, LEVEL, particle_test, slice_test
+from ..helpers import Z_LIMIT
+
+CLASSES = np.array([-1.0, 1.0])
 
 
 # --- pseudo-marginal ------------------------------------------------------------------------------
@@ -104,9 +108,7 @@ class WeightsOfOnePart(PseudoMarginalMetropolis):
         log_weights = log_importance_weights(model, q, state.estimate.particles)
         log_likelihood = logsumexp(log_weights) - np.log(self.n_importance)
         return state._replace(
-            estimate=state.estimate._replace(
-                log_likelihood=log_likelihood, log_weights=log_weights
-            )
+            estimate=state.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
         )
 
 
@@ -122,12 +124,30 @@ WRONG = {
     "stale estimate": lambda walk: StaleEstimate(Laplace(), walk, 2),
     "carried f": lambda walk: CarriedLatent(Laplace(), walk, 2),
     "uniform choice": lambda walk: UniformChoice(Laplace(), walk, 2, 0.5),
-    "one part": lambda walk: WeightsOfOnePart(Laplace(), walk, 2, 0.5),
+    "weights of one part": lambda walk: WeightsOfOnePart(Laplace(), walk, 2, 0.5),
 }
 
 
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_twin_passes(name):
+    report = particle_test(RIGHT[name])
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_twin_is_caught(name):
+    report = particle_test(WRONG[name])
+    assert report.p_value < LEVEL, report
+
+
+# --- elliptical slice -----------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class WrongSlice(EllipticalSlice):
+class Slice(EllipticalSlice):
+    """Elliptical slice sampling, with errors to choose from."""
+
     shrinks_to_zero: bool = False
     level_without_uniform: bool = False
 
@@ -145,4 +165,126 @@ class WrongSlice(EllipticalSlice):
             end = 0.0 if self.shrinks_to_zero else angle
             lower, upper = (end, upper) if angle < 0.0 else (lower, end)
             angle = rng.uniform(lower, upper)
-        return state, StepInfo(False, 0.0, 200, False)
+        return state, StepInfo(False, 0.0, n_evaluations, False)
+
+
+def test_right_slice_passes():
+    report = slice_test(Slice())
+    assert report.p_value > LEVEL, report
+
+
+@pytest.mark.parametrize("error", ["shrinks_to_zero", "level_without_uniform"])
+def test_wrong_slice_is_caught(error):
+    report = slice_test(Slice(**{error: True}))
+    assert report.p_value < LEVEL, report
+
+
+# --- against a known answer -----------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class JacobianForgotten(PseudoMarginal):
+    def sampling_transition(self, approximation, walk, n_importance):
+        return WithoutJacobian(approximation, walk, n_importance, self.defensive)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "approximation"),
+    [(PseudoMarginal(), LaplaceWithoutDeterminant()), (JacobianForgotten(), Laplace())],
+    ids=["no log |B|", "no Jacobian"],
+)
+def test_wrong_answer_is_caught(sampler, approximation):
+    report = three_point_report(sampler, approximation)
+    assert report.worst > Z_LIMIT, report.z
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+class WrongSecondDerivative(Logit):
+    def derivatives(self, y, f):
+        derivatives = super().derivatives(y, f)
+        return derivatives._replace(second=1.01 * derivatives.second)
+
+
+class WrongBeta(Probit):
+    def tilted_moments(self, y, mean, var):
+        moments = super().tilted_moments(y, mean, var)
+        return moments._replace(beta=1.001 * moments.beta)
+
+
+class WrongSample(Probit):
+    def sample(self, f, rng):
+        return Logit().sample(f, rng)
+
+
+class WrongInformation(Probit):
+    def fisher_information(self, f):
+        return 1.05 * super().fisher_information(f)
+
+
+class WrongGradient(Laplace):
+    """Leaves out that the mode moves with theta."""
+
+    def gradient(self, model, fit):
+        return EP().gradient(model, fit)
+
+    def refined(self):
+        return WrongGradient(tol=1e-13)
+
+
+class WrongEvidence(EP):
+    def fit(self, model, theta):
+        fit = super().fit(model, theta)
+        return fit._replace(log_evidence=fit.log_evidence + fit.q.half_log_det_B)
+
+
+class DependsOnThePast(EP):
+    """Starts where the last fit ended, so to speak."""
+
+    def fit(self, model, theta):
+        self.damping *= 0.99
+        return super().fit(model, theta)
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
+def test_right_likelihood_passes(likelihood):
+    check_likelihood(likelihood, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "complaint"),
+    [
+        (WrongSecondDerivative(), "second derivative"),
+        (WrongBeta(), "beta"),
+        (WrongSample(), "sampled p"),
+        (WrongInformation(), "squared score"),
+    ],
+    ids=["second", "beta", "sample", "information"],
+)
+def test_wrong_likelihood_is_caught(likelihood, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check_likelihood(likelihood, CLASSES)
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
+@pytest.mark.parametrize(
+    ("approximation", "tolerance"), [(EP(), 0.02), (Laplace(), 0.2)], ids=["ep", "laplace"]
+)
+def test_right_approximation_passes(approximation, tolerance, likelihood):
+    check_approximation(approximation, likelihood=likelihood, evidence_tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("approximation", "complaint"),
+    [
+        (WrongGradient(), "derivative 0"),
+        (WrongEvidence(), "log evidence"),
+        (LaplaceWithoutDeterminant(), "importance weights"),
+        (DependsOnThePast(), "two fits"),
+    ],
+    ids=["gradient", "evidence", "weights", "past"],
+)
+def test_wrong_approximation_is_caught(approximation, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check_approximation(approximation)

@@ -27,9 +27,7 @@ N_WARMUP_ROUNDS = n_rounds(N_WARMUP, N_DRAWS) - 3
 
 def quick(**changes):
     settings = {"n_chains": 2, "n_importance": 4, "random_state": 0}
-    return BayesianGPClassifier(
-        **{**settings, "n_warmup": N_WARMUP, "n_draws": N_DRAWS, **changes}
-    )
+    return BayesianGPClassifier(**{**settings, "n_warmup": N_WARMUP, "n_draws": N_DRAWS, **changes})
 
 
 def moons():
@@ -194,13 +192,15 @@ def test_progress_bar(capsys):
     assert model.score(X, y) > 0.9
 
 
-def test_progress_bar_of_a_run_that_stops_early():
+@pytest.mark.filterwarnings("ignore:Sampling was interrupted")
+@pytest.mark.parametrize("action", [lambda: True, interrupt], ids=["stop", "interrupt"])
+def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
-    recorder = at_draw_round(0, lambda: True)
+    recorder = at_draw_round(0, action)
     model = quick().set_callbacks(ProgressBar(), recorder).fit(*moons())
-    assert model.theta_samples_.shape[1] == ROUND_LENGTH
+    assert_prefix(model, uncut, ROUND_LENGTH)
 
 
 def test_progress_bar_around_a_search():

@@ -289,7 +289,7 @@ def test_an_impossible_number_of_sweeps_is_named(name, value):
 
 @pytest.mark.parametrize("damping", [0.0, -0.5, 1.1, np.nan])
 def test_an_impossible_damping_is_named(damping):
-    with pytest.raises(ValueError, match=rf"damping must lie in \(0, 1\]; got {damping}"):
+    with pytest.raises(ValueError, match=rf"damping must be a number in \(0, 1\]; got {damping}"):
         EP(damping=damping).check()
 
 
