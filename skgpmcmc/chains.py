@@ -12,35 +12,27 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ._linalg import NotPositiveDefiniteError, OperationCount, count_operations
+from ._linalg import NotPositiveDefiniteError
 from ._typing import FloatArray
 from .approximations import Approximation
 from .model import LatentGP
 from .samplers import Sampler
-from .transitions import (
-    ChainState,
-    GaussianRandomWalk,
-    MarginalMetropolis,
-    MarginalState,
-    Sites,
-    StepInfo,
-    Transition,
-)
-from .warmup import Schedule, Window, pooled_walk, tuned_log_scale
+from .stretches import NO_TALLY, Stretch, Tally, sample, start, sum_tallies, switch, tune
+from .transitions import GaussianRandomWalk, Sites, Transition
+from .warmup import Schedule, Window, pooled_walk
 
-__all__ = ["Draws", "Monitor", "SamplingRun", "Tally", "n_rounds", "sample_chains"]
+__all__ = ["Draws", "Monitor", "SamplingRun", "n_rounds", "sample_chains"]
 
 #: Iterations between two looks of the parent at the chains.
 ROUND_LENGTH = 50
 
 _MAX_JITTER = 1e-5
-_MAX_START_ATTEMPTS = 30
 
 
 class Monitor(Protocol):
@@ -51,29 +43,6 @@ class Monitor(Protocol):
 
     def end_round(self) -> bool:
         """A round of all chains has ended; True asks to stop as soon as there are draws."""
-
-
-class Tally(NamedTuple):
-    """Counts over some iterations."""
-
-    n_steps: int
-    n_accepted: int
-    n_evaluations: int  # evaluations of a (marginal) likelihood
-    n_failed: int  # proposals rejected because a factorization failed
-    operations: OperationCount
-
-
-def _sum_tallies(tallies: Sequence[Tally]) -> Tally:
-    operations = OperationCount()
-    for tally in tallies:
-        operations.add(tally.operations)
-    return Tally(
-        sum(t.n_steps for t in tallies),
-        sum(t.n_accepted for t in tallies),
-        sum(t.n_evaluations for t in tallies),
-        sum(t.n_failed for t in tallies),
-        operations,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,18 +91,6 @@ class SamplingRun:
     transition_name: str
     seconds_warmup: float
     seconds_sampling: float
-
-
-class _Block(NamedTuple):
-    """What a worker returns for a stretch of one chain."""
-
-    state: Any  # the ChainState at its end, None once the next stretch has begun
-    rng: np.random.Generator
-    log_scale: float  # of the random walk, as tuned in the stretch
-    theta: FloatArray  # (n_steps, p)
-    f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
-    sites: Sites | None  # each (n_steps, n)
-    tally: Tally
 
 
 def n_rounds(n_warmup: int, n_draws: int) -> int:
@@ -208,12 +165,14 @@ def sample_chains(
         warm, walks = _warm_up(chains, sampler, approximation, starts, rngs, n_warmup, monitor)
         transitions = [sampler.sampling_transition(approximation, w, n_importance) for w in walks]
         n_settle = Schedule.of_length(n_warmup).n_settle
-        first = chains.map(_switch, transitions, warm[-1], [n_settle] * len(models))
+        first = chains.map(switch, transitions, warm[-1], [n_settle] * len(models))
         clock.append(time.perf_counter())
         rounds = _sampling_rounds(chains, transitions, first, n_draws, monitor)
         clock.append(time.perf_counter())
-    per_chain = [[blocks[c] for blocks in rounds] for c in range(len(first))]
-    everything = [[blocks[c] for blocks in [*warm, first, *rounds]] for c in range(len(first))]
+    per_chain = [[stretches[c] for stretches in rounds] for c in range(len(first))]
+    everything = [
+        [stretches[c] for stretches in [*warm, first, *rounds]] for c in range(len(first))
+    ]
     return SamplingRun(
         models=models,
         draws=[
@@ -247,24 +206,24 @@ class _ChainPool:
 
     def map(
         self,
-        work: Callable[..., _Block],
+        work: Callable[..., Stretch],
         transitions: Sequence[Transition[Any]],
-        blocks: Sequence[_Block],
+        stretches: Sequence[Stretch],
         settings: Sequence[Any],
-    ) -> list[_Block]:
-        """Continue every chain from its last block by ``work``; one transition per model."""
-        of_model = [c // self.n_chains for c in range(len(blocks))]
+    ) -> list[Stretch]:
+        """Continue every chain from its last stretch by ``work``; one transition per model."""
+        of_model = [c // self.n_chains for c in range(len(stretches))]
         return list(
             self.pool(
                 joblib.delayed(work)(
                     self.models[m],
                     transitions[m],
-                    block.state,
-                    block.rng,
-                    block.log_scale,
+                    stretch.state,
+                    stretch.rng,
+                    stretch.log_scale,
                     settings[m],
                 )
-                for m, block in zip(of_model, blocks, strict=True)
+                for m, stretch in zip(of_model, stretches, strict=True)
             )
         )
 
@@ -301,23 +260,23 @@ def _warm_up(
     rngs: Sequence[Sequence[np.random.Generator]],
     n_warmup: int,
     monitor: Monitor,
-) -> tuple[list[list[_Block]], list[GaussianRandomWalk]]:
-    """Tune one random walk per model; returns the blocks of the chains and the walks."""
+) -> tuple[list[list[Stretch]], list[GaussianRandomWalk]]:
+    """Tune one random walk per model; returns the stretches of the chains and the walks."""
     n_models, dim = len(starts), len(starts[0][0])
     transition = sampler.warmup_transition(approximation, dim)
     walks = [transition.proposal] * n_models
     flat_starts = [theta for group in starts for theta in group]
     flat_rngs = [rng for group in rngs for rng in group]
     seeds = [
-        _Block(theta, rng, 0.0, np.empty((0, dim)), np.empty((0, 0)), None, _NO_TALLY)
+        Stretch(theta, rng, 0.0, np.empty((0, dim)), np.empty((0, 0)), None, NO_TALLY)
         for theta, rng in zip(flat_starts, flat_rngs, strict=True)
     ]
-    rounds = [chains.map(_start, [transition] * n_models, seeds, [None] * n_models)]
+    rounds = [chains.map(start, [transition] * n_models, seeds, [None] * n_models)]
     for window in Schedule.of_length(n_warmup).windows:
         monitor.begin_round()
         transitions = [transition.with_proposal(walk) for walk in walks]
         target = (window, sampler.target_acceptance)
-        rounds.append(chains.map(_tune, transitions, rounds[-1], [target] * n_models))
+        rounds.append(chains.map(tune, transitions, rounds[-1], [target] * n_models))
         walks = [
             _pool_model(walk, rounds, slice(m * chains.n_chains, (m + 1) * chains.n_chains), window)
             for m, walk in enumerate(walks)
@@ -327,32 +286,32 @@ def _warm_up(
 
 
 def _pool_model(
-    walk: GaussianRandomWalk, rounds: Sequence[Sequence[_Block]], where: slice, window: Window
+    walk: GaussianRandomWalk, rounds: Sequence[Sequence[Stretch]], where: slice, window: Window
 ) -> GaussianRandomWalk:
-    """Next walk of one model, from the blocks of its chains."""
+    """Next walk of one model, from the stretches of its chains."""
     history = np.concatenate(
-        [np.stack([block.theta for block in blocks[where]]) for blocks in rounds], axis=1
+        [np.stack([stretch.theta for stretch in stretches[where]]) for stretches in rounds], axis=1
     )
-    log_scales = [block.log_scale for block in rounds[-1][where]]
+    log_scales = [stretch.log_scale for stretch in rounds[-1][where]]
     return pooled_walk(walk, log_scales, history, learns_shape=window.learns_shape)
 
 
 def _sampling_rounds(
     chains: _ChainPool,
     transitions: Sequence[Transition[Any]],
-    first: list[_Block],
+    first: list[Stretch],
     n_draws: int,
     monitor: Monitor,
-) -> list[list[_Block]]:
+) -> list[list[Stretch]]:
     """Sample in rounds until `n_draws`, a stop request or an interrupt."""
-    rounds: list[list[_Block]] = []
+    rounds: list[list[Stretch]] = []
     last = first
     for length in _round_lengths(n_draws):
         try:
             monitor.begin_round()
-            last = chains.map(_sample, transitions, last, [length] * len(chains.models))
+            last = chains.map(sample, transitions, last, [length] * len(chains.models))
             # Particles are O(n N) and serve the next round only.
-            rounds.append([block._replace(state=None) for block in last])
+            rounds.append([stretch._replace(state=None) for stretch in last])
             if monitor.end_round():
                 break
         except KeyboardInterrupt:
@@ -368,154 +327,29 @@ def _sampling_rounds(
     return rounds
 
 
-def _gather(sampled: Sequence[Sequence[_Block]], everything: Sequence[Sequence[_Block]]) -> Draws:
-    """Join the blocks of the chains of one model."""
+def _gather(sampled: Sequence[Sequence[Stretch]], everything: Sequence[Sequence[Stretch]]) -> Draws:
+    """Join the stretches of the chains of one model."""
     first = sampled[0][0]
 
-    def join(part: Callable[[_Block], FloatArray]) -> FloatArray:
-        return np.stack([np.concatenate([part(block) for block in chain]) for chain in sampled])
+    def join(part: Callable[[Stretch], FloatArray]) -> FloatArray:
+        return np.stack([np.concatenate([part(stretch) for stretch in chain]) for chain in sampled])
 
     sites = None
     if first.sites is not None:
         sites = Sites(
-            join(lambda block: _sites_of(block).weights),
-            join(lambda block: _sites_of(block).precision),
+            join(lambda stretch: _sites_of(stretch).weights),
+            join(lambda stretch: _sites_of(stretch).precision),
         )
-    kept = [_sum_tallies([block.tally for block in chain]) for chain in sampled]
+    kept = [sum_tallies([stretch.tally for stretch in chain]) for chain in sampled]
     return Draws(
-        theta=join(lambda block: block.theta),
-        f=join(lambda block: block.f),
+        theta=join(lambda stretch: stretch.theta),
+        f=join(lambda stretch: stretch.f),
         sites=sites,
         acceptance_rate=np.array([tally.n_accepted / tally.n_steps for tally in kept]),
-        tally=_sum_tallies([block.tally for chain in everything for block in chain]),
+        tally=sum_tallies([stretch.tally for chain in everything for stretch in chain]),
     )
 
 
-def _sites_of(block: _Block) -> Sites:
-    assert block.sites is not None
-    return block.sites
-
-
-# --- work on one chain, in a worker ---------------------------------------------------------------
-
-_NO_TALLY = Tally(0, 0, 0, 0, OperationCount())
-
-
-def _start(
-    model: LatentGP,
-    transition: Transition[Any],
-    theta: FloatArray,
-    rng: np.random.Generator,
-    log_scale: float,
-    _: None,
-) -> _Block:
-    """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
-    with threadpool_limits(1), count_operations() as operations:
-        state, attempt = transition.start(model, theta, rng), 1
-        while state is None and attempt < _MAX_START_ATTEMPTS:
-            theta = 0.5 * (theta + model.covariance.start)
-            state, attempt = transition.start(model, theta, rng), attempt + 1
-    if state is None:
-        raise RuntimeError(_no_density(model, theta))
-    recorder = _Recorder(0, state)
-    block = recorder.block(state, rng, log_scale, operations)
-    return block._replace(tally=block.tally._replace(n_evaluations=attempt))
-
-
-def _no_density(model: LatentGP, theta: FloatArray) -> str:
-    values = dict(zip(model.covariance.names, np.exp(theta).tolist(), strict=True))
-    return (
-        f"No chain can start: the posterior density is not finite at hyper-parameters {values}, "
-        "nor on the way from there to the kernel's own values. Check the kernel and the priors."
-    )
-
-
-def _tune(
-    model: LatentGP,
-    transition: MarginalMetropolis,
-    state: MarginalState,
-    rng: np.random.Generator,
-    _: float,
-    setting: tuple[Window, float],
-) -> _Block:
-    """One window of warm-up: the scale of the walk follows every acceptance probability."""
-    window, target = setting
-    walk = transition.proposal
-    log_scale = walk.log_scale
-    recorder = _Recorder(window.n_steps, state)
-    with threadpool_limits(1), count_operations() as operations:
-        for i in range(window.n_steps):
-            transition = transition.with_proposal(walk.with_log_scale(log_scale))
-            state, info = transition.step(model, state, rng)
-            log_scale = tuned_log_scale(
-                log_scale, info.acceptance_probability, target, window.first_gain + i
-            )
-            recorder.add(state, info)
-    return recorder.block(state, rng, log_scale, operations)
-
-
-def _switch(
-    model: LatentGP,
-    transition: Transition[Any],
-    state: ChainState,
-    rng: np.random.Generator,
-    log_scale: float,
-    n_settle: int,
-) -> _Block:
-    """Go from warm-up to the frozen transition, with fresh particles, and let it settle."""
-    begun = _start(model, transition, state.theta, rng, log_scale, None)
-    settled = _sample(model, transition, begun.state, rng, log_scale, n_settle)
-    return settled._replace(tally=_sum_tallies([begun.tally, settled.tally]))
-
-
-def _sample(
-    model: LatentGP,
-    transition: Transition[Any],
-    state: ChainState,
-    rng: np.random.Generator,
-    log_scale: float,
-    n_steps: int,
-) -> _Block:
-    """Some iterations of a frozen transition, recorded."""
-    recorder = _Recorder(n_steps, state)
-    with threadpool_limits(1), count_operations() as operations:
-        for _ in range(n_steps):
-            state, info = transition.step(model, state, rng)
-            recorder.add(state, info)
-    return recorder.block(state, rng, log_scale, operations)
-
-
-class _Recorder:
-    """Collects the states and counts of a stretch of one chain into arrays."""
-
-    def __init__(self, n_steps: int, state: ChainState) -> None:
-        self._theta = np.empty((n_steps, len(state.theta)))
-        self._f = np.empty((n_steps, len(state.f)))
-        shape = (n_steps, 0) if state.sites is None else (n_steps, len(state.sites.weights))
-        self._sites = None if state.sites is None else Sites(np.empty(shape), np.empty(shape))
-        self._n_steps = self._n_accepted = self._n_evaluations = self._n_failed = 0
-
-    def add(self, state: ChainState, info: StepInfo) -> None:
-        """Record the state after a step, and what the step reported."""
-        row = self._n_steps
-        self._theta[row] = state.theta
-        self._f[row] = state.f
-        if self._sites is not None and state.sites is not None:
-            self._sites.weights[row] = state.sites.weights
-            self._sites.precision[row] = state.sites.precision
-        self._n_steps += 1
-        self._n_accepted += info.accepted
-        self._n_evaluations += info.n_evaluations
-        self._n_failed += info.failed
-
-    def block(
-        self,
-        state: ChainState,
-        rng: np.random.Generator,
-        log_scale: float,
-        operations: OperationCount,
-    ) -> _Block:
-        """Return what was recorded."""
-        counts = (self._n_steps, self._n_accepted, self._n_evaluations, self._n_failed)
-        tally = Tally(*counts, operations)
-        return _Block(state, rng, log_scale, self._theta, self._f, self._sites, tally)
+def _sites_of(stretch: Stretch) -> Sites:
+    assert stretch.sites is not None
+    return stretch.sites

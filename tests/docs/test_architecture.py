@@ -21,6 +21,7 @@ ORDER = (
     ("transitions",),
     ("samplers",),
     ("warmup",),
+    ("stretches",),
     ("chains",),
     ("diagnostics", "prediction"),
     ("metrics",),
