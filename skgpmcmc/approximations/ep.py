@@ -112,7 +112,7 @@ class EP(Approximation):
 
 
 def _posterior(prior: GaussianPrior, sites: _Sites) -> GaussianApproximation:
-    """Q with mean Sigma nu; a = K^-1 Sigma nu = nu - s o B^-1 s o K nu."""
+    """Gaussian with mean Sigma nu; a = K^-1 Sigma nu = nu - s o B^-1 s o K nu."""
     q = GaussianApproximation(prior, sites.shift, sites.precision)
     if not sites.shift.any():
         return q
