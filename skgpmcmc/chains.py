@@ -1,33 +1,44 @@
-"""Parallel chains: start, warm-up, rounds of sampling, and what they leave behind.
+"""Parallel chains: set-up, rounds of sampling, and what they leave behind.
 
 One or several models (the classes of a one-vs-rest problem) share a pool of workers. Work goes in
 rounds of fixed length: workers return states and draws, and the parent looks at progress, stop
-requests and interrupts between rounds. Nothing depends on the number of workers: every chain has
-its own random stream, rounds have the same length everywhere, and BLAS runs on one thread.
+requests, convergence and interrupts between rounds. Nothing depends on the number of workers: every
+chain has its own random stream, rounds have the same length everywhere, and BLAS runs on one
+thread.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ._linalg import NotPositiveDefiniteError
+from ._linalg import NotPositiveDefiniteError, OperationCount
 from ._typing import FloatArray
-from .approximations import Approximation
+from .approximations import Approximation, Reference
+from .convergence import StoppingRule
 from .model import LatentGP
 from .samplers import Sampler
-from .stretches import NO_TALLY, Stretch, Tally, sample, start, sum_tallies, switch, tune
-from .transitions import GaussianRandomWalk, Sites, Transition
-from .warmup import Schedule, Window, pooled_walk
+from .set_up import EmulatorReport, Prepared, SetUp, Task, perform
+from .stretches import Stretch, Tally, sample, sum_tallies, switch
+from .transitions import ChainState, PseudoMarginalMetropolis, Transition
 
-__all__ = ["Draws", "Monitor", "SamplingRun", "n_rounds", "sample_chains"]
+__all__ = [
+    "ROUND_LENGTH",
+    "Draws",
+    "Monitor",
+    "Ongoing",
+    "SamplingRun",
+    "continue_chains",
+    "n_rounds",
+    "sample_chains",
+]
 
 #: Iterations between two looks of the parent at the chains.
 ROUND_LENGTH = 50
@@ -55,24 +66,34 @@ class Draws:
         Hyper-parameters, natural logs.
     f : ndarray of shape (n_chains, n_draws, n)
         Latent values at the training inputs.
-    sites : Sites or None
-        Sites of shape (n_chains, n_draws, n), where predictions use an approximation's Gaussian.
-    acceptance_rate : ndarray of shape (n_chains,)
-        Of the kept iterations.
-    tally : Tally
-        Counts over the whole run of these chains, warm-up included.
+    chain_tallies : list of Tally
+        Counts of the kept iterations of each chain.
+    warmup_tally : Tally
+        Counts of everything before, all chains together.
     """
 
     theta: FloatArray
     f: FloatArray
-    sites: Sites | None
-    acceptance_rate: FloatArray
-    tally: Tally
+    chain_tallies: list[Tally]
+    warmup_tally: Tally
+
+    @property
+    def sampling_tally(self) -> Tally:
+        """Counts of the kept iterations, all chains together."""
+        return sum_tallies(self.chain_tallies)
+
+
+class Ongoing(NamedTuple):
+    """A chain between two rounds, ready to be continued."""
+
+    transition: Transition[Any]
+    state: ChainState
+    rng: np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
 class SamplingRun:
-    """Everything a run of all chains produced.
+    """Everything a run of all chains produced, and what it takes to continue it.
 
     Attributes
     ----------
@@ -80,26 +101,40 @@ class SamplingRun:
         The models as sampled: with the jitter that set-up chose.
     draws : list of Draws
         One per model.
-    transition_name : str
-        What made the kept draws.
+    chains : list of Ongoing
+        Model after model, chain after chain.
+    references : list of Reference
+        One per model: the Gaussian that its chains use at any theta.
+    estimators : list of PseudoMarginalMetropolis or None
+        One per model: what estimates p(y | theta); None where it is not estimated.
+    reports : list of EmulatorReport or None
+        One per model; None where there is no emulator.
     seconds_warmup, seconds_sampling : float
         Wall time.
     """
 
     models: list[LatentGP]
     draws: list[Draws]
-    transition_name: str
+    chains: list[Ongoing]
+    references: list[Reference]
+    estimators: list[PseudoMarginalMetropolis | None]
+    reports: list[EmulatorReport | None]
     seconds_warmup: float
     seconds_sampling: float
 
+    @property
+    def n_draws(self) -> int:
+        """Kept draws per chain."""
+        return self.draws[0].theta.shape[1]
 
-def n_rounds(n_warmup: int, n_draws: int) -> int:
-    """Return how many rounds an uninterrupted run reports to its monitor, warm-up included."""
-    return len(Schedule.of_length(n_warmup).windows) + len(_round_lengths(n_draws))
+
+def n_rounds(n_draws: int) -> int:
+    """Return how many rounds an uninterrupted run needs for so many kept draws per chain."""
+    return len(_round_lengths(n_draws))
 
 
 def _round_lengths(n_draws: int) -> list[int]:
-    full, rest = divmod(n_draws, ROUND_LENGTH)
+    full, rest = divmod(max(n_draws, 0), ROUND_LENGTH)
     return [ROUND_LENGTH] * full + ([rest] if rest else [])
 
 
@@ -108,11 +143,12 @@ def sample_chains(
     sampler: Sampler,
     approximation: Approximation,
     *,
-    n_importance: int,
+    n_importance: int | None,
     n_chains: int,
     n_warmup: int,
     n_draws: int,
     seed: np.random.SeedSequence,
+    stop: StoppingRule | None = None,
     n_jobs: int | None = None,
     monitor: Monitor | None = None,
 ) -> SamplingRun:
@@ -123,15 +159,17 @@ def sample_chains(
     models : sequence of LatentGP
         One per binary problem.
     sampler : Sampler
-        Makes the transitions.
+        Makes the set-up, which makes the transitions.
     approximation : Approximation
-        The target of warm-up, and what the sampler builds on.
-    n_importance : int
-        Draws per likelihood estimate.
+        What the sampler builds on.
+    n_importance : int or None
+        Draws per likelihood estimate; None leaves the choice to the sampler.
     n_chains, n_warmup, n_draws : int
         Chains per model, discarded and kept iterations per chain.
     seed : numpy.random.SeedSequence
         Every chain spawns its own stream from it.
+    stop : StoppingRule, optional
+        Ends sampling at the first round after which it is met.
     n_jobs : int, optional
         Workers of joblib; their number never changes a draw.
     monitor : Monitor, optional
@@ -148,41 +186,66 @@ def sample_chains(
     RuntimeError
         If a chain finds no start with a finite density; the message names theta.
     """
-    clock = [time.perf_counter()]
-    rngs = [
-        [np.random.default_rng(stream) for stream in model_seed.spawn(n_chains)]
+    clock = time.perf_counter()
+    streams = [
+        [np.random.default_rng(stream) for stream in model_seed.spawn(n_chains + 1)]
         for model_seed in seed.spawn(len(models))
     ]
     starts = [
-        [m.hyperprior.sample(r) for r in group] for m, group in zip(models, rngs, strict=True)
+        [m.hyperprior.sample(r) for r in rngs[:-1]] for m, rngs in zip(models, streams, strict=True)
     ]
     models = [_with_safe_jitter(m, thetas) for m, thetas in zip(models, starts, strict=True)]
     monitor = monitor or _Silent()
+    set_ups = [
+        sampler.set_up(
+            model,
+            approximation,
+            thetas,
+            rngs[:-1],
+            rngs[-1],
+            n_importance=n_importance,
+            n_warmup=n_warmup,
+        )
+        for model, thetas, rngs in zip(models, starts, streams, strict=True)
+    ]
     # Limits overlap where workers are threads, and the last to leave would lift them for all: the
     # parent's encloses theirs.
     with threadpool_limits(1), joblib.Parallel(n_jobs=n_jobs) as pool:
-        chains = _ChainPool(pool, models, n_chains)
-        warm, walks = _warm_up(chains, sampler, approximation, starts, rngs, n_warmup, monitor)
-        transitions = [sampler.sampling_transition(approximation, w, n_importance) for w in walks]
-        n_settle = Schedule.of_length(n_warmup).n_settle
-        first = chains.map(switch, transitions, warm[-1], [n_settle] * len(models))
-        clock.append(time.perf_counter())
-        rounds = _sampling_rounds(chains, transitions, first, n_draws, monitor)
-        clock.append(time.perf_counter())
-    per_chain = [[stretches[c] for stretches in rounds] for c in range(len(first))]
-    everything = [
-        [stretches[c] for stretches in [*warm, first, *rounds]] for c in range(len(first))
-    ]
-    return SamplingRun(
-        models=models,
-        draws=[
-            _gather(per_chain[i : i + n_chains], everything[i : i + n_chains])
-            for i in range(0, len(first), n_chains)
-        ],
-        transition_name=transitions[0].name,
-        seconds_warmup=clock[1] - clock[0],
-        seconds_sampling=clock[2] - clock[1],
-    )
+        prepared, operations = _run_set_ups(pool, set_ups, monitor)
+        chains, settled = _begin(pool, models, prepared)
+        draws = [
+            _no_draws(model, settled[m * n_chains : (m + 1) * n_chains], ready, count)
+            for m, (model, ready, count) in enumerate(
+                zip(models, prepared, operations, strict=True)
+            )
+        ]
+        begun = SamplingRun(
+            models=models,
+            draws=draws,
+            chains=chains,
+            references=[ready.reference for ready in prepared],
+            estimators=[ready.estimator for ready in prepared],
+            reports=[ready.report for ready in prepared],
+            seconds_warmup=time.perf_counter() - clock,
+            seconds_sampling=0.0,
+        )
+        return _sample_more(pool, begun, n_draws, stop, monitor)
+
+
+def continue_chains(
+    run: SamplingRun,
+    *,
+    n_draws: int,
+    stop: StoppingRule | None = None,
+    n_jobs: int | None = None,
+    monitor: Monitor | None = None,
+) -> SamplingRun:
+    """Continue a run until its chains have `n_draws` kept draws each, or `stop` is met.
+
+    The draws are those that one longer run would have made.
+    """
+    with threadpool_limits(1), joblib.Parallel(n_jobs=n_jobs) as pool:
+        return _sample_more(pool, run, n_draws, stop, monitor or _Silent())
 
 
 class _Silent:
@@ -196,39 +259,7 @@ class _Silent:
         return False
 
 
-@dataclass(frozen=True, eq=False)
-class _ChainPool:
-    """All chains of all models, model after model, on one pool of workers."""
-
-    pool: joblib.Parallel
-    models: Sequence[LatentGP]
-    n_chains: int
-
-    def map(
-        self,
-        work: Callable[..., Stretch],
-        transitions: Sequence[Transition[Any]],
-        stretches: Sequence[Stretch],
-        settings: Sequence[Any],
-    ) -> list[Stretch]:
-        """Continue every chain from its last stretch by ``work``; one transition per model."""
-        of_model = [c // self.n_chains for c in range(len(stretches))]
-        return list(
-            self.pool(
-                joblib.delayed(work)(
-                    self.models[m],
-                    transitions[m],
-                    stretch.state,
-                    stretch.rng,
-                    stretch.log_scale,
-                    settings[m],
-                )
-                for m, stretch in zip(of_model, stretches, strict=True)
-            )
-        )
-
-
-# --- stages, in the parent ------------------------------------------------------------------------
+# --- before the first draw ------------------------------------------------------------------------
 
 
 def _with_safe_jitter(model: LatentGP, thetas: Sequence[FloatArray]) -> LatentGP:
@@ -252,104 +283,155 @@ def _factors(model: LatentGP, theta: FloatArray) -> bool:
     return True
 
 
-def _warm_up(
-    chains: _ChainPool,
-    sampler: Sampler,
-    approximation: Approximation,
-    starts: Sequence[Sequence[FloatArray]],
-    rngs: Sequence[Sequence[np.random.Generator]],
-    n_warmup: int,
-    monitor: Monitor,
-) -> tuple[list[list[Stretch]], list[GaussianRandomWalk]]:
-    """Tune one random walk per model; returns the stretches of the chains and the walks."""
-    n_models, dim = len(starts), len(starts[0][0])
-    transition = sampler.warmup_transition(approximation, dim)
-    walks = [transition.proposal] * n_models
-    flat_starts = [theta for group in starts for theta in group]
-    flat_rngs = [rng for group in rngs for rng in group]
-    seeds = [
-        Stretch(theta, rng, 0.0, np.empty((0, dim)), np.empty((0, 0)), None, NO_TALLY)
-        for theta, rng in zip(flat_starts, flat_rngs, strict=True)
-    ]
-    rounds = [chains.map(start, [transition] * n_models, seeds, [None] * n_models)]
-    for window in Schedule.of_length(n_warmup).windows:
-        monitor.begin_round()
-        transitions = [transition.with_proposal(walk) for walk in walks]
-        target = (window, sampler.target_acceptance)
-        rounds.append(chains.map(tune, transitions, rounds[-1], [target] * n_models))
-        walks = [
-            _pool_model(walk, rounds, slice(m * chains.n_chains, (m + 1) * chains.n_chains), window)
-            for m, walk in enumerate(walks)
-        ]
-        monitor.end_round()  # a stop request waits for the first draws
-    return rounds, walks
-
-
-def _pool_model(
-    walk: GaussianRandomWalk, rounds: Sequence[Sequence[Stretch]], where: slice, window: Window
-) -> GaussianRandomWalk:
-    """Next walk of one model, from the stretches of its chains."""
-    history = np.concatenate(
-        [np.stack([stretch.theta for stretch in stretches[where]]) for stretches in rounds], axis=1
-    )
-    log_scales = [stretch.log_scale for stretch in rounds[-1][where]]
-    return pooled_walk(walk, log_scales, history, learns_shape=window.learns_shape)
-
-
-def _sampling_rounds(
-    chains: _ChainPool,
-    transitions: Sequence[Transition[Any]],
-    first: list[Stretch],
-    n_draws: int,
-    monitor: Monitor,
-) -> list[list[Stretch]]:
-    """Sample in rounds until `n_draws`, a stop request or an interrupt."""
-    rounds: list[list[Stretch]] = []
-    last = first
-    for length in _round_lengths(n_draws):
-        try:
+def _run_set_ups(
+    pool: joblib.Parallel, set_ups: Sequence[SetUp], monitor: Monitor
+) -> tuple[list[Prepared], list[OperationCount]]:
+    """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost."""
+    prepared: dict[int, Prepared] = {}
+    operations = [OperationCount() for _ in set_ups]
+    answers: dict[int, Sequence[Any] | None] = dict.fromkeys(range(len(set_ups)))
+    while answers:
+        wanted: dict[int, Sequence[Task]] = {}
+        for m, answer in answers.items():
+            try:
+                wanted[m] = next(set_ups[m]) if answer is None else set_ups[m].send(answer)
+            except StopIteration as end:
+                prepared[m] = end.value
+        answers = {}
+        if wanted:
             monitor.begin_round()
-            last = chains.map(sample, transitions, last, [length] * len(chains.models))
-            # Particles are O(n N) and serve the next round only.
-            rounds.append([stretch._replace(state=None) for stretch in last])
-            if monitor.end_round():
-                break
-        except KeyboardInterrupt:
-            if not rounds:
-                raise
-            warnings.warn(
-                f"Sampling was interrupted: the {sum(len(r[0].theta) for r in rounds)} draws per "
-                f"chain of the complete rounds (of {n_draws} asked for) are kept.",
-                UserWarning,
-                stacklevel=2,
-            )
-            break
-    return rounds
+            tasks = [task for batch in wanted.values() for task in batch]
+            done = iter(pool(joblib.delayed(perform)(task) for task in tasks))
+            for m, batch in wanted.items():
+                results = [next(done) for _ in batch]
+                answers[m] = [result.value for result in results]
+                for result in results:
+                    operations[m].add(result.operations)
+            monitor.end_round()  # a stop request waits for the first draws
+    return [prepared[m] for m in range(len(set_ups))], operations
 
 
-def _gather(sampled: Sequence[Sequence[Stretch]], everything: Sequence[Sequence[Stretch]]) -> Draws:
-    """Join the stretches of the chains of one model."""
-    first = sampled[0][0]
+def _begin(
+    pool: joblib.Parallel, models: Sequence[LatentGP], prepared: Sequence[Prepared]
+) -> tuple[list[Ongoing], list[Stretch]]:
+    """Start every chain on its frozen transition, and let it settle."""
+    calls = [
+        (model, ready.transition, theta, rng, ready.n_settle)
+        for model, ready in zip(models, prepared, strict=True)
+        for theta, rng in zip(ready.thetas, ready.rngs, strict=True)
+    ]
+    stretches = list(pool(joblib.delayed(switch)(*call) for call in calls))
+    chains = [
+        Ongoing(call[1], stretch.state, stretch.rng)
+        for call, stretch in zip(calls, stretches, strict=True)
+    ]
+    return chains, stretches
 
-    def join(part: Callable[[Stretch], FloatArray]) -> FloatArray:
-        return np.stack([np.concatenate([part(stretch) for stretch in chain]) for chain in sampled])
 
-    sites = None
-    if first.sites is not None:
-        sites = Sites(
-            join(lambda stretch: _sites_of(stretch).weights),
-            join(lambda stretch: _sites_of(stretch).precision),
-        )
-    kept = [sum_tallies([stretch.tally for stretch in chain]) for chain in sampled]
+def _no_draws(
+    model: LatentGP,
+    settled: Sequence[Stretch],
+    prepared: Prepared,
+    operations: OperationCount,
+) -> Draws:
+    """Draws of one model before the first one is kept."""
+    set_up = Tally({}, {}, float(prepared.n_evaluations), 0, operations)
     return Draws(
-        theta=join(lambda stretch: stretch.theta),
-        f=join(lambda stretch: stretch.f),
-        sites=sites,
-        acceptance_rate=np.array([tally.n_accepted / tally.n_steps for tally in kept]),
-        tally=sum_tallies([stretch.tally for chain in everything for stretch in chain]),
+        theta=np.empty((len(settled), 0, len(prepared.thetas[0]))),
+        f=np.empty((len(settled), 0, len(model.y))),
+        chain_tallies=[Tally({}, {}, 0.0, 0, OperationCount()) for _ in settled],
+        warmup_tally=sum_tallies([set_up, *(stretch.tally for stretch in settled)]),
     )
 
 
-def _sites_of(stretch: Stretch) -> Sites:
-    assert stretch.sites is not None
-    return stretch.sites
+# --- rounds ---------------------------------------------------------------------------------------
+
+
+class _Round(NamedTuple):
+    """One round of all chains: what it drew, and where it left them."""
+
+    stretches: list[Stretch]  # without their states
+    chains: list[Ongoing]
+
+    @classmethod
+    def of(cls, before: Sequence[Ongoing], stretches: Sequence[Stretch]) -> _Round:
+        """Part the draws of a round from the states, which serve the next round only."""
+        chains = [
+            Ongoing(chain.transition, stretch.state, stretch.rng)
+            for chain, stretch in zip(before, stretches, strict=True)
+        ]
+        return cls([stretch._replace(state=None) for stretch in stretches], chains)
+
+
+def _sample_more(
+    pool: joblib.Parallel,
+    run: SamplingRun,
+    n_draws: int,
+    stop: StoppingRule | None,
+    monitor: Monitor,
+) -> SamplingRun:
+    """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt."""
+    clock = time.perf_counter()
+    n_chains = len(run.chains) // len(run.models)
+    of_model = [run.models[c // n_chains] for c in range(len(run.chains))]
+    chains, rounds = run.chains, list[_Round]()
+    try:
+        for length in _round_lengths(n_draws - run.n_draws):
+            monitor.begin_round()
+            stretches = list(
+                pool(
+                    joblib.delayed(sample)(model, *chain, length)
+                    for model, chain in zip(of_model, chains, strict=True)
+                )
+            )
+            rounds.append(_Round.of(chains, stretches))
+            chains = rounds[-1].chains
+            if monitor.end_round() or (stop is not None and stop.met(_thetas(run, rounds))):
+                break
+    except KeyboardInterrupt:
+        kept = run.n_draws + sum(len(r.stretches[0].theta) for r in rounds)
+        if not kept:
+            raise
+        warnings.warn(
+            f"Sampling was interrupted: the {kept} draws per chain of the complete rounds (of "
+            f"{n_draws} asked for) are kept.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return replace(
+        run,
+        draws=[
+            _extended(draws, [r.stretches[m * n_chains : (m + 1) * n_chains] for r in rounds])
+            for m, draws in enumerate(run.draws)
+        ],
+        chains=rounds[-1].chains if rounds else run.chains,
+        seconds_sampling=run.seconds_sampling + time.perf_counter() - clock,
+    )
+
+
+def _thetas(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
+    """All draws of theta so far; (n_chains, n, p) for each model."""
+    n_chains = len(run.chains) // len(run.models)
+    new = [np.concatenate([r.stretches[c].theta for r in rounds]) for c in range(len(run.chains))]
+    return [
+        np.concatenate([draws.theta, new[m * n_chains : (m + 1) * n_chains]], axis=1)
+        for m, draws in enumerate(run.draws)
+    ]
+
+
+def _extended(draws: Draws, rounds: Sequence[Sequence[Stretch]]) -> Draws:
+    """Append the rounds of one model's chains."""
+    if not rounds:
+        return draws
+    per_chain = list(zip(*rounds, strict=True))
+    theta = np.stack([np.concatenate([s.theta for s in chain]) for chain in per_chain])
+    f = np.stack([np.concatenate([s.f for s in chain]) for chain in per_chain])
+    return replace(
+        draws,
+        theta=np.concatenate([draws.theta, theta], axis=1),
+        f=np.concatenate([draws.f, f], axis=1),
+        chain_tallies=[
+            sum_tallies([before, *(s.tally for s in chain)])
+            for before, chain in zip(draws.chain_tallies, per_chain, strict=True)
+        ],
+    )

@@ -2,7 +2,7 @@
 
 A `Covariance` binds a kernel to the training inputs. Its hyper-parameters theta are natural logs in
 scikit-learn's order (``kernel.theta``). Gradients never build an (n, n, p) array: what an
-approximation needs is always ``sum_ij A_ij dK_ij / dtheta_r`` for one symmetric A, so that is the
+approximation needs is always ``sum_ij A_ij dK_ij / dtheta_r`` for one matrix A, so that is the
 verb, `Covariance.contract`.
 
 The jitter j is relative and part of the model: K_ii <- K_ii (1 + j), so that K stays proportional
@@ -30,7 +30,13 @@ from sklearn.gaussian_process.kernels import (
 
 from ._typing import FloatArray
 
-__all__ = ["Covariance", "check_kernel", "default_kernel", "make_covariance"]
+__all__ = [
+    "Covariance",
+    "CrossCovariance",
+    "check_kernel",
+    "default_kernel",
+    "make_covariance",
+]
 
 DEFAULT_JITTER = 1e-8
 
@@ -112,15 +118,35 @@ class Covariance(ABC):
         )
         return K
 
-    def contract(self, theta: FloatArray, A: FloatArray) -> FloatArray:
-        """``sum_ij A_ij dK_ij / dtheta_r`` for a symmetric A, jitter included; shape (p,)."""
-        A = A.copy(order="F")
+    def contract(
+        self,
+        theta: FloatArray,
+        A: FloatArray,
+        *,
+        K: FloatArray | None = None,
+        overwrite: bool = False,
+    ) -> FloatArray:
+        """``sum_ij A_ij dK_ij / dtheta_r``, jitter included; shape (p,).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Hyper-parameters, natural logs.
+        A : ndarray of shape (n, n)
+            Only A + A' matters: a lower triangle with half the diagonal stands for half of the
+            symmetric matrix.
+        K : ndarray of shape (n, n), optional
+            ``matrix(theta)``, where it is at hand.
+        overwrite : bool
+            Work in the memory of `A`.
+        """
+        A = A if overwrite else A.copy(order="F")
         zero = self._zero_diagonal(theta)
         weights = A.diagonal().copy()
         A.flat[:: len(A) + 1] = weights * (1.0 + self.jitter * ~zero) + (
             self.jitter * weights[zero].sum() / len(A)
         )
-        return self._contract(theta, A)
+        return self._contract(theta, A, self._matrix(theta) if K is None else K)
 
     def _zero_diagonal(self, theta: FloatArray) -> Any:
         return np.asarray(self.diagonal(theta, self.X) == 0.0)
@@ -130,12 +156,16 @@ class Covariance(ABC):
         """K without jitter, freshly allocated in Fortran order."""
 
     @abstractmethod
-    def _contract(self, theta: FloatArray, A: FloatArray) -> FloatArray:
-        """The contraction without jitter; may overwrite A."""
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
 
-    @abstractmethod
+    def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
+        """Bind new inputs of shape (m, d) too; what is bound already is returned as it is."""
+        return X_new if isinstance(X_new, CrossCovariance) else CrossCovariance(self, X_new)
+
     def cross(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """Covariance of the training inputs with new ones; (n, m), no jitter."""
+        return self.at_new(X_new).cross(theta)
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """Prior variance at new inputs; (m,), no jitter."""
@@ -146,32 +176,78 @@ class Covariance(ABC):
         return np.asarray(self.kernel.clone_with_theta(theta)(X_new))
 
 
+class CrossCovariance:
+    """A covariance bound to m new inputs as well, for predictions at many values of theta.
+
+    Attributes
+    ----------
+    covariance : Covariance
+    X_new : ndarray of shape (m, d)
+    """
+
+    def __init__(self, covariance: Covariance, X_new: FloatArray) -> None:
+        self.covariance = covariance
+        self.X_new = X_new
+
+    def cross(self, theta: FloatArray) -> FloatArray:
+        """Covariance of the training inputs with the new ones; (n, m), Fortran order, no jitter.
+
+        Freshly allocated. A column depends on its own new input alone.
+        """
+        kernel = self.covariance.kernel.clone_with_theta(theta)
+        return np.asfortranarray(kernel(self.covariance.X, self.X_new))
+
+    def diagonal(self, theta: FloatArray) -> FloatArray:
+        """Prior variance at the new inputs; (m,), no jitter."""
+        return self.covariance.diagonal(theta, self.X_new)
+
+    def square(self, theta: FloatArray) -> FloatArray:
+        """Prior covariance of the new inputs with one another; (m, m), no jitter."""
+        return self.covariance.square(theta, self.X_new)
+
+
 # --- stationary profiles: k(D) and g(D) = -2 dk/dD of the scaled squared distance D -------------
 
 
-def _profile(nu: float, D: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Correlation k and slope g = -2 dk/dD of RBF (nu = inf) and Matern, at D = r^2.
+def _correlation(
+    nu: float, D: FloatArray, scale: float = 1.0, *, out: FloatArray | None = None
+) -> FloatArray:
+    """Correlation k of RBF (nu = inf) and Matern at the squared distances ``scale * D``."""
+    if nu == np.inf:
+        k = np.multiply(D, -0.5 * scale, out=out)
+        return np.exp(k, out=k)
+    r = np.multiply(D, 2.0 * nu * scale, out=out)
+    np.sqrt(r, out=r)
+    e = np.exp(-r)
+    if nu == 0.5:
+        return e
+    if nu == 1.5:
+        return (1.0 + r) * e
+    return (1.0 + r + r * r / 3.0) * e
+
+
+def _slope(nu: float, D: FloatArray) -> FloatArray:
+    """Slope g = -2 dk/dD of the correlation.
 
     With D = sum_r (x_r - x'_r)^2 / tau_r^2, dk/dlog tau_r = g (x_r - x'_r)^2 / tau_r^2.
     """
     if nu == np.inf:
-        k = np.exp(-0.5 * D)
-        return k, k
+        return _correlation(nu, D)
     r = np.sqrt(2.0 * nu * D)
     e = np.exp(-r)
     if nu == 0.5:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return e, np.where(r > 0.0, e / r, 0.0)  # g D -> 0 at r = 0
+            return np.where(r > 0.0, e / r, 0.0)  # g D -> 0 at r = 0
     if nu == 1.5:
-        return (1.0 + r) * e, 3.0 * e
-    return (1.0 + r + r * r / 3.0) * e, (5.0 / 3.0) * (1.0 + r) * e
+        return 3.0 * e
+    return (5.0 / 3.0) * (1.0 + r) * e
 
 
 _PROFILED_NU = (0.5, 1.5, 2.5, np.inf)
 
 
 def _stationary_nu(kernel: Kernel) -> float | None:
-    """Smoothness of a kernel that `_profile` covers (inf for RBF), else None."""
+    """Smoothness of a kernel that `_correlation` covers (inf for RBF), else None."""
     if type(kernel) is RBF:
         return np.inf
     if type(kernel) is Matern and kernel.nu in _PROFILED_NU:
@@ -180,9 +256,10 @@ def _stationary_nu(kernel: Kernel) -> float | None:
 
 
 def _contract_distances(Z: FloatArray, M: FloatArray) -> FloatArray:
-    """``sum_ij M_ij (z_ir - z_jr)^2`` for every column r of Z, with one product and M symmetric."""
-    row_sums = M.sum(axis=1)
-    return 2.0 * (row_sums @ (Z * Z)) - 2.0 * np.einsum("ir,ir->r", Z, M @ Z)
+    """``sum_ij M_ij (z_ir - z_jr)^2`` for every column r of Z, with one product."""
+    Z = Z - Z.mean(axis=0)  # nothing changes but rounding
+    sums = M.sum(axis=0) + M.sum(axis=1)
+    return sums @ (Z * Z) - 2.0 * np.einsum("ir,ir->r", Z, M @ Z)
 
 
 def _squared_distances(Z: FloatArray, *, exact: bool) -> FloatArray:
@@ -194,18 +271,27 @@ def _squared_distances(Z: FloatArray, *, exact: bool) -> FloatArray:
     if exact:
         return squareform(pdist(Z, "sqeuclidean"))
     Z = Z - Z.mean(axis=0)
-    gram = Z @ Z.T
-    norms = gram.diagonal().copy()
-    gram *= -2.0
-    gram += norms[:, None]
-    gram += norms
-    np.maximum(gram, 0.0, out=gram)
-    np.fill_diagonal(gram, 0.0)
-    return gram
+    norms = np.einsum("ir,ir->i", Z, Z)
+    # Two factors that numpy takes for different: of Z Z' it would compute one triangle and copy it
+    # to the other against the order of memory, which takes longer than the product.
+    D = Z @ (-2.0 * Z).T
+    D += norms[:, None]
+    D += norms
+    np.maximum(D, 0.0, out=D)
+    np.fill_diagonal(D, 0.0)
+    return D
 
 
 class _ConstantTimesStationary(Covariance):
-    """``ConstantKernel * RBF`` or ``* Matern``, isotropic or ARD, in either order."""
+    """``ConstantKernel * RBF`` or ``* Matern``, isotropic or ARD, in either order.
+
+    Attributes
+    ----------
+    nu : float
+        Smoothness; inf for RBF.
+    anisotropic : bool
+        Whether there is more than one length-scale.
+    """
 
     def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
         super().__init__(kernel, X, jitter)
@@ -213,8 +299,8 @@ class _ConstantTimesStationary(Covariance):
         stationary = parts[1] if isinstance(parts[0], ConstantKernel) else parts[0]
         nu = _stationary_nu(stationary)
         assert nu is not None  # `serves` has checked it
-        self._nu = nu
-        self._anisotropic = np.size(stationary.length_scale) > 1
+        self.nu = nu
+        self.anisotropic = np.size(stationary.length_scale) > 1
         # Where constant and length-scale stand in (theta, fixed values).
         self._constant, self._length_scale = None, None
         position = 0
@@ -248,7 +334,7 @@ class _ConstantTimesStationary(Covariance):
         """Squared distances of the unscaled inputs, for the isotropic case."""
         return _squared_distances(self.X, exact=True)
 
-    def _values(self, theta: FloatArray) -> tuple[float, FloatArray]:
+    def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
         constant = self._fixed_constant
         if self._constant is not None:
@@ -258,46 +344,72 @@ class _ConstantTimesStationary(Covariance):
             length_scale = np.exp(theta[self._length_scale])
         return constant, length_scale
 
-    def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
-        if not self._anisotropic:
-            return self._raw_distances * (1.0 / length_scale[0] ** 2)
-        return _squared_distances(self.X / length_scale, exact=self._nu == 0.5)
-
     def _matrix(self, theta: FloatArray) -> FloatArray:
-        constant, length_scale = self._values(theta)
-        D = self._scaled_distances(length_scale)
-        if self._nu == np.inf:
-            D *= -0.5
-            K = np.exp(D, out=D)
+        constant, length_scale = self.values(theta)
+        if self.anisotropic:
+            D = self._scaled_distances(length_scale)
+            K = _correlation(self.nu, D, out=D)
         else:
-            K, _ = _profile(self._nu, D)
+            K = _correlation(self.nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
         K *= constant
         return K.T  # symmetric: the transpose is the same matrix in Fortran order
 
-    def _contract(self, theta: FloatArray, A: FloatArray) -> FloatArray:
-        constant, length_scale = self._values(theta)
-        D = self._scaled_distances(length_scale)
-        k, g = _profile(self._nu, D)
+    def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
+        if not self.anisotropic:
+            return self._raw_distances * (1.0 / length_scale[0] ** 2)
+        return _squared_distances(self.X / length_scale, exact=self.nu == 0.5)
+
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        constant, length_scale = self.values(theta)
         gradient = np.empty(len(theta))
+        diagonal = constant * A.trace()
+        np.fill_diagonal(A, 0.0)  # no distance there, and K may have its jitter
         if self._constant is not None:
-            gradient[self._constant] = constant * np.vdot(A.T, k)
+            gradient[self._constant] = diagonal + np.einsum("ij,ij->", A, K)
         if self._length_scale is not None:
-            if self._anisotropic:
-                slope = _contract_distances(self.X / length_scale, A.T * g)
+            A *= self._scaled_slope(constant, length_scale, K)
+            if self.anisotropic:
+                gradient[self._length_scale] = _contract_distances(self.X / length_scale, A)
             else:
-                slope = np.array([np.vdot(A.T, g * D)])
-            gradient[self._length_scale] = constant * slope
+                total = np.einsum("ij,ij->", A, self._raw_distances.T)
+                gradient[self._length_scale] = total / length_scale[0] ** 2
         return gradient
 
-    def cross(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
-        constant, length_scale = self._values(theta)
-        D = cdist(X_new / length_scale, self.X / length_scale, "sqeuclidean")
-        K = _profile(self._nu, D)[0]
-        K *= constant
-        return K.T
+    def _scaled_slope(self, constant: float, length_scale: FloatArray, K: FloatArray) -> FloatArray:
+        """Constant times g, off the diagonal; (n, n), Fortran order."""
+        if self.nu == np.inf:
+            return K
+        g = _slope(self.nu, self._scaled_distances(length_scale))
+        g *= constant
+        return g.T
+
+    def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
+        return X_new if isinstance(X_new, CrossCovariance) else _StationaryCross(self, X_new)
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
-        return np.full(len(X_new), self._values(theta)[0])
+        return np.full(len(X_new), self.values(theta)[0])
+
+
+class _StationaryCross(CrossCovariance):
+    """Keeps the distances to the training inputs, where one length-scale serves all features."""
+
+    covariance: _ConstantTimesStationary
+
+    @cached_property
+    def _raw_distances(self) -> FloatArray:
+        """Squared distances of the unscaled inputs, for the isotropic case; (m, n)."""
+        return cdist(self.X_new, self.covariance.X, "sqeuclidean")
+
+    def cross(self, theta: FloatArray) -> FloatArray:
+        X, nu = self.covariance.X, self.covariance.nu
+        constant, length_scale = self.covariance.values(theta)
+        if self.covariance.anisotropic:
+            D = cdist(self.X_new / length_scale, X / length_scale, "sqeuclidean")
+            K = _correlation(nu, D, out=D)
+        else:
+            K = _correlation(nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
+        K *= constant
+        return K.T
 
 
 class _KernelTree(Covariance):
@@ -306,11 +418,8 @@ class _KernelTree(Covariance):
     def _matrix(self, theta: FloatArray) -> FloatArray:
         return np.array(self.kernel.clone_with_theta(theta)(self.X), dtype=float).T
 
-    def _contract(self, theta: FloatArray, A: FloatArray) -> FloatArray:
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         return _contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
-
-    def cross(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
-        return np.asarray(self.kernel.clone_with_theta(theta)(self.X, X_new))
 
 
 def _contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
@@ -331,7 +440,7 @@ def _contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
     if nu is not None and np.size(kernel.length_scale) > 1:
         # The one family whose own gradient would need an (n, n, d) array.
         Z = X / kernel.length_scale
-        _, g = _profile(nu, _squared_distances(Z, exact=nu == 0.5))
+        g = _slope(nu, _squared_distances(Z, exact=nu == 0.5))
         return _contract_distances(Z, A * g)
     _, dK = kernel(X, eval_gradient=True)
     return np.einsum("ij,ijr->r", A, dK)

@@ -9,56 +9,12 @@ import numpy as np
 
 from ._linalg import OperationCount
 from ._typing import FloatArray
-from .chains import SamplingRun
+from .chains import Draws, SamplingRun
+from .convergence import MIN_ESS, summarize_convergence
+from .set_up import EmulatorReport
+from .stretches import sum_tallies
 
-__all__ = ["MIN_ESS", "ConvergenceSummary", "Diagnostics", "diagnose", "summarize_convergence"]
-
-#: Below this effective sample size the Monte Carlo error of a posterior mean exceeds a tenth of
-#: the posterior standard deviation, and R-hat itself is unreliable.
-MIN_ESS = 100.0
-
-
-@dataclass(frozen=True, eq=False)
-class ConvergenceSummary:
-    """Rank-normalized split R-hat, effective sample sizes and errors; each (p,)."""
-
-    r_hat: FloatArray
-    ess_bulk: FloatArray
-    ess_tail: FloatArray
-    mcse_mean: FloatArray
-
-
-def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
-    """Diagnose draws of shape (n_chains, n_draws, p).
-
-    A single chain is compared with itself, half against half. Chains that are constant, not
-    finite or shorter than four draws (eight for a single chain) have not converged: R-hat is
-    infinite, the effective sample size 0 and the error NaN.
-
-    References
-    ----------
-    Vehtari, Gelman, Simpson, Carpenter & Burkner (2021), *Rank-normalization, folding, and
-    localization: an improved R-hat*.
-    """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
-    p = samples.shape[2]
-    r_hat, ess_bulk = np.full(p, np.inf), np.zeros(p)
-    ess_tail, mcse_mean = np.zeros(p), np.full(p, np.nan)
-    if samples.shape[0] == 1:
-        half = samples.shape[1] // 2
-        samples = np.stack([samples[0, :half], samples[0, half : 2 * half]])
-    if samples.shape[1] < 4:
-        return ConvergenceSummary(r_hat, ess_bulk, ess_tail, mcse_mean)
-    usable = np.isfinite(samples).all(axis=(0, 1)) & (np.ptp(samples, axis=1) > 0.0).all(axis=0)
-    if usable.any():
-        x = samples[:, :, usable]
-        axes = {"chain_axis": 0, "draw_axis": 1}
-        r_hat[usable] = array_stats.rhat(x, **axes)
-        ess_bulk[usable] = array_stats.ess(x, method="bulk", **axes)
-        ess_tail[usable] = array_stats.ess(x, method="tail", prob=(0.05, 0.95), **axes)
-        mcse_mean[usable] = array_stats.mcse(x, method="mean", **axes)
-    return ConvergenceSummary(r_hat, ess_bulk, ess_tail, mcse_mean)
+__all__ = ["Diagnostics", "diagnose"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +30,21 @@ class Diagnostics:
     r_hat, ess_bulk, ess_tail, mcse_mean : ndarray of shape (n_rows,)
         Of theta on its sampling scale (natural log).
     acceptance_rate : dict of str to ndarray
-        Per transition, of shape (n_models * n_chains,).
+        Of the kept iterations, by transition; of shape (n_models * n_chains,). NaN for a chain
+        that never made that move.
     log_likelihood_sd : ndarray of shape (n_models,)
         Standard deviation of the log-likelihood estimate at the posterior mean of theta. Above
         about 2 chains stick; below 0.5 it hardly matters. 0 for a deterministic likelihood.
+    emulators : list of EmulatorReport
+        How well the emulator predicts, one per model; empty for samplers without one.
     n_cubic : float
         Operations in O(n^3) of the whole run; see `operations` for the kinds. A product or solve
         with m columns counts m / n.
-    operations : OperationCount
-    n_likelihood_evaluations : int
+    operations, sampling_operations : OperationCount
+        Of the whole run, and of the kept iterations alone.
+    n_likelihood_evaluations, n_sampling_evaluations : float
+        Evaluations of a marginal likelihood: of the whole run, and of the kept iterations alone,
+        rejected proposals included. A refresh of m particles counts m / n.
     n_failed : int
         Proposals rejected because a factorization failed.
     seconds_warmup, seconds_sampling : float
@@ -97,8 +59,11 @@ class Diagnostics:
     mcse_mean: FloatArray
     acceptance_rate: dict[str, FloatArray]
     log_likelihood_sd: FloatArray
+    emulators: list[EmulatorReport]
     operations: OperationCount
-    n_likelihood_evaluations: int
+    sampling_operations: OperationCount
+    n_likelihood_evaluations: float
+    n_sampling_evaluations: float
     n_failed: int
     seconds_warmup: float
     seconds_sampling: float
@@ -108,13 +73,18 @@ class Diagnostics:
         """Operations in O(n^3) of the whole run."""
         return self.operations.total
 
-    def converged(self, max_rhat: float) -> bool:
+    def converged(self, max_rhat: float, target_ess: float | None = None) -> bool:
         """Whether every R-hat is at most `max_rhat` and every effective sample size suffices."""
-        return not self.not_converged(max_rhat)
+        return not self.not_converged(max_rhat, target_ess)
 
-    def not_converged(self, max_rhat: float) -> list[int]:
-        """Return rows whose R-hat exceeds `max_rhat` or whose sample size is below MIN_ESS."""
+    def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
+        """Return rows whose R-hat exceeds `max_rhat` or whose effective sample size is too small.
+
+        Too small is below MIN_ESS in bulk or tail, or below `target_ess` in bulk.
+        """
         good = (self.r_hat <= max_rhat) & (np.minimum(self.ess_bulk, self.ess_tail) >= MIN_ESS)
+        if target_ess is not None:
+            good &= self.ess_bulk >= target_ess
         return [int(i) for i in np.flatnonzero(~good)]
 
     def row_label(self, row: int) -> str:
@@ -142,15 +112,31 @@ class Diagnostics:
         kinds = self.operations
         return [
             f"acceptance: {rates}; log-likelihood noise (sd): {_range(self.log_likelihood_sd)}",
+            *self._emulator_lines(),
             f"O(n^3) operations: {self.n_cubic:.0f} ({kinds.cholesky:.0f} Cholesky, "
             f"{kinds.triangular_solve:.0f} solves, {kinds.product:.0f} products, "
             f"{kinds.inverse:.0f} inverses); likelihood evaluations: "
-            f"{self.n_likelihood_evaluations}; failed proposals: {self.n_failed}",
+            f"{self.n_likelihood_evaluations:.0f}; failed proposals: {self.n_failed}",
             f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}",
+        ]
+
+    def _emulator_lines(self) -> list[str]:
+        if not self.emulators:
+            return []
+        designs = [e.n_design for e in self.emulators]
+        return [
+            f"emulator: {min(designs)} to {max(designs)} design points, held-out error "
+            f"{_range(np.array([e.held_out_error for e in self.emulators]))}, error against the "
+            f"estimate {_range(np.array([e.probe_error for e in self.emulators]))}, importance "
+            f"draws {min(e.n_importance[0] for e in self.emulators)} to "
+            f"{max(e.n_importance[1] for e in self.emulators)}"
         ]
 
 
 def _range(values: FloatArray) -> str:
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return "none"
     low, high = float(np.min(values)), float(np.max(values))
     return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
 
@@ -179,9 +165,9 @@ def diagnose(
     """
     draws = [run.draws[m] for m in which]
     summaries = [summarize_convergence(d.theta) for d in draws]
-    operations = OperationCount()
-    for d in draws:
-        operations.add(d.tally.operations)
+    sampling = sum_tallies([d.sampling_tally for d in draws])
+    whole = sum_tallies([sampling, *(d.warmup_tally for d in draws)])
+    reports = [run.reports[m] for m in which]
     return Diagnostics(
         names=list(names) * len(draws),
         classes=None if classes is None else [classes[m] for m in which for _ in names],
@@ -189,11 +175,28 @@ def diagnose(
         ess_bulk=np.concatenate([s.ess_bulk for s in summaries]),
         ess_tail=np.concatenate([s.ess_tail for s in summaries]),
         mcse_mean=np.concatenate([s.mcse_mean for s in summaries]),
-        acceptance_rate={run.transition_name: np.concatenate([d.acceptance_rate for d in draws])},
+        acceptance_rate=_acceptance_rates(draws),
         log_likelihood_sd=log_likelihood_sd[list(which)],
-        operations=operations,
-        n_likelihood_evaluations=sum(d.tally.n_evaluations for d in draws),
-        n_failed=sum(d.tally.n_failed for d in draws),
+        emulators=[report for report in reports if report is not None],
+        operations=whole.operations,
+        sampling_operations=sampling.operations,
+        n_likelihood_evaluations=whole.n_evaluations,
+        n_sampling_evaluations=sampling.n_evaluations,
+        n_failed=whole.n_failed,
         seconds_warmup=run.seconds_warmup,
         seconds_sampling=run.seconds_sampling,
     )
+
+
+def _acceptance_rates(draws: Sequence[Draws]) -> dict[str, FloatArray]:
+    tallies = [tally for d in draws for tally in d.chain_tallies]
+    moves = dict.fromkeys(move for tally in tallies for move in tally.n_steps)
+    return {
+        move: np.array(
+            [
+                t.n_accepted[move] / t.n_steps[move] if t.n_steps.get(move) else np.nan
+                for t in tallies
+            ]
+        )
+        for move in moves
+    }

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._linalg import cholesky, half_log_det, lower_product, solve_lower
 from ._typing import FloatArray
-from .covariance import Covariance
+from .covariance import Covariance, CrossCovariance
 
 __all__ = ["GaussianPrior", "LatentMoments"]
 
@@ -76,22 +76,29 @@ class GaussianPrior:
             return self.unwhiten(rng.standard_normal(n))
         return self.unwhiten(np.asfortranarray(rng.standard_normal((n, size))))
 
-    def condition(self, f: FloatArray, X_new: FloatArray) -> LatentMoments:
+    def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.
 
         Parameters
         ----------
         f : ndarray of shape (n, g)
             Latent values at the training inputs, one draw per column.
-        X_new : ndarray of shape (m, d)
-            New inputs.
+        X_new : ndarray of shape (m, d), or CrossCovariance
+            New inputs, or what `Covariance.at_new` made of them.
         """
-        half = solve_lower(self.chol, self.covariance.cross(self.theta, X_new))
-        var = self.covariance.diagonal(self.theta, X_new) - np.einsum("im,im->m", half, half)
+        new = self.covariance.at_new(X_new)
+        half = self._whitened_cross(new)
+        var = new.diagonal(self.theta) - np.einsum("im,im->m", half, half)
         return LatentMoments(half.T @ self.whiten(f), np.maximum(var, 0.0))
 
-    def condition_jointly(self, f: FloatArray, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def condition_jointly(
+        self, f: FloatArray, X_new: FloatArray | CrossCovariance
+    ) -> tuple[FloatArray, FloatArray]:
         """Mean (m, g) and full covariance (m, m) of f* at new inputs given f of shape (n, g)."""
-        half = solve_lower(self.chol, self.covariance.cross(self.theta, X_new))
-        square = self.covariance.square(self.theta, X_new) - half.T @ half
-        return half.T @ self.whiten(f), square
+        new = self.covariance.at_new(X_new)
+        half = self._whitened_cross(new)
+        return half.T @ self.whiten(f), new.square(self.theta) - half.T @ half
+
+    def _whitened_cross(self, new: CrossCovariance) -> FloatArray:
+        """``L^-1 k*``; (n, m)."""
+        return solve_lower(self.chol, new.cross(self.theta), overwrite=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +10,38 @@ from scipy.special import logsumexp
 
 from ._typing import FloatArray
 from .approximations import GaussianApproximation
+from .emulator import DiagonalQuadratic
 from .model import LatentGP
 
-__all__ = ["ImportanceEstimate", "importance_estimate", "log_importance_weights"]
+__all__ = ["DrawCount", "ImportanceEstimate", "importance_estimate", "log_importance_weights"]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawCount:
+    """How many importance draws an estimate takes: a fixed function of theta.
+
+    With N draws the log of the estimate has a variance of about v(theta) / N, where v is the
+    relative variance of a single weight. N keeps that near a target all over the posterior.
+
+    Attributes
+    ----------
+    log_variance : DiagonalQuadratic
+        Log of v.
+    target_sd : float
+        Standard deviation of the log estimate that is aimed at.
+    lowest, highest : int
+        Bounds of N.
+    """
+
+    log_variance: DiagonalQuadratic
+    target_sd: float
+    lowest: int
+    highest: int
+
+    def at(self, theta: FloatArray) -> int:
+        """N at theta of shape (p,)."""
+        log_n = float(self.log_variance.value_and_gradient(theta)[0]) - 2.0 * np.log(self.target_sd)
+        return int(np.clip(np.ceil(np.exp(min(log_n, 50.0))), self.lowest, self.highest))
 
 
 class ImportanceEstimate(NamedTuple):
@@ -21,15 +51,30 @@ class ImportanceEstimate(NamedTuple):
     particles: FloatArray  # (n, N): draws of f, one per column
     log_weights: FloatArray  # (N,)
 
-    def draw(self, rng: np.random.Generator) -> FloatArray:
-        """One particle with probability proportional to its weight; (n,).
+    def draw_index(self, rng: np.random.Generator) -> int:
+        """Position of one particle, with probability proportional to its weight.
 
-        Under the extended target of the pseudo-marginal chain this is an exact draw from
+        Under the extended target of the pseudo-marginal chain that particle is an exact draw from
         p(f | y, theta) (Andrieu, Doucet & Holenstein, 2010).
         """
         cumulative = np.cumsum(np.exp(self.log_weights - self.log_weights.max()))
         index = np.searchsorted(cumulative, rng.uniform() * cumulative[-1], side="right")
-        return self.particles[:, min(int(index), len(cumulative) - 1)]
+        return min(int(index), len(cumulative) - 1)
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """One particle with probability proportional to its weight; (n,)."""
+        return self.particles[:, self.draw_index(rng)]
+
+    def with_particle(self, index: int, f: FloatArray, log_weight: float) -> ImportanceEstimate:
+        """Return the estimate with another f of shape (n,) in the place of one particle."""
+        particles, log_weights = self.particles.copy(order="K"), self.log_weights.copy()
+        particles[:, index] = f
+        log_weights[index] = log_weight
+        return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
+
+
+def _log_mean(log_weights: FloatArray) -> float:
+    return float(logsumexp(log_weights) - np.log(len(log_weights)))
 
 
 def importance_estimate(
@@ -79,8 +124,7 @@ def importance_estimate(
     if retained is not None:
         particles[:, 0] = retained
     log_weights = log_importance_weights(model, q, particles, defensive=defensive)
-    log_likelihood = float(logsumexp(log_weights) - np.log(n_draws))
-    return ImportanceEstimate(log_likelihood, particles, log_weights)
+    return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
 
 
 def log_importance_weights(

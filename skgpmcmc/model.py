@@ -28,10 +28,6 @@ class GPState(NamedTuple):
         """Hyper-parameters, natural logs; (p,)."""
         return self.prior.theta
 
-    @property
-    def sites(self) -> None:
-        """Predictions condition on f, so there are no sites to keep."""
-
 
 @dataclass(frozen=True, eq=False)
 class LatentGP:
@@ -70,11 +66,15 @@ class LatentGP:
 
     def state_at(self, theta: FloatArray, f: FloatArray) -> GPState:
         """Return the state at (theta, f), every cached value fresh."""
-        return GPState(self.prior_at(theta), f, self.log_lik(f))
+        return self.state_in(self.prior_at(theta), f)
+
+    def state_in(self, prior: GaussianPrior, f: FloatArray) -> GPState:
+        """Return the state at f under a prior of this model, whose factor of K is shared."""
+        return GPState(prior, f, self.log_lik(f))
 
     def moved(self, state: GPState, f: FloatArray) -> GPState:
         """Return the state at the theta of `state` and another f; the factor of K is shared."""
-        return GPState(state.prior, f, self.log_lik(f))
+        return self.state_in(state.prior, f)
 
     def simulate(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
         """One draw of (theta, f, y) from the joint distribution."""

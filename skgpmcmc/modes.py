@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
 
 from ._linalg import NotPositiveDefiniteError
 from ._typing import FloatArray
-from .approximations import Approximation, ApproximationFit
+from .approximations import Approximation, ApproximationFit, GaussianApproximation, Sites
 from .hyperpriors import LOG_SCALE_LIMIT
 from .model import LatentGP
 
-__all__ = ["Mode", "find_mode"]
+__all__ = ["Evaluation", "Mode", "evaluate", "find_mode"]
 
 #: What the optimizer sees where K cannot be factored: worse than any data, and finite.
 _WORST_OBJECTIVE = 1e10
 #: Site tolerance of the searches; the error of the gradient is of this order.
 _SEARCH_TOLERANCE = 1e-6
+#: L-BFGS-B as a point estimate wants it.
+_PRECISE: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
+
+
+class Evaluation(NamedTuple):
+    """The log evidence of an approximation at one theta, and its gradient."""
+
+    fit: ApproximationFit
+    gradient: FloatArray  # (p,)
+    log_density: float  # log evidence plus, where it is asked for, log p(theta)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Hyper-parameters, natural logs; (p,)."""
+        return self.fit.q.prior.theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +50,40 @@ class Mode:
         Whether L-BFGS converged from at least one start.
     message : str
         The optimizer's last word on the best run.
+    visited : list of Evaluation
+        Every place that the searches looked at, in their order.
     """
 
     fit: ApproximationFit
     converged: bool
     message: str
+    visited: list[Evaluation]
+
+
+def evaluate(
+    model: LatentGP,
+    approximation: Approximation,
+    theta: FloatArray,
+    *,
+    with_hyperprior: bool,
+    start: Sites | None = None,
+) -> Evaluation | None:
+    """Evaluate log evidence and gradient at theta; None where K is singular or p(theta) is 0.
+
+    `approximation` is iterated to its own tolerance, which gradients want to be tight, from the
+    sites `start`.
+    """
+    log_hyperprior = model.hyperprior.log_prob(theta) if with_hyperprior else 0.0
+    if not np.isfinite(log_hyperprior):
+        return None
+    try:
+        fit = approximation.fit(model, theta, start)
+        gradient = approximation.gradient(model, fit)
+    except NotPositiveDefiniteError:
+        return None
+    if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
+        return None
+    return Evaluation(fit, gradient, float(fit.log_evidence + log_hyperprior))
 
 
 def find_mode(
@@ -49,6 +93,8 @@ def find_mode(
     *,
     with_hyperprior: bool,
     bounds: FloatArray | None = None,
+    tol: float = _SEARCH_TOLERANCE,
+    options: Mapping[str, float] = _PRECISE,
 ) -> Mode:
     """Maximize log q(y | theta), plus log p(theta) if asked for, by L-BFGS from several starts.
 
@@ -57,45 +103,51 @@ def find_mode(
     model : LatentGP
         Gives prior and likelihood.
     approximation : Approximation
-        Iterated to a tighter tolerance than its own, as gradients need.
+        Iterated to the tolerance `tol`, as gradients need; each time from where it last ended.
     starts : sequence of ndarray of shape (p,)
         Natural logs.
     with_hyperprior : bool
         True: posterior mode on the log scale of theta. False: type-II maximum likelihood.
     bounds : ndarray of shape (p, 2), optional
         Natural logs.
+    tol : float
+        Site tolerance.
+    options : mapping of str to float
+        When L-BFGS-B stops.
     """
-    precise = approximation.refined(_SEARCH_TOLERANCE)
-
-    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        log_hyperprior = model.hyperprior.log_prob(theta) if with_hyperprior else 0.0
-        if not np.isfinite(log_hyperprior):
-            return _WORST_OBJECTIVE, np.zeros(len(theta))
-        try:
-            fit = precise.fit(model, theta)
-            gradient = precise.gradient(model, fit)
-        except NotPositiveDefiniteError:
-            return _WORST_OBJECTIVE, np.zeros(len(theta))
-        if with_hyperprior:
-            gradient = gradient + model.hyperprior.gradient(theta)
-        return -fit.log_evidence - log_hyperprior, -gradient
-
+    precise = approximation.refined(tol)
     if len(starts[0]) == 0:
-        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
+        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over", [])
     if bounds is None:
         bounds = np.tile([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT], (len(starts[0]), 1))
     limits = [(float(low), float(high)) for low, high in bounds]
-    options: Any = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
+    stopping: Any = dict(options)
+    visited: list[Evaluation] = []
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        sites = visited[-1].fit.q.sites if visited else None
+        here = evaluate(model, precise, theta.copy(), with_hyperprior=with_hyperprior, start=sites)
+        if here is None:
+            return _WORST_OBJECTIVE, np.zeros(len(theta))
+        visited.append(_without_matrices(here))
+        slope = model.hyperprior.gradient(theta) if with_hyperprior else 0.0
+        return -here.log_density, -(here.gradient + slope)
+
     runs = [
         optimize.minimize(
-            objective,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=limits,
-            options=options,
+            objective, start, jac=True, method="L-BFGS-B", bounds=limits, options=stopping
         )
         for start in starts
     ]
     best = min(runs, key=lambda run: float(run.fun))
-    return Mode(precise.fit(model, best.x), any(run.success for run in runs), str(best.message))
+    fit = precise.fit(model, best.x, visited[-1].fit.q.sites if visited else None)
+    return Mode(fit, any(run.success for run in runs), str(best.message), visited)
+
+
+def _without_matrices(evaluation: Evaluation) -> Evaluation:
+    """Return an evaluation that costs O(n) memory: factors are rebuilt where they are needed."""
+    q = evaluation.fit.q
+    prior = replace(q.prior)
+    light = GaussianApproximation(prior, q.weights, q.precision)
+    light.__dict__["mean"] = q.mean
+    return evaluation._replace(fit=evaluation.fit._replace(q=light))

@@ -7,22 +7,23 @@ workers nor on which other rows are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol
 
 import joblib
 import numpy as np
+from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from ._typing import FloatArray, IntArray
-from .approximations import GaussianApproximation
-from .gaussian import GaussianPrior, LatentMoments
+from .approximations import GaussianApproximation, Reference, Sites
+from .gaussian import LatentMoments
+from .importance import importance_estimate, log_importance_weights
 from .likelihoods import Likelihood
 from .model import LatentGP
-from .transitions import Sites
 
-__all__ = ["Predictor", "spread_subset"]
+__all__ = ["Particles", "Predictor", "Subset", "sites_of", "spread_subset"]
 
 #: Distinct thetas per task of a worker.
 _GROUPS_PER_TASK = 8
@@ -30,11 +31,65 @@ _GROUPS_PER_TASK = 8
 _ROW_BATCH = 1000
 
 
-def spread_subset(n_total: int, n_wanted: int | None) -> IntArray:
-    """Return the indices of `n_wanted` of `n_total` draws, evenly spread; all of them for None."""
-    if n_wanted is None or n_wanted >= n_total:
-        return np.arange(n_total)
-    return ((np.arange(n_wanted) + 0.5) * n_total / n_wanted).astype(np.intp)
+class Subset(NamedTuple):
+    """Some of many draws, each standing for its neighborhood."""
+
+    rows: IntArray  # (S,)
+    weight: FloatArray  # (S,), how many draws each stands for
+
+
+def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Generator) -> Subset:
+    """Choose `n_wanted` of the draws theta (n, p) so that they cover all; every one for None.
+
+    Draws are parted into cells of nearly equal size, by medians along the widest direction, and one
+    of each cell is taken at random: a stratified sample, whose averages over theta vary far less
+    than those of draws taken anywhere.
+    """
+    if n_wanted is None or n_wanted >= len(theta):
+        return Subset(np.arange(len(theta)), np.ones(len(theta)))
+    spread = theta.std(axis=0)
+    z = theta / np.where(spread > 0.0, spread, 1.0)
+    cells = _cells(z, np.arange(len(theta)), n_wanted)
+    chosen = np.array([rng.choice(cell) for cell in cells], dtype=np.intp)
+    order = np.argsort(chosen)
+    return Subset(chosen[order], np.array([len(cell) for cell in cells], dtype=float)[order])
+
+
+def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
+    if n_cells == 1:
+        return [members]
+    left = n_cells // 2
+    if z.shape[1]:
+        widest = int(np.argmax(z[members].std(axis=0)))
+        members = members[np.argsort(z[members, widest], kind="stable")]
+    cut = round(len(members) * left / n_cells)
+    return _cells(z, members[:cut], left) + _cells(z, members[cut:], n_cells - left)
+
+
+class Particles(NamedTuple):
+    """How f is averaged at the theta of a draw: importance draws of f beside the draw's own."""
+
+    n: int
+    defensive: float
+    seed: int
+
+
+def sites_of(
+    model: LatentGP, reference: Reference, theta: FloatArray, n_jobs: int | None = None
+) -> Sites:
+    """Sites of the reference's Gaussian at each row of theta (S, p); each (S, n)."""
+    parts = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
+    with threadpool_limits(1):
+        done = joblib.Parallel(n_jobs=n_jobs)(
+            joblib.delayed(_sites_of)(model, reference, part) for part in parts
+        )
+    shift, precision = zip(*(sites for part in done for sites in part), strict=True)
+    return Sites(np.array(shift), np.array(precision))
+
+
+def _sites_of(model: LatentGP, reference: Reference, theta: FloatArray) -> list[Sites]:
+    with threadpool_limits(1):
+        return [reference.at(model, row).sites for row in theta]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +102,23 @@ class Predictor:
     theta : ndarray of shape (S, p)
         Natural logs.
     f : ndarray of shape (S, n)
-    sites : Sites or None
-        Each (S, n), a function of theta: where given, f* is integrated under the Gaussian q(f)
-        that they make instead of conditioned on f.
+    weight : ndarray of shape (S,)
+        How many draws each stands for.
+    sites : Sites
+        Each (S, n), a function of theta: of a Gaussian q(f) near p(f | y, theta).
+    particles : Particles or None
+        None: f is integrated out under q. Otherwise f is averaged over importance draws from q
+        beside the draw's own f, with their weights: that is one refresh of a pseudo-marginal chain,
+        so that averages stay those of the exact posterior, and have far less noise than with the
+        draw's own f alone. The same draws are made whenever they are needed.
     """
 
     model: LatentGP
     theta: FloatArray
     f: FloatArray
-    sites: Sites | None
+    weight: FloatArray
+    sites: Sites
+    particles: Particles | None
 
     def log_predictive(
         self, y_new: Sequence[FloatArray], X_new: FloatArray, n_jobs: int | None = None
@@ -77,14 +140,14 @@ class Predictor:
             Natural logs.
         """
         summary = _LogPredictive(self.model.likelihood, np.stack(y_new))
-        return self._sum_over_draws(summary, X_new, n_jobs) - np.log(len(self.theta))
+        return self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.weight.sum())
 
     def latent_moments(
         self, X_new: FloatArray, n_jobs: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of f*, each (m,), by the law of total variance."""
         sums = self._sum_over_draws(_LatentSums(), X_new, n_jobs)
-        mean, square, within = sums / len(self.theta)
+        mean, square, within = sums / self.weight.sum()
         return mean, np.maximum(square - mean**2, 0.0) + within
 
     def sample_latent(
@@ -99,7 +162,7 @@ class Predictor:
         out = np.empty((n_draws, len(X_new)))
         with threadpool_limits(1):
             for rows in _equal_rows(self.theta[chosen]):
-                mean, covariance = self.group(chosen[rows]).jointly(X_new)
+                mean, covariance = self.jointly(chosen[rows], X_new)
                 out[rows] = mean.T + noise[rows] @ _covariance_root(covariance).T
         return out
 
@@ -116,39 +179,58 @@ class Predictor:
         return np.asarray(summary.combine.reduce(list(parts), axis=0))
 
     def _subset(self, draws: IntArray) -> Predictor:
-        sites = None if self.sites is None else Sites(*(part[draws] for part in self.sites))
-        return Predictor(self.model, self.theta[draws], self.f[draws], sites)
+        return replace(
+            self,
+            theta=self.theta[draws],
+            f=self.f[draws],
+            weight=self.weight[draws],
+            sites=Sites(*(part[draws] for part in self.sites)),
+        )
 
-    def group(self, draws: IntArray) -> _Group:
-        """Return draws that share theta, ready to condition on."""
-        prior = self.model.prior_at(self.theta[draws[0]])
-        if self.sites is None:
-            return _Group(prior, self.f[draws].T, None, 1)
-        weights, precision = self.sites
-        q = GaussianApproximation(prior, weights[draws[0]], precision[draws[0]])
-        return _Group(prior, None, q, len(draws))
+    def _q(self, draw: int) -> GaussianApproximation:
+        prior = self.model.prior_at(self.theta[draw])
+        return GaussianApproximation.from_sites(prior, Sites(*(part[draw] for part in self.sites)))
 
+    def moments(
+        self, draws: IntArray, X_new: FloatArray
+    ) -> Iterator[tuple[slice, LatentMoments, FloatArray]]:
+        """Yield, for batches of rows, moments of f* at the theta that the draws share.
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """Draws that share theta: given f of shape (n, g), or `weight` times the same q."""
+        One column of means for each f that is averaged over, and the log weights of the columns,
+        which add up to the weight of the draws.
+        """
+        q = self._q(int(draws[0]))
+        batches = [slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH)]
+        if self.particles is None:
+            log_weight = np.log(self.weight[draws].sum(keepdims=True))
+            for rows in batches:
+                yield rows, q.predict(X_new[rows]), log_weight
+            return
+        f, log_weight = self._averaged(q, draws, self.particles)
+        for rows in batches:
+            yield rows, q.prior.condition(f, X_new[rows]), log_weight
 
-    prior: GaussianPrior
-    f: FloatArray | None
-    q: GaussianApproximation | None
-    weight: int
+    def _averaged(
+        self, q: GaussianApproximation, draws: IntArray, particles: Particles
+    ) -> tuple[FloatArray, FloatArray]:
+        """All f that stand for some draws of one theta, a column each, and their log weights."""
+        bits = self.theta[draws[0]].view(np.uint32).tolist()
+        rng = np.random.default_rng([particles.seed, *bits])
+        fresh = importance_estimate(self.model, q, particles.n, rng, defensive=particles.defensive)
+        own = self.f[draws].T
+        own_log = log_importance_weights(self.model, q, own, defensive=particles.defensive)
+        # Each own f competes with all fresh ones: conditional importance sampling.
+        log_total = np.logaddexp(own_log, logsumexp(fresh.log_weights))
+        log_share = np.log(self.weight[draws]) - log_total
+        log_weight = np.concatenate([own_log + log_share, fresh.log_weights + logsumexp(log_share)])
+        return np.concatenate([own, fresh.particles], axis=1), log_weight
 
-    def moments(self, X_new: FloatArray) -> LatentMoments:
-        if self.q is not None:
-            return self.q.predict(X_new)
-        assert self.f is not None
-        return self.prior.condition(self.f, X_new)
-
-    def jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.q is not None:
-            return self.q.predict_jointly(X_new)
-        assert self.f is not None
-        return self.prior.condition_jointly(self.f, X_new)
+    def jointly(self, draws: IntArray, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, g) and covariance (m, m) of f* given the theta that g draws share, and f."""
+        q = self._q(int(draws[0]))
+        if self.particles is None:
+            return q.predict_jointly(X_new)
+        return q.prior.condition_jointly(self.f[draws].T, X_new)
 
 
 def _equal_rows(theta: FloatArray) -> list[IntArray]:
@@ -167,15 +249,18 @@ def _covariance_root(covariance: FloatArray) -> FloatArray:
 
 def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> FloatArray:
     """Combine a summary over all draws of a predictor; (k, m)."""
-    batches = [slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH)]
-    totals: list[FloatArray] = []
+    totals: FloatArray | None = None
     with threadpool_limits(1):
         for draws in _equal_rows(predictor.theta):
-            group = predictor.group(draws)  # its matrices go with it at the end of the loop
-            parts = [summary.of(group.moments(X_new[rows]), rows, group.weight) for rows in batches]
+            # The matrices of a theta go with its iterator.
+            parts = [
+                summary.of(moments, rows, log_weight)
+                for rows, moments, log_weight in predictor.moments(draws, X_new)
+            ]
             value = np.concatenate(parts, axis=1)
-            totals = [summary.combine(totals[0], value) if totals else value]
-    return totals[0]
+            totals = value if totals is None else summary.combine(totals, value)
+    assert totals is not None  # a task has at least one draw
+    return totals
 
 
 class _Summary(Protocol):
@@ -183,8 +268,8 @@ class _Summary(Protocol):
 
     combine: ClassVar[np.ufunc]
 
-    def of(self, moments: LatentMoments, rows: slice, weight: int) -> FloatArray:
-        """Sum over the draws of a group, each counted `weight` times; (k, rows)."""
+    def of(self, moments: LatentMoments, rows: slice, log_weight: FloatArray) -> FloatArray:
+        """Weighted sum over the columns of means, with log weights (g,); (k, rows)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,12 +280,12 @@ class _LogPredictive:
     y_new: FloatArray  # (k, m)
     combine: ClassVar[np.ufunc] = np.logaddexp
 
-    def of(self, moments: LatentMoments, rows: slice, weight: int) -> FloatArray:
+    def of(self, moments: LatentMoments, rows: slice, log_weight: FloatArray) -> FloatArray:
         terms = [
             self.likelihood.log_predictive(y[rows, None], moments.mean, moments.var[:, None])
             for y in self.y_new
         ]
-        return np.logaddexp.reduce(np.stack(terms), axis=2) + np.log(weight)
+        return np.asarray(logsumexp(np.stack(terms) + log_weight, axis=2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +294,7 @@ class _LatentSums:
 
     combine: ClassVar[np.ufunc] = np.add
 
-    def of(self, moments: LatentMoments, rows: slice, weight: int) -> FloatArray:
+    def of(self, moments: LatentMoments, rows: slice, log_weight: FloatArray) -> FloatArray:
         mean, var = moments
-        return weight * np.stack([mean.sum(1), (mean**2).sum(1), var * mean.shape[1]])
+        weight = np.exp(log_weight)
+        return np.stack([mean @ weight, mean**2 @ weight, var * weight.sum()])

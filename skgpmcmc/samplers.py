@@ -1,33 +1,34 @@
 """Named combinations of transitions: the only place that knows recipes.
 
-A sampler is configuration (scikit-learn can clone it and search over its fields); from it and an
-approximation it makes the transition for warm-up and the frozen one for sampling.
+A sampler is configuration (scikit-learn can clone it and search over its fields); from it, an
+approximation and a model it makes the set-up that prepares the chains.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from ._params import Configuration, check_in
 from ._typing import FloatArray
 from .approximations import Approximation
-from .importance import importance_estimate
 from .model import LatentGP
-from .transitions import (
-    GaussianRandomWalk,
-    MarginalMetropolis,
-    PseudoMarginalMetropolis,
-    Transition,
-)
+from .set_up import EmulatorSettings, SetUp, set_up_emulated, set_up_random_walk
+from .transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
+from .warmup import Schedule
 
 __all__ = ["SAMPLERS", "Marginal", "PseudoMarginal", "Sampler"]
 
-#: Standard deviation of the first random-walk proposals, on the natural-log scale.
-_START_SCALE = 0.5
+_MOVES = ("emulated", "random_walk")
+#: Warm-up iterations of a random walk that has to be tuned, and of a sampler that has not.
+_N_TUNED, _N_SETTLED = 500, 50
+#: Importance draws where nothing is learned about them.
+_N_IMPORTANCE = 64
+#: Most batches of work that the set-up of the emulated sampler asks for, for progress reports.
+_N_EMULATED_ROUNDS = 20
 
 
 @dataclass(eq=False)
@@ -37,7 +38,7 @@ class Sampler(Configuration, ABC):
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        Acceptance rate on the approximate marginal to which warm-up tunes the random walk;
+        Acceptance rate on the approximate marginal to which warm-up tunes a random walk;
         Filippone & Girolami (2014), section 4.4, use 20 to 30 %.
     """
 
@@ -47,73 +48,112 @@ class Sampler(Configuration, ABC):
         """Raise a ValueError that names a field with an impossible value."""
         check_in("sampler", "target_acceptance", self.target_acceptance, "(0, 1)")
 
-    def warmup_transition(self, approximation: Approximation, dim: int) -> MarginalMetropolis:
-        """Return MH on the deterministic approximate marginal, to be tuned (section 4.4)."""
-        walk = GaussianRandomWalk.isotropic(dim, _START_SCALE)
-        return MarginalMetropolis(approximation, walk, with_latent=False)
+    def n_warmup(self, wanted: int | None) -> int:
+        """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
+        return _N_TUNED if wanted is None else wanted
+
+    def max_set_up_rounds(self, n_warmup: int) -> int:
+        """Return the most batches of work that the set-up asks for."""
+        return 1 + len(Schedule.of_length(n_warmup).windows)
 
     @abstractmethod
-    def sampling_transition(
-        self, approximation: Approximation, walk: GaussianRandomWalk, n_importance: int
-    ) -> Transition[Any]:
-        """Return the frozen transition that makes the kept draws."""
-
-    def log_likelihood_sd(
+    def set_up(
         self,
         model: LatentGP,
         approximation: Approximation,
-        n_importance: int,
-        theta: FloatArray,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
         rng: np.random.Generator,
-    ) -> float:
-        """Noise of the log likelihood that the chain sees at theta; 0 where it sees none."""
-        return 0.0
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Return the set-up that prepares one model's chains.
+
+        Parameters
+        ----------
+        model : LatentGP
+            With a jitter that is safe at the starts.
+        approximation : Approximation
+            What the sampler builds on.
+        starts, rngs : sequences
+            Where each chain begins, natural logs, and its random stream.
+        rng : numpy.random.Generator
+            Of the set-up itself.
+        n_importance : int or None
+            Draws per likelihood estimate; None leaves the choice to the sampler.
+        n_warmup : int
+            Discarded iterations per chain.
+        """
 
 
 @dataclass(eq=False)
 class PseudoMarginal(Sampler):
-    """Pseudo-marginal random walk on theta: asymptotically exact draws of (theta, f).
+    """Pseudo-marginal MCMC on theta: asymptotically exact draws of (theta, f).
 
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        See `Sampler`.
+        See `Sampler`; for ``moves="random_walk"``.
     defensive : float in [0, 1), default=0.05
         Share of the importance draws that come from the prior. It bounds the weights; with 0, as
         in the paper, their variance can be infinite and chains can stick.
+    moves : {"emulated", "random_walk"}, default="emulated"
+        "emulated": proposals come from a cheap chain on an emulator of the marginal likelihood,
+        learned in the set-up; the likelihood estimate corrects them exactly. "random_walk": the
+        papers' tuned random walk.
+    noise : float > 0, default=0.08
+        Standard deviation of the log-likelihood estimate at which ``n_importance="auto"`` aims;
+        for ``moves="emulated"``.
     """
 
     defensive: float = 0.05
-
-    #: Estimates from which `log_likelihood_sd` is computed.
-    _n_noise_replicates: ClassVar[int] = 30
+    moves: str = "emulated"
+    noise: float = 0.08
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
         check_in("sampler", "defensive", self.defensive, "[0, 1)")
+        check_in("sampler", "noise", self.noise, "(0, inf)")
+        if self.moves not in _MOVES:
+            raise ValueError(f"sampler: moves must be one of {list(_MOVES)}; got {self.moves!r}.")
 
-    def sampling_transition(
-        self, approximation: Approximation, walk: GaussianRandomWalk, n_importance: int
-    ) -> PseudoMarginalMetropolis:
-        """Return pseudo-marginal MH with the tuned walk."""
-        return PseudoMarginalMetropolis(approximation, walk, n_importance, self.defensive)
+    def n_warmup(self, wanted: int | None) -> int:
+        """Return discarded iterations per chain."""
+        if wanted is None and self.moves == "emulated":
+            return _N_SETTLED
+        return super().n_warmup(wanted)
 
-    def log_likelihood_sd(
+    def max_set_up_rounds(self, n_warmup: int) -> int:
+        """Return the most batches of work that the set-up asks for."""
+        if self.moves == "emulated":
+            return _N_EMULATED_ROUNDS
+        return super().max_set_up_rounds(n_warmup)
+
+    def set_up(
         self,
         model: LatentGP,
         approximation: Approximation,
-        n_importance: int,
-        theta: FloatArray,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
         rng: np.random.Generator,
-    ) -> float:
-        """Return the standard deviation of the log estimate at theta, over fresh particles."""
-        q = approximation.fit(model, theta).q
-        estimates = [
-            importance_estimate(model, q, n_importance, rng, defensive=self.defensive)
-            for _ in range(self._n_noise_replicates)
-        ]
-        return float(np.std([e.log_likelihood for e in estimates], ddof=1))
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Learn an emulator, or tune a random walk."""
+        if self.moves == "emulated":
+            settings = EmulatorSettings(self.noise, self.defensive, n_importance, n_warmup)
+            return set_up_emulated(model, approximation, starts, rngs, rng, settings)
+        count = _N_IMPORTANCE if n_importance is None else n_importance
+
+        def frozen(walk: GaussianRandomWalk) -> PseudoMarginalMetropolis:
+            return PseudoMarginalMetropolis(approximation, walk, count, self.defensive)
+
+        return set_up_random_walk(
+            model, approximation, starts, rngs, n_warmup, self.target_acceptance, frozen
+        )
 
 
 @dataclass(eq=False)
@@ -129,11 +169,25 @@ class Marginal(Sampler):
         See `Sampler`.
     """
 
-    def sampling_transition(
-        self, approximation: Approximation, walk: GaussianRandomWalk, n_importance: int
-    ) -> MarginalMetropolis:
-        """Return MH on the approximate marginal with the tuned walk."""
-        return MarginalMetropolis(approximation, walk)
+    def set_up(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        rng: np.random.Generator,
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Tune a random walk."""
+
+        def frozen(walk: GaussianRandomWalk) -> MarginalMetropolis:
+            return MarginalMetropolis(approximation, walk)
+
+        return set_up_random_walk(
+            model, approximation, starts, rngs, n_warmup, self.target_acceptance, frozen
+        )
 
 
 #: The samplers that have a name in the estimators.

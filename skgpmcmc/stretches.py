@@ -6,6 +6,7 @@ which the next one continues.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,13 +20,12 @@ from .transitions import (
     ChainState,
     MarginalMetropolis,
     MarginalState,
-    Sites,
     StepInfo,
     Transition,
 )
 from .warmup import Window, tuned_log_scale
 
-__all__ = ["NO_TALLY", "Stretch", "Tally", "sample", "start", "sum_tallies", "switch", "tune"]
+__all__ = ["Stretch", "Tally", "no_density", "sample", "start", "sum_tallies", "switch", "tune"]
 
 _MAX_START_ATTEMPTS = 30
 
@@ -33,9 +33,9 @@ _MAX_START_ATTEMPTS = 30
 class Tally(NamedTuple):
     """Counts over some iterations."""
 
-    n_steps: int
-    n_accepted: int
-    n_evaluations: int  # evaluations of a (marginal) likelihood
+    n_steps: dict[str, int]  # by the name of the move
+    n_accepted: dict[str, int]
+    n_evaluations: float  # evaluations of a (marginal) likelihood
     n_failed: int  # proposals rejected because a factorization failed
     operations: OperationCount
 
@@ -43,11 +43,15 @@ class Tally(NamedTuple):
 def sum_tallies(tallies: Sequence[Tally]) -> Tally:
     """Add up counts."""
     operations = OperationCount()
+    n_steps: Counter[str] = Counter()
+    n_accepted: Counter[str] = Counter()
     for tally in tallies:
         operations.add(tally.operations)
+        n_steps.update(tally.n_steps)
+        n_accepted.update(tally.n_accepted)
     return Tally(
-        sum(t.n_steps for t in tallies),
-        sum(t.n_accepted for t in tallies),
+        dict(n_steps),
+        dict(n_accepted),
         sum(t.n_evaluations for t in tallies),
         sum(t.n_failed for t in tallies),
         operations,
@@ -62,12 +66,7 @@ class Stretch(NamedTuple):
     log_scale: float  # of the random walk, as tuned in the stretch
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
-    sites: Sites | None  # each (n_steps, n)
     tally: Tally
-
-
-#: Of a stretch in which nothing has happened yet.
-NO_TALLY = Tally(0, 0, 0, 0, OperationCount())
 
 
 def start(
@@ -75,8 +74,6 @@ def start(
     transition: Transition[Any],
     theta: FloatArray,
     rng: np.random.Generator,
-    log_scale: float,
-    _: None,
 ) -> Stretch:
     """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
     with threadpool_limits(1), count_operations() as operations:
@@ -85,13 +82,14 @@ def start(
             theta = 0.5 * (theta + model.covariance.start)
             state, attempt = transition.start(model, theta, rng), attempt + 1
     if state is None:
-        raise RuntimeError(_no_density(model, theta))
+        raise RuntimeError(no_density(model, theta))
     recorder = _Recorder(0, state)
-    stretch = recorder.stretch(state, rng, log_scale, operations)
-    return stretch._replace(tally=stretch.tally._replace(n_evaluations=attempt))
+    stretch = recorder.stretch(state, rng, 0.0, operations)
+    return stretch._replace(tally=stretch.tally._replace(n_evaluations=float(attempt)))
 
 
-def _no_density(model: LatentGP, theta: FloatArray) -> str:
+def no_density(model: LatentGP, theta: FloatArray) -> str:
+    """Message for a chain that finds no start; names the last theta that was tried."""
     values = dict(zip(model.covariance.names, np.exp(theta).tolist(), strict=True))
     return (
         f"No chain can start: the posterior density is not finite at hyper-parameters {values}, "
@@ -104,11 +102,10 @@ def tune(
     transition: MarginalMetropolis,
     state: MarginalState,
     rng: np.random.Generator,
-    _: float,
-    setting: tuple[Window, float],
+    window: Window,
+    target: float,
 ) -> Stretch:
     """One window of warm-up: the scale of the walk follows every acceptance probability."""
-    window, target = setting
     walk = transition.proposal
     log_scale = walk.log_scale
     recorder = _Recorder(window.n_steps, state)
@@ -126,14 +123,13 @@ def tune(
 def switch(
     model: LatentGP,
     transition: Transition[Any],
-    state: ChainState,
+    theta: FloatArray,
     rng: np.random.Generator,
-    log_scale: float,
     n_settle: int,
 ) -> Stretch:
-    """Go from warm-up to the frozen transition, with fresh particles, and let it settle."""
-    begun = start(model, transition, state.theta, rng, log_scale, None)
-    settled = sample(model, transition, begun.state, rng, log_scale, n_settle)
+    """Start the frozen transition where the set-up leaves a chain, and let it settle."""
+    begun = start(model, transition, theta, rng)
+    settled = sample(model, transition, begun.state, rng, n_settle)
     return settled._replace(tally=sum_tallies([begun.tally, settled.tally]))
 
 
@@ -142,7 +138,6 @@ def sample(
     transition: Transition[Any],
     state: ChainState,
     rng: np.random.Generator,
-    log_scale: float,
     n_steps: int,
 ) -> Stretch:
     """Some iterations of a frozen transition, recorded."""
@@ -151,7 +146,7 @@ def sample(
         for _ in range(n_steps):
             state, info = transition.step(model, state, rng)
             recorder.add(state, info)
-    return recorder.stretch(state, rng, log_scale, operations)
+    return recorder.stretch(state, rng, 0.0, operations)
 
 
 class _Recorder:
@@ -160,20 +155,19 @@ class _Recorder:
     def __init__(self, n_steps: int, state: ChainState) -> None:
         self._theta = np.empty((n_steps, len(state.theta)))
         self._f = np.empty((n_steps, len(state.f)))
-        shape = (n_steps, 0) if state.sites is None else (n_steps, len(state.sites.weights))
-        self._sites = None if state.sites is None else Sites(np.empty(shape), np.empty(shape))
-        self._n_steps = self._n_accepted = self._n_evaluations = self._n_failed = 0
+        self._row = 0
+        self._n_steps: Counter[str] = Counter()
+        self._n_accepted: Counter[str] = Counter()
+        self._n_evaluations = 0.0
+        self._n_failed = 0
 
     def add(self, state: ChainState, info: StepInfo) -> None:
         """Record the state after a step, and what the step reported."""
-        row = self._n_steps
-        self._theta[row] = state.theta
-        self._f[row] = state.f
-        if self._sites is not None and state.sites is not None:
-            self._sites.weights[row] = state.sites.weights
-            self._sites.precision[row] = state.sites.precision
-        self._n_steps += 1
-        self._n_accepted += info.accepted
+        self._theta[self._row] = state.theta
+        self._f[self._row] = state.f
+        self._row += 1
+        self._n_steps[info.move] += 1
+        self._n_accepted[info.move] += info.accepted
         self._n_evaluations += info.n_evaluations
         self._n_failed += info.failed
 
@@ -185,6 +179,11 @@ class _Recorder:
         operations: OperationCount,
     ) -> Stretch:
         """Return what was recorded."""
-        counts = (self._n_steps, self._n_accepted, self._n_evaluations, self._n_failed)
-        tally = Tally(*counts, operations)
-        return Stretch(state, rng, log_scale, self._theta, self._f, self._sites, tally)
+        tally = Tally(
+            dict(self._n_steps),
+            dict(self._n_accepted),
+            self._n_evaluations,
+            self._n_failed,
+            operations,
+        )
+        return Stretch(state, rng, log_scale, self._theta, self._f, tally)

@@ -26,10 +26,11 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, d
 def replace_fitted(estimator: Any, attributes: dict[str, Any]) -> None:
     """Drop all fitted attributes of an earlier fit and set the new ones.
 
-    Fitted attributes end in an underscore; private ones are ``_predictor`` and ``_q``.
+    Fitted attributes end in an underscore; private ones are ``_predictor``,
+    ``_sampling`` and ``_q``.
     """
     for name in list(vars(estimator)):
         fitted = name.endswith("_") and not name.startswith("_")
-        if fitted or name in ("_predictor", "_q"):
+        if fitted or name in ("_predictor", "_q", "_sampling"):
             delattr(estimator, name)
     vars(estimator).update(attributes)

@@ -74,11 +74,11 @@ def resolve_approximation(value: Any, likelihood: Likelihood) -> Approximation:
     return approximation
 
 
-def resolve_n_importance(value: Any) -> int:
-    """Return the number of importance draws; "auto" is 64."""
+def resolve_n_importance(value: Any) -> int | None:
+    """Return the number of importance draws; "auto" is None, the sampler's choice."""
     if isinstance(value, str) and value == "auto":
-        return 64
-    return check_integer("n_importance", value, 1, ' Use "auto" for 64.')
+        return None
+    return check_integer("n_importance", value, 1, ' Use "auto" for as many as it takes.')
 
 
 def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:

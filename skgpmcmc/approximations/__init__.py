@@ -1,7 +1,14 @@
 """Gaussian approximations of p(f | y, theta), with the log evidence and its gradient."""
 
-from .base import Approximation, ApproximationFit, GaussianApproximation
+from .base import (
+    Approximation,
+    ApproximationFit,
+    GaussianApproximation,
+    Reference,
+    Sites,
+)
 from .ep import EP
+from .interpolated import InterpolatedSites
 from .laplace import Laplace
 
 __all__ = [
@@ -10,7 +17,10 @@ __all__ = [
     "Approximation",
     "ApproximationFit",
     "GaussianApproximation",
+    "InterpolatedSites",
     "Laplace",
+    "Reference",
+    "Sites",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -11,25 +11,42 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from .._linalg import (
     add_to_diagonal,
     cholesky,
-    cholesky_inverse,
     cholesky_solve,
     half_log_det,
+    lower_gram,
+    lower_inverse,
     product,
     solve_lower,
 )
 from .._params import Configuration, check_in
 from .._typing import FloatArray
+from ..covariance import CrossCovariance
 from ..gaussian import GaussianPrior, LatentMoments
 from ..model import LatentGP
 
-__all__ = ["Approximation", "ApproximationFit", "GaussianApproximation", "factor_B"]
+__all__ = [
+    "Approximation",
+    "ApproximationFit",
+    "GaussianApproximation",
+    "Reference",
+    "Sites",
+    "factor_B",
+]
+
+
+class Sites(NamedTuple):
+    """Natural parameters of the Gaussian sites exp(shift f - precision f^2 / 2)."""
+
+    shift: FloatArray  # (n,)
+    precision: FloatArray  # (n,), not negative
 
 
 def factor_B(K: FloatArray, root_precision: FloatArray) -> FloatArray:
@@ -37,6 +54,10 @@ def factor_B(K: FloatArray, root_precision: FloatArray) -> FloatArray:
     B = np.multiply(K, root_precision[:, None], order="F")
     B *= root_precision
     return cholesky(add_to_diagonal(B, 1.0), overwrite=True)
+
+
+#: Differences from one below this have lost four digits.
+_CANCELLED = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +78,29 @@ class GaussianApproximation:
     weights: FloatArray
     precision: FloatArray
 
+    @classmethod
+    def from_sites(cls, prior: GaussianPrior, sites: Sites) -> GaussianApproximation:
+        """Return the Gaussian proportional to N(f; 0, K) times the sites; one factorization.
+
+        Its mean is Sigma nu, nu the shifts: a = K^-1 Sigma nu = nu - s o B^-1 s o K nu.
+        """
+        q = cls(prior, sites.shift, sites.precision)
+        if not sites.shift.any():
+            return q
+        weights = sites.shift - q.solve_smoothed(product(prior.K, sites.shift))
+        posterior = cls(prior, weights, sites.precision)
+        # The factor of B depends on the precision alone: hand it over instead of making it again.
+        posterior.__dict__["chol_B"] = q.chol_B
+        return posterior
+
     def __getstate__(self) -> dict[str, Any]:
         names = ("prior", "weights", "precision")  # factors are rebuilt on demand
         return {name: self.__dict__[name] for name in names}
+
+    @property
+    def sites(self) -> Sites:
+        """The sites that make q of the prior: nu = (K^-1 + W) mean = a + W mean, and W."""
+        return Sites(self.weights + self.precision * self.mean, self.precision)
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -82,23 +123,61 @@ class GaussianApproximation:
         return half_log_det(self.chol_B)
 
     @cached_property
+    def _inverse_factor(self) -> FloatArray:
+        """L_B^-1, which marginal variances and gradients share; one inverse."""
+        return lower_inverse(self.chol_B)
+
+    @cached_property
     def marginal_variance(self) -> FloatArray:
-        """Diagonal of Sigma; (n,). Costs one triangular solve with n columns."""
-        half = np.multiply(self.prior.K, self.root_precision[:, None], order="F")
+        """Diagonal of Sigma; (n,). Costs one inverse of a triangle.
+
+        ``s Sigma s = I - B^-1`` cancels where W_i Sigma_ii is small: the relative error is about
+        eps / (W_i Sigma_ii). That of ``Sigma = K - K s B^-1 s K`` is eps K_ii / Sigma_ii, hence
+        smaller where W_i K_ii < 1; there it steps in once the first has lost four digits.
+        """
+        prior_variance = self.prior.K.diagonal()
+        weight = self.precision * prior_variance  # never below W_i Sigma_ii
+        if not weight.any():
+            return prior_variance.copy()
+        if np.mean(weight < _CANCELLED) > 0.5:  # an inverse would not be worth its cost
+            return self._variance_by_solving(np.full(len(weight), True))
+        factor = self._inverse_factor
+        shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)
+        cancelled = (shrinkage < _CANCELLED) & (weight < 1.0)
+        variance = shrinkage / np.where(cancelled, 1.0, self.precision)
+        if cancelled.any():
+            variance[cancelled] = self._variance_by_solving(cancelled)
+        return variance
+
+    def _variance_by_solving(self, which: npt.NDArray[np.bool_]) -> FloatArray:
+        """Diagonal of ``K - K s B^-1 s K`` where the mask of shape (n,) says so."""
+        K = self.prior.K
+        half = K.T[which].T  # K is symmetric: its columns, copied in Fortran order
+        half *= self.root_precision[:, None]
         half = solve_lower(self.chol_B, half, overwrite=True)
-        return np.asarray(self.prior.K.diagonal() - np.einsum("ij,ij->j", half, half))
+        return np.asarray(K.diagonal()[which] - np.einsum("ij,ij->j", half, half))
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return ``s o B^-1 s o g`` = (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
         s = self.root_precision if g.ndim == 1 else self.root_precision[:, None]
         return s * cholesky_solve(self.chol_B, s * g)
 
+    def folded_smoothed_inverse(self) -> FloatArray:
+        """Lower triangle T for which ``T + T' = (K + W^-1)^-1 = s s' o B^-1``; one product.
+
+        Freshly allocated in Fortran order. A sum over it with symmetric weights is half of the
+        sum over the whole matrix.
+        """
+        T = lower_gram(self._inverse_factor)
+        T *= self.root_precision[:, None]
+        T *= self.root_precision
+        T.flat[:: len(T) + 1] *= 0.5
+        return T
+
     def smoothed_inverse(self) -> FloatArray:
-        """``(K + W^-1)^-1 = s s' o B^-1`` as an (n, n) matrix; one inverse."""
-        inverse = cholesky_inverse(self.chol_B)
-        inverse *= self.root_precision[:, None]
-        inverse *= self.root_precision
-        return inverse
+        """``(K + W^-1)^-1 = s s' o B^-1`` as an (n, n) matrix."""
+        T = self.folded_smoothed_inverse()
+        return T + T.T
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent draws of f, one per column: (n, size)."""
@@ -120,24 +199,29 @@ class GaussianApproximation:
         t = s * cholesky_solve(self.chol_B, s * u + noise)
         return u - product(self.prior.K, t), u
 
-    def predict(self, X_new: FloatArray) -> LatentMoments:
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* at new inputs, f integrated out under q; mean (m, 1), var (m,).
 
-        Rasmussen & Williams (2006), (3.21) and (3.24), in the form without K^-1.
+        Rasmussen & Williams (2006), (3.21) and (3.24), in the form without K^-1. `X_new` of shape
+        (m, d), or what `Covariance.at_new` made of it.
         """
-        covariance, theta = self.prior.covariance, self.prior.theta
-        cross = covariance.cross(theta, X_new)
-        half = solve_lower(self.chol_B, self.root_precision[:, None] * cross)
-        var = covariance.diagonal(theta, X_new) - np.einsum("im,im->m", half, half)
-        return LatentMoments((cross.T @ self.weights)[:, None], np.maximum(var, 0.0))
+        new = self.prior.covariance.at_new(X_new)
+        mean, half = self._projected(new)
+        var = new.diagonal(self.prior.theta) - np.einsum("im,im->m", half, half)
+        return LatentMoments(mean, np.maximum(var, 0.0))
 
-    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """Mean (m, 1) and full covariance (m, m) of f* at new inputs under q."""
-        covariance, theta = self.prior.covariance, self.prior.theta
-        cross = covariance.cross(theta, X_new)
-        half = solve_lower(self.chol_B, self.root_precision[:, None] * cross)
-        square = covariance.square(theta, X_new) - half.T @ half
-        return (cross.T @ self.weights)[:, None], square
+        new = self.prior.covariance.at_new(X_new)
+        mean, half = self._projected(new)
+        return mean, new.square(self.prior.theta) - half.T @ half
+
+    def _projected(self, new: CrossCovariance) -> tuple[FloatArray, FloatArray]:
+        """``k*' a`` of shape (m, 1), and ``L_B^-1 (s o k*)`` of shape (n, m)."""
+        cross = new.cross(self.prior.theta)
+        mean = (cross.T @ self.weights)[:, None]
+        cross *= self.root_precision[:, None]
+        return mean, solve_lower(self.chol_B, cross, overwrite=True)
 
 
 class ApproximationFit(NamedTuple):
@@ -149,16 +233,43 @@ class ApproximationFit(NamedTuple):
     n_iterations: int
 
 
-class Approximation(Configuration, ABC):
-    """A way to find a Gaussian q(f) near p(f | y, theta); always started from the same point.
+class Reference(Protocol):
+    """Gives the Gaussian q(f) at any theta, a deterministic function of (model, theta)."""
 
-    The result is a function of (y, theta) alone, never of the state of a chain: that is what keeps
-    a pseudo-marginal chain exact whatever the tolerance.
+    def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+        """Return q at theta."""
+        ...
+
+
+class Approximation(Configuration, ABC):
+    """A way to find a Gaussian q(f) near p(f | y, theta).
+
+    Without a `start`, the result is a function of (y, theta) alone, never of the state of a chain:
+    that is what keeps a pseudo-marginal chain exact whatever the tolerance.
     """
 
     @abstractmethod
-    def fit(self, model: LatentGP, theta: FloatArray) -> ApproximationFit:
-        """Return q at theta, and the approximate log evidence."""
+    def fit(
+        self, model: LatentGP, theta: FloatArray, start: Sites | None = None
+    ) -> ApproximationFit:
+        """Return q at theta of shape (p,), natural logs, and the approximate log evidence.
+
+        With `start`, the iterations begin at these sites instead of at the prior. Inside a
+        pseudo-marginal chain it must be None or a function of theta alone: what it leaves in q
+        within the tolerance would otherwise be the history of the chain. A start from the last
+        theta is for searches.
+        """
+
+    def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+        """Return q at theta: an approximation is a `Reference`."""
+        return self.fit(model, theta).q
+
+    def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
+        """Return q, at its theta, nearer to what `fit` finds: a deterministic function of q.
+
+        EP and Laplace go one iteration; the default goes all the way.
+        """
+        return self.fit(model, q.prior.theta, q.sites).q
 
     @abstractmethod
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:

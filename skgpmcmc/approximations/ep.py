@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._linalg import add_outer
 from .._params import check_in
 from .._typing import FloatArray
-from ..gaussian import GaussianPrior
 from ..likelihoods import TiltedMoments
 from ..model import LatentGP
 from .base import (
     Approximation,
     ApproximationFit,
     GaussianApproximation,
+    Sites,
     check_iterations,
     check_tolerance,
 )
@@ -23,13 +24,6 @@ from .base import (
 __all__ = ["EP"]
 
 _SMALLEST_DAMPING = 0.1
-
-
-class _Sites(NamedTuple):
-    """Natural parameters of the Gaussian sites exp(shift f - precision f^2 / 2)."""
-
-    shift: FloatArray  # (n,)
-    precision: FloatArray  # (n,), not negative
 
 
 class _Cavities(NamedTuple):
@@ -43,8 +37,8 @@ class _Cavities(NamedTuple):
 class EP(Approximation):
     """Parallel expectation propagation from empty sites.
 
-    A sweep updates every site from one posterior: one Cholesky factorization and one triangular
-    solve with n columns, all of it in LAPACK.
+    A sweep updates every site from one posterior: one Cholesky factorization and the inverse of the
+    factor, all of it in LAPACK. The first sweep starts from the prior and needs neither.
 
     Parameters
     ----------
@@ -77,53 +71,60 @@ class EP(Approximation):
         """Return an EP that is tight enough for gradients."""
         return EP(tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps, damping=self.damping)
 
-    def fit(self, model: LatentGP, theta: FloatArray) -> ApproximationFit:
-        """Return q at the last sites and log Z_EP."""
+    def fit(
+        self, model: LatentGP, theta: FloatArray, start: Sites | None = None
+    ) -> ApproximationFit:
+        """Return q at the last sites and log Z_EP; from empty sites unless told otherwise."""
         prior = model.prior_at(theta)
         n = len(model.y)
-        sites = _Sites(np.zeros(n), np.zeros(n))
+        sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start
         damping, previous = self.damping, np.inf
         for sweep in range(1, self.max_sweeps + 1):
-            q = _posterior(prior, sites)
-            cavities = _cavities(q, sites)
-            tilted = model.likelihood.tilted_moments(
-                model.y, cavities.shift / cavities.precision, 1.0 / cavities.precision
-            )
-            matched = _matched_sites(sites, cavities, tilted)
+            q = GaussianApproximation.from_sites(prior, sites)
+            cavities, tilted, matched = _sweep(model, q, sites)
             change = _largest_change(q, sites, matched)
             if change < self.tol or sweep == self.max_sweeps:
                 break
             if change > previous:
                 damping = max(0.5 * damping, _SMALLEST_DAMPING)
             previous = change
-            sites = _Sites(
+            sites = Sites(
                 sites.shift + damping * (matched.shift - sites.shift),
                 sites.precision + damping * (matched.precision - sites.precision),
             )
         log_evidence = _log_evidence(q, sites, cavities, tilted)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
+    def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
+        """Return q after one undamped sweep from its own sites."""
+        matched = _sweep(model, q, q.sites).matched
+        return GaussianApproximation.from_sites(q.prior, matched)
+
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
         q = fit.q
-        A = -0.5 * q.smoothed_inverse()
-        A += 0.5 * np.outer(q.weights, q.weights)
-        return q.prior.covariance.contract(q.prior.theta, A)
+        A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
+        return -q.prior.covariance.contract(q.prior.theta, A, K=q.prior.K, overwrite=True)
 
 
-def _posterior(prior: GaussianPrior, sites: _Sites) -> GaussianApproximation:
-    """Gaussian with mean Sigma nu; a = K^-1 Sigma nu = nu - s o B^-1 s o K nu."""
-    q = GaussianApproximation(prior, sites.shift, sites.precision)
-    if not sites.shift.any():
-        return q
-    weights = sites.shift - q.solve_smoothed(prior.K @ sites.shift)
-    posterior = GaussianApproximation(prior, weights, sites.precision)
-    # The factor of B depends on the precision alone: hand it over instead of making it again.
-    posterior.__dict__["chol_B"] = q.chol_B
-    return posterior
+class _Sweep(NamedTuple):
+    """One parallel update of every site, with what it was made of."""
+
+    cavities: _Cavities
+    tilted: TiltedMoments
+    matched: Sites
 
 
-def _cavities(q: GaussianApproximation, sites: _Sites) -> _Cavities:
+def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
+    """Match the moments of every tilted distribution of q, whose sites are given."""
+    cavities = _cavities(q, sites)
+    tilted = model.likelihood.tilted_moments(
+        model.y, cavities.shift / cavities.precision, 1.0 / cavities.precision
+    )
+    return _Sweep(cavities, tilted, _matched_sites(sites, cavities, tilted))
+
+
+def _cavities(q: GaussianApproximation, sites: Sites) -> _Cavities:
     """R&W (3.56)."""
     var = q.marginal_variance
     # With no negative site a cavity is never wider than the prior; rounding must not say otherwise.
@@ -131,7 +132,7 @@ def _cavities(q: GaussianApproximation, sites: _Sites) -> _Cavities:
     return _Cavities(q.mean / var - sites.shift, precision)
 
 
-def _matched_sites(sites: _Sites, cavities: _Cavities, tilted: TiltedMoments) -> _Sites:
+def _matched_sites(sites: Sites, cavities: _Cavities, tilted: TiltedMoments) -> Sites:
     """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var."""
     cavity_mean = cavities.shift / cavities.precision
     shrink = 1.0 - tilted.beta / cavities.precision  # tilted over cavity variance
@@ -140,10 +141,10 @@ def _matched_sites(sites: _Sites, cavities: _Cavities, tilted: TiltedMoments) ->
     shrink = np.where(valid, shrink, 1.0)
     precision = np.maximum(tilted.beta / shrink, 0.0)
     shift = (tilted.alpha + cavity_mean * tilted.beta) / shrink
-    return _Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
+    return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 
-def _largest_change(q: GaussianApproximation, old: _Sites, new: _Sites) -> float:
+def _largest_change(q: GaussianApproximation, old: Sites, new: Sites) -> float:
     """Largest change of a site, in units of the posterior marginal that it acts on."""
     var = q.marginal_variance
     precision = np.abs(new.precision - old.precision) * var
@@ -152,7 +153,7 @@ def _largest_change(q: GaussianApproximation, old: _Sites, new: _Sites) -> float
 
 
 def _log_evidence(
-    q: GaussianApproximation, sites: _Sites, cavities: _Cavities, tilted: TiltedMoments
+    q: GaussianApproximation, sites: Sites, cavities: _Cavities, tilted: TiltedMoments
 ) -> float:
     """Log Z_EP; R&W (3.65) rearranged so that nothing is divided by a site precision."""
     var = q.marginal_variance

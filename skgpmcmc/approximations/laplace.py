@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from .._linalg import product
+from .._linalg import add_outer, product
 from .._typing import FloatArray
 from ..gaussian import GaussianPrior
 from ..model import LatentGP
@@ -14,6 +15,7 @@ from .base import (
     Approximation,
     ApproximationFit,
     GaussianApproximation,
+    Sites,
     check_iterations,
     check_tolerance,
 )
@@ -52,26 +54,37 @@ class Laplace(Approximation):
         """Return a Laplace approximation that is tight enough for gradients."""
         return Laplace(tol=min(self.tol, tol), max_iter=self.max_iter)
 
-    def fit(self, model: LatentGP, theta: FloatArray) -> ApproximationFit:
-        """Return q at the mode and log q(y | theta), for a log-concave likelihood."""
+    def fit(
+        self, model: LatentGP, theta: FloatArray, start: Sites | None = None
+    ) -> ApproximationFit:
+        """Return q at the mode and log q(y | theta), for a log-concave likelihood.
+
+        Newton begins at f = 0, or at the mean that the prior has with the sites `start`.
+        """
         if not model.likelihood.log_concave:
             raise ValueError(
                 f"Laplace needs a log-concave likelihood; {model.likelihood.name!r} is not."
             )
         prior = model.prior_at(theta)
-        weights, f = np.zeros(len(model.y)), np.zeros(len(model.y))
-        objective = model.log_lik(f)
+        if start is None:
+            point = _Point.of(model, np.zeros(len(model.y)), np.zeros(len(model.y)))
+        else:
+            q = GaussianApproximation.from_sites(prior, start)
+            point = _Point.of(model, q.weights, q.mean)
+        threshold = self.tol * len(model.y)
         iteration, gain = 0, np.inf
-        while iteration < self.max_iter and gain > self.tol * len(f):
+        while iteration < self.max_iter and gain > threshold:
             iteration += 1
-            proposal = _newton_weights(model, prior, f)
-            weights, f, gain = _line_search(model, prior, weights, f, objective, proposal)
-            objective += gain
-        # The curvature at the final f, so that q belongs to the mode and not to the step before.
-        precision = -model.likelihood.derivatives(model.y, f).second
-        q = GaussianApproximation(prior, weights, precision)
-        log_evidence = objective - q.half_log_det_B  # R&W (3.32)
-        return ApproximationFit(q, log_evidence, gain <= self.tol * len(f), iteration)
+            previous, point = point, _newton_step(model, prior, point)
+            gain = point.objective - previous.objective
+        q = _gaussian_at(model, prior, point)
+        log_evidence = point.objective - q.half_log_det_B  # R&W (3.32)
+        return ApproximationFit(q, log_evidence, gain <= threshold, iteration)
+
+    def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
+        """Return the Gaussian one Newton step, with its line search, from the mean of q."""
+        point = _newton_step(model, q.prior, _Point.of(model, q.weights, q.mean))
+        return _gaussian_at(model, q.prior, point)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log q(y | theta), the moving mode included; R&W algorithm 5.1."""
@@ -80,10 +93,27 @@ class Laplace(Approximation):
         first, _, third = model.likelihood.derivatives(model.y, f)
         mode_shift = 0.5 * q.marginal_variance * third  # d log q / d f_hat
         implicit = mode_shift - q.solve_smoothed(product(q.prior.K, mode_shift))
-        A = -0.5 * q.smoothed_inverse()
-        A += 0.5 * np.outer(q.weights, q.weights)
-        A += 0.5 * (np.outer(implicit, first) + np.outer(first, implicit))
-        return q.prior.covariance.contract(q.prior.theta, A)
+        A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
+        A = add_outer(A, -implicit, first)
+        return -q.prior.covariance.contract(q.prior.theta, A, K=q.prior.K, overwrite=True)
+
+
+class _Point(NamedTuple):
+    """Where Newton is."""
+
+    weights: FloatArray  # (n,), K^-1 f
+    f: FloatArray  # (n,)
+    objective: float  # log p(y | f) - f'K^-1 f / 2
+
+    @classmethod
+    def of(cls, model: LatentGP, weights: FloatArray, f: FloatArray) -> _Point:
+        return cls(weights, f, model.log_lik(f) - 0.5 * float(weights @ f))
+
+
+def _gaussian_at(model: LatentGP, prior: GaussianPrior, point: _Point) -> GaussianApproximation:
+    """Gaussian with the curvature at its own mean, not at the step before."""
+    precision = -model.likelihood.derivatives(model.y, point.f).second
+    return GaussianApproximation(prior, point.weights, precision)
 
 
 def _newton_weights(model: LatentGP, prior: GaussianPrior, f: FloatArray) -> FloatArray:
@@ -91,26 +121,17 @@ def _newton_weights(model: LatentGP, prior: GaussianPrior, f: FloatArray) -> Flo
     derivatives = model.likelihood.derivatives(model.y, f)
     precision = -derivatives.second
     b = precision * f + derivatives.first
-    step = GaussianApproximation(prior, b, precision)
-    return b - step.solve_smoothed(product(prior.K, b))
+    return GaussianApproximation.from_sites(prior, Sites(b, precision)).weights
 
 
-def _line_search(
-    model: LatentGP,
-    prior: GaussianPrior,
-    weights: FloatArray,
-    f: FloatArray,
-    objective: float,
-    proposal: FloatArray,
-) -> tuple[FloatArray, FloatArray, float]:
-    """Halve the Newton step until log p(y|f) - f'K^-1 f / 2 does not fall; returns the gain."""
-    direction = proposal - weights
+def _newton_step(model: LatentGP, prior: GaussianPrior, point: _Point) -> _Point:
+    """Halve the Newton step until the objective does not fall."""
+    direction = _newton_weights(model, prior, point.f) - point.weights
     f_direction = product(prior.K, direction)
     step = 1.0
     while step > _SMALLEST_STEP:
-        new_weights, new_f = weights + step * direction, f + step * f_direction
-        gain = model.log_lik(new_f) - 0.5 * float(new_weights @ new_f) - objective
-        if gain >= 0.0:
-            return new_weights, new_f, gain
+        new = _Point.of(model, point.weights + step * direction, point.f + step * f_direction)
+        if new.objective >= point.objective:
+            return new
         step *= 0.5
-    return weights, f, 0.0  # at the mode to rounding
+    return point  # at the mode to rounding

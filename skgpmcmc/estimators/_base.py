@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,18 +12,31 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from .._linalg import NotPositiveDefiniteError
 from .._skin import validation as check
-from ..chains import SamplingRun, n_rounds, sample_chains
+from ..chains import SamplingRun, continue_chains, n_rounds, sample_chains
+from ..convergence import MIN_ESS, StoppingRule
 from ..covariance import Covariance
-from ..diagnostics import MIN_ESS, Diagnostics, diagnose
+from ..diagnostics import Diagnostics
 from ..likelihoods import Likelihood
 from ..model import LatentGP
-from ..prediction import Predictor, spread_subset
-from ..transitions import Sites
+from ..prediction import Particles, Predictor, sites_of, spread_subset
 
 #: With default priors, features outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
+#: Parameters that may differ from those of the fit that a warm start continues.
+_FREE_TO_CHANGE = frozenset(
+    {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "random_state"}
+    | {"n_jobs", "verbose", "warm_start"}
+)
+#: Importance draws of f at each theta of a prediction.
+_N_PREDICT_PARTICLES = 32
+
+
+class _Sampling(NamedTuple):
+    """What a warm start continues."""
+
+    run: SamplingRun
+    params: dict[str, str]  # as they were, by repr
 
 
 class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
@@ -36,20 +49,25 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
 
     def _check_schedule(self) -> None:
         check.check_integer("n_chains", self.n_chains, 1)
-        check.check_integer("n_warmup", self.n_warmup, 0)
+        if not (isinstance(self.n_warmup, str) and self.n_warmup == "auto"):
+            check.check_integer("n_warmup", self.n_warmup, 0, ' Use "auto" for the sampler\'s own.')
         check.check_integer("n_draws", self.n_draws, 1)
         if self.max_predict_draws is not None:
             check.check_integer(
                 "max_predict_draws", self.max_predict_draws, 1, " Use None for all draws."
             )
         check.check_real_above("max_rhat", self.max_rhat, 1.0)
+        if self.target_ess is not None:
+            check.check_real_above("target_ess", self.target_ess, 0.0, " Use None for n_draws.")
+        check.check_flag("warm_start", self.warm_start)
 
-    def _sample(self, X: np.ndarray, targets: list[np.ndarray]) -> tuple[SamplingRun, np.ndarray]:
-        """Run chains for every vector of encoded targets.
-
-        Returns the run and, per model, the noise of the log likelihood at the posterior mean.
-        """
+    def _sample(self, X: np.ndarray, targets: list[np.ndarray]) -> SamplingRun:
+        """Run chains for every vector of encoded targets, or continue those of an earlier fit."""
         self._check_schedule()
+        stop = None if self.target_ess is None else StoppingRule(self.target_ess, self.max_rhat)
+        earlier = vars(self).get("_sampling") if self.warm_start else None
+        if earlier is not None:
+            return self._continued(earlier, X, targets, stop)
         likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
         sampler = check.resolve_sampler(self.sampler)
         approximation = check.resolve_approximation(self.approximation, likelihood)
@@ -57,53 +75,123 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
         hyperprior = check.resolve_priors(self.priors, covariance, X.shape[1])
         models = [LatentGP(covariance, likelihood, hyperprior, y) for y in targets]
-        chain_seed, noise_seed = _seed_sequence(self.random_state).spawn(2)
-        monitor = _CallbackMonitor(self, len(targets) * self.n_chains)
+        n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
+        rounds = sampler.max_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
+        monitor = _CallbackMonitor(self, len(targets) * self.n_chains, rounds)
         run = sample_chains(
             models,
             sampler,
             approximation,
             n_importance=n_importance,
             n_chains=self.n_chains,
-            n_warmup=self.n_warmup,
+            n_warmup=n_warmup,
             n_draws=self.n_draws,
-            seed=chain_seed,
+            seed=_seed_sequence(self.random_state),
+            stop=stop,
             n_jobs=self.n_jobs,
             monitor=monitor,
         )
         monitor.end()
-        rng = np.random.default_rng(noise_seed)
-        noise = np.full(len(targets), np.nan)
-        with threadpool_limits(1):
-            for m, (model, draws) in enumerate(zip(run.models, run.draws, strict=True)):
-                try:
-                    noise[m] = sampler.log_likelihood_sd(
-                        model, approximation, n_importance, draws.theta.mean(axis=(0, 1)), rng
-                    )
-                except NotPositiveDefiniteError:  # the mean itself was never visited
-                    continue
-        return run, noise
+        return run
 
-    def _fitted_model(self, run: SamplingRun, noise: np.ndarray, m: int) -> dict[str, Any]:
+    def _continued(
+        self,
+        earlier: _Sampling,
+        X: np.ndarray,
+        targets: list[np.ndarray],
+        stop: StoppingRule | None,
+    ) -> SamplingRun:
+        """Continue the chains of an earlier fit to the same data with the same settings."""
+        run = earlier.run
+        same_data = np.array_equal(run.models[0].covariance.X, X) and all(
+            np.array_equal(model.y, y) for model, y in zip(run.models, targets, strict=False)
+        )
+        if not same_data or len(run.models) != len(targets):
+            raise ValueError(
+                "warm_start=True continues the chains of the earlier fit, but X or y differ from "
+                "its data: use warm_start=False, or a fresh clone, for other data."
+            )
+        changed = [
+            name
+            for name, value in self._posterior_params().items()
+            if repr(value) != earlier.params[name]
+        ]
+        if changed:
+            raise ValueError(
+                f"warm_start=True continues the chains of the earlier fit, but {changed} changed "
+                "since: use warm_start=False, or a fresh clone, for other settings."
+            )
+        if self.n_draws <= run.n_draws:
+            warnings.warn(
+                f"warm_start=True found n_draws={self.n_draws}, and the chains already have "
+                f"{run.n_draws} draws each: nothing was added. Increase n_draws to continue.",
+                UserWarning,
+                stacklevel=4,
+            )
+        n_rounds_left = n_rounds(self.n_draws - run.n_draws)
+        monitor = _CallbackMonitor(self, len(targets) * self.n_chains, n_rounds_left)
+        run = continue_chains(
+            run, n_draws=self.n_draws, stop=stop, n_jobs=self.n_jobs, monitor=monitor
+        )
+        monitor.end()
+        return run
+
+    def _posterior_params(self) -> dict[str, Any]:
+        """Parameters that chains depend on; the others may change between warm starts."""
+        params = self.get_params(deep=False)
+        return {name: params[name] for name in sorted(params) if name not in _FREE_TO_CHANGE}
+
+    def _fitted_models(
+        self, run: SamplingRun
+    ) -> tuple[list[dict[str, Any]], np.ndarray, dict[str, Any]]:
+        """Fitted attributes of each model, the noise of its likelihood, and what is kept to go on.
+
+        Predictions draw their noise here, from streams that do not depend on the chains' length.
+        """
+        streams = _seed_sequence(self.random_state).spawn(2)[1].spawn(len(run.models))
+        noise, fitted = np.full(len(run.models), np.nan), []
+        for m, (model, draws, stream) in enumerate(
+            zip(run.models, run.draws, streams, strict=True)
+        ):
+            rng = np.random.default_rng(stream)
+            estimator = run.estimators[m]
+            with threadpool_limits(1):
+                mean = draws.theta.mean(axis=(0, 1))
+                noise[m] = (
+                    0.0 if estimator is None else estimator.log_likelihood_sd(model, mean, rng)
+                )
+            fitted.append(self._fitted_model(run, m, rng))
+        params = {name: repr(value) for name, value in self._posterior_params().items()}
+        return fitted, noise, {"_sampling": _Sampling(run, params)}
+
+    def _fitted_model(self, run: SamplingRun, m: int, rng: np.random.Generator) -> dict[str, Any]:
         """Fitted attributes of the m-th model of a run."""
-        model, draws = run.models[m], run.draws[m]
-        n_chains, n_draws = draws.theta.shape[:2]
-        flat = [part.reshape(n_chains * n_draws, -1) for part in (draws.theta, draws.f)]
-        subset = spread_subset(n_chains * n_draws, self.max_predict_draws)
-        sites = draws.sites
-        if sites is not None:
-            sites = Sites(*(part.reshape(n_chains * n_draws, -1)[subset] for part in sites))
-        theta_mean = draws.theta.mean(axis=(0, 1))
-        names = _element_names(model.covariance)
+        model, draws, estimator = run.models[m], run.draws[m], run.estimators[m]
+        n_chains, n_draws, p = draws.theta.shape
+        theta = draws.theta.reshape(n_chains * n_draws, p)
+        f = draws.f.reshape(n_chains * n_draws, -1)
+        chosen = spread_subset(theta, self.max_predict_draws, rng)
+        particles = None
+        if estimator is not None:
+            particles = Particles(
+                _N_PREDICT_PARTICLES, estimator.defensive, int(rng.integers(2**31))
+            )
+        predictor = Predictor(
+            model,
+            theta[chosen.rows],
+            f[chosen.rows],
+            chosen.weight,
+            sites_of(model, run.references[m], theta[chosen.rows], self.n_jobs),
+            particles,
+        )
         return {
             "theta_samples_": draws.theta,
             "latent_samples_": draws.f,
-            "hyperparameter_names_": names,
+            "hyperparameter_names_": _element_names(model.covariance),
             "priors_": dict(model.hyperprior.distributions),
-            "kernel_": model.covariance.kernel.clone_with_theta(theta_mean),
-            "n_iter_": self.n_warmup + n_draws,
-            "diagnostics_": diagnose(run, names, noise, [m]),
-            "_predictor": Predictor(model, flat[0][subset], flat[1][subset], sites),
+            "kernel_": model.covariance.kernel.clone_with_theta(theta.mean(axis=0)),
+            "n_iter_": n_draws + _n_discarded(run, m),
+            "_predictor": predictor,
         }
 
     # --- reports ----------------------------------------------------------------------------------
@@ -130,20 +218,21 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         """Print what `verbose` asks for, and warn about what has not converged."""
         if self.verbose:
             print(diagnostics)
-        rows = diagnostics.not_converged(self.max_rhat)
+        rows = diagnostics.not_converged(self.max_rhat, self.target_ess)
         if not rows:
             return
+        wanted = MIN_ESS if self.target_ess is None else self.target_ess
         worst = max(rows, key=lambda row: (diagnostics.r_hat[row], -diagnostics.ess_bulk[row]))
         ess = min(diagnostics.ess_bulk[worst], diagnostics.ess_tail[worst])
         noise = float(np.nanmax([*diagnostics.log_likelihood_sd, 0.0]))
-        remedy = "increase n_draws (and n_warmup)"
+        remedy = "increase n_draws (warm_start=True continues these chains)"
         if noise > 2.0:
             remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
         warnings.warn(
             f"Chains have not converged for {[diagnostics.row_label(row) for row in rows]}: the "
             f"worst, {diagnostics.row_label(worst)!r}, has R-hat {diagnostics.r_hat[worst]:.3f} "
             f"(wanted: at most {self.max_rhat:g}) and effective sample size {ess:.0f} (wanted: at "
-            f"least {MIN_ESS:.0f}). Predictions may be unreliable; {remedy}. See diagnostics_.",
+            f"least {wanted:.0f}). Predictions may be unreliable; {remedy}. See diagnostics_.",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -167,16 +256,20 @@ def _element_names(covariance: Covariance) -> list[str]:
     return names
 
 
+def _n_discarded(run: SamplingRun, m: int) -> int:
+    """Iterations per chain before the first kept one."""
+    return sum(run.draws[m].warmup_tally.n_steps.values()) // len(run.draws[m].chain_tallies)
+
+
 class _CallbackMonitor:
     """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round."""
 
-    def __init__(self, estimator: BaseBayesianGP, n_chains: int) -> None:
+    def __init__(self, estimator: BaseBayesianGP, n_chains: int, rounds: int) -> None:
         self._estimator = estimator
         self._root = estimator._init_callback_context(
             max_subtasks=n_chains, sequential_subtasks=False
         )
         self._root.call_on_fit_task_begin(estimator=estimator)
-        rounds = n_rounds(estimator.n_warmup, estimator.n_draws)
         self._chains = [
             self._root.subcontext(task_name="chain", task_id=c, max_subtasks=rounds)
             for c in range(n_chains)

@@ -58,20 +58,26 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
         Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
         of "marginal". "auto" is "ep". Or a configured object from `skgpmcmc.approximations`.
     n_importance : int or "auto", default="auto"
-        Importance draws per marginal-likelihood estimate; "auto" is 64. Any number is exact; few
-        draws make chains stick.
+        Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
+        the set-up, for which the estimate has the same small noise everywhere; for random walks it
+        is 64. Any number is exact; few draws make chains stick.
     n_chains : int, default=4
         Independent chains, from overdispersed starts, per class for more than two classes.
-    n_warmup : int, default=500
-        Discarded iterations per chain, in which the proposal is tuned.
-    n_draws : int, default=1000
-        Kept iterations per chain.
-    max_predict_draws : int or None, default=200
-        At most so many posterior draws, evenly spread and fixed in `fit`, enter a prediction; None
-        uses all.
+    n_warmup : int or "auto", default="auto"
+        Discarded iterations per chain, after the set-up in which the sampler learns. "auto" leaves
+        the number to the sampler: 50 for the default one, 500 for a random walk, which is tuned in
+        them.
+    n_draws : int, default=500
+        Kept iterations per chain; at most so many with `target_ess`.
+    max_predict_draws : int or None, default=100
+        At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
+        enter a prediction; None uses all.
     multi_class : {"one_vs_rest"}, default="one_vs_rest"
         How more than two classes are handled: one binary problem per class, probabilities
         normalized.
+    target_ess : float or None, default=None
+        Stop as soon as every hyper-parameter has a bulk effective sample size of at least this and
+        an R-hat of at most `max_rhat`, looked at every 50 iterations; None makes `n_draws`.
     max_rhat : float, default=1.01
         A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
         effective sample size is below 100.
@@ -82,6 +88,10 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
         uses one BLAS thread.
     verbose : int, default=0
         Positive: print the convergence table after `fit`.
+    warm_start : bool, default=False
+        Continue the chains of the last `fit`, on the same data and with the same settings, until
+        they have `n_draws` kept draws each or `target_ess` is reached. The draws are those that one
+        longer fit would have made.
 
     Attributes
     ----------
@@ -127,10 +137,10 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
     >>> from sklearn.datasets import make_moons
     >>> from skgpmcmc import BayesianGPClassifier
     >>> X, y = make_moons(40, noise=0.3, random_state=0)
-    >>> clf = BayesianGPClassifier(n_warmup=200, max_rhat=1.1, random_state=0)
+    >>> clf = BayesianGPClassifier(random_state=0)
     >>> proba = clf.fit(X, y).predict_proba(X)
     >>> clf.theta_samples_.shape, clf.hyperparameter_names_
-    ((4, 1000, 2), ['k1__constant_value', 'k2__length_scale'])
+    ((4, 500, 2), ['k1__constant_value', 'k2__length_scale'])
     """
 
     _likelihoods = BERNOULLI_LIKELIHOODS
@@ -146,14 +156,16 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
         approximation="auto",
         n_importance="auto",
         n_chains=4,
-        n_warmup=500,
-        n_draws=1000,
-        max_predict_draws=200,
+        n_warmup="auto",
+        n_draws=500,
+        max_predict_draws=100,
         multi_class="one_vs_rest",
+        target_ess=None,
         max_rhat=1.01,
         random_state=None,
         n_jobs=None,
         verbose=0,
+        warm_start=False,
     ):
         self.kernel = kernel
         self.ard = ard
@@ -167,10 +179,12 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
         self.n_draws = n_draws
         self.max_predict_draws = max_predict_draws
         self.multi_class = multi_class
+        self.target_ess = target_ess
         self.max_rhat = max_rhat
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.warm_start = warm_start
 
     @with_callbacks
     def fit(self, X, y):
@@ -197,32 +211,34 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
             raise ValueError(f'multi_class must be "one_vs_rest"; got {self.multi_class!r}.')
         X, y, features = validated(self, X, y)
         classes, targets = encode_classes(y)
-        run, noise = self._sample(X, targets)
+        run = self._sample(X, targets)
         names = {"classes_": classes, **features}
-        if len(targets) == 1:
-            fitted = self._fitted_model(run, noise, 0)
-        else:
-            fitted = self._fitted_one_vs_rest(run, noise, names)
-        replace_fitted(self, {**fitted, **names})
+        per_model, noise, kept = self._fitted_models(run)
+        fitted = self._joined(run, per_model, noise, names)
+        replace_fitted(self, {**fitted, **names, **kept})
         self._warn_about_scales(X, names.get("feature_names_in_"))
         self._report_convergence(self.diagnostics_)
         return self
 
-    def _fitted_one_vs_rest(self, run, noise, names) -> dict[str, Any]:
-        """Fitted attributes for more than two classes: one binary estimator per class."""
+    def _joined(self, run, per_model, noise, names) -> dict[str, Any]:
+        """Fitted attributes of the whole: for two classes those of the model, else one-vs-rest."""
+        elements = per_model[0]["hyperparameter_names_"]
+        if len(per_model) == 1:
+            return {**per_model[0], "diagnostics_": diagnose(run, elements, noise, [0])}
         estimators = []
-        for m in range(len(run.models)):
+        for m, fitted in enumerate(per_model):
             binary = clone(self)
-            fitted = self._fitted_model(run, noise, m)
-            replace_fitted(binary, {**fitted, **names, "classes_": np.array([0, 1])})
+            own = {
+                "classes_": np.array([0, 1]),
+                "diagnostics_": diagnose(run, elements, noise, [m]),
+            }
+            replace_fitted(binary, {**fitted, **names, **own})
             estimators.append(binary)
-        first = estimators[0]
         labels = names["classes_"].tolist()
-        every = range(len(estimators))
         return {
             "estimators_": estimators,
-            "n_iter_": first.n_iter_,
-            "diagnostics_": diagnose(run, first.hyperparameter_names_, noise, every, labels),
+            "n_iter_": estimators[0].n_iter_,
+            "diagnostics_": diagnose(run, elements, noise, range(len(estimators)), labels),
         }
 
     def __getattr__(self, name: str) -> Any:

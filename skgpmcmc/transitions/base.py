@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,19 +12,11 @@ from ..model import LatentGP
 
 __all__ = [
     "ChainState",
-    "Sites",
     "StepInfo",
     "Transition",
     "metropolis_accepts",
     "rejected_proposal",
 ]
-
-
-class Sites(NamedTuple):
-    """What a Gaussian q(f) needs for predictions, beside theta; each (n,)."""
-
-    weights: FloatArray  # a, with mean K a
-    precision: FloatArray  # W, with covariance (K^-1 + W)^-1
 
 
 class ChainState(Protocol):
@@ -38,17 +30,14 @@ class ChainState(Protocol):
     def f(self) -> FloatArray:
         """Latent values at the training inputs; (n,)."""
 
-    @property
-    def sites(self) -> Sites | None:
-        """Sites of the Gaussian that predictions use, or None where they condition on f."""
-
 
 class StepInfo(NamedTuple):
     """What only a diagnostic wants to know of a step."""
 
+    move: str  # the name of the transition that moved
     accepted: bool
     acceptance_probability: float  # min(1, ratio); 0 where the proposal failed
-    n_evaluations: int  # evaluations of a (marginal) likelihood
+    n_evaluations: float  # of a (marginal) likelihood; m / n for m fresh particles alone
     failed: bool  # the proposal was rejected because its factorization failed
 
 
@@ -64,7 +53,7 @@ class Transition(ABC, Generic[S]):
         What diagnostics call it.
     """
 
-    name: ClassVar[str]
+    name: str
 
     @abstractmethod
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
@@ -86,7 +75,7 @@ def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool
     return bool(log_uniform < log_ratio), float(np.exp(min(log_ratio, 0.0)))
 
 
-def rejected_proposal(model: LatentGP, theta: FloatArray) -> StepInfo:
+def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo:
     """Report a proposal that has no state: outside the prior's support, or a failed evaluation."""
     failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
-    return StepInfo(False, 0.0, int(failed), failed)
+    return StepInfo(move, False, 0.0, float(failed), failed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class EllipticalSlice(Transition[GPState]):
     must shrink to the rejected angle, not to 0 as printed).
     """
 
-    name: ClassVar[str] = "elliptical slice"
+    name = "elliptical slice"
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
         """Return the state at theta with f from the prior."""
@@ -51,7 +50,7 @@ class EllipticalSlice(Transition[GPState]):
         for n_evaluations in range(1, _MAX_SHRINKS + 1):
             candidate = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
             if candidate.log_lik > log_level:
-                return candidate, StepInfo(True, 1.0, n_evaluations, False)
+                return candidate, StepInfo(self.name, True, 1.0, n_evaluations, False)
             if angle < 0.0:
                 lower = angle
             else:
@@ -59,4 +58,4 @@ class EllipticalSlice(Transition[GPState]):
             angle = rng.uniform(lower, upper)
         # The slice holds the current point, so this happens only where rounding decides (level
         # equal to log_lik to the last bit): staying put is then the exact move.
-        return state, StepInfo(False, 0.0, _MAX_SHRINKS, False)
+        return state, StepInfo(self.name, False, 0.0, _MAX_SHRINKS, False)

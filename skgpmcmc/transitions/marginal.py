@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
 from ..approximations import Approximation, GaussianApproximation
 from ..model import LatentGP
-from .base import Sites, StepInfo, Transition, metropolis_accepts, rejected_proposal
+from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .proposals import GaussianRandomWalk
 
 __all__ = ["MarginalMetropolis", "MarginalState"]
@@ -23,7 +23,6 @@ class MarginalState(NamedTuple):
     theta: FloatArray  # (p,), natural logs
     log_target: float  # log q(y | theta) + log p(theta)
     f: FloatArray  # (n,), a draw from q(f | y, theta); empty where none was asked for
-    sites: Sites
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class MarginalMetropolis(Transition[MarginalState]):
     Filippone & Girolami (2014), section 5.2 ("MCMC EP") and the adaptive phase of section 4.4.
     """
 
-    name: ClassVar[str] = "random walk on the approximate marginal"
+    name = "random walk on the approximate marginal"
     approximation: Approximation
     proposal: GaussianRandomWalk
     with_latent: bool = True
@@ -68,16 +67,16 @@ class MarginalMetropolis(Transition[MarginalState]):
         theta, log_hastings = self.proposal.propose(state.theta, rng)
         evaluated = self._evaluate(model, theta)
         if evaluated is None:
-            return state, rejected_proposal(model, theta)
+            return state, rejected_proposal(self.name, model, theta)
         candidate, q = evaluated
         log_ratio = candidate.log_target - state.log_target + log_hastings
         accepted, probability = metropolis_accepts(log_ratio, rng)
         if accepted:
             drawn = self._with_draw(candidate, q, rng)
             if drawn is None:
-                return state, rejected_proposal(model, theta)
+                return state, rejected_proposal(self.name, model, theta)
             state = drawn
-        return state, StepInfo(accepted, probability, 1, False)
+        return state, StepInfo(self.name, accepted, probability, 1.0, False)
 
     def _evaluate(
         self, model: LatentGP, theta: FloatArray
@@ -92,7 +91,7 @@ class MarginalMetropolis(Transition[MarginalState]):
         log_target = log_evidence + log_hyperprior
         if not np.isfinite(log_target):
             return None
-        return MarginalState(theta, log_target, np.empty(0), Sites(q.weights, q.precision)), q
+        return MarginalState(theta, log_target, np.empty(0)), q
 
     def _with_draw(
         self, state: MarginalState, q: GaussianApproximation, rng: np.random.Generator

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
-from ..approximations import Approximation
-from ..importance import ImportanceEstimate, importance_estimate
+from ..approximations import GaussianApproximation, Reference
+from ..importance import (
+    DrawCount,
+    ImportanceEstimate,
+    importance_estimate,
+    log_importance_weights,
+)
 from ..model import LatentGP
 from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
+from .elliptical_slice import EllipticalSlice
 from .proposals import Proposal
 
-__all__ = ["PseudoMarginalMetropolis", "PseudoMarginalState"]
+__all__ = [
+    "ParticleRefresh",
+    "PseudoMarginalMetropolis",
+    "PseudoMarginalState",
+    "RetainedParticle",
+]
 
 
 class PseudoMarginalState(NamedTuple):
@@ -23,12 +34,9 @@ class PseudoMarginalState(NamedTuple):
 
     theta: FloatArray  # (p,), natural logs
     log_hyperprior: float
-    estimate: ImportanceEstimate  # made once, when theta was proposed; never recomputed
+    q: GaussianApproximation  # what the particles were drawn from, a function of theta
+    estimate: ImportanceEstimate  # replaced only together with all but one of its particles
     f: FloatArray  # (n,), one particle, drawn by weight at every step
-
-    @property
-    def sites(self) -> None:
-        """Predictions condition on f, so there are no sites to keep."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +45,20 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
 
     **Invariant:** leaves the extended target p(theta) prod_i q(f_i | theta) * estimate unchanged,
     whose marginal in (theta, f), with f a particle drawn by weight, is p(theta, f | y) exactly,
-    for any number of draws N >= 1. The estimate at the current theta stays what it was when theta
-    was accepted: recomputing it would break this.
+    for any number of draws N(theta) >= 1. The estimate at the current theta stays what it was when
+    theta was accepted: recomputing it would break this.
 
     Attributes
     ----------
-    approximation : Approximation
-        Gives the importance distribution, a function of theta alone.
+    reference : Reference
+        Gives the importance density, a function of theta alone.
     proposal : Proposal
-    n_importance : int
-        Draws per estimate, N.
+    n_importance : int or DrawCount
+        Draws per estimate, N: a number, or a function of theta alone.
     defensive : float
         Share of the draws taken from the prior, see `importance_estimate`.
+    name : str
+        What diagnostics call the move.
 
     References
     ----------
@@ -57,11 +67,11 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
     particles.
     """
 
-    name: ClassVar[str] = "pseudo-marginal random walk"
-    approximation: Approximation
+    reference: Reference
     proposal: Proposal
-    n_importance: int
+    n_importance: int | DrawCount
     defensive: float = 0.0
+    name: str = "pseudo-marginal random walk"
 
     def start(
         self,
@@ -80,15 +90,15 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
         if not np.isfinite(log_hyperprior):
             return None
         try:
-            q = self.approximation.fit(model, theta).q
+            q = self.reference.at(model, theta)
             estimate = importance_estimate(
-                model, q, self.n_importance, rng, defensive=self.defensive, retained=retained
+                model, q, self._n_draws(theta), rng, defensive=self.defensive, retained=retained
             )
         except NotPositiveDefiniteError:
             return None
         if not np.isfinite(estimate.log_likelihood):
             return None
-        return PseudoMarginalState(theta, log_hyperprior, estimate, estimate.draw(rng))
+        return PseudoMarginalState(theta, log_hyperprior, q, estimate, estimate.draw(rng))
 
     def step(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
@@ -97,14 +107,123 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
         theta, log_hastings = self.proposal.propose(state.theta, rng)
         candidate = self.start(model, theta, rng)
         if candidate is None:
-            info = rejected_proposal(model, theta)
+            info = rejected_proposal(self.name, model, theta)
         else:
             log_ratio = _log_target(candidate) - _log_target(state) + log_hastings
             accepted, probability = metropolis_accepts(log_ratio, rng)
             state = candidate if accepted else state
-            info = StepInfo(accepted, probability, 1, False)
+            info = StepInfo(self.name, accepted, probability, 1.0, False)
         return state._replace(f=state.estimate.draw(rng)), info
+
+    def log_likelihood_sd(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, n_replicates: int = 30
+    ) -> float:
+        """Standard deviation of the log estimate at theta, over fresh particles.
+
+        NaN if theta is one at which K is singular.
+        """
+        try:
+            q = self.reference.at(model, theta)
+            estimates = [
+                importance_estimate(
+                    model, q, self._n_draws(theta), rng, defensive=self.defensive
+                ).log_likelihood
+                for _ in range(n_replicates)
+            ]
+        except NotPositiveDefiniteError:
+            return float("nan")
+        return float(np.std(estimates, ddof=1))
+
+    def _n_draws(self, theta: FloatArray) -> int:
+        if isinstance(self.n_importance, int):
+            return self.n_importance
+        return self.n_importance.at(theta)
 
 
 def _log_target(state: PseudoMarginalState) -> float:
     return state.estimate.log_likelihood + state.log_hyperprior
+
+
+@dataclass(frozen=True, eq=False)
+class RetainedParticle(Transition[PseudoMarginalState]):
+    """Move one particle within p(f | y, theta): the cheap half of a refresh.
+
+    **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
+    importance density and defensive share. The particle that is drawn by weight is an exact draw
+    from p(f | y, theta) and stays one under elliptical slice steps; the others keep their law. So a
+    single particle with a huge weight, which is what makes a chain stay, does not last, for the
+    cost of a few matrix-vector products.
+
+    Attributes
+    ----------
+    defensive : float
+        That of the estimates.
+    n_steps : int
+        Elliptical slice steps.
+    """
+
+    defensive: float = 0.0
+    n_steps: int = 5
+    name = "retained particle"
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> PseudoMarginalState | None:
+        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
+        raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
+
+    def step(
+        self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
+    ) -> tuple[PseudoMarginalState, StepInfo]:
+        """Draw a particle, move it, and put it back with its new weight."""
+        index = state.estimate.draw_index(rng)
+        latent = model.state_in(state.q.prior, state.estimate.particles[:, index])
+        for _ in range(self.n_steps):
+            latent, _ = EllipticalSlice().step(model, latent, rng)
+        log_weight = log_importance_weights(
+            model, state.q, latent.f[:, None], defensive=self.defensive
+        )
+        estimate = state.estimate.with_particle(index, latent.f, float(log_weight[0]))
+        info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f), False)
+        return state._replace(estimate=estimate, f=latent.f), info
+
+
+@dataclass(frozen=True, eq=False)
+class ParticleRefresh(Transition[PseudoMarginalState]):
+    """New particles at the same theta.
+
+    **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
+    importance density, number of draws and defensive share; it is always accepted. One particle,
+    drawn by weight, is kept, and all the others are drawn anew (conditional importance sampling;
+    Andrieu, Doucet & Holenstein, 2010).
+
+    Attributes
+    ----------
+    defensive : float
+        That of the estimates.
+    """
+
+    defensive: float = 0.0
+    name = "refresh"
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> PseudoMarginalState | None:
+        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
+        raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
+
+    def step(
+        self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
+    ) -> tuple[PseudoMarginalState, StepInfo]:
+        """Keep one particle and replace the others."""
+        n_draws = len(state.estimate.log_weights)
+        estimate = importance_estimate(
+            model,
+            state.q,
+            n_draws,
+            rng,
+            defensive=self.defensive,
+            retained=state.estimate.draw(rng),
+        )
+        info = StepInfo(self.name, True, 1.0, n_draws / len(state.f), False)
+        return state._replace(estimate=estimate, f=estimate.draw(rng)), info

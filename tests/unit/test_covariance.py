@@ -19,7 +19,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.covariance import Covariance, check_kernel, default_kernel, make_covariance
+from skgpmcmc.covariance import (
+    Covariance,
+    CrossCovariance,
+    check_kernel,
+    default_kernel,
+    make_covariance,
+)
 
 N, D = 9, 3
 JITTERS = [0.0, 1e-8, 0.3]  # the last one so large that its place in the gradient shows
@@ -142,6 +148,23 @@ def test_contraction_is_that_of_scikit_learns_gradient(kernel, jitter):
 
 
 @every_kernel
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_contraction_with_half_of_the_matrix_and_with_K(kernel, order):
+    """Only A + A' matters, and a K at hand changes nothing but the time."""
+    covariance, theta = make_covariance(kernel, inputs(), 0.3), moved(kernel)
+    A = symmetric(N)
+    triangle = (np.tril(A, -1) + 0.5 * np.diag(A.diagonal())).copy(order=order)
+    expected = covariance.contract(theta, A)
+    K = covariance.matrix(theta)
+    scale = np.abs(A).sum()
+    assert_allclose(2.0 * covariance.contract(theta, triangle), expected, atol=1e-13 * scale)
+    assert_allclose(covariance.contract(theta, A, K=K), expected, atol=1e-13 * scale)
+    assert_array_equal(K, covariance.matrix(theta))
+    overwritten = covariance.contract(theta, triangle, K=K, overwrite=True)
+    assert_allclose(2.0 * overwritten, expected, atol=1e-13 * scale)
+
+
+@every_kernel
 def test_theta_is_scikit_learns(kernel):
     covariance = make_covariance(kernel, inputs())
     assert_array_equal(covariance.start, kernel.theta)
@@ -179,6 +202,34 @@ def test_the_kernel_itself_is_never_changed(kernel):
     covariance.contract(moved(kernel), symmetric(N))
     covariance.cross(moved(kernel), inputs(2))
     assert kernel == before
+
+
+# --- new inputs -----------------------------------------------------------------------------------
+
+
+@every_kernel
+def test_bound_inputs_serve_every_theta(kernel):
+    covariance, X_new = make_covariance(kernel, inputs(), 0.3), inputs(5, seed=2)
+    new = covariance.at_new(X_new)
+    assert isinstance(new, CrossCovariance)
+    assert covariance.at_new(new) is new
+    for theta in (moved(kernel), kernel.theta, moved(kernel)):
+        cross = new.cross(theta)
+        assert cross.shape == (N, 5)
+        assert cross.flags.f_contiguous
+        assert_array_equal(cross, covariance.cross(theta, X_new))
+        assert_array_equal(new.diagonal(theta), covariance.diagonal(theta, X_new))
+        assert_array_equal(new.square(theta), covariance.square(theta, X_new))
+        cross[:] = np.nan  # predictions work in this memory; the next one must not notice
+
+
+@every_kernel
+def test_a_new_input_does_not_notice_the_others(kernel):
+    covariance, X_new, theta = make_covariance(kernel, inputs()), inputs(7, seed=2), moved(kernel)
+    every = covariance.at_new(X_new).cross(theta)
+    for rows in (slice(0, 1), slice(3, 5), slice(None, None, -1)):
+        some = covariance.at_new(X_new[rows]).cross(theta)
+        assert_allclose(some, every[:, rows], rtol=1e-13, atol=1e-15)
 
 
 # --- jitter ---------------------------------------------------------------------------------------
@@ -252,6 +303,14 @@ def test_inputs_far_from_the_origin(nu):
     kernel = constant() * stationary(nu, ARD)
     near, far = (make_covariance(kernel, inputs() + shift, 0.0) for shift in (0.0, 1e4))
     assert_allclose(far.matrix(far.start), near.matrix(near.start), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("nu", ["rbf", 0.5, 1.5, 2.5])
+def test_gradients_far_from_the_origin(nu):
+    kernel, A = constant() * stationary(nu, ARD), symmetric(N)
+    near, far = (make_covariance(kernel, inputs() + shift, 0.0) for shift in (0.0, 1e4))
+    atol = 1e-9 * np.abs(A).sum()
+    assert_allclose(far.contract(far.start, A), near.contract(near.start, A), atol=atol)
 
 
 def test_a_single_point():

@@ -63,6 +63,23 @@ def test_conditioning_is_the_textbook_formula(prior, X_new):
     assert_allclose(joint.diagonal(), var, atol=1e-12)
 
 
+def test_bound_inputs_give_the_same(prior, X_new):
+    f = np.random.default_rng(4).standard_normal((N, 3))
+    new = prior.covariance.at_new(X_new)
+    for theta in (prior.theta, prior.theta - 0.5):
+        other = GaussianPrior(prior.covariance, theta)
+        for verb in (other.condition, other.condition_jointly):
+            for bound, unbound in zip(verb(f, new), verb(f, X_new), strict=True):
+                assert_array_equal(bound, unbound)
+
+
+def test_a_new_input_does_not_notice_the_others(prior, X_new):
+    f = np.random.default_rng(4).standard_normal((N, 3))
+    every, some = prior.condition(f, X_new), prior.condition(f, X_new[1:3])
+    assert_allclose(some.mean, every.mean[1:3], rtol=1e-10, atol=1e-12)
+    assert_allclose(some.var, every.var[1:3], rtol=1e-10, atol=1e-12)
+
+
 def test_at_the_training_inputs_nothing_is_left_to_know():
     X = np.random.default_rng(0).uniform(size=(40, 2))
     covariance = make_covariance(ConstantKernel(2.0) * Matern(0.6, nu=0.5), X, 0.0)

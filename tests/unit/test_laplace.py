@@ -2,12 +2,20 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq, minimize
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpmcmc.approximations import GaussianApproximation, Laplace
+from skgpmcmc._linalg import count_operations
+from skgpmcmc.approximations import (
+    EP,
+    Approximation,
+    GaussianApproximation,
+    Laplace,
+    Reference,
+    Sites,
+)
 from skgpmcmc.likelihoods import Likelihood, Probit
 from skgpmcmc.likelihoods.base import Derivatives
 
@@ -199,6 +207,50 @@ def test_the_objective_never_falls():
     assert_allclose(fit.q.weights, first, atol=1e-6)
 
 
+@both_links
+def test_the_start_does_not_change_the_mode(likelihood):
+    X, y = toy_classes(30, 2, seed=1)
+    model, theta = make_model(X, y, likelihood), np.array([1.5, -1.0])
+    cold = TIGHT.fit(model, theta)
+    elsewhere = TIGHT.fit(model, theta + 1.0).q.sites
+    for start in (elsewhere, cold.q.sites):
+        warm = TIGHT.fit(model, theta, start)
+        assert warm.converged
+        assert warm.n_iterations < cold.n_iterations
+        assert warm.log_evidence == pytest.approx(cold.log_evidence, abs=1e-9)
+        assert_allclose(warm.q.weights, cold.q.weights, atol=1e-6)
+
+
+@both_links
+def test_improving_is_one_newton_step_from_the_mean(likelihood):
+    X, y = toy_classes(20, 2, seed=6)
+    model, theta = make_model(X, y, likelihood), np.array([1.0, -1.0])
+    rng = np.random.default_rng(0)
+    start = Sites(rng.standard_normal(20), rng.gamma(1.0, size=20))
+    q = GaussianApproximation.from_sites(model.prior_at(theta), start)
+    step = Laplace(tol=1e-12, max_iter=1).fit(model, theta, start).q
+    improved = Laplace().improved(model, q)
+    assert_allclose(improved.weights, step.weights, atol=1e-12)
+    assert_allclose(improved.precision, step.precision, atol=1e-12)
+    # From the mode to the mode, whatever the curvature was taken for.
+    mode = TIGHT.fit(model, theta).q
+    misjudged = GaussianApproximation(mode.prior, mode.weights, 2.0 * mode.precision)
+    improved = Laplace().improved(model, misjudged)
+    assert_allclose(improved.mean, mode.mean, atol=1e-7)
+    assert_allclose(improved.precision, mode.precision, atol=1e-7)
+
+
+def test_improving_comes_closer_to_the_mode():
+    X, y = toy_classes(20, 2, seed=6)
+    model, theta = make_model(X, y), np.array([2.0, -1.0])
+    mode = TIGHT.fit(model, theta).q.mean
+    q = GaussianApproximation(model.prior_at(theta), np.zeros(20), np.zeros(20))
+    for _ in range(4):
+        better = Laplace().improved(model, q)
+        assert np.abs(better.mean - mode).max() < 0.5 * np.abs(q.mean - mode).max()
+        q = better
+
+
 def test_a_likelihood_that_is_not_log_concave_is_refused():
     class Heavy(Probit):
         name = "heavy"
@@ -226,3 +278,143 @@ def test_verbs_of_the_gaussian(empty):
     precision[list(empty)] = 0.0
     prior = model.prior_at(np.array([0.5, -1.0]))
     check_gaussian_approximation(GaussianApproximation(prior, rng.standard_normal(7), precision))
+
+
+def random_gaussian(n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    prior = make_model(rng.uniform(size=(n, 2)), np.ones(n)).prior_at(np.array([0.5, -1.0]))
+    return GaussianApproximation.from_sites(
+        prior, Sites(rng.standard_normal(n), rng.gamma(1.0, size=n))
+    )
+
+
+def test_from_sites_is_the_prior_times_the_sites():
+    rng = np.random.default_rng(0)
+    prior = make_model(rng.uniform(size=(7, 2)), np.ones(7), jitter=1e-4).prior_at(np.zeros(2))
+    sites = Sites(rng.standard_normal(7), rng.gamma(1.0, size=7))
+    q = GaussianApproximation.from_sites(prior, sites)
+    precision = np.linalg.inv(prior.K) + np.diag(sites.precision)
+    assert_allclose(q.mean, np.linalg.solve(precision, sites.shift), rtol=1e-8)
+    assert_allclose(q.marginal_variance, np.linalg.inv(precision).diagonal(), rtol=1e-8)
+    assert_allclose(q.sites.shift, sites.shift, rtol=1e-12)
+    assert_array_equal(q.sites.precision, sites.precision)
+
+
+def test_from_sites_without_sites_is_the_prior():
+    prior = random_gaussian().prior
+    q = GaussianApproximation.from_sites(prior, Sites(np.zeros(12), np.zeros(12)))
+    assert_array_equal(q.mean, 0.0)
+    assert_array_equal(q.marginal_variance, prior.K.diagonal())
+    assert q.half_log_det_B == 0.0
+
+
+def test_sites_bring_the_gaussian_back():
+    model = make_model(*toy_classes(20, 2, seed=6))
+    for q in (random_gaussian(), TIGHT.fit(model, np.array([3.0, -1.0])).q):
+        back = GaussianApproximation.from_sites(q.prior, q.sites)
+        assert_allclose(back.weights, q.weights, atol=1e-12)
+        assert_array_equal(back.precision, q.precision)
+
+
+@pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
+def test_an_approximation_is_a_reference(approximation):
+    model, theta = make_model(*toy_classes(20, 2, seed=6)), np.array([1.0, -1.0])
+    reference: Reference = approximation
+    q, expected = reference.at(model, theta), approximation.fit(model, theta).q
+    assert_array_equal(q.weights, expected.weights)
+    assert_array_equal(q.precision, expected.precision)
+
+
+def test_improving_goes_all_the_way_where_nothing_else_is_said():
+    class Plain(Laplace):
+        improved = Approximation.improved
+
+    model, theta = make_model(*toy_classes(20, 2, seed=6)), np.array([1.0, -1.0])
+    q = GaussianApproximation(model.prior_at(theta), np.zeros(20), np.ones(20))
+    improved, expected = Plain().improved(model, q), Laplace().fit(model, theta, q.sites).q
+    assert_array_equal(improved.weights, expected.weights)
+
+
+# --- marginal variances ---------------------------------------------------------------------------
+
+
+def extended_variance(K, precision):
+    """Diagonal of K - K s B^-1 s K in extended precision, by a Cholesky factorization by rows."""
+    n = len(K)
+    K, s = K.astype(np.longdouble), np.sqrt(precision.astype(np.longdouble))
+    L = np.eye(n, dtype=np.longdouble) + s[:, None] * K * s
+    half = s[:, None] * K
+    for i in range(n):
+        L[i, i] = np.sqrt(L[i, i])
+        L[i + 1 :, i] /= L[i, i]
+        L[i + 1 :, i + 1 :] -= np.outer(L[i + 1 :, i], L[i + 1 :, i])
+        half[i] /= L[i, i]
+        half[i + 1 :] -= np.outer(L[i + 1 :, i], half[i])
+    return K.diagonal() - (half * half).sum(axis=0)
+
+
+PRECISIONS = {
+    "every size": lambda rng, n: 10.0 ** rng.uniform(-14.0, 4.0, n),
+    "a few empty": lambda rng, n: 10.0 ** np.r_[rng.uniform(-14, -4, n // 5), np.zeros(n - n // 5)],
+    "some zero": lambda rng, n: np.where(rng.random(n) < 0.3, 0.0, 0.5),
+    "empty": lambda rng, n: 10.0 ** rng.uniform(-14.0, -5.0, n),
+    "large": lambda rng, n: 10.0 ** rng.uniform(0.0, 4.0, n),
+    "probit": lambda rng, n: rng.uniform(0.01, 0.7, n),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS.values(), ids=PRECISIONS.keys())
+@pytest.mark.parametrize("log_constant", [-4.0, 0.0, 3.0])
+@pytest.mark.parametrize("log_length", [-2.0, 0.0, 1.0])
+def test_marginal_variances_to_nine_digits(precision, log_constant, log_length):
+    n, rng = 80, np.random.default_rng(0)
+    model = make_model(rng.uniform(size=(n, 2)), np.ones(n))
+    prior = model.prior_at(np.array([log_constant, log_length]))
+    q = GaussianApproximation(prior, np.zeros(n), precision(rng, n))
+    expected = extended_variance(prior.K, q.precision)
+    assert_allclose(q.marginal_variance.astype(np.longdouble) / expected, 1.0, rtol=1e-9)
+
+
+def test_marginal_variances_of_wide_priors():
+    """To nine digits, or what the direct form can give: its error is about eps K_ii / Sigma_ii."""
+    n, rng = 40, np.random.default_rng(1)
+    model = make_model(rng.uniform(size=(n, 2)), np.ones(n))
+    for log_constant in (8.0, 15.0):
+        prior = model.prior_at(np.array([log_constant, -1.0]))
+        for precision in PRECISIONS.values():
+            q = GaussianApproximation(prior, np.zeros(n), precision(rng, n))
+            expected = extended_variance(prior.K, q.precision)
+            error = np.abs(q.marginal_variance / expected - 1.0)
+            unavoidable = np.finfo(float).eps * prior.K.diagonal() / expected
+            assert (error < np.maximum(1e-9, 10.0 * unavoidable)).all()
+
+
+def test_marginal_variances_leave_the_factor_alone():
+    q = random_gaussian(80)
+    before = q.chol_B.copy()
+    assert (q.marginal_variance > 0.0).all()
+    assert_array_equal(q.chol_B, before)
+
+
+@pytest.mark.parametrize(("n_empty", "inverse", "solves"), [(0, 1, 0.0), (3, 1, 0.3), (7, 0, 1.0)])
+def test_what_marginal_variances_cost(n_empty, inverse, solves):
+    """An inverse, and a solve for the empty sites; a solve for all where most are empty."""
+    prior = random_gaussian(10).prior
+    q = GaussianApproximation(prior, np.zeros(10), np.r_[np.zeros(n_empty), np.ones(10 - n_empty)])
+    q.chol_B  # noqa: B018, made and counted before
+    with count_operations() as count:
+        q.marginal_variance  # noqa: B018, it is cached
+    assert (count.cholesky, count.inverse) == (0.0, inverse)
+    assert count.triangular_solve == pytest.approx(solves)
+
+
+def test_bound_inputs_give_the_same_predictions():
+    q = random_gaussian()
+    X_new = np.random.default_rng(1).uniform(size=(6, 2))
+    new = q.prior.covariance.at_new(X_new)
+    for verb in (q.predict, q.predict_jointly):
+        for bound, unbound in zip(verb(new), verb(X_new), strict=True):
+            assert_array_equal(bound, unbound)
+    some = q.predict(X_new[2:4])
+    assert_allclose(some.mean, q.predict(new).mean[2:4], rtol=1e-12)
+    assert_allclose(some.var, q.predict(new).var[2:4], rtol=1e-12)

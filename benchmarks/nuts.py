@@ -1,0 +1,349 @@
+"""NumPyro's NUTS on the classifier's default model, as a peer: same model, priors and data.
+
+Run as ``python -m benchmarks.nuts --data sim2 [--seed 0] [--n-draws 250]``; needs ``pip install
+numpyro``. For one core, set ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1`` and run under ``taskset -c
+1``; XLA's own threads are switched off here if JAX has not been imported before.
+
+The latent function is whitened, f = L v with v ~ N(0, I), and everything else is NumPyro's default:
+target acceptance 0.8, tree depth at most 10, diagonal mass matrix, uniform starts. Chains are run
+by the kernel's own transition in compiled blocks, so that a time limit can be kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
+
+from skgpmcmc.covariance import DEFAULT_JITTER, default_kernel, make_covariance
+from skgpmcmc.diagnostics import summarize_convergence
+from skgpmcmc.hyperpriors import HyperPrior, default_prior
+from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS
+from skgpmcmc.model import LatentGP
+
+from .common import load_binary, simulate_binary
+
+#: Most iterations in one compiled call, and about how long a call may take.
+BLOCK = 25
+BLOCK_SECONDS = 2.0
+
+MAX_RHAT = 1.01
+
+
+def import_jax() -> Any:
+    """Import JAX in double precision on one thread, and NumPyro with it."""
+    if "jax" not in sys.modules:
+        one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        os.environ.setdefault("XLA_FLAGS", one_thread)
+    try:
+        import jax
+        import numpyro  # noqa: F401
+    except ImportError as error:
+        raise ImportError("this benchmark needs NumPyro: pip install numpyro") from error
+    jax.config.update("jax_enable_x64", True)
+    return jax
+
+
+def make_model(
+    X: np.ndarray, y: np.ndarray, *, ard: bool = False, jitter: float = DEFAULT_JITTER
+) -> Callable[[], None]:
+    """Return the default probit classifier as a NumPyro model, with whitened f.
+
+    Sites ``constant_value`` (1,) and ``length_scale`` (1,) or (d,) are Gamma on the natural scale;
+    NumPyro moves them on the natural-log scale. Site ``v`` (n,) is the whitened f.
+    """
+    jax = import_jax()
+    import numpyro
+    import numpyro.distributions as dist
+    from jax import numpy as jnp
+    from jax.scipy.special import log_ndtr
+
+    n, d = X.shape
+    relative_jitter = jnp.asarray(1.0 + jitter * np.eye(n))
+    distances = jnp.asarray(cdist(X, X, "sqeuclidean"))
+    off_diagonal = jnp.asarray(1.0 - np.eye(n))
+    centred = jnp.asarray(X - X.mean(axis=0))
+    targets = jnp.asarray(y, dtype=float)
+
+    def scaled_distances(length_scale: Any) -> Any:
+        if not ard:
+            return distances / length_scale[0] ** 2
+        Z = centred / length_scale
+        norms = jnp.sum(Z * Z, axis=1)
+        return jax.nn.relu(norms[:, None] + norms - 2.0 * Z @ Z.T) * off_diagonal
+
+    def model() -> None:
+        constant = numpyro.sample("constant_value", dist.Gamma(1.1, 0.1).expand([1]).to_event(1))
+        prior = dist.Gamma(1.0, 1.0 / np.sqrt(d)).expand([d if ard else 1]).to_event(1)
+        length_scale = numpyro.sample("length_scale", prior)
+        v = numpyro.sample("v", dist.Normal(0.0, 1.0).expand([n]).to_event(1))
+        K = constant[0] * jnp.exp(-0.5 * scaled_distances(length_scale)) * relative_jitter
+        f = jnp.linalg.cholesky(K) @ v
+        numpyro.factor("likelihood", jnp.sum(log_ndtr(targets * f)))
+
+    return model
+
+
+class Chains:
+    """NUTS chains of one model, compiled once and run one after the other in blocks.
+
+    Attributes
+    ----------
+    states : list
+        Where each chain stands.
+    seconds_compile : float
+        Tracing, start values and compilation.
+    """
+
+    def __init__(self, model: Callable[[], None], n_chains: int, n_warmup: int, seed: int) -> None:
+        jax = import_jax()
+        from numpyro.infer import NUTS
+
+        start = time.perf_counter()
+        self._kernel = NUTS(model)
+        self._n_warmup = n_warmup
+        keys = jax.random.split(jax.random.PRNGKey(seed), n_chains)
+        self.states = [self._kernel.init(key, n_warmup, None, (), {}) for key in keys]
+        # Compiled ahead of time: a call can only run this code or fail, never compile again.
+        self._run = jax.jit(self._block).lower(self.states[0], 1).compile()
+        self.seconds_compile = time.perf_counter() - start
+
+    def _block(self, state: Any, count: Any) -> tuple[Any, Any]:
+        """`count` transitions, at most BLOCK; log theta, leapfrog steps and divergence of each."""
+        from jax import lax
+        from jax import numpy as jnp
+
+        def transition(i: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            state, (theta, n_steps, diverging) = carry
+            state = self._kernel.sample(state, (), {})
+            theta = theta.at[i].set(_log_theta(state.z))
+            n_steps = n_steps.at[i].set(state.num_steps)
+            return state, (theta, n_steps, diverging.at[i].set(state.diverging))
+
+        rows = (
+            jnp.zeros((BLOCK, len(_log_theta(state.z)))),
+            jnp.zeros(BLOCK, dtype=int),
+            jnp.zeros(BLOCK, dtype=bool),
+        )
+        return lax.fori_loop(0, count, transition, (state, rows))
+
+    def advance(self, chain: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Move one chain by `count` iterations; log theta, leapfrog steps and divergence."""
+        self.states[chain], rows = self._run(self.states[chain], count)
+        theta, n_steps, diverging = (np.asarray(row)[:count] for row in rows)  # waits for the end
+        return theta, n_steps, diverging
+
+    def stop_adapting(self, chain: int) -> None:
+        """End a warm-up early, in the way NumPyro ends a complete one.
+
+        The step size becomes the running average of dual averaging; the mass matrix stays that of
+        the last complete adaptation window.
+        """
+        state = self.states[chain]
+        adapt = state.adapt_state
+        _, log_average, _, n_updates, _ = adapt.ss_state
+        if int(n_updates) > 0:
+            adapt = adapt._replace(step_size=np.exp(np.asarray(log_average)))
+        i = np.asarray(self._n_warmup, dtype=state.i.dtype)  # the kernel adapts below this
+        self.states[chain] = state._replace(i=i, adapt_state=adapt)
+
+
+def _log_theta(z: dict[str, Any]) -> Any:
+    """Natural logs in scikit-learn's order; NumPyro's unconstrained values are just these."""
+    from jax import numpy as jnp
+
+    return jnp.concatenate([z["constant_value"], z["length_scale"]])
+
+
+class _BlockLength:
+    """How many iterations the next block should have: short enough to keep a time limit.
+
+    It at most doubles, and goes by the slowest block so far: trees are short at the very start.
+    """
+
+    def __init__(self) -> None:
+        self.count = 1
+        self._slowest = 0.0
+
+    def update(self, seconds_per_iteration: float) -> None:
+        self._slowest = max(self._slowest, seconds_per_iteration)
+        self.count = max(1, min(2 * self.count, BLOCK, int(BLOCK_SECONDS / self._slowest)))
+
+
+def warm_up(chains: Chains, n_warmup: int, max_seconds: float) -> tuple[list[int], int]:
+    """Adapt chain after chain; what was done of each warm-up, and the leapfrog steps it took.
+
+    Every chain gets an equal share of the time that is left. One that uses it up stops adapting
+    and goes on to sample as it stands; a block under way is finished first.
+    """
+    start = time.perf_counter()
+    n_chains = len(chains.states)
+    n_done, n_leapfrog = [], 0
+    for chain in range(n_chains):
+        chain_start = time.perf_counter()
+        share = (max_seconds - (chain_start - start)) / (n_chains - chain)
+        done, length = 0, _BlockLength()
+        while done < n_warmup and time.perf_counter() - chain_start < share:
+            block_start = time.perf_counter()
+            count = min(length.count, n_warmup - done)
+            _, n_steps, _ = chains.advance(chain, count)
+            n_leapfrog += int(n_steps.sum())
+            done += count
+            length.update((time.perf_counter() - block_start) / count)
+        if done < n_warmup:
+            chains.stop_adapting(chain)
+        n_done.append(done)
+    return n_done, n_leapfrog
+
+
+def sample(
+    chains: Chains, n_draws: int, max_seconds: float | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw in rounds, so that all chains stay equally long; each (n_chains, n_draws, ...)."""
+    start = time.perf_counter()
+    n_chains = len(chains.states)
+    rounds: list[list[np.ndarray]] = []
+    done, length = 0, _BlockLength()
+    while done < n_draws and (max_seconds is None or time.perf_counter() - start < max_seconds):
+        round_start = time.perf_counter()
+        count = min(length.count, n_draws - done)
+        blocks = [chains.advance(chain, count) for chain in range(n_chains)]
+        rounds.append([np.stack(parts) for parts in zip(*blocks, strict=True)])
+        done += count
+        length.update((time.perf_counter() - round_start) / (count * n_chains))
+    theta, n_steps, diverging = (np.concatenate(p, axis=1) for p in zip(*rounds, strict=True))
+    return theta, n_steps, diverging
+
+
+def run_nuts(
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    ard: bool = False,
+    n_chains: int = 4,
+    n_warmup: int = 1000,
+    n_draws: int = 1000,
+    seed: int = 0,
+    max_warmup_seconds: float = 2400.0,
+    max_sampling_seconds: float | None = None,
+    jitter: float = DEFAULT_JITTER,
+) -> dict[str, Any]:
+    """Run NUTS, and report cost and convergence of the hyper-parameters on the log scale.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+        -1 or +1.
+    ard : bool
+        One length-scale per column of X.
+    n_chains, n_warmup, n_draws : int
+        Chains run one after the other; `n_warmup` and `n_draws` are per chain.
+    seed : int
+    max_warmup_seconds : float
+        For all chains together. A warm-up cut short is reported by ``"warmup_complete": False``.
+    max_sampling_seconds : float, optional
+        Sampling ends after the round of blocks in which this time has passed.
+    jitter : float
+        Relative, as in the package: K_ii <- K_ii (1 + jitter).
+
+    Returns
+    -------
+    dict
+        Ready for JSON, except that infinite values are possible if too little was drawn.
+        ``seconds_to_1000`` is warm-up time plus sampling time scaled to an effective sample size of
+        1000, the least over hyper-parameters of bulk and tail; ``lower_bound`` says that the
+        chains had not converged, so that this time is one.
+    """
+    with threadpool_limits(1):
+        model = make_model(X, y, ard=ard, jitter=jitter)
+        chains = Chains(model, n_chains, n_warmup, seed)
+        start = time.perf_counter()
+        n_done, n_leapfrog_warmup = warm_up(chains, n_warmup, max_warmup_seconds)
+        seconds_warmup = time.perf_counter() - start
+        start = time.perf_counter()
+        theta, n_steps, diverging = sample(chains, n_draws, max_sampling_seconds)
+        seconds_sampling = time.perf_counter() - start
+    summary = summarize_convergence(theta)
+    min_ess = float(min(summary.ess_bulk.min(), summary.ess_tail.min()))
+    scaled = seconds_sampling * 1000.0 / min_ess if min_ess > 0.0 else np.inf
+    converged = bool(np.all(summary.r_hat <= MAX_RHAT))
+    draws = theta.reshape(-1, theta.shape[2])
+    n_leapfrog = n_leapfrog_warmup + int(n_steps.sum())
+    return {
+        "n_chains": n_chains,
+        "n_warmup": n_done,
+        "warmup_complete": min(n_done) == n_warmup,
+        "n_draws": theta.shape[1],
+        "jitter": jitter,
+        "seconds_compile": chains.seconds_compile,
+        "seconds_warmup": seconds_warmup,
+        "seconds_sampling": seconds_sampling,
+        "seconds_per_leapfrog": (seconds_warmup + seconds_sampling) / n_leapfrog,
+        "leapfrog_per_warmup": n_leapfrog_warmup / max(sum(n_done), 1),
+        "leapfrog_per_draw": float(n_steps.mean()),
+        "step_size": [float(state.adapt_state.step_size) for state in chains.states],
+        "divergences": int(diverging.sum()),
+        "hyperparameters": ["constant_value"] + ["length_scale"] * (theta.shape[2] - 1),
+        "posterior_mean_log": draws.mean(axis=0).tolist(),
+        "posterior_sd_log": draws.std(axis=0, ddof=1).tolist(),
+        "mcse_mean_log": summary.mcse_mean.tolist(),
+        "r_hat": summary.r_hat.tolist(),
+        "ess_bulk": summary.ess_bulk.tolist(),
+        "ess_tail": summary.ess_tail.tolist(),
+        "min_ess": min_ess,
+        "seconds_to_1000": float(seconds_warmup + scaled),
+        "converged": converged,
+        "lower_bound": not converged,
+    }
+
+
+def simulate_ard(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw n = 200, d = 10 with sigma = e^2 and log tau_r equally spaced from -1 to 2."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(200, 10))
+    covariance = make_covariance(default_kernel(10, ard=True), X)
+    priors = {name: default_prior(name, 10) for name in covariance.names}
+    hyperprior = HyperPrior(covariance.names, priors)
+    model = LatentGP(covariance, BERNOULLI_LIKELIHOODS["probit"](), hyperprior, np.ones(200))
+    prior = model.prior_at(np.concatenate([[2.0], np.linspace(-1.0, 2.0, 10)]))
+    while True:
+        y = model.likelihood.sample(prior.sample(rng), rng)
+        if 0.25 <= np.mean(y > 0.0) <= 0.75:
+            return X, y
+
+
+DATA: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
+    "sim2": lambda seed: simulate_binary(200, 2, 2.0, -1.5, seed),
+    "sim10": lambda seed: simulate_binary(200, 10, 2.0, 0.0, seed),
+    "pima": lambda seed: load_binary("pima"),
+    "ard10": simulate_ard,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", choices=DATA, default="sim2")
+    parser.add_argument("--seed", type=int, default=0, help="of simulated data and of the chains")
+    parser.add_argument("--n-chains", type=int, default=4)
+    parser.add_argument("--n-warmup", type=int, default=1000)
+    parser.add_argument("--n-draws", type=int, default=1000)
+    parser.add_argument("--max-warmup-seconds", type=float, default=2400.0)
+    parser.add_argument("--max-sampling-seconds", type=float, default=None)
+    parser.add_argument("--jitter", type=float, default=DEFAULT_JITTER)
+    settings = vars(parser.parse_args())
+    name = settings.pop("data")
+    X, y = DATA[name](settings["seed"])
+    print(json.dumps(run_nuts(X, y, ard=name == "ard10", **settings), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Before the first kept draw: a sampler gets its transition, and chains their starts."""
+
+from .emulated import EmulatorSettings, set_up_emulated
+from .random_walk import set_up_random_walk
+from .report import EmulatorReport
+from .work import Done, Prepared, SetUp, Task, perform
+
+__all__ = [
+    "Done",
+    "EmulatorReport",
+    "EmulatorSettings",
+    "Prepared",
+    "SetUp",
+    "Task",
+    "perform",
+    "set_up_emulated",
+    "set_up_random_walk",
+]

@@ -1,0 +1,129 @@
+"""Design points of the emulator: what is known at each, and where the next ones go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..approximations import Sites
+from ..modes import Evaluation
+
+__all__ = ["Design", "DesignPoint", "spread_out"]
+
+#: Points nearer than this to a better one, in units of `scale`, say nothing new.
+_SMALLEST_GAP = 0.1
+
+
+class DesignPoint(NamedTuple):
+    """What an approximation found at one theta."""
+
+    theta: FloatArray  # (p,), natural logs
+    log_evidence: float
+    gradient: FloatArray  # (p,), of the log evidence
+    log_density: float  # log evidence + log p(theta)
+    sites: Sites
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> Self:
+        """Keep what the emulator and the reference need of an evaluation."""
+        fit = evaluation.fit
+        return cls(
+            evaluation.theta,
+            fit.log_evidence,
+            evaluation.gradient,
+            evaluation.log_density,
+            fit.q.sites,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Some design points, as arrays.
+
+    Attributes
+    ----------
+    points : tuple of DesignPoint
+    """
+
+    points: tuple[DesignPoint, ...]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural logs; (D, p)."""
+        return np.array([point.theta for point in self.points])
+
+    @property
+    def values(self) -> FloatArray:
+        """Log evidences; (D,)."""
+        return np.array([point.log_evidence for point in self.points])
+
+    @property
+    def gradients(self) -> FloatArray:
+        """Gradients of the log evidence; (D, p)."""
+        return np.array([point.gradient for point in self.points])
+
+    @property
+    def log_density(self) -> FloatArray:
+        """Log evidence + log p(theta); (D,)."""
+        return np.array([point.log_density for point in self.points])
+
+    @property
+    def best(self) -> DesignPoint:
+        """The point with the largest log density."""
+        return self.points[int(np.argmax(self.log_density))]
+
+    def joined(self, points: Sequence[DesignPoint]) -> Design:
+        """Return the design with more points."""
+        return Design((*self.points, *points))
+
+    def plausible(self, margin: float) -> Design:
+        """Return the points whose log density is at most `margin` below the best."""
+        limit = self.best.log_density - margin
+        return Design(tuple(point for point in self.points if point.log_density >= limit))
+
+    def believable(self, margin: float) -> Design:
+        """Return the points whose log p(theta) is at most `margin` below that of the best."""
+        best = self.best
+        limit = best.log_density - best.log_evidence - margin
+        return Design(tuple(p for p in self.points if p.log_density - p.log_evidence >= limit))
+
+    def thinned(self, scale: FloatArray) -> Design:
+        """Return the points without those next to a better one."""
+        order = np.argsort(-self.log_density, kind="stable")
+        z = self.theta / scale
+        kept: list[int] = []
+        for i in order:
+            gaps = np.linalg.norm(z[kept] - z[i], axis=1) if kept else np.array([np.inf])
+            if gaps.min() > _SMALLEST_GAP:
+                kept.append(int(i))
+        return Design(tuple(self.points[i] for i in sorted(kept)))
+
+    def top(self, size: int) -> Design:
+        """Return the `size` points with the largest log density."""
+        kept = np.sort(np.argsort(-self.log_density, kind="stable")[:size])
+        return Design(tuple(self.points[i] for i in kept))
+
+    def nearest(self, theta: FloatArray, scale: FloatArray) -> DesignPoint:
+        """Return the point that is nearest to theta in units of `scale`."""
+        return self.points[int(np.argmin(np.linalg.norm((self.theta - theta) / scale, axis=1)))]
+
+
+def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArray:
+    """Choose `size` candidates (m, p), each as far as can be from what is there and from the rest.
+
+    Both are in coordinates in which distances mean something.
+    """
+    gaps = np.linalg.norm(candidates[:, None, :] - present, axis=2).min(axis=1)
+    chosen = []
+    for _ in range(min(size, len(candidates))):
+        i = int(np.argmax(gaps))
+        chosen.append(i)
+        gaps = np.minimum(gaps, np.linalg.norm(candidates - candidates[i], axis=1))
+    return np.array(chosen, dtype=np.intp)

@@ -1,0 +1,539 @@
+"""Set-up of the emulated sampler: modes, design points, emulator, reference, proposal.
+
+Everything here happens before the first kept draw and is then frozen: the emulator that proposes,
+the sites that make the importance density, the number of importance draws as a function of theta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._linalg import cholesky
+from .._typing import FloatArray
+from ..approximations import Approximation, InterpolatedSites, Reference, Sites
+from ..emulator import DiagonalQuadratic, EmulatedPosterior, Emulator
+from ..importance import DrawCount
+from ..model import LatentGP
+from ..modes import evaluate, find_mode
+from ..stretches import no_density
+from ..transitions import (
+    GaussianRandomWalk,
+    Jump,
+    Mixture,
+    ParticleRefresh,
+    PseudoMarginalMetropolis,
+    RetainedParticle,
+    SurrogateProposal,
+    TMixture,
+)
+from .design import Design, DesignPoint, spread_out
+from .pool import Pool, Tempered, run_pool
+from .probes import FEWEST_DRAWS, N_DRAWS, Plan, cheapest_plan, take_probes
+from .report import EmulatorReport
+from .work import Prepared, SetUp, Task
+
+__all__ = ["EmulatorSettings", "set_up_emulated"]
+
+#: Tolerance of the approximation at design points.
+_TOLERANCE = 1e-4
+#: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
+_ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
+_MAX_START_ATTEMPTS = 30
+#: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
+_MARGIN = 15.0
+#: Points with a log p(theta) so much below that of the best are of no use.
+_PRIOR_MARGIN = 50.0
+#: Most values and derivatives that the emulator is conditioned on.
+_MOST_OBSERVATIONS = 8000
+#: Log evidences are compressed below the largest by more than about this plus p.
+_SPAN = 10.0
+#: A second mode counts if its log density is at most so much lower, and it is so far away.
+_MODE_MARGIN, _MODE_GAP = 8.0, 2.0
+#: c of pi* is so much below the emulated evidence, in logs.
+_FLOOR = 12.0
+_N_CHAINS_OF_POOL = 64
+#: Scaled mean squared difference of two rows below which a length-scale hardly matters.
+_FLAT = 0.005
+#: Held-out error of the log evidence at which the design is complete.
+_ENOUGH = 0.05
+_N_CANDIDATES = 16
+#: Probabilities of the moves: surrogate, random walk, refresh.
+_MOVES = (0.96, 0.02, 0.02)
+
+
+@dataclass(frozen=True)
+class EmulatorSettings:
+    """What a sampler may set.
+
+    Attributes
+    ----------
+    noise : float
+        Standard deviation of the log-likelihood estimate that the number of draws aims at.
+    defensive : float
+        Share of importance draws from the prior.
+    n_importance : int or None
+        Draws per estimate; None for as many as `noise` needs.
+    n_settle : int
+        Iterations discarded after the set-up.
+    """
+
+    noise: float
+    defensive: float
+    n_importance: int | None
+    n_settle: int
+
+
+# --- what workers do ------------------------------------------------------------------------------
+
+
+def _search(model: LatentGP, approximation: Approximation, start: FloatArray) -> list[DesignPoint]:
+    """Climb to a mode; returns every point on the way, the mode itself last."""
+    theta = start
+    for _ in range(_MAX_START_ATTEMPTS):
+        mode = find_mode(
+            model,
+            approximation,
+            [theta],
+            with_hyperprior=True,
+            tol=_TOLERANCE,
+            options=_ROUGHLY,
+        )
+        if mode.visited:
+            points = [DesignPoint.of(visited) for visited in mode.visited]
+            return sorted(points, key=lambda point: point.log_density)
+        theta = 0.5 * (theta + model.covariance.start)
+    raise RuntimeError(no_density(model, theta))
+
+
+def _examine(
+    model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
+) -> DesignPoint | None:
+    """Fit the approximation at theta from the sites of a neighbor."""
+    precise = approximation.refined(_TOLERANCE)
+    found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
+    return None if found is None else DesignPoint.of(found)
+
+
+# --- the set-up -----------------------------------------------------------------------------------
+
+
+def set_up_emulated(
+    model: LatentGP,
+    approximation: Approximation,
+    starts: Sequence[FloatArray],
+    rngs: Sequence[np.random.Generator],
+    rng: np.random.Generator,
+    settings: EmulatorSettings,
+) -> SetUp:
+    """Prepare the emulated pseudo-marginal sampler.
+
+    Parameters
+    ----------
+    model : LatentGP
+        With a jitter that is safe at the starts.
+    approximation : Approximation
+        Its log evidence is what the emulator learns, its sites are what the reference interpolates.
+    starts, rngs : sequences
+        One theta and one stream per chain; a search for a mode begins at every start.
+    rng : numpy.random.Generator
+        Of the set-up.
+    settings : EmulatorSettings
+    """
+    if len(starts[0]) == 0:
+        return _without_hyperparameters(approximation, starts, rngs, settings)
+    paths: Sequence[list[DesignPoint]] = yield [
+        Task(_search, (model, approximation, start)) for start in starts
+    ]
+    design = Design(tuple(point for path in paths for point in path))
+    ends = [path[-1] for path in paths]
+    learner = _Learner(model, approximation, rng, design, ends)
+    yield from learner.measure_scale()
+    yield from learner.refine()
+    probed = yield from learner.probe(learner.posterior_pool(), settings)
+    pool = learner.posterior_pool()
+    return learner.prepared(probed, pool, rngs, settings)
+
+
+def _without_hyperparameters(
+    approximation: Approximation,
+    starts: Sequence[FloatArray],
+    rngs: Sequence[np.random.Generator],
+    settings: EmulatorSettings,
+) -> Prepared:
+    """Every hyper-parameter is fixed: only the particles move."""
+    walk = GaussianRandomWalk.isotropic(0, 1.0)
+    count = settings.n_importance or 64
+    estimate = PseudoMarginalMetropolis(approximation, walk, count, settings.defensive)
+    refresh = ParticleRefresh(settings.defensive)
+    last = RetainedParticle(settings.defensive)
+    return Prepared(
+        transition=Mixture((estimate, refresh), (0.0, 1.0), last),
+        reference=approximation,
+        estimator=estimate,
+        thetas=list(starts),
+        rngs=list(rngs),
+        n_settle=1,
+        n_evaluations=0,
+        report=None,
+    )
+
+
+class _Probed(NamedTuple):
+    """The frozen reference and what was learned of its estimates."""
+
+    reference: Reference
+    n_importance: int | DrawCount
+    target: EmulatedPosterior
+    report: EmulatorReport
+
+
+Work = Generator[Sequence[Task], Sequence[Any], None]
+
+
+class _Learner:
+    """State of one set-up: the design so far, and the scale on which theta moves."""
+
+    def __init__(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        rng: np.random.Generator,
+        design: Design,
+        ends: Sequence[DesignPoint],
+    ) -> None:
+        self.model = model
+        self.approximation = approximation
+        self.rng = rng
+        self.design = design
+        self.ends = ends
+        self.n_evaluations = len(design)
+        self.dim = len(design.best.theta)
+        self.root = np.eye(self.dim)
+        self.held_out_error = np.inf
+        self.flat = _flattening(model)
+
+    @property
+    def scale(self) -> FloatArray:
+        """Standard deviations of the emulated posterior; (p,)."""
+        return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
+
+    @property
+    def temperature(self) -> float:
+        """Design points come from the posterior to the power of one over this."""
+        return 1.0 + 1.5 / self.dim
+
+    def _add(self, points: Sequence[DesignPoint | None]) -> list[DesignPoint]:
+        found = [point for point in points if point is not None]
+        self.design = self.design.joined(found)
+        self.n_evaluations += len(points)
+        return found
+
+    def _tasks(self, thetas: FloatArray) -> list[Task]:
+        return [
+            Task(
+                _examine,
+                (self.model, self.approximation, t, self.design.nearest(t, self.scale).sites),
+            )
+            for t in thetas
+        ]
+
+    def measure_scale(self) -> Work:
+        """Curvature at the best mode, from gradients a step away along every axis."""
+        best = self.design.best
+        signs = (1.0, -1.0) if self.dim <= 4 else (1.0,)
+        steps = [sign * 0.25 * e for e in np.eye(self.dim) for sign in signs]
+        found = yield self._tasks(best.theta + np.array(steps))
+        gradient = self.model.hyperprior.gradient
+        curvature = np.zeros((self.dim, self.dim))
+        at_mode = best.gradient + gradient(best.theta)
+        for step, point in zip(steps, found, strict=True):
+            if point is not None:
+                difference = point.gradient + gradient(point.theta) - at_mode
+                axis = int(np.argmax(np.abs(step)))
+                curvature[axis] -= difference / step[axis] / len(signs)
+        self._add(found)
+        curvature = 0.5 * (curvature + curvature.T)
+        values, vectors = np.linalg.eigh(curvature)
+        # A prior on the log scale has standard deviations of a few at most.
+        deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
+        self.root = cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
+
+    @property
+    def batch_size(self) -> int:
+        """Design points that are added at once."""
+        return int(np.clip(self.dim, 8, 32))
+
+    @property
+    def max_rounds(self) -> int:
+        """Most batches; some points turn out too improbable to be of use."""
+        return self.max_design // self.batch_size + 2
+
+    @property
+    def max_design(self) -> int:
+        """Most design points; their gradients are p times as many observations."""
+        return min(24 + 16 * self.dim, _MOST_OBSERVATIONS // (2 * self.dim + 2))
+
+    def refine(self) -> Work:
+        """Add points from the tempered emulated posterior until they are predicted well."""
+        for n_more in range(self.max_rounds, -1, -1):
+            target = self.emulate()
+            pool = run_pool(
+                Tempered(target, 1.0 / self.temperature),
+                self._pool_starts(),
+                self.root,
+                20,
+                self.rng,
+            )
+            self.root = _root_of(pool.theta, shrink=1.0 / self.temperature)
+            plausible = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale)
+            enough = self.held_out_error < _ENOUGH or len(plausible) >= self.max_design
+            if enough or n_more == 0:
+                return
+            # A random part, so that the design follows the density and not its outermost points.
+            candidates = self.rng.permutation(pool.theta[-1])[: 2 * self.batch_size]
+            where = spread_out(
+                candidates / self.scale, self._used().theta / self.scale, self.batch_size
+            )
+            found = self._add((yield self._tasks(candidates[where])))
+            self.held_out_error = self._error(target, found)
+
+    def _error(self, target: EmulatedPosterior, points: Sequence[DesignPoint]) -> float:
+        """Root mean square error of prediction, over points that the posterior could visit."""
+        limit = self.design.best.log_density - self.dim - 5.0
+        gaps = [
+            float(target.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
+            for point in points
+            if point.log_density > limit
+        ]
+        return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
+
+    def _used(self) -> Design:
+        # Points that the data make improbable tell the emulator where not to go; where the prior
+        # does, it need not know.
+        believable = self.design.believable(_PRIOR_MARGIN).thinned(self.scale)
+        return believable.top(_MOST_OBSERVATIONS // (self.dim + 1))
+
+    def _modes(self) -> FloatArray:
+        """Distinct modes that the searches ended at, the best first; (k, p)."""
+        ends = sorted(self.ends, key=lambda point: -point.log_density)
+        modes = [ends[0].theta]
+        for end in ends[1:]:
+            far = np.linalg.norm((np.array(modes) - end.theta) / self.scale, axis=1) > _MODE_GAP
+            if end.log_density > ends[0].log_density - _MODE_MARGIN and far.all():
+                modes.append(end.theta)
+        return np.array(modes)
+
+    def _pool_starts(self) -> FloatArray:
+        modes = self._modes()
+        noise = self.rng.standard_normal((_N_CHAINS_OF_POOL, self.dim)) @ self.root.T
+        return modes[np.arange(_N_CHAINS_OF_POOL) % len(modes)] + noise
+
+    def emulate(self, correction: DiagonalQuadratic | None = None) -> EmulatedPosterior:
+        """pi* from the design so far."""
+        used = self._used()
+        center = self.design.best.theta
+        if correction is None:
+            correction = DiagonalQuadratic.zero(center, self.scale)
+        emulator = Emulator.fit(
+            used.theta,
+            used.values,
+            used.gradients,
+            draws=center + self.rng.standard_normal((200, self.dim)) @ self.root.T,
+            flat=self.flat,
+            span=_SPAN + self.dim,
+        )
+        volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
+        shift = float(correction.coefficients[0])
+        return EmulatedPosterior(
+            self.model.hyperprior,
+            emulator,
+            correction,
+            used.theta.min(axis=0),
+            used.theta.max(axis=0),
+            float(used.values.max()) + 2.0 + shift,
+            self.design.best.log_density + volume - _FLOOR + shift,
+        )
+
+    def posterior_pool(self) -> Pool:
+        """Draws from pi*, and the metric of its moves."""
+        target = self.emulate()
+        pool = run_pool(target, self._pool_starts(), self.root, 40, self.rng)
+        self.root = _root_of(pool.theta)
+        return run_pool(target, pool.theta[-1], self.root, 20, self.rng)
+
+    def probe(
+        self, pool: Pool, settings: EmulatorSettings
+    ) -> Generator[Sequence[Task], Sequence[Any], _Probed]:
+        """Choose the reference and the number of draws, and correct the emulator.
+
+        Draws from pi* are examined by the approximation and by importance sampling: they measure
+        the emulator before they join its design.
+        """
+        target = self.emulate()
+        references = [self._reference(n_sweeps) for n_sweeps in (0, 1)]
+        draws = pool.theta.reshape(-1, self.dim)
+        n_probes = min(12 + 4 * self.dim, 60)
+        thetas = draws[self.rng.choice(len(draws), n_probes, replace=False)]
+        seeds = self.rng.bit_generator.seed_seq.spawn(n_probes)  # type: ignore[attr-defined]
+        answers = yield [
+            *self._tasks(thetas),
+            *(
+                Task(take_probes, (self.model, references, theta, settings.defensive, seed))
+                for theta, seed in zip(thetas, seeds, strict=True)
+            ),
+        ]
+        self.n_evaluations += 2 * n_probes
+        pairs = [
+            (point, probes)
+            for point, probes in zip(answers[:n_probes], answers[n_probes:], strict=True)
+            if point is not None and probes is not None
+        ]
+        if not pairs:
+            raise RuntimeError(no_density(self.model, thetas[0]))
+        found = self._add([point for point, _ in pairs])
+        log_variance = np.array([[p.log_variance for p in probes] for _, probes in pairs])
+        plan = cheapest_plan(log_variance, len(self.model.y), settings.noise)
+        return self._probed(
+            target,
+            plan,
+            found,
+            np.array([probes[plan.n_sweeps].log_likelihood for _, probes in pairs]),
+            log_variance[:, plan.n_sweeps],
+            settings.n_importance,
+        )
+
+    def _probed(
+        self,
+        target: EmulatedPosterior,
+        plan: Plan,
+        found: Sequence[DesignPoint],
+        log_p: FloatArray,
+        log_variance: FloatArray,
+        n_importance: int | None,
+    ) -> _Probed:
+        """Learn from estimates log p-hat, and their log variances, at points that have joined."""
+        center, scale = self.design.best.theta, self.scale
+        thetas = np.array([point.theta for point in found])
+        evidence = np.array([point.log_evidence for point in found])
+        of_log_variance = DiagonalQuadratic.fit(
+            thetas, log_variance, center, scale, noise=0.5, term_sd=1.0
+        )
+        count: int | DrawCount = n_importance or DrawCount(
+            of_log_variance, plan.noise, FEWEST_DRAWS, plan.most
+        )
+        noise = 0.05 + np.exp(0.5 * log_variance) / np.sqrt(N_DRAWS)
+        correction = DiagonalQuadratic.fit(
+            thetas, log_p - evidence, center, scale, noise=noise, term_sd=0.1
+        )
+        emulated = target.emulator.value_and_gradient(thetas)[0]
+        residual = log_p - emulated - correction.value_and_gradient(thetas)[0]
+        ratios = np.exp(np.minimum(residual[:, None] - residual, 0.0))
+        counts = [count if isinstance(count, int) else count.at(theta) for theta in thetas]
+        report = EmulatorReport(
+            n_design=len(self._used()),
+            held_out_error=float(np.std(evidence - emulated)),
+            probe_error=float(residual.std()),
+            predicted_acceptance=float(ratios.mean()),
+            n_sweeps=plan.n_sweeps,
+            n_importance=(min(counts), max(counts)),
+        )
+        reference = self._reference(plan.n_sweeps)
+        return _Probed(reference, count, self.emulate(correction), report)
+
+    def _reference(self, n_sweeps: int) -> InterpolatedSites:
+        """Interpolated sites of the design so far."""
+        used = self._used()
+        return InterpolatedSites.fit(
+            self.approximation,
+            used.theta,
+            [point.sites for point in used.points],
+            self.design.best.theta,
+            self.scale,
+            n_sweeps,
+        )
+
+    def prepared(
+        self,
+        probed: _Probed,
+        pool: Pool,
+        rngs: Sequence[np.random.Generator],
+        settings: EmulatorSettings,
+    ) -> Prepared:
+        """Put the frozen parts together, and give every chain an overdispersed start."""
+        modes = self._modes()
+        wide = run_pool(
+            Tempered(probed.target, 1.0 / self.temperature),
+            self._pool_starts(),
+            self.root,
+            20,
+            self.rng,
+        )
+        draws = pool.theta.reshape(-1, self.dim)
+        jump = Jump(_mixture_of(draws, modes, self.scale), _N_CANDIDATES)
+        surrogate = SurrogateProposal(probed.target, pool.leapfrog, jump)
+        walk = GaussianRandomWalk.isotropic(self.dim, 1.0).with_covariance(self.root @ self.root.T)
+
+        by_surrogate, by_walk = (
+            PseudoMarginalMetropolis(
+                probed.reference, proposal, probed.n_importance, settings.defensive, name
+            )
+            for proposal, name in ((surrogate, "surrogate"), (walk, "random walk"))
+        )
+        refresh = ParticleRefresh(settings.defensive)
+        transition = Mixture(
+            (by_surrogate, by_walk, refresh), _MOVES, RetainedParticle(settings.defensive)
+        )
+        thetas = [wide.theta[-1, c % _N_CHAINS_OF_POOL] for c in range(len(rngs))]
+        return Prepared(
+            transition=transition,
+            reference=probed.reference,
+            estimator=by_surrogate,
+            thetas=thetas,
+            rngs=list(rngs),
+            n_settle=settings.n_settle,
+            n_evaluations=self.n_evaluations,
+            report=probed.report,
+        )
+
+
+def _flattening(model: LatentGP) -> FloatArray:
+    """Inverse squares of length-scales that hardly matter any more; 0 for other components."""
+    X, hyperparameters = model.covariance.X, model.covariance.kernel.hyperparameters
+    spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
+    parts = []
+    for h in hyperparameters:
+        if h.fixed:
+            continue
+        if not h.name.endswith("length_scale"):
+            parts.append(np.zeros(h.n_elements))
+            continue
+        squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
+        parts.append(_FLAT / np.maximum(squares, 1e-12))
+    return np.concatenate(parts)
+
+
+def _root_of(draws: FloatArray, shrink: float = 1.0) -> FloatArray:
+    """Cholesky factor of the covariance of draws (..., p), shrunk a little to its diagonal."""
+    flat = draws.reshape(-1, draws.shape[-1])
+    covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
+    diagonal = np.maximum(covariance.diagonal(), 1e-6)
+    covariance = 0.98 * covariance + 0.02 * np.diag(diagonal)
+    covariance.flat[:: len(covariance) + 1] += 1e-8
+    return cholesky(np.asfortranarray(covariance))
+
+
+def _mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:
+    """One t per mode with the moments of the draws around it, and a wide one over all."""
+    nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
+    groups = [draws[nearest == k] for k in range(len(modes))]
+    groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
+    shares = np.array([len(group) for group in groups], dtype=float)
+    return TMixture(
+        means=np.array([*(group.mean(axis=0) for group in groups), draws.mean(axis=0)]),
+        roots=np.array([*(_root_of(group) for group in groups), 2.5 * _root_of(draws)]),
+        shares=np.array([*(0.85 * shares / shares.sum()), 0.15]),
+    )

@@ -1,0 +1,36 @@
+"""What a set-up measured of its emulator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["EmulatorReport"]
+
+
+class EmulatorReport(NamedTuple):
+    """How good the emulator is, measured in the set-up.
+
+    Attributes
+    ----------
+    n_design : int
+        Design points in use.
+    held_out_error : float
+        Standard deviation of the approximate log evidence minus the emulated one at points of the
+        emulated posterior, before they joined the design; natural log.
+    probe_error : float
+        Standard deviation of log p-hat, of many draws, minus the corrected emulator at the same
+        points.
+    predicted_acceptance : float
+        Of the surrogate move, from the same points, without the noise of the estimates.
+    n_sweeps : int
+        Sweeps with which the interpolated sites are improved at every theta.
+    n_importance : tuple of int
+        Smallest and largest number of importance draws at the same points.
+    """
+
+    n_design: int
+    held_out_error: float
+    probe_error: float
+    predicted_acceptance: float
+    n_sweeps: int
+    n_importance: tuple[int, int]

@@ -1,0 +1,60 @@
+"""How a set-up asks for work without knowing who does it.
+
+A set-up is a generator: it yields batches of tasks, is sent their results, and returns what the
+chains need. So the set-ups of several models can share one pool of workers in lockstep, and nothing
+depends on the number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from .._linalg import OperationCount, count_operations
+from .._typing import FloatArray
+from ..approximations import Reference
+from ..transitions import PseudoMarginalMetropolis, Transition
+from .report import EmulatorReport
+
+__all__ = ["Done", "Prepared", "SetUp", "Task", "perform"]
+
+
+class Task(NamedTuple):
+    """A call that a worker makes; function and arguments can be pickled."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class Done(NamedTuple):
+    """What a task returned, and what it cost."""
+
+    value: Any
+    operations: OperationCount
+
+
+class Prepared(NamedTuple):
+    """What a set-up leaves to the chains of one model."""
+
+    transition: Transition[Any]  # frozen
+    reference: Reference  # the Gaussian q(f) that the transition uses at any theta
+    estimator: PseudoMarginalMetropolis | None  # what estimates p(y | theta), if anything does
+    thetas: list[FloatArray]  # where each chain begins; (p,), natural logs
+    rngs: list[np.random.Generator]  # one per chain
+    n_settle: int  # iterations to be discarded first
+    n_evaluations: int  # of a (marginal) likelihood, in the set-up
+    report: EmulatorReport | None
+
+
+#: Yields batches of tasks, is sent the values that they returned, returns what it prepared.
+SetUp = Generator[Sequence[Task], Sequence[Any], Prepared]
+
+
+def perform(task: Task) -> Done:
+    """Do a task on one BLAS thread."""
+    with threadpool_limits(1), count_operations() as operations:
+        value = task.function(*task.arguments)
+    return Done(value, operations)

@@ -1,0 +1,170 @@
+"""Hamiltonian and independence moves under a density that costs next to nothing.
+
+Every function works on one point, arrays of shape (p,), or on a batch of independent ones, (m, p).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from .._typing import BoolArray, FloatArray
+
+__all__ = [
+    "CheapDensity",
+    "CheapPoint",
+    "Jump",
+    "Leapfrog",
+    "TMixture",
+]
+
+
+class CheapDensity(Protocol):
+    """An unnormalized density with its gradient, at one point or at many."""
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log density (...) and its gradient (..., p) at theta (..., p)."""
+
+
+class CheapPoint(NamedTuple):
+    """A point, or a batch of points, with what the next move would otherwise recompute."""
+
+    theta: FloatArray  # (..., p), natural logs
+    log_prob: FloatArray  # (...)
+    gradient: FloatArray  # (..., p)
+
+    @classmethod
+    def at(cls, target: CheapDensity, theta: FloatArray) -> Self:
+        """Evaluate the density at theta."""
+        return cls(theta, *target.value_and_gradient(theta))
+
+
+def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
+    wide = accepted[..., None]
+    return CheapPoint(
+        np.where(wide, new.theta, old.theta),
+        np.where(accepted, new.log_prob, old.log_prob),
+        np.where(wide, new.gradient, old.gradient),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Leapfrog:
+    """A Hamiltonian trajectory of fixed length with a randomized step size.
+
+    **Invariant:** reversible with respect to the target, whatever the step size, as that is drawn
+    without a look at the point.
+
+    Attributes
+    ----------
+    root : ndarray of shape (p, p)
+        C with C C' near the covariance of the target: the inverse of the mass matrix.
+    step_size : float
+        In units of that covariance; each trajectory takes between 0.8 and 1.2 of it.
+    n_steps : int
+
+    References
+    ----------
+    Neal (2011), *MCMC using Hamiltonian dynamics*.
+    """
+
+    root: FloatArray
+    step_size: float
+    n_steps: int
+
+    def move(
+        self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
+    ) -> tuple[CheapPoint, FloatArray]:
+        """Make one trajectory; returns where it ends and the acceptance probability (...)."""
+        shape = point.log_prob.shape
+        step = self.step_size * rng.uniform(0.8, 1.2, size=shape)[..., None]
+        momentum = rng.standard_normal(point.theta.shape)
+        energy = point.log_prob - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
+        theta, gradient = point.theta, point.gradient
+        momentum = momentum + 0.5 * step * (gradient @ self.root)
+        for i in range(self.n_steps):
+            theta = theta + step * (momentum @ self.root.T)
+            log_prob, gradient = target.value_and_gradient(theta)
+            last = 0.5 if i == self.n_steps - 1 else 1.0
+            momentum = momentum + last * step * (gradient @ self.root)
+        new_energy = log_prob - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
+        with np.errstate(invalid="ignore"):
+            log_ratio = np.asarray(new_energy - energy)
+        log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
+        accepted = np.log1p(-rng.uniform(size=shape)) < log_ratio
+        new = CheapPoint(theta, np.asarray(log_prob), gradient)
+        return _where(accepted, new, point), np.exp(np.minimum(log_ratio, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class TMixture:
+    """Mixture of multivariate t distributions with six degrees of freedom.
+
+    Attributes
+    ----------
+    means : ndarray of shape (k, p)
+    roots : ndarray of shape (k, p, p)
+        Lower factors of the scale matrices.
+    shares : ndarray of shape (k,)
+        With sum 1.
+    """
+
+    means: FloatArray
+    roots: FloatArray
+    shares: FloatArray
+
+    _DOF = 6.0
+
+    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Independent draws; (size, p)."""
+        which = rng.choice(len(self.shares), size=size, p=self.shares)
+        z = rng.standard_normal((size, self.means.shape[1]))
+        z /= np.sqrt(rng.chisquare(self._DOF, size=size) / self._DOF)[:, None]
+        return self.means[which] + np.einsum("irs,is->ir", self.roots[which], z)
+
+    def log_prob(self, theta: FloatArray) -> FloatArray:
+        """Log density at theta (m, p); (m,)."""
+        p = self.means.shape[1]
+        inverse = np.linalg.inv(self.roots)
+        z = np.einsum("krs,kms->kmr", inverse, theta - self.means[:, None, :])
+        log_det = np.log(np.abs(np.einsum("krr->kr", inverse))).sum(axis=1)
+        constant = (
+            gammaln(0.5 * (self._DOF + p))
+            - gammaln(0.5 * self._DOF)
+            - 0.5 * p * np.log(self._DOF * np.pi)
+        )
+        squared = np.einsum("kmr,kmr->km", z, z)
+        log_t = constant + log_det[:, None] - 0.5 * (self._DOF + p) * np.log1p(squared / self._DOF)
+        return np.asarray(logsumexp(log_t + np.log(self.shares)[:, None], axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Jump:
+    """Independence Metropolis-Hastings, many candidates in one evaluation of the target.
+
+    **Invariant:** reversible with respect to the target; `n_candidates` steps of the same
+    reversible kernel are reversible too.
+
+    Attributes
+    ----------
+    proposal : TMixture
+    n_candidates : int
+    """
+
+    proposal: TMixture
+    n_candidates: int
+
+    def move(self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator) -> CheapPoint:
+        """Go through the candidates; for one point, of shape (p,)."""
+        theta = np.concatenate([point.theta[None], self.proposal.sample(rng, self.n_candidates)])
+        log_prob, gradient = target.value_and_gradient(theta)
+        log_weights = log_prob - self.proposal.log_prob(theta)
+        log_uniforms = np.log1p(-rng.uniform(size=len(theta)))
+        at = 0
+        for i in range(1, len(theta)):
+            if log_uniforms[i] < log_weights[i] - log_weights[at]:
+                at = i
+        return point if at == 0 else CheapPoint(theta[at], log_prob[at], gradient[at])
