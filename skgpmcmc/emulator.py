@@ -90,7 +90,8 @@ class Emulator:
     top, span : float
         Largest value, and s; natural logs.
     mean : float
-        Constant mean, by generalized least squares.
+        Constant mean, by generalized least squares. A trend that falls away from the design would
+        make pi* too small there, and chains stay where it is.
     value_weights : ndarray of shape (D,)
     gradient_weights : ndarray of shape (D, p)
 
@@ -218,8 +219,8 @@ def _condition(nodes: FloatArray, values: FloatArray, gradients: FloatArray) -> 
     variance = max(float(weights @ (observed - mean * constant)) / len(observed), 1e-300)
     log_likelihood = (
         -0.5 * len(observed) * np.log(variance)
-        - np.log(factor.diagonal()).sum()
-        - 0.5 * np.log(precision)
+        - float(np.log(factor.diagonal()).sum())
+        - 0.5 * float(np.log(precision))
     )
     return _Conditioned(log_likelihood, mean, weights[:n], weights[n:].reshape(n, p))
 

@@ -94,21 +94,21 @@ class Design:
         limit = best.log_density - best.log_evidence - margin
         return Design(tuple(p for p in self.points if p.log_density - p.log_evidence >= limit))
 
-    def thinned(self, scale: FloatArray) -> Design:
-        """Return the points without those next to a better one."""
+    def thinned(self, scale: FloatArray, most: int) -> Design:
+        """Return at most `most` points, without those next to a better one."""
         order = np.argsort(-self.log_density, kind="stable")
-        z = self.theta / scale
-        kept: list[int] = []
-        for i in order:
-            gaps = np.linalg.norm(z[kept] - z[i], axis=1) if kept else np.array([np.inf])
-            if gaps.min() > _SMALLEST_GAP:
-                kept.append(int(i))
-        return Design(tuple(self.points[i] for i in sorted(kept)))
-
-    def top(self, size: int) -> Design:
-        """Return the `size` points with the largest log density."""
-        kept = np.sort(np.argsort(-self.log_density, kind="stable")[:size])
-        return Design(tuple(self.points[i] for i in kept))
+        z = (self.theta / scale)[order]
+        squares = np.einsum("ir,ir->i", z, z)
+        gaps = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * z @ z.T, 0.0))
+        gap = _SMALLEST_GAP
+        while True:
+            kept: list[int] = []
+            for i in range(len(order)):
+                if not kept or gaps[i, kept].min() > gap:
+                    kept.append(i)
+            if len(kept) <= most:
+                return Design(tuple(self.points[i] for i in sorted(order[kept])))
+            gap *= 1.05
 
     def nearest(self, theta: FloatArray, scale: FloatArray) -> DesignPoint:
         """Return the point that is nearest to theta in units of `scale`."""

@@ -14,11 +14,10 @@ import numpy as np
 
 from .._linalg import cholesky
 from .._typing import FloatArray
-from ..approximations import Approximation, InterpolatedSites, Reference, Sites
+from ..approximations import Approximation, InterpolatedSites, Reference
 from ..emulator import DiagonalQuadratic, EmulatedPosterior, Emulator
 from ..importance import DrawCount
 from ..model import LatentGP
-from ..modes import evaluate, find_mode
 from ..stretches import no_density
 from ..transitions import (
     GaussianRandomWalk,
@@ -31,6 +30,7 @@ from ..transitions import (
     TMixture,
 )
 from .design import Design, DesignPoint, spread_out
+from .exploration import examine, explore, search
 from .pool import Pool, Tempered, run_pool
 from .probes import FEWEST_DRAWS, N_DRAWS, Plan, cheapest_plan, take_probes
 from .report import EmulatorReport
@@ -38,31 +38,35 @@ from .work import Prepared, SetUp, Task
 
 __all__ = ["EmulatorSettings", "set_up_emulated"]
 
-#: Tolerance of the approximation at design points.
-_TOLERANCE = 1e-4
-#: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
-_ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
-_MAX_START_ATTEMPTS = 30
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
 #: Points with a log p(theta) so much below that of the best are of no use.
 _PRIOR_MARGIN = 50.0
 #: Most values and derivatives that the emulator is conditioned on.
-_MOST_OBSERVATIONS = 8000
+_MOST_OBSERVATIONS = 5000
 #: Log evidences are compressed below the largest by more than about this plus p.
 _SPAN = 10.0
-#: A second mode counts if its log density is at most so much lower, and it is so far away.
+#: A second mode counts if its log density is at most so much lower, and it is so far away (times
+#: the root of p, in standard deviations).
 _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
+#: With more hyper-parameters than this, trajectories with exact gradients come before the emulator.
+_FEW = 4
 #: c of pi* is so much below the emulated evidence, in logs.
 _FLOOR = 12.0
 _N_CHAINS_OF_POOL = 64
+#: Points on exploring trajectories, and those of one trajectory.
+_N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Scaled mean squared difference of two rows below which a length-scale hardly matters.
 _FLAT = 0.005
 #: Held-out error of the log evidence at which the design is complete.
 _ENOUGH = 0.05
+#: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
+_TRUSTED = 1.0
 _N_CANDIDATES = 16
 #: Probabilities of the moves: surrogate, random walk, refresh.
 _MOVES = (0.96, 0.02, 0.02)
+#: The same where the emulator is poor.
+_CAUTIOUS_MOVES = (0.75, 0.2, 0.05)
 
 
 @dataclass(frozen=True)
@@ -85,37 +89,6 @@ class EmulatorSettings:
     defensive: float
     n_importance: int | None
     n_settle: int
-
-
-# --- what workers do ------------------------------------------------------------------------------
-
-
-def _search(model: LatentGP, approximation: Approximation, start: FloatArray) -> list[DesignPoint]:
-    """Climb to a mode; returns every point on the way, the mode itself last."""
-    theta = start
-    for _ in range(_MAX_START_ATTEMPTS):
-        mode = find_mode(
-            model,
-            approximation,
-            [theta],
-            with_hyperprior=True,
-            tol=_TOLERANCE,
-            options=_ROUGHLY,
-        )
-        if mode.visited:
-            points = [DesignPoint.of(visited) for visited in mode.visited]
-            return sorted(points, key=lambda point: point.log_density)
-        theta = 0.5 * (theta + model.covariance.start)
-    raise RuntimeError(no_density(model, theta))
-
-
-def _examine(
-    model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
-) -> DesignPoint | None:
-    """Fit the approximation at theta from the sites of a neighbor."""
-    precise = approximation.refined(_TOLERANCE)
-    found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
-    return None if found is None else DesignPoint.of(found)
 
 
 # --- the set-up -----------------------------------------------------------------------------------
@@ -146,12 +119,17 @@ def set_up_emulated(
     if len(starts[0]) == 0:
         return _without_hyperparameters(approximation, starts, rngs, settings)
     paths: Sequence[list[DesignPoint]] = yield [
-        Task(_search, (model, approximation, start)) for start in starts
+        Task(search, (model, approximation, start)) for start in starts
     ]
     design = Design(tuple(point for path in paths for point in path))
+    if len(starts[0]) > _FEW:
+        # Improbable points are many there, and learned only where the emulator leads to them.
+        design = design.plausible(_MARGIN + 2.0 * len(starts[0]))
     ends = [path[-1] for path in paths]
     learner = _Learner(model, approximation, rng, design, ends)
     yield from learner.measure_scale()
+    if learner.dim > _FEW:
+        yield from learner.explore()
     yield from learner.refine()
     probed = yield from learner.probe(learner.posterior_pool(), settings)
     pool = learner.posterior_pool()
@@ -213,8 +191,10 @@ class _Learner:
         self.n_evaluations = len(design)
         self.dim = len(design.best.theta)
         self.root = np.eye(self.dim)
-        self.held_out_error = np.inf
+        self.held_out_error = 0.0 if self.dim <= _FEW else np.inf
+        self.explored = np.empty((0, self.dim))
         self.flat = _flattening(model)
+        self._fitted: tuple[int, Emulator] | None = None
 
     @property
     def scale(self) -> FloatArray:
@@ -235,7 +215,7 @@ class _Learner:
     def _tasks(self, thetas: FloatArray) -> list[Task]:
         return [
             Task(
-                _examine,
+                examine,
                 (self.model, self.approximation, t, self.design.nearest(t, self.scale).sites),
             )
             for t in thetas
@@ -262,6 +242,29 @@ class _Learner:
         deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
         self.root = cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
 
+    def explore(self) -> Work:
+        """Follow trajectories from the ends of the searches."""
+        seeds = self.rng.bit_generator.seed_seq.spawn(len(self.ends))  # type: ignore[attr-defined]
+        n_trajectories = _N_EXPLORED // (_N_LEAPFROG * len(self.ends)) + self.dim // 2
+        found = yield [
+            Task(
+                explore,
+                (
+                    self.model,
+                    self.approximation,
+                    end,
+                    self.root,
+                    n_trajectories,
+                    _N_LEAPFROG,
+                    seed,
+                ),
+            )
+            for end, seed in zip(self.ends, seeds, strict=True)
+        ]
+        for points in found:
+            self._add(points)
+        self.explored = np.array([p.theta for points in found for p in points[len(points) // 3 :]])
+
     @property
     def batch_size(self) -> int:
         """Design points that are added at once."""
@@ -269,13 +272,8 @@ class _Learner:
 
     @property
     def max_rounds(self) -> int:
-        """Most batches; some points turn out too improbable to be of use."""
-        return self.max_design // self.batch_size + 2
-
-    @property
-    def max_design(self) -> int:
-        """Most design points; their gradients are p times as many observations."""
-        return min(24 + 16 * self.dim, _MOST_OBSERVATIONS // (2 * self.dim + 2))
+        """Most batches of points that the emulator asks for."""
+        return 3 + self.dim if self.dim <= _FEW else 6
 
     def refine(self) -> Work:
         """Add points from the tempered emulated posterior until they are predicted well."""
@@ -285,12 +283,12 @@ class _Learner:
                 Tempered(target, 1.0 / self.temperature),
                 self._pool_starts(),
                 self.root,
-                20,
+                20 if self.dim <= _FEW else 6,
                 self.rng,
             )
-            self.root = _root_of(pool.theta, shrink=1.0 / self.temperature)
-            plausible = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale)
-            enough = self.held_out_error < _ENOUGH or len(plausible) >= self.max_design
+            if self.held_out_error < _TRUSTED:
+                self.root = _root_of(pool.theta, shrink=1.0 / self.temperature)
+            enough = 0.0 < self.held_out_error < _ENOUGH
             if enough or n_more == 0:
                 return
             # A random part, so that the design follows the density and not its outermost points.
@@ -314,38 +312,47 @@ class _Learner:
     def _used(self) -> Design:
         # Points that the data make improbable tell the emulator where not to go; where the prior
         # does, it need not know.
-        believable = self.design.believable(_PRIOR_MARGIN).thinned(self.scale)
-        return believable.top(_MOST_OBSERVATIONS // (self.dim + 1))
+        most = _MOST_OBSERVATIONS // (self.dim + 1)
+        return self.design.believable(_PRIOR_MARGIN).thinned(self.scale, most)
 
     def _modes(self) -> FloatArray:
         """Distinct modes that the searches ended at, the best first; (k, p)."""
         ends = sorted(self.ends, key=lambda point: -point.log_density)
-        modes = [ends[0].theta]
+        modes, gap = [ends[0].theta], _MODE_GAP * np.sqrt(self.dim)
         for end in ends[1:]:
-            far = np.linalg.norm((np.array(modes) - end.theta) / self.scale, axis=1) > _MODE_GAP
+            far = np.linalg.norm((np.array(modes) - end.theta) / self.scale, axis=1) > gap
             if end.log_density > ends[0].log_density - _MODE_MARGIN and far.all():
                 modes.append(end.theta)
         return np.array(modes)
 
     def _pool_starts(self) -> FloatArray:
+        if len(self.explored):
+            return self.explored[self.rng.integers(len(self.explored), size=_N_CHAINS_OF_POOL)]
         modes = self._modes()
         noise = self.rng.standard_normal((_N_CHAINS_OF_POOL, self.dim)) @ self.root.T
         return modes[np.arange(_N_CHAINS_OF_POOL) % len(modes)] + noise
 
+    def _fit_emulator(self) -> Emulator:
+        """Emulator of the design so far; the last one if the design has not grown."""
+        if self._fitted is None or self._fitted[0] != len(self.design):
+            used = self._used()
+            noise = self.rng.standard_normal((200, self.dim))
+            emulator = Emulator.fit(
+                used.theta,
+                used.values,
+                used.gradients,
+                draws=self.design.best.theta + noise @ self.root.T,
+                flat=self.flat,
+                span=_SPAN + self.dim,
+            )
+            self._fitted = len(self.design), emulator
+        return self._fitted[1]
+
     def emulate(self, correction: DiagonalQuadratic | None = None) -> EmulatedPosterior:
         """pi* from the design so far."""
-        used = self._used()
-        center = self.design.best.theta
+        used, emulator = self._used(), self._fit_emulator()
         if correction is None:
-            correction = DiagonalQuadratic.zero(center, self.scale)
-        emulator = Emulator.fit(
-            used.theta,
-            used.values,
-            used.gradients,
-            draws=center + self.rng.standard_normal((200, self.dim)) @ self.root.T,
-            flat=self.flat,
-            span=_SPAN + self.dim,
-        )
+            correction = DiagonalQuadratic.zero(self.design.best.theta, self.scale)
         volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
         shift = float(correction.coefficients[0])
         return EmulatedPosterior(
@@ -362,7 +369,8 @@ class _Learner:
         """Draws from pi*, and the metric of its moves."""
         target = self.emulate()
         pool = run_pool(target, self._pool_starts(), self.root, 40, self.rng)
-        self.root = _root_of(pool.theta)
+        if self.held_out_error < _TRUSTED:
+            self.root = _root_of(pool.theta)
         return run_pool(target, pool.theta[-1], self.root, 20, self.rng)
 
     def probe(
@@ -474,7 +482,10 @@ class _Learner:
         )
         draws = pool.theta.reshape(-1, self.dim)
         jump = Jump(_mixture_of(draws, modes, self.scale), _N_CANDIDATES)
-        surrogate = SurrogateProposal(probed.target, pool.leapfrog, jump)
+        # A poor emulator leads long chains to where it is wrong: one trajectory stays nearer.
+        good = probed.report.probe_error < _TRUSTED
+        moves = (pool.leapfrog, jump, pool.leapfrog) if good else (pool.leapfrog,)
+        surrogate = SurrogateProposal(probed.target, moves)
         walk = GaussianRandomWalk.isotropic(self.dim, 1.0).with_covariance(self.root @ self.root.T)
 
         by_surrogate, by_walk = (
@@ -485,7 +496,9 @@ class _Learner:
         )
         refresh = ParticleRefresh(settings.defensive)
         transition = Mixture(
-            (by_surrogate, by_walk, refresh), _MOVES, RetainedParticle(settings.defensive)
+            (by_surrogate, by_walk, refresh),
+            _MOVES if good else _CAUTIOUS_MOVES,
+            RetainedParticle(settings.defensive),
         )
         thetas = [wide.theta[-1, c % _N_CHAINS_OF_POOL] for c in range(len(rngs))]
         return Prepared(

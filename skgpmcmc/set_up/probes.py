@@ -21,7 +21,7 @@ N_DRAWS = 256
 #: Fewest importance draws of a chain's estimate.
 FEWEST_DRAWS = 16
 #: Most O(n^3) operations of an evaluation, on average over the posterior.
-_MOST_OPERATIONS = 5.5
+_MOST_OPERATIONS = 5.0
 
 
 class Probe(NamedTuple):

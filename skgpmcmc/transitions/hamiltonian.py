@@ -157,8 +157,13 @@ class Jump:
     proposal: TMixture
     n_candidates: int
 
-    def move(self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator) -> CheapPoint:
-        """Go through the candidates; for one point, of shape (p,)."""
+    def move(
+        self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
+    ) -> tuple[CheapPoint, FloatArray]:
+        """Go through the candidates, for one point, of shape (p,).
+
+        Returns where that leads, and whether it leads anywhere (1 or 0).
+        """
         theta = np.concatenate([point.theta[None], self.proposal.sample(rng, self.n_candidates)])
         log_prob, gradient = target.value_and_gradient(theta)
         log_weights = log_prob - self.proposal.log_prob(theta)
@@ -167,4 +172,6 @@ class Jump:
         for i in range(1, len(theta)):
             if log_uniforms[i] < log_weights[i] - log_weights[at]:
                 at = i
-        return point if at == 0 else CheapPoint(theta[at], log_prob[at], gradient[at])
+        if at == 0:
+            return point, np.asarray(0.0)
+        return CheapPoint(theta[at], log_prob[at], gradient[at]), np.asarray(1.0)

@@ -16,18 +16,17 @@ __all__ = ["SurrogateProposal"]
 class SurrogateProposal:
     """theta' is where a short chain under a cheap density pi* leads from theta.
 
-    The chain is one trajectory, then independence candidates, then a trajectory again: a palindrome
-    of moves that are each reversible with respect to pi*, so that the whole is. Its Hastings ratio
-    is therefore pi*(theta) / pi*(theta'), and the emulator's errors are corrected exactly by the
-    step that evaluates the likelihood.
+    The chain is a palindrome of moves that are each reversible with respect to pi*, such as a
+    trajectory, independence candidates and a trajectory again; so the whole is reversible. Its
+    Hastings ratio is therefore pi*(theta) / pi*(theta'), and the emulator's errors are corrected
+    exactly by the step that evaluates the likelihood.
 
     Attributes
     ----------
     target : CheapDensity
         pi*, unnormalized.
-    leapfrog : Leapfrog
-    jump : Jump or None
-        The middle of the palindrome.
+    moves : tuple of Leapfrog and Jump
+        The same forwards and backwards.
 
     References
     ----------
@@ -36,14 +35,11 @@ class SurrogateProposal:
     """
 
     target: CheapDensity
-    leapfrog: Leapfrog
-    jump: Jump | None = None
+    moves: tuple[Leapfrog | Jump, ...]
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""
         point = start = CheapPoint.at(self.target, theta)
-        point, _ = self.leapfrog.move(self.target, point, rng)
-        if self.jump is not None:
-            point = self.jump.move(self.target, point, rng)
-        point, _ = self.leapfrog.move(self.target, point, rng)
+        for move in self.moves:
+            point, _ = move.move(self.target, point, rng)
         return point.theta, float(start.log_prob - point.log_prob)
