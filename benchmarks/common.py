@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
+import resource
 import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
 import scipy
 import sklearn
+from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import skgpmcmc
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.convergence import summarize_convergence
 from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.hyperpriors import HyperPrior, default_prior
 from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS
@@ -33,33 +43,224 @@ def data_folder() -> Path:
 
 
 def load_binary(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Standardized inputs and -1 / +1 targets of one of the papers' binary data sets."""
-    table = np.genfromtxt(data_folder() / f"{name}.csv", delimiter=",", skip_header=1)
-    X = StandardScaler().fit_transform(table[:, :-1])
-    return X, np.where(table[:, -1] > 0, 1.0, -1.0)
+    """Standardized inputs and -1 / +1 targets; columns that are constant are left out.
+
+    `name` is that of one of the papers' binary data sets with numeric columns, such as "pima",
+    "ionosphere" or "abalone_mf", or "cancer" for scikit-learn's breast cancer data.
+    """
+    if name == "cancer":
+        X, target = load_breast_cancer(return_X_y=True)
+        y = np.where(target > 0, 1.0, -1.0)
+    else:
+        path = data_folder() / f"{name}.csv"
+        table = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=str)
+        X, y = table[:, :-1].astype(float), _signs(table[:, -1])
+    X = X[:, np.ptp(X, axis=0) > 0.0]
+    return StandardScaler().fit_transform(X), y
 
 
-def default_model(X: np.ndarray, y: np.ndarray, likelihood: str = "probit") -> LatentGP:
-    """The classifier's default model: isotropic RBF and the default priors."""
-    covariance = make_covariance(default_kernel(X.shape[1]), X)
+def _signs(target: np.ndarray) -> np.ndarray:
+    """-1 and +1 for the two classes, in the order of their names: b and g, F and M, 0 and 1."""
+    classes = np.unique(target)
+    if len(classes) != 2:
+        raise ValueError(f"two classes are needed, found {classes.tolist()}")
+    return np.where(target == classes[1], 1.0, -1.0)
+
+
+def default_model(
+    X: np.ndarray, y: np.ndarray, likelihood: str = "probit", *, ard: bool = False
+) -> LatentGP:
+    """The classifier's default model: RBF, isotropic unless `ard`, and the default priors."""
+    covariance = make_covariance(default_kernel(X.shape[1], ard=ard), X)
     priors = {name: default_prior(name, X.shape[1]) for name in covariance.names}
     hyperprior = HyperPrior(covariance.names, priors)
     return LatentGP(covariance, BERNOULLI_LIKELIHOODS[likelihood](), hyperprior, y)
 
 
+#: Simulated classes are drawn again while the smaller one has less than this share.
+SMALLEST_SHARE = 0.25
+
+
+def _simulate(
+    n: int, d: int, theta: np.ndarray, seed: int, *, ard: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """X uniform in the unit cube; f and y from the model at theta, until both classes are big."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, d))
+    model = default_model(X, np.ones(n), ard=ard)
+    prior = model.prior_at(theta)
+    while True:
+        y = model.likelihood.sample(prior.sample(rng), rng)
+        if SMALLEST_SHARE <= np.mean(y > 0.0) <= 1.0 - SMALLEST_SHARE:
+            return X, y
+
+
 def simulate_binary(
     n: int, d: int, log_sigma: float, log_tau: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """X uniform in the unit cube, f from the default kernel, y from the probit likelihood."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, d))
-    model = default_model(X, np.ones(n))
-    f = model.prior_at(np.array([log_sigma, log_tau])).sample(rng)
-    return X, model.likelihood.sample(f, rng)
+    """X uniform in the unit cube, f from the default kernel, y from the probit likelihood.
+
+    f and y are drawn again while the smaller class has less than a quarter of the rows.
+    """
+    return _simulate(n, d, np.array([log_sigma, log_tau]), seed, ard=False)
 
 
-def save(name: str, settings: dict, results: object) -> Path:
-    """Write results with versions, machine and settings."""
+def simulate_ard(seed: int, n: int = 200, d: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Like `simulate_binary`, with sigma = e^2 and log tau_r equally spaced from -1 to 2."""
+    theta = np.concatenate([[2.0], np.linspace(-1.0, 2.0, d)])
+    return _simulate(n, d, theta, seed, ard=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table of benchmarks.
+
+    Attributes
+    ----------
+    title : str
+        What tables call it.
+    load : callable
+        X and y for a data seed, which real data ignore.
+    simulated : bool
+        A seed is one of data and chains together; for real data of chains alone.
+    ard : bool
+        One length-scale per column.
+    per_evaluation, per_operation : float or None
+        Effective draws that are aimed at, per evaluation of p-hat and per O(n^3) operation.
+    times_faster : float or None
+        How many times NUTS should take for 1000 effective draws, at least.
+    """
+
+    title: str
+    load: Callable[[int], tuple[np.ndarray, np.ndarray]]
+    simulated: bool
+    ard: bool
+    per_evaluation: float
+    per_operation: float | None
+    times_faster: float | None
+
+
+CASES: dict[str, Case] = {
+    "sim2": Case(
+        "simulated n=200, d=2",
+        lambda seed: simulate_binary(200, 2, 2.0, -1.5, seed),
+        simulated=True,
+        ard=False,
+        per_evaluation=0.75,
+        per_operation=0.12,
+        times_faster=60.0,
+    ),
+    "sim10": Case(
+        "simulated n=200, d=10",
+        lambda seed: simulate_binary(200, 10, 2.0, 0.0, seed),
+        simulated=True,
+        ard=False,
+        per_evaluation=0.65,
+        per_operation=0.10,
+        times_faster=60.0,
+    ),
+    "pima": Case(
+        "Pima, n=768",
+        lambda seed: load_binary("pima"),
+        simulated=False,
+        ard=False,
+        per_evaluation=0.7,
+        per_operation=0.20,
+        times_faster=120.0,
+    ),
+    "cancer": Case(
+        "breast cancer, n=569",
+        lambda seed: load_binary("cancer"),
+        simulated=False,
+        ard=False,
+        per_evaluation=0.65,
+        per_operation=0.10,
+        times_faster=None,
+    ),
+    "ard10": Case(
+        "simulated n=200, d=10, ARD",
+        simulate_ard,
+        simulated=True,
+        ard=True,
+        per_evaluation=0.25,
+        per_operation=0.03,
+        times_faster=200.0,
+    ),
+    "ionosphere": Case(
+        "Ionosphere, n=351, d=33, ARD",
+        lambda seed: load_binary("ionosphere"),
+        simulated=False,
+        ard=True,
+        per_evaluation=0.05,
+        per_operation=None,
+        times_faster=None,
+    ),
+}
+
+
+def fit_quietly(
+    classifier: BayesianGPClassifier, X: np.ndarray, y: np.ndarray
+) -> tuple[float, float, list[str]]:
+    """Fit; returns wall seconds, processor seconds and the warnings, which are not shown."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        wall, processor = time.perf_counter(), time.process_time()
+        classifier.fit(X, y)
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    return wall, processor, [str(w.message) for w in caught]
+
+
+def min_ess(theta: np.ndarray) -> float:
+    """Least bulk or tail effective sample size, over hyper-parameters (n_chains, n_draws, p)."""
+    summary = summarize_convergence(theta)
+    return float(min(summary.ess_bulk.min(), summary.ess_tail.min()))
+
+
+def use_core(core: int | None) -> None:
+    """Keep this process on one core, where the system can."""
+    if core is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+
+
+def peak_mebibytes(who: int = resource.RUSAGE_SELF) -> float:
+    """Largest resident set of this process, or of the largest child that has ended."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(who).ru_maxrss * unit / 2**20
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print columns that are as wide as they must be."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(line[j]) for line in lines) for j in range(len(head))]
+    for line in lines:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def plain(value: Any) -> Any:
+    """Return the value as JSON can hold it: numbers that are not finite become None."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def load_results(name: str) -> dict[str, Any]:
+    """What an earlier run of a benchmark left behind: the results, or nothing."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return {}
+    return json.loads(path.read_text(encoding="utf-8"))["results"]
+
+
+def save(name: str, settings: dict[str, Any], results: object) -> Path:
+    """Write results with versions, machine and settings, as strict JSON."""
     RESULTS.mkdir(exist_ok=True)
     document = {
         "benchmark": name,
@@ -73,6 +274,9 @@ def save(name: str, settings: dict, results: object) -> Path:
         "results": results,
     }
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(plain(document), indent=1, allow_nan=False)
+    complete = path.with_suffix(".part")
+    complete.write_text(text + "\n", encoding="utf-8")
+    complete.replace(path)
     print(f"saved {path.relative_to(ROOT)}")
     return path

@@ -21,16 +21,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sampler", default="pm")
     parser.add_argument("--approximation", default="ep")
-    parser.add_argument("--n-warmup", type=int, default=500)
+    parser.add_argument("--n-warmup", type=int, default=None, help="the sampler's own if not given")
     parser.add_argument("--n-draws", type=int, default=1000)
     parser.add_argument("--n-jobs", type=int, default=2)
     args = parser.parse_args()
     X, y = load_binary("pima")
-    settings = {**vars(args), "n_chains": 4, "random_state": 0}
     classifier = BayesianGPClassifier(
         sampler=args.sampler,
         approximation=args.approximation,
-        n_warmup=args.n_warmup,
+        n_warmup="auto" if args.n_warmup is None else args.n_warmup,
         n_draws=args.n_draws,
         n_jobs=args.n_jobs,
         random_state=0,
@@ -40,6 +39,8 @@ def main() -> None:
         warnings.simplefilter("always", ConvergenceWarning)
         classifier.fit(X, y)
     diagnostics = classifier.diagnostics_
+    n_warmup = classifier.n_iter_ - classifier.theta_samples_.shape[1]
+    settings = {**vars(args), "n_warmup": n_warmup, "n_chains": 4, "random_state": 0}
     print(diagnostics)
     start = time.perf_counter()
     classifier.predict_proba(X[:200])

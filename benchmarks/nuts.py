@@ -23,13 +23,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.covariance import DEFAULT_JITTER, default_kernel, make_covariance
-from skgpmcmc.diagnostics import summarize_convergence
-from skgpmcmc.hyperpriors import HyperPrior, default_prior
-from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS
-from skgpmcmc.model import LatentGP
+from skgpmcmc.convergence import summarize_convergence
+from skgpmcmc.covariance import DEFAULT_JITTER
 
-from .common import load_binary, simulate_binary
+from .common import CASES, plain
 
 #: Most iterations in one compiled call, and about how long a call may take.
 BLOCK = 25
@@ -306,32 +303,9 @@ def run_nuts(
     }
 
 
-def simulate_ard(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw n = 200, d = 10 with sigma = e^2 and log tau_r equally spaced from -1 to 2."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(200, 10))
-    covariance = make_covariance(default_kernel(10, ard=True), X)
-    priors = {name: default_prior(name, 10) for name in covariance.names}
-    hyperprior = HyperPrior(covariance.names, priors)
-    model = LatentGP(covariance, BERNOULLI_LIKELIHOODS["probit"](), hyperprior, np.ones(200))
-    prior = model.prior_at(np.concatenate([[2.0], np.linspace(-1.0, 2.0, 10)]))
-    while True:
-        y = model.likelihood.sample(prior.sample(rng), rng)
-        if 0.25 <= np.mean(y > 0.0) <= 0.75:
-            return X, y
-
-
-DATA: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
-    "sim2": lambda seed: simulate_binary(200, 2, 2.0, -1.5, seed),
-    "sim10": lambda seed: simulate_binary(200, 10, 2.0, 0.0, seed),
-    "pima": lambda seed: load_binary("pima"),
-    "ard10": simulate_ard,
-}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", choices=DATA, default="sim2")
+    parser.add_argument("--data", choices=CASES, default="sim2")
     parser.add_argument("--seed", type=int, default=0, help="of simulated data and of the chains")
     parser.add_argument("--n-chains", type=int, default=4)
     parser.add_argument("--n-warmup", type=int, default=1000)
@@ -341,8 +315,9 @@ def main() -> None:
     parser.add_argument("--jitter", type=float, default=DEFAULT_JITTER)
     settings = vars(parser.parse_args())
     name = settings.pop("data")
-    X, y = DATA[name](settings["seed"])
-    print(json.dumps(run_nuts(X, y, ard=name == "ard10", **settings), indent=1))
+    case = CASES[name]
+    X, y = case.load(settings["seed"])
+    print(json.dumps(plain(run_nuts(X, y, ard=case.ard, **settings)), indent=1, allow_nan=False))
 
 
 if __name__ == "__main__":

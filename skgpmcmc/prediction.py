@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ._typing import FloatArray, IntArray
 from .approximations import GaussianApproximation, Reference, Sites
+from .covariance import CrossCovariance
 from .gaussian import LatentMoments
 from .importance import importance_estimate, log_importance_weights
 from .likelihoods import Likelihood
@@ -29,6 +30,8 @@ __all__ = ["Particles", "Predictor", "Subset", "sites_of", "spread_subset"]
 _GROUPS_PER_TASK = 8
 #: New rows that are handled at once.
 _ROW_BATCH = 1000
+#: Most distances between new and training rows that are kept from one theta to the next (40 MB).
+_MAX_DISTANCES = 5_000_000
 
 
 class Subset(NamedTuple):
@@ -64,6 +67,13 @@ def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
         members = members[np.argsort(z[members, widest], kind="stable")]
     cut = round(len(members) * left / n_cells)
     return _cells(z, members[:cut], left) + _cells(z, members[cut:], n_cells - left)
+
+
+class _Batch(NamedTuple):
+    """Some new rows, and where they stand among all."""
+
+    rows: slice
+    X: FloatArray | CrossCovariance
 
 
 class Particles(NamedTuple):
@@ -191,8 +201,20 @@ class Predictor:
         prior = self.model.prior_at(self.theta[draw])
         return GaussianApproximation.from_sites(prior, Sites(*(part[draw] for part in self.sites)))
 
+    def batches(self, X_new: FloatArray) -> list[_Batch]:
+        """Part new rows into batches, bound to the kernel where that takes little memory.
+
+        Bound rows keep their distances to the training inputs, which all thetas share.
+        """
+        covariance = self.model.covariance
+        few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
+        return [
+            _Batch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
+            for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
+        ]
+
     def moments(
-        self, draws: IntArray, X_new: FloatArray
+        self, draws: IntArray, batches: Sequence[_Batch]
     ) -> Iterator[tuple[slice, LatentMoments, FloatArray]]:
         """Yield, for batches of rows, moments of f* at the theta that the draws share.
 
@@ -200,15 +222,14 @@ class Predictor:
         which add up to the weight of the draws.
         """
         q = self._q(int(draws[0]))
-        batches = [slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH)]
         if self.particles is None:
             log_weight = np.log(self.weight[draws].sum(keepdims=True))
-            for rows in batches:
-                yield rows, q.predict(X_new[rows]), log_weight
+            for batch in batches:
+                yield batch.rows, q.predict(batch.X), log_weight
             return
         f, log_weight = self._averaged(q, draws, self.particles)
-        for rows in batches:
-            yield rows, q.prior.condition(f, X_new[rows]), log_weight
+        for batch in batches:
+            yield batch.rows, q.prior.condition(f, batch.X), log_weight
 
     def _averaged(
         self, q: GaussianApproximation, draws: IntArray, particles: Particles
@@ -251,11 +272,12 @@ def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> Fl
     """Combine a summary over all draws of a predictor; (k, m)."""
     totals: FloatArray | None = None
     with threadpool_limits(1):
+        batches = predictor.batches(X_new)
         for draws in _equal_rows(predictor.theta):
             # The matrices of a theta go with its iterator.
             parts = [
                 summary.of(moments, rows, log_weight)
-                for rows, moments, log_weight in predictor.moments(draws, X_new)
+                for rows, moments, log_weight in predictor.moments(draws, batches)
             ]
             value = np.concatenate(parts, axis=1)
             totals = value if totals is None else summary.combine(totals, value)

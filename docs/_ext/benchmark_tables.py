@@ -1,13 +1,14 @@
-"""``.. benchmark-table:: NAME``: tables made from benchmarks/results/NAME.json at build time.
+"""``.. benchmark-table:: NAME [PART]``: tables made from benchmarks/results/NAME.json.
 
-NAME may hold ``*``: every file that matches adds its rows. What a file looks like decides which
-tables it gives; a file that is not there gives a sentence that says so.
+They are made when the documentation is built. NAME may hold ``*``: every file that matches adds its
+rows. What a file looks like decides which tables it gives, and PART picks one of several; what is
+not there gives a sentence that says so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,12 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 SCORES = ("accuracy", "log_loss", "brier", "auc", "capacity_accuracy", "capacity_auc", "seconds")
 
 
-def table_lines(name: str, results: Path = RESULTS) -> list[str]:
-    """Source lines of the tables of all files that match a name."""
+#: Rows of the table of sampling, in this order.
+CASES = ("sim2", "sim10", "pima", "cancer", "ard10", "ionosphere")
+
+
+def table_lines(name: str, results: Path = RESULTS, part: str = "cost") -> list[str]:
+    """Source lines of the tables of all files that match a name, or of a part of them."""
     paths = sorted(results.glob(f"{name}.json"))
     if not paths:
         return [f"*The file* ``benchmarks/results/{name}.json`` *is not there yet.*", ""]
@@ -32,6 +37,9 @@ def table_lines(name: str, results: Path = RESULTS) -> list[str]:
         return [line for document in documents for line in _comparison(document)]
     if documents[0]["benchmark"].startswith("convergence"):
         return _convergence(documents)
+    for start, tables in _BY_NAME.items():
+        if documents[0]["benchmark"].startswith(start):
+            return tables(documents, part)
     return [line for document in documents for line in _estimator_noise(document)]
 
 
@@ -150,11 +158,331 @@ def _mean_and_error(runs: Iterable[dict[str, Any]], score: str) -> str:
     return f"{mean:.{digits}f} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
 
 
+# --- sampling -------------------------------------------------------------------------------------
+
+
+def _sampling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Render one of the tables of benchmarks/sampling.py."""
+    by_case = {document["results"]["case"]: document["results"] for document in documents}
+    results = [by_case[case] for case in CASES if case in by_case]
+    lines = {
+        "cost": _sampling_cost,
+        "seconds": _sampling_seconds,
+        "quadrature": _sampling_quadrature,
+        "papers": _sampling_papers,
+        "nuts": _sampling_nuts,
+        "sklearn": _sampling_sklearn,
+    }[part](results)
+    lines = lines or ["*Not measured yet.*", ""]
+    return [*lines, *(_provenance(documents[0], settings=False) if part == "cost" else [])]
+
+
+def _median_and_worst(
+    runs: Iterable[dict[str, Any]], key: str, digits: int, *, large_is_good: bool
+) -> str:
+    worst = -np.inf if large_is_good else np.inf
+    values = [worst if run[key] is None else run[key] for run in runs]
+    extreme = min(values) if large_is_good else max(values)
+    return f"{_decimals(float(np.median(values)), digits)} ({_decimals(extreme, digits)})"
+
+
+def _sampling_cost(results: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for r in results:
+        runs = list(r["ours"].values())
+        if not runs:
+            continue
+        targets = r["targets"]
+        rows.append(
+            [
+                r["title"],
+                str(len(runs)),
+                _median_and_worst(runs, "per_evaluation", 2, large_is_good=True),
+                _decimals(targets["per_evaluation"], 2),
+                _median_and_worst(runs, "per_operation", 3, large_is_good=True),
+                _decimals(targets["per_operation"], 2),
+                _median_and_worst(runs, "operations_per_evaluation", 1, large_is_good=False),
+                _median_and_worst(runs, "min_ess", 0, large_is_good=True),
+                _median_and_worst(runs, "max_r_hat", 3, large_is_good=False),
+            ]
+        )
+    head = ["data", "runs", "effective draws per evaluation", "wanted"]
+    head += ["per O(n^3) operation", "wanted", "operations per evaluation", "ESS", "R-hat"]
+    return _list_table("Effective draws: median (worst) of the runs", head, rows)
+
+
+def _sampling_seconds(results: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for r in results:
+        runs = list(r["ours"].values())
+        if not runs:
+            continue
+        reports = [run["emulator"] for run in runs if run["emulator"] is not None]
+        acceptance = [
+            rate
+            for run in runs
+            for rate in run["acceptance_rate"].get("surrogate", [])
+            if rate is not None
+        ]
+        rows.append(
+            [
+                r["title"],
+                _median_and_worst(runs, "ms_per_evaluation", 1, large_is_good=False),
+                _median_and_worst(runs, "seconds_before", 1, large_is_good=False),
+                _median_and_worst(runs, "n_evaluations_before", 0, large_is_good=False),
+                _median_and_worst(runs, "seconds_to_1000", 1, large_is_good=False),
+                _decimals(max((e["probe_error"] for e in reports), default=None), 2),
+                _decimals(min(acceptance, default=None), 2),
+            ]
+        )
+    head = ["data", "ms per evaluation", "set-up and warm-up, s", "evaluations in them"]
+    head += ["seconds to 1000 effective draws", "largest error of the emulator"]
+    head += ["least acceptance of the surrogate move"]
+    return _list_table("Seconds on one core: median (worst) of the runs", head, rows)
+
+
+def _sampling_quadrature(results: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for r in results:
+        for seed, run in sorted(r["ours"].items()):
+            gap = run.get("against_quadrature")
+            if gap is None:
+                continue
+            exact = r["reference"].get(seed if r["simulated"] else "all")
+            error = None
+            if exact is not None:
+                errors, sd = np.array(list(exact["error"].values())), exact["value"]["sd"]
+                error = float((errors / sd).max())
+            rows.append(
+                [
+                    r["title"],
+                    seed,
+                    _decimals(run["min_ess"], 0),
+                    _decimals(gap["largest_z"], 2),
+                    _decimals(gap["largest_difference_in_sd"], 3),
+                    _decimals(error, 4),
+                ]
+            )
+    head = ["data", "seed", "ESS", "largest absolute z", "largest difference, posterior sd"]
+    head += ["largest error of the reference, posterior sd"]
+    return _list_table("Means, standard deviations, 5 and 95 % quantiles", head, rows)
+
+
+def _sampling_papers(results: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for r in results:
+        schemes = dict.fromkeys(run["scheme"] for run in r["papers"].values())
+        for scheme in schemes:
+            runs = [run for run in r["papers"].values() if run["scheme"] == scheme]
+            rows.append(
+                [
+                    r["title"],
+                    scheme,
+                    str(len(runs)),
+                    _median_and_worst(runs, "min_ess", 0, large_is_good=True),
+                    _median_and_worst(runs, "max_r_hat", 3, large_is_good=False),
+                    _median_and_worst(runs, "per_evaluation", 3, large_is_good=True),
+                    _median_and_worst(runs, "per_operation", 4, large_is_good=True),
+                    _median_and_worst(runs, "seconds_to_1000", 0, large_is_good=False),
+                ]
+            )
+    head = ["data", "scheme", "runs", "ESS", "R-hat", "effective draws per evaluation"]
+    head += ["per O(n^3) operation", "seconds to 1000 effective draws"]
+    return _list_table("Schemes of the papers: median (worst) of the runs", head, rows)
+
+
+def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for r in results:
+        for seed, run in sorted(r["nuts"].items()):
+            bound = "at least " if run["lower_bound"] else ""
+            done, wanted = min(run["n_warmup"]), run["n_warmup_wanted"]
+            rows.append(
+                [
+                    r["title"],
+                    seed,
+                    _decimals(run["seconds_compile"], 0),
+                    f"{run['seconds_warmup']:.0f} s"
+                    + ("" if run["warmup_complete"] else f", incomplete ({done} of {wanted})"),
+                    str(run["n_draws"]),
+                    _decimals(run["min_ess"], 0),
+                    _decimals(run["max_r_hat"], 3),
+                    str(run["divergences"]),
+                    bound + _decimals(run["seconds_to_1000"], 0),
+                    _decimals(run["ours_seconds_to_1000"], 1)
+                    + ("" if run["ours_converged"] else " (not converged)"),
+                    bound + _decimals(run["ratio"], 0),
+                    _decimals(r["targets"]["times_faster"], 0),
+                ]
+            )
+    head = ["data", "seed", "compilation, s", "warm-up", "draws per chain", "ESS", "R-hat"]
+    head += ["divergences", "NUTS: seconds to 1000", "ours", "ratio", "wanted"]
+    return _list_table("NumPyro's NUTS and the default sampler, in one run", head, rows)
+
+
+def _sampling_sklearn(results: Sequence[dict[str, Any]]) -> list[str]:
+    rows = [
+        [
+            r["title"],
+            f"{run['n_train']} and {run['n_test']}",
+            _decimals(run["seconds"], 1),
+            _decimals(run["ours_seconds"], 1),
+            _decimals(run["log_loss"], 3),
+            _decimals(run["ours_log_loss"], 3),
+        ]
+        for r in results
+        for run in r["sklearn"].values()
+    ]
+    head = ["data", "training and test rows", "fit, s", "our fit, s", "log loss", "our log loss"]
+    return _list_table("scikit-learn's Laplace GPC", head, rows)
+
+
+# --- scaling, predictions, grid -------------------------------------------------------------------
+
+
+def _scaling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """How cost grows with the number of rows."""
+    rows = [
+        [
+            str(r["n"]),
+            _decimals(r["seconds_before"], 1),
+            _decimals(r["ms_per_evaluation"], 1),
+            _decimals(r["operations_per_evaluation"], 1),
+            _decimals(r["per_evaluation"], 2),
+            _decimals(r["min_ess"], 0),
+            _decimals(r["seconds_to_400"], 0),
+            _decimals(r["mebibytes_peak"], 0),
+        ]
+        for r in documents[0]["results"]
+    ]
+    head = ["rows", "set-up and warm-up, s", "ms per evaluation", "operations per evaluation"]
+    head += ["effective draws per evaluation", "ESS", "seconds to 400 effective draws"]
+    head += ["peak memory, MiB"]
+    return [*_list_table("", head, rows), *_provenance(documents[0])]
+
+
+def _target_ess(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Fits with target_ess on several cores."""
+    rows = []
+    for document in documents:
+        settings, r = document["settings"], document["results"]
+        rows.append(
+            [
+                f"{settings['data']}, n={r['n']}",
+                _decimals(settings["target_ess"], 0),
+                str(settings["n_jobs"]),
+                _decimals(r["seconds_total"], 0),
+                str(r["n_draws"]),
+                _decimals(min(r["ess_bulk"]), 0),
+                _decimals(min(r["ess_tail"]), 0),
+                _decimals(r["max_r_hat"], 3),
+                _decimals(r["mebibytes_at_most"], 0),
+            ]
+        )
+    head = ["data", "target_ess", "n_jobs", "seconds", "draws per chain", "ESS bulk", "ESS tail"]
+    head += ["R-hat", "memory of all processes at most, MiB"]
+    return [*_list_table("", head, rows), *_provenance(documents[0], settings=False)]
+
+
+def _prediction(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Seconds and memory of predictions."""
+    r = documents[0]["results"]
+    rows = [
+        [
+            label,
+            str(one["distinct_thetas"]),
+            _decimals(one["seconds"], 2),
+            _decimals(one["ms_per_theta"], 1),
+        ]
+        for label, one in (("all draws", r["all"]), ("the default", r["default"]))
+    ]
+    head = ["draws", "distinct thetas", f"seconds for {r['n_new']} rows", "ms per theta"]
+    other = [
+        ["largest change of a probability", _decimals(r["largest_change"], 4)],
+        ["root mean square change", _decimals(r["root_mean_square_change"], 4)],
+        ["size of the pickle, MB", _decimals(r["pickle_megabytes"], 1)],
+    ]
+    other += [
+        [f"peak memory for {m['rows']} rows, small fit, MiB", _decimals(m["mebibytes"], 0)]
+        for m in r["memory"]
+    ]
+    return [
+        *_list_table("Time", head, rows),
+        *_list_table("A hundred draws of theta against all, and memory", ["what", "value"], other),
+        *_provenance(documents[0]),
+    ]
+
+
+def _grid(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Grids, or with the part "controls" control variates."""
+    document = documents[0]
+    lines = (_grid_controls if part == "controls" else _grid_seconds)(document["results"])
+    return [*(lines or ["*Not measured yet.*", ""]), *_provenance(document)]
+
+
+def _grid_seconds(results: dict[str, Any]) -> list[str]:
+    rows = []
+    for data, r in results["grid"].items():
+        p, sampler = str(r["n_hyperparameters"]), r["sampler"]
+        n_draws = f"{sampler['n_draws_needed']:.0f} draws"
+        rows.append([data, p, "chains", n_draws, "", _decimals(sampler["seconds"], 1), ""])
+        for label, g in r["grids"].items():
+            seconds = _decimals(g["seconds"], 1)
+            rows.append(
+                [
+                    data,
+                    p,
+                    f"grid, {label}",
+                    f"{g['n_nodes']} nodes",
+                    str(g["n_draws"]),
+                    f"{seconds} (extrapolated)" if g["extrapolated"] else seconds,
+                    "" if g["extrapolated"] else _decimals(g["difference_in_sd"], 3),
+                ]
+            )
+    head = ["data", "hyper-parameters", "method", "size", "importance draws"]
+    head += ["seconds to an error of 0.03 sd", "difference from the chains, sd"]
+    return _list_table("", head, rows)
+
+
+def _grid_controls(results: dict[str, Any]) -> list[str]:
+    rows = [
+        [
+            data,
+            label,
+            f"{_decimals(c['median_variance_reduction'], 1)} "
+            f"({_decimals(c['least_variance_reduction'], 1)})",
+            f"{_decimals(c['largest_gap_in_sd'], 3)} "
+            f"(± {_decimals(c['error_of_plain_mean_in_sd'], 3)})",
+            _decimals(c["seconds"], 1),
+        ]
+        for data, r in results["controls"].items()
+        for label, c in r["controls"].items()
+    ]
+    head = ["data", "control variate", "variance reduced by, median (least)"]
+    head += ["largest shift of a mean, sd", "seconds to an error of 0.03 sd"]
+    return _list_table("", head, rows)
+
+
+#: Which function makes the tables of a benchmark whose name starts so.
+_BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
+    "sampling_": _sampling,
+    "scaling": _scaling,
+    "target_ess_": _target_ess,
+    "prediction": _prediction,
+    "grid": _grid,
+}
+
+
 # --- reStructuredText -----------------------------------------------------------------------------
 
 
 def _two(value: float) -> str:
     return f"{value:.2f}"
+
+
+def _decimals(value: float | None, digits: int) -> str:
+    """A number, which JSON holds as null where it is infinite or undefined."""
+    return "none" if value is None or not np.isfinite(value) else f"{value:.{digits}f}"
 
 
 def _list_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -166,28 +494,29 @@ def _list_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
     return [*lines, ""]
 
 
-def _provenance(document: dict[str, Any]) -> list[str]:
+def _provenance(document: dict[str, Any], *, settings: bool = True) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     machine = document["machine"]
-    settings = ", ".join(f"{key} = {value}" for key, value in document["settings"].items())
-    return [
-        f"Made with {versions}, on {machine['machine']} with {machine['cpus']} CPUs; "
-        f"settings: {settings}.",
-        "",
-    ]
+    made = f"Made with {versions}, on {machine['machine']} with {machine['cpus']} CPUs"
+    if settings:
+        made += "; settings: "
+        made += ", ".join(f"{key} = {value}" for key, value in document["settings"].items())
+    return [f"{made}.", ""]
 
 
 class BenchmarkTable(SphinxDirective):
-    """The directive; its argument is the NAME."""
+    """The directive; its arguments are the NAME and the PART."""
 
     required_arguments = 1
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Parse the tables where the directive stands."""
         name = self.arguments[0]
         for path in RESULTS.glob(f"{name}.json"):
             self.env.note_dependency(str(path))
-        return self.parse_text_to_nodes("\n".join(table_lines(name)))
+        lines = table_lines(name, RESULTS, *self.arguments[1:])
+        return self.parse_text_to_nodes("\n".join(lines))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
