@@ -168,7 +168,7 @@ class Learner:
     @property
     def max_rounds(self) -> int:
         """Most batches of points that the emulator asks for."""
-        return 3 + self.dim if self.dim <= _FEW else 6
+        return 8 + 2 * self.dim if self.dim <= _FEW else 6
 
     def refine(self) -> Work:
         """Add points from the tempered emulated posterior until they are predicted well."""

@@ -62,7 +62,7 @@ class Plan(NamedTuple):
 
 
 def cheapest_plan(log_variance: FloatArray, n: int, noise: float) -> Plan:
-    """Choose the plan with the least cost per accepted proposal.
+    """Choose the plan with the least cost per proposal accepted where the noise is large.
 
     Parameters
     ----------
@@ -83,8 +83,9 @@ def cheapest_plan(log_variance: FloatArray, n: int, noise: float) -> Plan:
             cost = 2.0 + 2.0 * n_sweeps + 4.0 * float(counts.mean()) / n
             if cost <= _MOST_OPERATIONS:
                 break
-        # Acceptance rate of proposals that only the noise of the estimates can reject.
-        accepted = 2.0 * float(ndtr(-np.sqrt(variance / counts / 2.0)).mean())
+        # Acceptance rate of proposals that only the noise of the estimates can reject, where the
+        # noise is large: that is where chains stay.
+        accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
         costs.append((cost / accepted, Plan(n_sweeps, target, most)))
     return min(costs)[1]
 
