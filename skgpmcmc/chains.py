@@ -109,6 +109,8 @@ class SamplingRun:
         One per model: what estimates p(y | theta); None where it is not estimated.
     reports : list of EmulatorReport or None
         One per model; None where there is no emulator.
+    n_discarded : int
+        Iterations of each chain before the first kept one.
     seconds_warmup, seconds_sampling : float
         Wall time.
     """
@@ -119,6 +121,7 @@ class SamplingRun:
     references: list[Reference]
     estimators: list[PseudoMarginalMetropolis | None]
     reports: list[EmulatorReport | None]
+    n_discarded: int
     seconds_warmup: float
     seconds_sampling: float
 
@@ -226,6 +229,7 @@ def sample_chains(
             references=[ready.reference for ready in prepared],
             estimators=[ready.estimator for ready in prepared],
             reports=[ready.report for ready in prepared],
+            n_discarded=prepared[0].n_tuned + prepared[0].n_settle,
             seconds_warmup=time.perf_counter() - clock,
             seconds_sampling=0.0,
         )

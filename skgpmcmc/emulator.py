@@ -59,7 +59,7 @@ class Coordinates:
         return replace(self, scale=self.scale * factor)
 
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coordinates of theta (..., p), and their derivatives by theta; both (..., p)."""
+        """Return coordinates of theta (..., p), and their derivatives by theta; both (..., p)."""
         flattened, slope = _flattened(theta, self.flat)
         return (flattened - self.center) / self.scale, slope / self.scale
 
@@ -130,7 +130,7 @@ class Emulator:
         flat : ndarray of shape (p,)
             See `Coordinates`.
         span : float
-            s.
+            Depth s below which values are compressed.
         """
         top = float(values.max())
         depth = (top - values) / span
@@ -274,7 +274,7 @@ class DiagonalQuadratic:
         return cls(center, scale, np.zeros(2 * len(center) + 1))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values (...) and gradients (..., p) at theta (..., p)."""
+        """Return values (...) and gradients (..., p) at theta (..., p)."""
         p = len(self.center)
         linear, square = self.coefficients[1 : p + 1], self.coefficients[p + 1 :]
         raw = (theta - self.center) / self.scale

@@ -74,10 +74,12 @@ class HyperPrior:
         Parameters
         ----------
         theta : ndarray of shape (p,) or (m, p)
+            Natural logs; one point, or one per row.
 
         Returns
         -------
         float, or ndarray of shape (m,) for a batch
+            Natural log.
         """
         if theta.ndim == 1:
             return float(self._log_density(theta)) if self._range.holds(theta) else -np.inf
@@ -96,10 +98,12 @@ class HyperPrior:
         Parameters
         ----------
         theta : ndarray of shape (p,) or (m, p)
+            Natural logs; one point, or one per row.
 
         Returns
         -------
         value : float, or ndarray of shape (m,) for a batch
+            Natural log.
         gradient : ndarray of the shape of theta
             Zero where theta leaves the support, so that a trajectory remains finite.
         """

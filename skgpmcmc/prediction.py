@@ -87,7 +87,7 @@ class Particles(NamedTuple):
 def sites_of(
     model: LatentGP, reference: Reference, theta: FloatArray, n_jobs: int | None = None
 ) -> Sites:
-    """Sites of the reference's Gaussian at each row of theta (S, p); each (S, n)."""
+    """Find the sites of the reference's Gaussian at each row of theta (S, p); each (S, n)."""
     parts = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
     with threadpool_limits(1):
         done = joblib.Parallel(n_jobs=n_jobs)(
@@ -164,10 +164,10 @@ class Predictor:
         self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
     ) -> FloatArray:
         """Joint draws of f* at all rows of X_new; (n_draws, m)."""
-        n_total = len(self.theta)
-        # Every posterior draw is used before any is used again.
-        repeats = -(-n_draws // n_total)
-        chosen = np.concatenate([rng.permutation(n_total) for _ in range(repeats)])[:n_draws]
+        # Systematic resampling: every draw is used in proportion to what it stands for.
+        edges = np.cumsum(self.weight) / self.weight.sum()
+        places = (np.arange(n_draws) + rng.uniform()) / n_draws
+        chosen = rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
         noise = rng.standard_normal((n_draws, len(X_new)))
         out = np.empty((n_draws, len(X_new)))
         with threadpool_limits(1):
@@ -216,10 +216,23 @@ class Predictor:
     def moments(
         self, draws: IntArray, batches: Sequence[_Batch]
     ) -> Iterator[tuple[slice, LatentMoments, FloatArray]]:
-        """Yield, for batches of rows, moments of f* at the theta that the draws share.
+        """Give moments of f* at the theta that the draws share, batch after batch of rows.
 
-        One column of means for each f that is averaged over, and the log weights of the columns,
-        which add up to the weight of the draws.
+        Parameters
+        ----------
+        draws : ndarray of int
+            Positions of draws with equal theta.
+        batches : sequence of _Batch
+            See `batches`.
+
+        Yields
+        ------
+        rows : slice
+            Where the batch stands among all new rows.
+        moments : LatentMoments
+            One column of means for each f that is averaged over.
+        log_weight : ndarray
+            Of the columns; the weights add up to that of the draws.
         """
         q = self._q(int(draws[0]))
         if self.particles is None:

@@ -180,7 +180,28 @@ class Marginal(Sampler):
         n_importance: int | None,
         n_warmup: int,
     ) -> SetUp:
-        """Tune a random walk."""
+        """Tune a random walk.
+
+        Parameters
+        ----------
+        model : LatentGP
+            With a jitter that is safe at the starts.
+        approximation : Approximation
+            The target.
+        starts, rngs : sequences
+            Where each chain begins, natural logs, and its random stream.
+        rng : numpy.random.Generator
+            Not used: every chain tunes with its own stream.
+        n_importance : int or None
+            Not used: nothing is estimated.
+        n_warmup : int
+            Discarded iterations per chain.
+
+        Returns
+        -------
+        SetUp
+            The generator that asks for work.
+        """
 
         def frozen(walk: GaussianRandomWalk) -> MarginalMetropolis:
             return MarginalMetropolis(approximation, walk)

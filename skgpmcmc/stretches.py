@@ -6,6 +6,7 @@ which the next one continues.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -140,7 +141,11 @@ def sample(
     rng: np.random.Generator,
     n_steps: int,
 ) -> Stretch:
-    """Some iterations of a frozen transition, recorded."""
+    """Some iterations of a frozen transition, recorded.
+
+    The stream is copied: a round that is interrupted leaves the one before as it was.
+    """
+    rng = copy.deepcopy(rng)
     recorder = _Recorder(n_steps, state)
     with threadpool_limits(1), count_operations() as operations:
         for _ in range(n_steps):

@@ -18,7 +18,7 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, d
     twin = copy.copy(estimator)  # validate_data sets attributes before it knows that all is well
     vars(twin).pop("feature_names_in_", None)
     # A copy, as the model keeps X: what the user does to it later must not change predictions.
-    X, y = validate_data(twin, X, y, dtype=np.float64, copy=True)
+    X, y = validate_data(twin, X, y, dtype=np.float64, order="C", copy=True)
     names = ("n_features_in_", "feature_names_in_")
     return X, y, {name: vars(twin)[name] for name in names if name in vars(twin)}
 

@@ -46,6 +46,8 @@ class InterpolatedSites:
         Design points in coordinates z.
     trend : ndarray of shape (p + 1, 2 n)
     weights : ndarray of shape (D, 2 n)
+    least, most : ndarray of shape (2 n,)
+        Range over the design of what is interpolated, which no interpolation leaves.
     """
 
     approximation: Approximation
@@ -57,6 +59,8 @@ class InterpolatedSites:
     nodes: FloatArray
     trend: FloatArray
     weights: FloatArray
+    least: FloatArray
+    most: FloatArray
 
     @classmethod
     def fit(
@@ -82,7 +86,19 @@ class InterpolatedSites:
         trend = linalg.solve(gram, features.T @ linalg.cho_solve(factor, targets), assume_a="pos")
         weights = linalg.cho_solve(factor, targets - features @ trend)
         low, high = theta.min(axis=0), theta.max(axis=0)
-        return cls(approximation, n_sweeps, center, scale, low, high, nodes, trend, weights)
+        return cls(
+            approximation,
+            n_sweeps,
+            center,
+            scale,
+            low,
+            high,
+            nodes,
+            trend,
+            weights,
+            targets.min(axis=0),
+            targets.max(axis=0),
+        )
 
     def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return q at theta."""
@@ -97,7 +113,7 @@ class InterpolatedSites:
         both = (
             self.trend[0] + z @ self.trend[1:] + _covariance(z[None], self.nodes)[0] @ self.weights
         )
-        log_precision, ratio = np.split(both, 2)
+        log_precision, ratio = np.split(np.clip(both, self.least, self.most), 2)
         root = np.exp(0.5 * log_precision)
         return Sites(ratio * root, root * root)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +39,7 @@ class _Sampling(NamedTuple):
     """What a warm start continues."""
 
     run: SamplingRun
-    params: dict[str, str]  # as they were, by repr
+    params: dict[str, Any]  # as they were
 
 
 class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
@@ -114,7 +117,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         changed = [
             name
             for name, value in self._posterior_params().items()
-            if repr(value) != earlier.params[name]
+            if not _same(value, earlier.params[name])
         ]
         if changed:
             raise ValueError(
@@ -126,7 +129,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 f"warm_start=True found n_draws={self.n_draws}, and the chains already have "
                 f"{run.n_draws} draws each: nothing was added. Increase n_draws to continue.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
         monitor = _CallbackMonitor(self, len(targets) * self.n_chains, n_rounds_left)
@@ -161,7 +164,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                     0.0 if estimator is None else estimator.log_likelihood_sd(model, mean, rng)
                 )
             fitted.append(self._fitted_model(run, m, rng))
-        params = {name: repr(value) for name, value in self._posterior_params().items()}
+        params = copy.deepcopy(self._posterior_params())
         return fitted, noise, {"_sampling": _Sampling(run, params)}
 
     def _fitted_model(self, run: SamplingRun, m: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -190,7 +193,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "hyperparameter_names_": _element_names(model.covariance),
             "priors_": dict(model.hyperprior.distributions),
             "kernel_": model.covariance.kernel.clone_with_theta(theta.mean(axis=0)),
-            "n_iter_": n_draws + _n_discarded(run, m),
+            "n_iter_": n_draws + run.n_discarded,
             "_predictor": predictor,
         }
 
@@ -243,6 +246,24 @@ def _seed_sequence(random_state: Any) -> np.random.SeedSequence:
     return np.random.SeedSequence(words.tolist())
 
 
+def _same(a: Any, b: Any) -> bool:
+    """Whether two parameters mean the same posterior."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Kernel):
+        own = [(h.name, h.fixed) for h in a.hyperparameters]
+        return own == [(h.name, h.fixed) for h in b.hyperparameters] and a == b
+    if hasattr(a, "dist") and hasattr(a, "args"):  # a frozen distribution of scipy
+        return type(a.dist) is type(b.dist) and a.args == b.args and _same(a.kwds, b.kwds)
+    if hasattr(a, "get_params"):
+        return _same(a.get_params(), b.get_params())
+    if type(a).__eq__ is object.__eq__:  # says nothing of its own: compare what it holds
+        return _same(vars(a), vars(b)) if hasattr(a, "__dict__") else a is b
+    return bool(np.all(a == b))
+
+
 def _element_names(covariance: Covariance) -> list[str]:
     """Names of the components of theta; those of vectors carry their index."""
     names = []
@@ -254,11 +275,6 @@ def _element_names(covariance: Covariance) -> list[str]:
         else:
             names += [f"{hyperparameter.name}[{i}]" for i in range(hyperparameter.n_elements)]
     return names
-
-
-def _n_discarded(run: SamplingRun, m: int) -> int:
-    """Iterations per chain before the first kept one."""
-    return sum(run.draws[m].warmup_tally.n_steps.values()) // len(run.draws[m].chain_tallies)
 
 
 class _CallbackMonitor:

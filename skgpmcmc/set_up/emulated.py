@@ -33,6 +33,8 @@ from .work import Prepared, SetUp, Task
 __all__ = ["set_up_emulated"]
 
 _N_CANDIDATES = 16
+#: How often a poor emulator is given more design points.
+_MAX_PROBES = 3
 #: Probabilities of the moves: surrogate, random walk, refresh.
 _MOVES = (0.96, 0.02, 0.02)
 #: The same where the emulator is poor.
@@ -60,6 +62,17 @@ def set_up_emulated(
     rng : numpy.random.Generator
         Of the set-up.
     settings : EmulatorSettings
+        What the sampler wants.
+
+    Returns
+    -------
+    Prepared
+        Frozen parts, and where chains begin.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
     """
     if len(starts[0]) == 0:
         return _without_hyperparameters(approximation, starts, rngs, settings)
@@ -70,7 +83,11 @@ def set_up_emulated(
     yield from learner.measure_scale()
     yield from learner.explore()
     yield from learner.refine()
-    probed = yield from learner.probe(learner.posterior_pool(), settings)
+    for _ in range(_MAX_PROBES):
+        probed = yield from learner.probe(learner.posterior_pool(), settings)
+        if probed.report.probe_error < TRUSTED:
+            break
+        yield from learner.refine()
     pool = learner.posterior_pool()
     return _assembled(learner, probed, pool, rngs, settings)
 
@@ -93,7 +110,8 @@ def _without_hyperparameters(
         estimator=estimate,
         thetas=list(starts),
         rngs=list(rngs),
-        n_settle=1,
+        n_settle=settings.n_settle,
+        n_tuned=0,
         n_evaluations=0,
         report=None,
     )
@@ -145,6 +163,7 @@ def _assembled(
         thetas=thetas,
         rngs=list(rngs),
         n_settle=settings.n_settle,
+        n_tuned=0,
         n_evaluations=learner.n_evaluations,
         report=probed.report,
     )

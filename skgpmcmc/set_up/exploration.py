@@ -33,15 +33,16 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     """
     theta = start
     for _ in range(_MAX_START_ATTEMPTS):
-        mode = find_mode(
-            model,
-            approximation,
-            [theta],
-            with_hyperprior=True,
-            tol=_TOLERANCE,
-            options=_ROUGHLY,
-        )
-        if mode.visited:
+        precise = approximation.refined(_TOLERANCE)
+        if evaluate(model, precise, theta, with_hyperprior=True) is not None:
+            mode = find_mode(
+                model,
+                approximation,
+                [theta],
+                with_hyperprior=True,
+                tol=_TOLERANCE,
+                options=_ROUGHLY,
+            )
             points = [DesignPoint.of(visited) for visited in mode.visited]
             return sorted(points, key=_log_density)
         theta = 0.5 * (theta + model.covariance.start)

@@ -115,7 +115,13 @@ class Learner:
         ]
 
     def measure_scale(self) -> Work:
-        """Curvature at the best mode, from gradients a step away along every axis."""
+        """Curvature at the best mode, from gradients a step away along every axis.
+
+        Yields
+        ------
+        sequence of Task
+            Work whose results are to be sent back.
+        """
         best = self.design.best
         signs = (1.0, -1.0) if self.dim <= 4 else (1.0,)
         steps = [sign * 0.25 * e for e in np.eye(self.dim) for sign in signs]
@@ -136,7 +142,13 @@ class Learner:
         self.root = cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
 
     def explore(self) -> Work:
-        """Follow trajectories from the ends of the searches, if there are many hyper-parameters."""
+        """Follow trajectories from the ends of the searches, if there are many hyper-parameters.
+
+        Yields
+        ------
+        sequence of Task
+            Work whose results are to be sent back.
+        """
         if self.dim <= _FEW:
             return
         seeds = self.rng.bit_generator.seed_seq.spawn(len(self.ends))  # type: ignore[attr-defined]
@@ -171,7 +183,13 @@ class Learner:
         return 8 + 2 * self.dim if self.dim <= _FEW else 6
 
     def refine(self) -> Work:
-        """Add points from the tempered emulated posterior until they are predicted well."""
+        """Add points from the tempered emulated posterior until they are predicted well.
+
+        Yields
+        ------
+        sequence of Task
+            Work whose results are to be sent back.
+        """
         for n_more in range(self.max_rounds, -1, -1):
             target = self.emulate()
             pool = run_pool(
@@ -262,7 +280,7 @@ class Learner:
         )
 
     def posterior_pool(self) -> Pool:
-        """Draws from pi*, and the metric of its moves."""
+        """Draw from pi*, and learn the metric of its moves."""
         target = self.emulate()
         pool = run_pool(target, self.pool_starts(), self.root, 40, self.rng)
         if self.held_out_error < TRUSTED:
@@ -276,6 +294,23 @@ class Learner:
 
         Draws from pi* are examined by the approximation and by importance sampling: they measure
         the emulator before they join its design.
+
+        Parameters
+        ----------
+        pool : Pool
+            Draws from pi*.
+        settings : EmulatorSettings
+            What the sampler wants.
+
+        Returns
+        -------
+        Probed
+            What is frozen.
+
+        Yields
+        ------
+        sequence of Task
+            Work whose results are to be sent back.
         """
         target = self.emulate()
         references = [self._reference(n_sweeps) for n_sweeps in (0, 1)]
@@ -350,7 +385,8 @@ class Learner:
 
     def _reference(self, n_sweeps: int) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
-        used = self._used()
+        most = _MOST_OBSERVATIONS // (self.dim + 1)
+        used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, most)
         return InterpolatedSites.fit(
             self.approximation,
             used.theta,

@@ -52,6 +52,16 @@ def set_up_random_walk(
     make_transition : callable
         The transition of the kept draws, from the tuned walk.
 
+    Returns
+    -------
+    Prepared
+        The frozen transition, and where chains begin.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+
     References
     ----------
     Filippone & Girolami (2014), section 4.4.
@@ -81,6 +91,7 @@ def set_up_random_walk(
         thetas=[s.state.theta for s in last],
         rngs=[s.rng for s in last],
         n_settle=schedule.n_settle,
+        n_tuned=sum(window.n_steps for window in schedule.windows),
         n_evaluations=int(sum(s.tally.n_evaluations for r in rounds for s in r)),
         report=None,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 __all__ = ["EmulatorReport"]
 
 
-class EmulatorReport(NamedTuple):
+@dataclass(frozen=True)
+class EmulatorReport:
     """How good the emulator is, measured in the set-up.
 
     Attributes

@@ -45,6 +45,7 @@ class Prepared(NamedTuple):
     thetas: list[FloatArray]  # where each chain begins; (p,), natural logs
     rngs: list[np.random.Generator]  # one per chain
     n_settle: int  # iterations to be discarded first
+    n_tuned: int  # iterations that each chain has made in the set-up
     n_evaluations: int  # of a (marginal) likelihood, in the set-up
     report: EmulatorReport | None
 

@@ -1,69 +1,136 @@
 """Chains on theta, and on (theta, f), against quadrature of the posterior on a grid of theta.
 
-Means and 5, 50 and 95 % quantiles of (log sigma, log tau) must agree within four standard errors,
-which are small because effective sample sizes are at least a thousand.
+Means, variances and 1, 5, 50, 95 and 99 % quantiles of the hyper-parameters' logs must agree within
+four standard errors, which are small because effective sample sizes are at least a thousand.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, RationalQuadratic
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.chains import sample_chains
+from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.importance import importance_estimate
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
 
 from ..helpers import Z_LIMIT, make_model, orthant_probability
-from .test_joint import small_model
+from .test_joint import prepared, small_model
 
 LEAST_ESS = 1000
-#: Posterior density at the edges, per unit of log sigma or log tau; less than 1e-4 is outside.
+#: Posterior density at the edges, per unit of a log; less than 1e-4 is outside.
 EDGE_DENSITY = 3e-5
+TAILS = (0.01, 0.99)
+RANDOM_WALK = PseudoMarginal(moves="random_walk")
 
 
 # --- quadrature -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Equally spaced values of (log sigma, log tau), fine and wide enough to hold the posterior."""
+class Marginal1D:
+    """Density of one hyper-parameter at equally spaced values of its log."""
 
-    log_sigma: np.ndarray
-    log_tau: np.ndarray
+    values: np.ndarray
+    density: np.ndarray
+
+    @classmethod
+    def of(cls, values, density):
+        density = density / (density.sum() * (values[1] - values[0]))
+        assert max(density[0], density[-1]) < EDGE_DENSITY, "the grid is too narrow"
+        return cls(values, density)
+
+    def mean(self, function):
+        return function(self.values) @ self.density / self.density.sum()
+
+    def _cdf(self):
+        fine = np.linspace(self.values[0], self.values[-1], 4001)
+        smooth = CubicSpline(fine, np.exp(CubicSpline(self.values, np.log(self.density))(fine)))
+        cdf = smooth.antiderivative()(fine)
+        return fine, cdf / cdf[-1]
+
+    def quantiles(self, probabilities):
+        fine, cdf = self._cdf()
+        return np.interp(probabilities, cdf, fine)
+
+    def below(self, points):
+        fine, cdf = self._cdf()
+        return np.interp(points, fine, cdf)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Equally spaced logs of hyper-parameters, fine and wide enough to hold the posterior.
+
+    The trapezoidal rule converges geometrically for smooth densities that vanish at the edges.
+    """
+
+    axes: tuple
 
     @property
     def nodes(self):
-        return np.array([[s, t] for s in self.log_sigma for t in self.log_tau])
+        return np.stack([axis.ravel() for axis in np.meshgrid(*self.axes, indexing="ij")], axis=1)
+
+    def marginals(self, log_density):
+        """From an unnormalized log density at the nodes."""
+        density = np.exp(log_density - log_density.max())
+        density = density.reshape([len(axis) for axis in self.axes])
+        every = range(len(self.axes))
+        return [
+            Marginal1D.of(axis, density.sum(axis=tuple(j for j in every if j != i)))
+            for i, axis in enumerate(self.axes)
+        ]
 
     def reference(self, log_density):
-        """Means and quantiles under an unnormalized log density at the nodes; exact errors of 0.
-
-        The trapezoidal rule converges geometrically for smooth densities that vanish at the edges.
-        """
-        density = np.exp(log_density - log_density.max())
-        density = density.reshape(len(self.log_sigma), len(self.log_tau))
-        marginals = [(self.log_sigma, density.sum(axis=1)), (self.log_tau, density.sum(axis=0))]
-        means, quantiles = zip(*(_mean_and_quantiles(*m) for m in marginals), strict=True)
-        return Reference(np.array(means), np.array(quantiles))
+        """Means and quantiles, without an error."""
+        marginals = self.marginals(log_density)
+        return Reference(
+            np.array([m.mean(lambda x: x) for m in marginals]),
+            np.array([m.quantiles(PROBABILITIES) for m in marginals]),
+        )
 
 
-def _mean_and_quantiles(values, density):
-    density = density / (density.sum() * (values[1] - values[0]))
-    assert max(density[0], density[-1]) < EDGE_DENSITY, "the grid is too narrow"
-    fine = np.linspace(values[0], values[-1], 4001)
-    smooth = CubicSpline(fine, np.exp(CubicSpline(values, np.log(density))(fine)))
-    cdf = smooth.antiderivative()(fine)
-    return values @ density / density.sum(), np.interp(PROBABILITIES, cdf / cdf[-1], fine)
+@dataclass(frozen=True)
+class Tails:
+    """Squared deviations, and whether the extreme quantiles are exceeded: functions of theta.
+
+    Their means are the variance and the probabilities of the tails.
+    """
+
+    center: np.ndarray  # (p,)
+    extremes: np.ndarray  # (p, 2)
+
+    @classmethod
+    def of(cls, marginals):
+        return cls(
+            np.array([m.mean(lambda x: x) for m in marginals]),
+            np.array([m.quantiles(TAILS) for m in marginals]),
+        )
+
+    def at(self, theta):
+        """(..., 3 p) at theta (..., p)."""
+        low, high = self.extremes.T
+        parts = [(theta - self.center) ** 2, theta < low, theta < high]
+        return np.concatenate(parts, axis=-1, dtype=float)
+
+    def reference(self, marginals):
+        squares = [
+            m.mean(lambda x, c=c: (x - c) ** 2) for m, c in zip(marginals, self.center, strict=True)
+        ]
+        below = [m.below(points) for m, points in zip(marginals, self.extremes, strict=True)]
+        return Reference(np.concatenate([squares, *np.transpose(below)]))
 
 
 # --- forty points ---------------------------------------------------------------------------------
 
-GRID = Grid(np.arange(-3.5, 5.6, 0.25), np.arange(-4.0, 2.5, 0.2))
+GRID = Grid((np.arange(-3.5, 5.6, 0.25), np.arange(-4.0, 2.5, 0.2)))
 N_BATCHES = 8
 DRAWS_PER_BATCH = 250
 #: Points whose latent values are compared: at both ends and in the middle.
@@ -71,6 +138,7 @@ SOME = [0, 20, 39]
 
 
 N_DRAWS = 3500
+N_EMULATED_DRAWS = 800
 
 
 @pytest.fixture(scope="module")
@@ -110,38 +178,92 @@ def importance_batches(model, theta, rng):
     return log_sum - np.log(DRAWS_PER_BATCH) + model.hyperprior.log_prob(theta), averages
 
 
-@pytest.fixture(scope="module")
-def exact(forty_points):
-    """References for theta and for `latent_functions`, from many importance draws at every node."""
+@dataclass(frozen=True)
+class Answer:
+    """What is known of the posterior: of theta, of its tails, of `latent_functions`."""
+
+    theta: Reference
+    tails: Tails
+    of_tails: Reference
+    latent: Reference
+
+
+def answer_on(grid, model):
+    """Answer from many importance draws at every node."""
     rng = np.random.default_rng(1)
     with threadpool_limits(1):
-        parts = [importance_batches(forty_points, theta, rng) for theta in GRID.nodes]
+        parts = [importance_batches(model, theta, rng) for theta in grid.nodes]
     log_mass, averages = (np.array(part) for part in zip(*parts, strict=True))
-    theta = Reference.from_batches(
-        GRID.reference(logsumexp(log_mass, axis=1)), [GRID.reference(batch) for batch in log_mass.T]
-    )
+    whole, batches = logsumexp(log_mass, axis=1), log_mass.T
+    tails = Tails.of(grid.marginals(whole))
     mass = np.exp(log_mass - log_mass.max())[:, :, None]
     totals, masses = (mass * averages).sum(axis=0), mass.sum(axis=0)
-    latent = Reference.from_batches(
-        Reference(totals.sum(axis=0) / masses.sum()),
-        [Reference(batch) for batch in totals / masses],
+    return Answer(
+        Reference.from_batches(grid.reference(whole), [grid.reference(b) for b in batches]),
+        tails,
+        Reference.from_batches(
+            tails.reference(grid.marginals(whole)),
+            [tails.reference(grid.marginals(b)) for b in batches],
+        ),
+        Reference.from_batches(
+            Reference(totals.sum(axis=0) / masses.sum()),
+            [Reference(batch) for batch in totals / masses],
+        ),
     )
-    return theta, latent
 
 
-def four_chains(model, sampler, approximation, n_draws, *, n_importance=1, seed=0):
-    """Draws of a run of four chains."""
+@pytest.fixture(scope="module")
+def exact(forty_points):
+    return answer_on(GRID, forty_points)
+
+
+def run_chains(
+    model,
+    sampler,
+    approximation,
+    n_draws,
+    *,
+    n_chains=4,
+    n_importance=None,
+    n_warmup=50,
+    seed=0,
+):
+    """Draws of a run."""
     run = sample_chains(
         [model],
         sampler,
         approximation,
         n_importance=n_importance,
-        n_chains=4,
-        n_warmup=300,
+        n_chains=n_chains,
+        n_warmup=n_warmup,
         n_draws=n_draws,
         seed=np.random.SeedSequence(seed),
     )
     return run.draws[0]
+
+
+def check_against(answer, draws):
+    """Theta and its tails."""
+    report = exact_answer_test(draws.theta, answer.theta)
+    assert report.ess.min() >= LEAST_ESS
+    assert report.worst < Z_LIMIT, report.z
+    tails = exact_answer_test(answer.tails.at(draws.theta), answer.of_tails)
+    assert tails.worst < Z_LIMIT, tails.z
+
+
+@pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
+def test_emulated_is_exact(forty_points, exact, approximation):
+    draws = run_chains(forty_points, PseudoMarginal(), approximation, N_EMULATED_DRAWS)
+    check_against(exact, draws)
+    joint = exact_answer_test(latent_functions(draws.theta, draws.f), exact.latent)
+    assert joint.worst < Z_LIMIT, joint.z
+
+
+def test_random_walk_is_exact(forty_points, exact):
+    draws = run_chains(forty_points, RANDOM_WALK, EP(), N_DRAWS, n_importance=16, n_warmup=300)
+    check_against(exact, draws)
+    joint = exact_answer_test(latent_functions(draws.theta, draws.f), exact.latent)
+    assert joint.worst < Z_LIMIT, joint.z
 
 
 def evidence_reference(model, approximation):
@@ -154,47 +276,161 @@ def evidence_reference(model, approximation):
     return GRID.reference(np.array(log_density))
 
 
-@pytest.mark.parametrize(
-    ("approximation", "n_importance"), [(EP(), 16), (Laplace(), 64)], ids=["ep", "laplace"]
-)
-def test_pseudo_marginal_is_exact(forty_points, exact, approximation, n_importance):
-    draws = four_chains(
-        forty_points, PseudoMarginal(), approximation, N_DRAWS, n_importance=n_importance
+def test_marginal_follows_its_own_evidence(forty_points):
+    draws = run_chains(forty_points, Marginal(), Laplace(), N_DRAWS, n_warmup=300)
+    report = exact_answer_test(draws.theta, evidence_reference(forty_points, Laplace()))
+    assert report.ess.min() >= LEAST_ESS
+    assert report.worst < Z_LIMIT, report.z
+
+
+# --- tails of the emulated posterior --------------------------------------------------------------
+
+#: Largest log p-hat + log p(theta) - log pi*(theta), beyond its value at the center.
+MOST_OVER_EMULATED = 3.0
+
+
+def over_emulated(model, surrogate, theta, rng):
+    """log p-hat + log p(theta) - log pi*(theta), with log p-hat of many draws."""
+    q = EP().fit(model, theta).q
+    estimate = importance_estimate(model, q, 1000, rng, defensive=0.05)
+    log_target = estimate.log_likelihood + model.hyperprior.log_prob(theta)
+    return log_target - float(surrogate.proposal.target.log_prob(theta))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_target_is_never_far_above_the_emulated_posterior(forty_points, exact, seed):
+    """A ratio that grew in the tails would let chains stay there for ever."""
+    rng = np.random.default_rng(seed)
+    ready = prepared(PseudoMarginal(), forty_points, EP(), rng)
+    surrogate = ready.transition.parts[0]
+    center, sd = exact.theta.mean, np.sqrt(exact.of_tails.mean[:2])
+    steps = np.linspace(-8.0, 8.0, 17)
+    gaps = np.array(
+        [
+            [over_emulated(forty_points, surrogate, center + sd * [a, b], rng) for a in steps]
+            for b in steps
+        ]
     )
-    of_theta, of_latent = exact
-    report = exact_answer_test(draws.theta, of_theta)
-    assert report.ess.min() >= LEAST_ESS
-    assert report.worst < Z_LIMIT, report.z
-    joint = exact_answer_test(latent_functions(draws.theta, draws.f), of_latent)
-    assert joint.worst < Z_LIMIT, joint.z
-
-
-@pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
-def test_marginal_follows_its_own_evidence(forty_points, approximation):
-    draws = four_chains(forty_points, Marginal(), approximation, N_DRAWS)
-    report = exact_answer_test(draws.theta, evidence_reference(forty_points, approximation))
-    assert report.ess.min() >= LEAST_ESS
-    assert report.worst < Z_LIMIT, report.z
+    middle = gaps[8, 8]
+    assert np.isfinite(gaps).all()
+    assert gaps.max() - middle < MOST_OVER_EMULATED, np.round(gaps - middle, 1)
+    inner = gaps[6:11, 6:11] - middle
+    assert np.abs(inner).max() < 1.0, np.round(inner, 2)
+    outer = np.concatenate([gaps[[0, -1]].ravel(), gaps[:, [0, -1]].ravel()])
+    assert outer.max() - middle < MOST_OVER_EMULATED
 
 
 # --- three points: p(y | theta) in closed form ----------------------------------------------------
 
-SMALL_GRID = Grid(np.log(4.0) + np.arange(-4.0, 4.01, 0.2), np.arange(-4.0, 4.01, 0.2))
+AROUND = np.arange(-4.0, 4.01, 0.2)
+SMALL_GRID = Grid((np.log(4.0) + AROUND, AROUND))
 
 
-def three_point_report(sampler, approximation, seed=0):
-    """Chains with estimates of one draw each, against a posterior without any error."""
+def closed_form(model, grid):
+    """Log of p(y | theta) p(theta) at the nodes, without any error."""
+    log_lik = [np.log(orthant_probability(model.prior_at(t).K, model.y)) for t in grid.nodes]
+    return np.array(log_lik) + model.hyperprior.log_prob(grid.nodes)
+
+
+def three_point_report(sampler, approximation, seed=0, *, n_importance=None, n_draws=5000):
+    """Chains with estimates of few draws, against a posterior without any error."""
     model = replace(small_model(3, 4.0), y=np.array([1.0, -1.0, 1.0]))
-    log_density = [
-        np.log(orthant_probability(model.prior_at(theta).K, model.y))
-        + model.hyperprior.log_prob(theta)
-        for theta in SMALL_GRID.nodes
-    ]
-    draws = four_chains(model, sampler, approximation, 5000, seed=seed)
-    return exact_answer_test(draws.theta, SMALL_GRID.reference(np.array(log_density)))
+    reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
+    n_warmup = 300 if sampler.moves == "random_walk" else 50
+    options = {"n_importance": n_importance, "n_warmup": n_warmup, "seed": seed}
+    draws = run_chains(model, sampler, approximation, n_draws, **options)
+    return exact_answer_test(draws.theta, reference)
 
 
-def test_one_draw_is_exact_for_three_points():
-    report = three_point_report(PseudoMarginal(), Laplace())
+@pytest.mark.parametrize(
+    ("sampler", "n_draws"),
+    [(RANDOM_WALK, 5000), (PseudoMarginal(), 1000)],
+    ids=["random walk", "emulated"],
+)
+def test_one_draw_is_exact_for_three_points(sampler, n_draws):
+    report = three_point_report(sampler, Laplace(), n_importance=1, n_draws=n_draws)
     assert report.ess.min() >= LEAST_ESS
     assert report.worst < Z_LIMIT, report.z
+
+
+class TwoBumps(HyperPrior):
+    """The length-scale is near 1/6 or near 6: a mixture of two log-normal distributions."""
+
+    center, sd = np.log(6.0), 0.4
+
+    def _bumps(self, u):
+        """Log densities of the two, and their derivatives; (2, ...)."""
+        z = (u - np.multiply.outer([-self.center, self.center], np.ones(np.shape(u)))) / self.sd
+        return -0.5 * z**2 - np.log(2.0 * self.sd * np.sqrt(2.0 * np.pi)), -z / self.sd
+
+    def log_prob(self, theta):
+        return self.value_and_gradient(theta)[0]
+
+    def value_and_gradient(self, theta):
+        # The density of the length-scale replaces the log-normal(0.7) one of the parent.
+        value, gradient = super().value_and_gradient(theta)
+        u = theta[..., 1]
+        log_density, slopes = self._bumps(u)
+        total = np.logaddexp(*log_density)
+        gradient = gradient.copy()
+        gradient[..., 1] = (np.exp(log_density - total) * slopes).sum(axis=0)
+        return value + total - stats.norm.logpdf(u, scale=0.7), gradient
+
+    def sample(self, rng):
+        theta = super().sample(rng)
+        theta[1] = rng.choice([-self.center, self.center]) + self.sd * rng.standard_normal()
+        return theta
+
+
+def check_closed_form(model, grid, **options):
+    log_density = closed_form(model, grid)
+    marginals = grid.marginals(log_density)
+    tails = Tails.of(marginals)
+    draws = run_chains(model, PseudoMarginal(), EP(), **({"n_draws": 700} | options))
+    answer = Answer(grid.reference(log_density), tails, tails.reference(marginals), None)
+    check_against(answer, draws)
+    return draws
+
+
+def test_two_modes():
+    model = replace(small_model(3, 4.0), y=np.array([1.0, -1.0, 1.0]))
+    prior = model.hyperprior
+    model = replace(model, hyperprior=TwoBumps(prior.names, prior.distributions))
+    grid = Grid((np.log(4.0) + np.arange(-4.0, 4.01, 0.25), np.arange(-4.0, 4.01, 0.1)))
+    # Eight searches from the prior all but surely find both.
+    draws = check_closed_form(model, grid, n_draws=350, n_chains=8)
+    crossings = np.diff(np.sign(draws.theta[:, :, 1]), axis=1) != 0.0
+    assert crossings.mean() > 0.1
+
+
+MILD = stats.lognorm(0.7, scale=1.0)
+TREES = {
+    "matern": (
+        ConstantKernel(4.0) * Matern(1.0, nu=1.5),
+        {"k1__constant_value": stats.lognorm(0.7, scale=4.0), "k2__length_scale": MILD},
+        SMALL_GRID,
+    ),
+    "rational quadratic": (
+        ConstantKernel(4.0) * RationalQuadratic(1.0, 1.0),
+        {
+            "k1__constant_value": stats.lognorm(0.7, scale=4.0),
+            "k2__alpha": MILD,
+            "k2__length_scale": MILD,
+        },
+        Grid((np.log(4.0) + np.arange(-3.6, 3.61, 0.4), *2 * [np.arange(-3.6, 3.61, 0.4)])),
+    ),
+}
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_other_kernels(tree):
+    kernel, priors, grid = TREES[tree]
+    model = make_model([[0.0], [1.0], [2.0]], [1.0, -1.0, 1.0], kernel=kernel, priors=priors)
+    check_closed_form(model, grid)
+
+
+def test_the_prior_dominates():
+    """Three points under the default priors, whose logs have one long tail."""
+    model = make_model([[0.0], [0.4], [1.0]], [1.0, 1.0, -1.0])
+    grid = Grid((np.arange(-11.0, 5.01, 0.2), np.arange(-12.0, 4.01, 0.2)))
+    check_closed_form(model, grid, n_draws=1200)

@@ -3,15 +3,24 @@
 `tests/planted_bugs` shows that these tests, at these sizes, catch wrong transitions.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.emulator import DiagonalQuadratic
+from skgpmcmc.importance import DrawCount
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
-from skgpmcmc.transitions import EllipticalSlice
-from skgpmcmc.warmup import Schedule, pooled_walk, tuned_log_scale
+from skgpmcmc.transitions import (
+    EllipticalSlice,
+    Mixture,
+    ParticleRefresh,
+    PseudoMarginalMetropolis,
+    RetainedParticle,
+)
 
 from ..helpers import make_model
 
@@ -21,6 +30,7 @@ LEVEL = 1e-3
 LEAST_ACCEPTANCE = 0.1
 
 PARTICLE_SIZES = {"n_replicates": 1300, "n_steps": 8}
+EMULATED_SIZES = {"n_replicates": 1300, "n_steps": 3}
 SLICE_SIZES = {"n_replicates": 10_000, "n_steps": 20, "n_reference": 20_000}
 
 
@@ -34,37 +44,54 @@ def small_model(n, variance, likelihood="probit"):
     return make_model(X, np.ones(n), likelihood, priors=priors)
 
 
-def tuned_walk(model, approximation, rng, n_steps=200):
-    """Random walk tuned on the approximate marginal posterior, as warm-up does; one chain."""
-    sampler = PseudoMarginal()
-    transition = sampler.warmup_transition(approximation, len(model.covariance.names))
-    walk, history = transition.proposal, []
-    state = transition.start(model, model.hyperprior.sample(rng), rng)
-    for window in Schedule.of_length(n_steps).windows:
-        log_scale = walk.log_scale
-        for i in range(window.n_steps):
-            transition = transition.with_proposal(walk.with_log_scale(log_scale))
-            state, info = transition.step(model, state, rng)
-            log_scale = tuned_log_scale(
-                log_scale,
-                info.acceptance_probability,
-                sampler.target_acceptance,
-                window.first_gain + i,
-            )
-            history.append(state.theta)
-        walk = pooled_walk(walk, [log_scale], np.array([history]), learns_shape=window.learns_shape)
-    return walk
+# --- the transitions of samplers, set up for each y -----------------------------------------------
+
+
+def prepared(sampler, model, approximation, rng, *, n_importance=None, n_warmup=0, n_chains=2):
+    """What the set-up of a sampler prepares for a model, given its targets alone."""
+    *rngs, own = rng.spawn(n_chains + 1)
+    starts = [model.hyperprior.sample(stream) for stream in rngs]
+    set_up = sampler.set_up(
+        model, approximation, starts, rngs, own, n_importance=n_importance, n_warmup=n_warmup
+    )
+    answers = None
+    while True:
+        try:
+            tasks = set_up.send(answers)
+        except StopIteration as end:
+            return end.value
+        answers = [task.function(*task.arguments) for task in tasks]
 
 
 def particle_test(transition_for, seed=0):
     """Prior-invariance test of ``transition_for(walk)``, the walk tuned for each y."""
+    sampler = PseudoMarginal(moves="random_walk")
 
     def set_up(model, rng):
-        return transition_for(tuned_walk(model, Laplace(), rng))
+        ready = prepared(sampler, model, Laplace(), rng, n_warmup=200, n_chains=1)
+        return transition_for(ready.transition.proposal)
 
     rng = np.random.default_rng(seed)
     model = small_model(4, 4.0)
     return prior_invariance_test(model, set_up, start_with_particles, rng=rng, **PARTICLE_SIZES)
+
+
+def emulated_test(transition_for, seed=0, *, approximation=None, n_importance=2, defensive=0.05):
+    """Prior-invariance test of ``transition_for(mixture)``, the default sampler's for each y.
+
+    The set-up depends on y alone, and is made for each of the sixteen. Estimates of few draws are
+    noisy, so that what depends on their noise shows.
+    """
+    sampler = PseudoMarginal(defensive=defensive)
+    approximation = approximation or Laplace()
+
+    def set_up(model, rng):
+        ready = prepared(sampler, model, approximation, rng, n_importance=n_importance)
+        return transition_for(ready.transition)
+
+    rng = np.random.default_rng(seed)
+    model = small_model(4, 4.0)
+    return prior_invariance_test(model, set_up, start_with_particles, rng=rng, **EMULATED_SIZES)
 
 
 def slice_test(transition, seed=0, likelihood="probit"):
@@ -79,13 +106,107 @@ def slice_test(transition, seed=0, likelihood="probit"):
     )
 
 
+def varying_count():
+    """Up to 8 draws where the variance of f is large, or the length-scale small; 1 elsewhere."""
+    log_n = DiagonalQuadratic(
+        center=np.array([np.log(4.0), 0.0]),
+        scale=np.array([0.7, 0.7]),
+        coefficients=np.array([np.log(3.0), 1.0, -0.5, 0.0, 0.0]),
+    )
+    return DrawCount(log_n, 1.0, 1, 8)
+
+
+def with_parts(mixture, parts, *, last=None):
+    """The mixture with other parts, all as probable as another."""
+    return replace(mixture, parts=parts, probabilities=[1.0 / len(parts)] * len(parts), last=last)
+
+
+# --- random walks ---------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("defensive", [0.0, 0.2])
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_pseudo_marginal_transition(approximation, defensive):
-    sampler = PseudoMarginal(defensive=defensive)
-    report = particle_test(lambda walk: sampler.sampling_transition(approximation, walk, 2))
+    report = particle_test(lambda walk: PseudoMarginalMetropolis(approximation, walk, 2, defensive))
     assert report.p_value > LEVEL, report
     assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+# --- the default ----------------------------------------------------------------------------------
+
+
+def evenly(mixture):
+    """Random walk and refresh as often as the surrogate."""
+    return with_parts(mixture, mixture.parts, last=mixture.last)
+
+
+def with_varying_count(mixture):
+    """N from 1 to 8, by theta."""
+    surrogate, walk, refresh = mixture.parts
+    surrogate = replace(surrogate, n_importance=varying_count())
+    walk = replace(walk, n_importance=varying_count())
+    return with_parts(mixture, (surrogate, walk, refresh), last=mixture.last)
+
+
+def surrogate_alone(mixture):
+    return mixture.parts[0]
+
+
+def refresh_with_walk(mixture):
+    return with_parts(mixture, mixture.parts[1:])
+
+
+def retained_with_walk(mixture):
+    return with_parts(mixture, mixture.parts[1:2], last=mixture.last)
+
+
+def test_the_default_is_the_emulated_transition():
+    """What is examined below is what the default sampler prepares."""
+    model = replace(small_model(4, 4.0), y=np.array([1.0, 1.0, -1.0, 1.0]))
+    rng = np.random.default_rng(0)
+    mixture = prepared(PseudoMarginal(), model, EP(), rng).transition
+    surrogate, walk, refresh = mixture.parts
+    assert isinstance(mixture, Mixture)
+    assert isinstance(mixture.last, RetainedParticle)
+    assert isinstance(refresh, ParticleRefresh)
+    assert isinstance(surrogate.n_importance, DrawCount)
+    assert (surrogate.name, walk.name) == ("surrogate", "random walk")
+    assert walk.n_importance is surrogate.n_importance
+    assert walk.reference is surrogate.reference
+    shares = {part.defensive for part in (surrogate, walk, refresh, mixture.last)}
+    assert shares == {PseudoMarginal().defensive}
+
+
+@pytest.mark.parametrize(
+    ("approximation", "n_importance"),
+    [(EP(), None), (EP(), 2), (Laplace(), 2)],
+    ids=["ep, auto", "ep, two draws", "laplace, two draws"],
+)
+def test_emulated_transition(approximation, n_importance):
+    report = emulated_test(
+        lambda mixture: mixture, approximation=approximation, n_importance=n_importance
+    )
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+@pytest.mark.parametrize(
+    ("transition_for", "defensive"),
+    [
+        (evenly, 0.0),
+        (with_varying_count, 0.5),
+        (surrogate_alone, 0.5),
+        (refresh_with_walk, 0.5),
+        (retained_with_walk, 0.5),
+    ],
+)
+def test_emulated_transition_in_parts(transition_for, defensive):
+    report = emulated_test(transition_for, defensive=defensive)
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+# --- latent functions -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])

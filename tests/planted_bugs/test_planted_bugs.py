@@ -3,22 +3,48 @@
 The sizes are those of `tests/exactness`, and a right twin passes alongside.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from skgpmcmc.approximations import EP, GaussianApproximation, Laplace
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
+from skgpmcmc.emulator import DiagonalQuadratic
 from skgpmcmc.hyperpriors import HyperPrior
-from skgpmcmc.importance import log_importance_weights
+from skgpmcmc.importance import DrawCount, importance_estimate, log_importance_weights
 from skgpmcmc.likelihoods import Logit, Probit
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.testing import check_approximation, check_likelihood
-from skgpmcmc.transitions import EllipticalSlice, PseudoMarginalMetropolis, StepInfo
+from skgpmcmc.testing import (
+    check_approximation,
+    check_likelihood,
+    prior_invariance_test,
+    start_with_particles,
+)
+from skgpmcmc.transitions import (
+    CheapPoint,
+    EllipticalSlice,
+    GaussianRandomWalk,
+    Jump,
+    Leapfrog,
+    Mixture,
+    ParticleRefresh,
+    PseudoMarginalMetropolis,
+    RetainedParticle,
+    StepInfo,
+    SurrogateProposal,
+    TMixture,
+)
 
 from ..exactness.test_grid_posterior import three_point_report
-from ..exactness.test_joint import LEAST_ACCEPTANCE, LEVEL, particle_test, slice_test
+from ..exactness.test_joint import (
+    LEAST_ACCEPTANCE,
+    LEVEL,
+    emulated_test,
+    particle_test,
+    slice_test,
+    small_model,
+)
 from ..helpers import Z_LIMIT
 
 CLASSES = np.array([-1.0, 1.0])
@@ -104,7 +130,7 @@ class WeightsOfOnePart(PseudoMarginalMetropolis):
 
     def start(self, model, theta, rng, *, retained=None):
         state = super().start(model, theta, rng, retained=retained)
-        q = self.approximation.fit(model, theta).q
+        q = self.reference.at(model, theta)
         log_weights = log_importance_weights(model, q, state.estimate.particles)
         log_likelihood = logsumexp(log_weights) - np.log(self.n_importance)
         return state._replace(
@@ -141,6 +167,284 @@ def test_wrong_twin_is_caught(name):
     assert report.p_value < LEVEL, report
 
 
+# --- proposals of the emulated sampler ------------------------------------------------------------
+
+
+def twin_of(part, cls, **changes):
+    """An object of the class `cls` with the fields of another, but for some changes."""
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    return cls(**(values | changes))
+
+
+class WithoutRatio(SurrogateProposal):
+    """Takes draws of the inner chain for those of a symmetric proposal."""
+
+    def propose(self, theta, rng):
+        return super().propose(theta, rng)[0], 0.0
+
+
+class JumpByDensity(Jump):
+    """Independent candidates compared by pi* alone: their own density is forgotten."""
+
+    def move(self, target, point, rng):
+        for theta in self.proposal.sample(rng, self.n_candidates):
+            candidate = CheapPoint.at(target, theta)
+            if np.log1p(-rng.uniform()) < candidate.log_prob - point.log_prob:
+                point = candidate
+        return point, np.asarray(1.0)
+
+
+class JumpUntilMoved(Jump):
+    """The first candidate that is accepted ends the move."""
+
+    def move(self, target, point, rng):
+        for _ in range(self.n_candidates):
+            point, moved = replace(self, n_candidates=1).move_once(target, point, rng)
+            if moved:
+                break
+        return point, moved
+
+    def move_once(self, target, point, rng):
+        return super().move(target, point, rng)
+
+
+class StepByPoint(Leapfrog):
+    """A step size that fits the place where the trajectory begins."""
+
+    def move(self, target, point, rng):
+        step_size = self.step_size * np.exp(np.tanh(point.theta[0] - np.log(4.0)))
+        return replace(twin_of(self, Leapfrog), step_size=step_size).move(target, point, rng)
+
+
+def with_proposal(mixture, cls=SurrogateProposal, moves=None):
+    """The surrogate move alone, its proposal of the class `cls` and with other moves."""
+    surrogate = mixture.parts[0]
+    moves = moves or surrogate.proposal.moves
+    return replace(surrogate, proposal=twin_of(surrogate.proposal, cls, moves=moves))
+
+
+def with_jump(mixture, cls):
+    """Candidates from a distribution beside the posterior, so that they have to be weighted."""
+    law = TMixture(np.array([[np.log(4.0) + 0.7, 0.7]]), 0.7 * np.eye(2)[None], np.ones(1))
+    return with_proposal(mixture, moves=(cls(law, 3),))
+
+
+def with_leapfrog(mixture, cls):
+    first = mixture.parts[0].proposal.moves[0]
+    return with_proposal(mixture, moves=(twin_of(first, cls),))
+
+
+RIGHT_PROPOSALS = {
+    "jump": lambda mixture: with_jump(mixture, Jump),
+    "leapfrog": lambda mixture: with_leapfrog(mixture, Leapfrog),
+}
+WRONG_PROPOSALS = {
+    "no emulator ratio": lambda mixture: with_proposal(mixture, WithoutRatio),
+    "jump by density alone": lambda mixture: with_jump(mixture, JumpByDensity),
+    "jump until it moved": lambda mixture: with_jump(mixture, JumpUntilMoved),
+    "step by the point": lambda mixture: with_leapfrog(mixture, StepByPoint),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_PROPOSALS)
+def test_right_proposal_passes(name):
+    report = emulated_test(RIGHT_PROPOSALS[name])
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+@pytest.mark.parametrize("name", WRONG_PROPOSALS)
+def test_wrong_proposal_is_caught(name):
+    report = emulated_test(WRONG_PROPOSALS[name])
+    assert report.p_value < LEVEL, report
+
+
+# --- estimates and their particles ----------------------------------------------------------------
+
+#: The estimates must be noisy for their errors to show: few draws, poor references.
+ESTIMATE_SIZES = {"n_replicates": 2000, "n_steps": 8}
+WALK = GaussianRandomWalk.isotropic(2, 1.0)
+
+
+class PriorReference:
+    """q = p(f | theta): valid, and noisy."""
+
+    def at(self, model, theta):
+        nothing = np.zeros(len(model.y))
+        return GaussianApproximation.from_sites(model.prior_at(theta), Sites(nothing, nothing))
+
+
+class TurningReference:
+    """Towards the targets for a large variance of f, away from them for a small one."""
+
+    def at(self, model, theta):
+        sites = Sites(model.y * np.tanh(theta[0] - np.log(4.0)), np.full(len(model.y), 0.5))
+        return GaussianApproximation.from_sites(model.prior_at(theta), sites)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The sites of a reference at another theta than where they are used."""
+
+    reference: object
+    theta: np.ndarray
+
+    def at(self, model, theta):
+        sites = self.reference.at(model, self.theta).sites
+        return GaussianApproximation.from_sites(model.prior_at(theta), sites)
+
+
+class ReferenceOfTheLastState(PseudoMarginalMetropolis):
+    """Sites at theta' are those that the last theta had: as if from a warm start, unimproved."""
+
+    def step(self, model, state, rng):
+        reference = Elsewhere(self.reference, state.theta)
+        late = twin_of(self, PseudoMarginalMetropolis, reference=reference)
+        return late.step(model, state, rng)
+
+
+class CountOfTheLastState(PseudoMarginalMetropolis):
+    """As many draws at theta' as the last theta wants."""
+
+    def step(self, model, state, rng):
+        n_importance = self.n_importance.at(state.theta)
+        late = twin_of(self, PseudoMarginalMetropolis, n_importance=n_importance)
+        return late.step(model, state, rng)
+
+
+class AllAnew(ParticleRefresh):
+    """New particles, none of them kept, under the old estimate."""
+
+    def step(self, model, state, rng):
+        new = importance_estimate(
+            model, state.q, len(state.estimate.log_weights), rng, defensive=self.defensive
+        )
+        new = new._replace(log_likelihood=state.estimate.log_likelihood)
+        _, info = super().step(model, state, rng)
+        return state._replace(estimate=new, f=new.draw(rng)), info
+
+
+class OldEstimate(ParticleRefresh):
+    """The right particles, under the old estimate."""
+
+    def step(self, model, state, rng):
+        new, info = super().step(model, state, rng)
+        stale = new.estimate._replace(log_likelihood=state.estimate.log_likelihood)
+        return new._replace(estimate=stale), info
+
+
+class RefreshOfOnePart(ParticleRefresh):
+    """Draws from the defensive mixture, weighted as if all came from q."""
+
+    def step(self, model, state, rng):
+        new, info = super().step(model, state, rng)
+        log_weights = log_importance_weights(model, state.q, new.estimate.particles)
+        log_likelihood = logsumexp(log_weights) - np.log(len(log_weights))
+        estimate = new.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
+        return new._replace(estimate=estimate, f=estimate.draw(rng)), info
+
+
+class RetainedOfOnePart(RetainedParticle):
+    """Its particle is weighted as if the estimates had no defensive part."""
+
+    def step(self, model, state, rng):
+        return RetainedParticle(0.0, self.n_steps).step(model, state, rng)
+
+
+def turning_count():
+    """From one draw where the variance of f is small, or the length-scale large, to 64."""
+    center, scale = np.array([np.log(4.0), 0.0]), np.array([0.7, 0.7])
+    log_n = np.array([np.log(8.0), 2.0, -2.0, 0.0, 0.0])
+    return DrawCount(DiagonalQuadratic(center, scale, log_n), 1.0, 1, 64)
+
+
+def estimate_test(transition, seed=0, variance=4.0):
+    """Prior-invariance test of a transition that is the same for every y."""
+    return prior_invariance_test(
+        small_model(5, variance),
+        lambda *_: transition,
+        start_with_particles,
+        rng=np.random.default_rng(seed),
+        **ESTIMATE_SIZES,
+    )
+
+
+def reference_test(cls, seed=0):
+    walk = GaussianRandomWalk.isotropic(2, 0.5)
+    return estimate_test(cls(TurningReference(), walk, 1, 0.2), seed)
+
+
+def count_test(cls, seed=0):
+    return estimate_test(cls(PriorReference(), WALK, turning_count()), seed)
+
+
+def refresh_test(cls, seed=0):
+    walk = PseudoMarginalMetropolis(Laplace(), WALK, 2, 0.5)
+    return estimate_test(Mixture((walk, cls(0.5)), (0.5, 0.5)), seed, variance=30.0)
+
+
+def retained_test(cls, seed=0):
+    walk = PseudoMarginalMetropolis(Laplace(), WALK, 4, 0.9)
+    return estimate_test(Mixture((walk,), (1.0,), cls(0.9, 1)), seed, variance=10.0)
+
+
+RIGHT_ESTIMATES = {
+    "reference": (reference_test, PseudoMarginalMetropolis),
+    "count": (count_test, PseudoMarginalMetropolis),
+    "refresh": (refresh_test, ParticleRefresh),
+    "retained particle": (retained_test, RetainedParticle),
+}
+WRONG_ESTIMATES = {
+    "reference of the last state": (reference_test, ReferenceOfTheLastState),
+    "count of the last state": (count_test, CountOfTheLastState),
+    "all particles anew": (refresh_test, AllAnew),
+    "refresh of one part": (refresh_test, RefreshOfOnePart),
+    "retained particle of one part": (retained_test, RetainedOfOnePart),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_ESTIMATES)
+def test_right_estimate_passes(name):
+    test, cls = RIGHT_ESTIMATES[name]
+    report = test(cls)
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+@pytest.mark.parametrize("name", WRONG_ESTIMATES)
+def test_wrong_estimate_is_caught(name):
+    test, cls = WRONG_ESTIMATES[name]
+    report = test(cls)
+    assert report.p_value < LEVEL, report
+
+
+def gap_of_estimates(transition):
+    """Largest difference between the log of an estimate and what its particles give."""
+    model = replace(small_model(5, 4.0), y=np.array([1.0, -1.0, 1.0, 1.0, -1.0]))
+    walk = PseudoMarginalMetropolis(Laplace(), WALK, 4, 0.2)
+    rng = np.random.default_rng(0)
+    mixture = Mixture((walk, transition), (0.5, 0.5))
+    state, gaps = mixture.start(model, np.log([4.0, 1.0]), rng), []
+    for _ in range(50):
+        state, _ = mixture.step(model, state, rng)
+        log_weights = log_importance_weights(
+            model, state.q, state.estimate.particles, defensive=0.2
+        )
+        expected = logsumexp(log_weights) - np.log(len(log_weights))
+        gaps.append(abs(state.estimate.log_likelihood - expected))
+    return max(gaps)
+
+
+@pytest.mark.parametrize("transition", [ParticleRefresh(0.2), RetainedParticle(0.2)])
+def test_right_estimates_are_those_of_their_particles(transition):
+    assert gap_of_estimates(transition) < 1e-9
+
+
+def test_an_old_estimate_is_caught():
+    """Theta alone keeps its law with it, and f almost: chains at these sizes do not tell."""
+    assert gap_of_estimates(OldEstimate(0.2)) > 0.1
+
+
 # --- elliptical slice -----------------------------------------------------------------------------
 
 
@@ -161,11 +465,11 @@ class Slice(EllipticalSlice):
         for n_evaluations in range(1, 201):
             new = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
             if new.log_lik > log_level:
-                return new, StepInfo(True, 1.0, n_evaluations, False)
+                return new, StepInfo(self.name, True, 1.0, n_evaluations, False)
             end = 0.0 if self.shrinks_to_zero else angle
             lower, upper = (end, upper) if angle < 0.0 else (lower, end)
             angle = rng.uniform(lower, upper)
-        return state, StepInfo(False, 0.0, n_evaluations, False)
+        return state, StepInfo(self.name, False, 0.0, n_evaluations, False)
 
 
 def test_right_slice_passes():
@@ -183,18 +487,24 @@ def test_wrong_slice_is_caught(error):
 
 
 @dataclass(eq=False)
-class JacobianForgotten(PseudoMarginal):
-    def sampling_transition(self, approximation, walk, n_importance):
-        return WithoutJacobian(approximation, walk, n_importance, self.defensive)
+class Twin(PseudoMarginal):
+    """A random walk whose frozen transition is replaced by a twin of it."""
+
+    twin: type = PseudoMarginalMetropolis
+    moves: str = "random_walk"
+
+    def set_up(self, *args, **options):
+        ready = yield from super().set_up(*args, **options)
+        return ready._replace(transition=twin_of(ready.transition, self.twin))
 
 
 @pytest.mark.parametrize(
     ("sampler", "approximation"),
-    [(PseudoMarginal(), LaplaceWithoutDeterminant()), (JacobianForgotten(), Laplace())],
+    [(Twin(), LaplaceWithoutDeterminant()), (Twin(twin=WithoutJacobian), Laplace())],
     ids=["no log |B|", "no Jacobian"],
 )
 def test_wrong_answer_is_caught(sampler, approximation):
-    report = three_point_report(sampler, approximation)
+    report = three_point_report(sampler, approximation, n_importance=1)
     assert report.worst > Z_LIMIT, report.z
 
 

@@ -13,10 +13,18 @@ from skgpmcmc._linalg import NotPositiveDefiniteError
 from skgpmcmc.approximations import EP, Approximation, Laplace
 from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.transitions import (
+    CheapPoint,
     EllipticalSlice,
     GaussianRandomWalk,
+    Jump,
+    Leapfrog,
     MarginalMetropolis,
+    Mixture,
+    ParticleRefresh,
     PseudoMarginalMetropolis,
+    RetainedParticle,
+    SurrogateProposal,
+    TMixture,
 )
 from skgpmcmc.transitions.base import metropolis_accepts
 
@@ -27,7 +35,7 @@ N = 10
 
 
 @dataclass(frozen=True)
-class Jump:
+class Fixed:
     """Always propose the same theta, with a Hastings ratio that decides: inf or -inf."""
 
     theta: np.ndarray
@@ -41,10 +49,10 @@ class Jump:
 class Failing(Approximation):
     """Laplace near `THETA`; elsewhere a factorization that fails."""
 
-    def fit(self, model, theta):
+    def fit(self, model, theta, start=None):
         if not np.array_equal(theta, THETA):
             raise NotPositiveDefiniteError("on purpose")
-        return Laplace().fit(model, theta)
+        return Laplace().fit(model, theta, start)
 
     def gradient(self, model, fit):
         raise NotImplementedError
@@ -56,8 +64,26 @@ class Failing(Approximation):
         return self
 
 
+@dataclass(frozen=True)
+class Bell:
+    """Independent normals around `THETA`, unnormalized: what an emulator might be."""
+
+    def value_and_gradient(self, theta):
+        z = theta - THETA[: theta.shape[-1]]
+        return -0.5 * np.einsum("...i,...i->...", z, z), -z
+
+
 def walk(dim=2, scale=0.5):
     return GaussianRandomWalk.isotropic(dim, scale)
+
+
+def jump(dim=2):
+    return Jump(TMixture(THETA[None, :dim], 1.2 * np.eye(dim)[None], np.ones(1)), 3)
+
+
+def surrogate(dim=2):
+    leapfrog = Leapfrog(np.eye(dim), 0.7, 3)
+    return SurrogateProposal(Bell(), (leapfrog, jump(dim), leapfrog))
 
 
 def marginal(proposal, approximation=None, *, with_latent=True):
@@ -68,6 +94,17 @@ def pseudo_marginal(proposal, approximation=None):
     return PseudoMarginalMetropolis(approximation or EP(), proposal, 4, 0.05)
 
 
+def of_particles(transition):
+    """Moves of the particles alone, started by a pseudo-marginal transition."""
+    return Mixture((pseudo_marginal(walk()), transition), (0.0, 1.0))
+
+
+def emulated():
+    """What the emulated sampler makes."""
+    parts = (pseudo_marginal(surrogate()), pseudo_marginal(walk()), ParticleRefresh(0.05))
+    return Mixture(parts, (0.5, 0.25, 0.25), RetainedParticle(0.05))
+
+
 EVERY = {
     "elliptical slice": EllipticalSlice(),
     "marginal": marginal(walk()),
@@ -76,6 +113,10 @@ EVERY = {
     "pseudo-marginal": pseudo_marginal(walk()),
     "pseudo-marginal, laplace": pseudo_marginal(walk(), Laplace()),
     "pseudo-marginal, one draw": PseudoMarginalMetropolis(EP(), walk(), 1),
+    "surrogate": pseudo_marginal(surrogate()),
+    "refresh": of_particles(ParticleRefresh(0.05)),
+    "retained particle": of_particles(RetainedParticle(0.05)),
+    "emulated": emulated(),
 }
 every_transition = pytest.mark.parametrize("transition", EVERY.values(), ids=EVERY.keys())
 METROPOLIS = {"marginal": marginal, "pseudo-marginal": pseudo_marginal}
@@ -97,7 +138,11 @@ def arrays(value):
             yield from arrays(part)
     elif hasattr(value, "theta") and hasattr(value, "covariance"):  # a GaussianPrior
         yield value.theta
+        yield value.K
         yield value.chol
+    elif hasattr(value, "chol_B"):  # a GaussianApproximation
+        yield from (value.weights, value.precision, value.mean, value.root_precision, value.chol_B)
+        yield from arrays(value.prior)
 
 
 def contents(state):
@@ -152,16 +197,30 @@ def test_a_step_depends_on_the_state_and_the_stream_alone(model, transition):
 
 @every_transition
 def test_infos_make_sense(model, transition):
+    parts = getattr(transition, "parts", (transition,))
+    names = {part.name for part in parts}
+    metropolis = {part.name for part in parts if hasattr(part, "proposal")}
     rng = np.random.default_rng(8)
     state = transition.start(model, THETA, rng)
     for _ in range(30):
         _, info = transition.step(model, state, rng)
         assert 0.0 <= info.acceptance_probability <= 1.0
         assert isinstance(info.accepted, bool)
-        assert info.n_evaluations >= 1
+        assert info.move in names
+        # A move of the particles alone costs a share of an evaluation.
+        assert info.n_evaluations >= (1 if info.move in metropolis else 1 / N)
         assert not info.failed
         if info.accepted:
             assert info.acceptance_probability > 0.0
+
+
+def without_hyperparameters(transition):
+    if hasattr(transition, "parts"):
+        return replace(transition, parts=[without_hyperparameters(p) for p in transition.parts])
+    if not hasattr(transition, "proposal"):
+        return transition
+    by_surrogate = isinstance(transition.proposal, SurrogateProposal)
+    return replace(transition, proposal=surrogate(0) if by_surrogate else walk(0))
 
 
 @every_transition
@@ -169,8 +228,7 @@ def test_no_hyper_parameters(transition):
     """All of the kernel fixed, p = 0: the chain is one on f."""
     X, y = toy_classes(N, 2, seed=1)
     model = make_model(X, y, kernel=ConstantKernel(2.0, "fixed") * RBF(0.5, "fixed"))
-    if hasattr(transition, "proposal"):
-        transition = replace(transition, proposal=walk(0))
+    transition = without_hyperparameters(transition)
     rng = np.random.default_rng(9)
     state = transition.start(model, np.empty(0), rng)
     for _ in range(5):
@@ -229,15 +287,17 @@ def test_marginal_returns_the_target_at_its_theta(model, with_latent):
         fit = EP().fit(model, state.theta)
         expected = fit.log_evidence + model.hyperprior.log_prob(state.theta)
         assert state.log_target == pytest.approx(expected, abs=1e-12)
-        assert_allclose(state.sites.weights, fit.q.weights, atol=1e-12)
-        assert_allclose(state.sites.precision, fit.q.precision, atol=1e-12)
         assert state.f.shape == ((N,) if with_latent else (0,))
 
 
-def test_pseudo_marginal_returns_an_estimate_that_belongs_to_its_theta(model):
-    for state, _ in run(pseudo_marginal(walk()), model):
+@pytest.mark.parametrize("name", ["pseudo-marginal", "refresh", "retained particle", "emulated"])
+def test_an_estimate_belongs_to_its_theta_and_to_its_particles(model, name):
+    for state, _ in run(EVERY[name], model):
         estimate = state.estimate
         q = EP().fit(model, state.theta).q
+        assert_allclose(state.q.weights, q.weights, atol=1e-12)
+        assert_allclose(state.q.precision, q.precision, atol=1e-12)
+        assert_array_equal(state.q.prior.theta, state.theta)
         log_weights = log_importance_weights(model, q, estimate.particles, defensive=0.05)
         assert_allclose(estimate.log_weights, log_weights, atol=1e-10)
         expected = logsumexp(log_weights) - np.log(4)
@@ -252,7 +312,7 @@ def test_pseudo_marginal_returns_an_estimate_that_belongs_to_its_theta(model):
 @every_metropolis
 def test_a_sure_acceptance_moves_to_the_proposal(model, make):
     there = THETA + 0.3
-    transition = make(Jump(there, np.inf))
+    transition = make(Fixed(there, np.inf))
     rng = np.random.default_rng(13)
     state, info = transition.step(model, transition.start(model, THETA, rng), rng)
     assert info.accepted
@@ -261,7 +321,7 @@ def test_a_sure_acceptance_moves_to_the_proposal(model, make):
 
 
 def test_a_rejection_leaves_a_marginal_state_as_it_is(model):
-    transition = marginal(Jump(THETA + 0.3, -np.inf))
+    transition = marginal(Fixed(THETA + 0.3, -np.inf))
     rng = np.random.default_rng(14)
     state = transition.start(model, THETA, rng)
     after, info = transition.step(model, state, rng)
@@ -272,7 +332,7 @@ def test_a_rejection_leaves_a_marginal_state_as_it_is(model):
 
 @pytest.mark.parametrize(
     "proposal",
-    [Jump(THETA + 0.3, -np.inf), Jump(THETA + 0.3, np.nan), Jump(np.array([60.0, 0.0]), np.inf)],
+    [Fixed(THETA + 0.3, -np.inf), Fixed(THETA + 0.3, np.nan), Fixed(np.array([60.0, 0.0]), np.inf)],
     ids=["rejected", "NaN", "outside the prior"],
 )
 def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
@@ -294,34 +354,34 @@ def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
 @every_metropolis
 @pytest.mark.parametrize("bad", [[60.0, 0.0], [0.0, -60.0], [np.nan, 0.0], [np.inf, 0.0]])
 def test_a_proposal_without_prior_mass_is_rejected_unevaluated(model, make, bad):
-    transition = make(Jump(np.array(bad), np.inf))
+    transition = make(Fixed(np.array(bad), np.inf))
     rng = np.random.default_rng(16)
     state = transition.start(model, THETA, rng)
     after, info = transition.step(model, state, rng)
     assert_array_equal(after.theta, THETA)
-    assert info == (False, 0.0, 0, False)
+    assert info == (transition.name, False, 0.0, 0, False)
 
 
 @every_metropolis
 def test_a_proposal_outside_a_bounded_prior_has_not_failed(make):
     X, y = toy_classes(N, 2, seed=1)
     model = make_model(X, y, priors={"k1__constant_value": stats.uniform(0.1, 5.0)})
-    transition = make(Jump(np.array([np.log(6.0), 0.0]), np.inf))
+    transition = make(Fixed(np.array([np.log(6.0), 0.0]), np.inf))
     rng = np.random.default_rng(17)
     after, info = transition.step(model, transition.start(model, THETA, rng), rng)
     assert_array_equal(after.theta, THETA)
-    assert info == (False, 0.0, 0, False)
+    assert info == (transition.name, False, 0.0, 0, False)
     assert transition.start(model, np.array([np.log(6.0), 0.0]), rng) is None
 
 
 @every_metropolis
 def test_a_factorization_that_fails_is_a_rejection_and_counted(model, make):
-    transition = make(Jump(THETA + 0.3, np.inf), Failing())
+    transition = make(Fixed(THETA + 0.3, np.inf), Failing())
     rng = np.random.default_rng(18)
     state = transition.start(model, THETA, rng)
     after, info = transition.step(model, state, rng)
     assert_array_equal(after.theta, THETA)
-    assert info == (False, 0.0, 1, True)
+    assert info == (transition.name, False, 0.0, 1, True)
     assert transition.start(model, THETA + 0.3, rng) is None
 
 
@@ -334,12 +394,12 @@ def test_a_proposal_where_K_is_singular_is_a_rejection_and_counted(make):
     with pytest.raises(NotPositiveDefiniteError):
         _ = model.prior_at(long).chol
     short = np.array([0.8, -3.0])
-    transition = make(Jump(long, np.inf))
+    transition = make(Fixed(long, np.inf))
     rng = np.random.default_rng(19)
     state = transition.start(model, short, rng)
     after, info = transition.step(model, state, rng)
     assert_array_equal(after.theta, short)
-    assert info == (False, 0.0, 1, True)
+    assert info == (transition.name, False, 0.0, 1, True)
 
 
 @every_metropolis
@@ -387,3 +447,161 @@ def test_a_pseudo_marginal_start_can_retain_a_particle(model):
     f = np.linspace(-1.0, 1.0, N)
     state = pseudo_marginal(walk()).start(model, THETA, np.random.default_rng(23), retained=f)
     assert_array_equal(state.estimate.particles[:, 0], f)
+
+
+def test_a_start_of_a_mixture_can_retain_a_particle(model):
+    f = np.linspace(-1.0, 1.0, N)
+    state = emulated().start(model, THETA, np.random.default_rng(23), retained=f)
+    assert_array_equal(state.estimate.particles[:, 0], f)
+
+
+@pytest.mark.parametrize("transition", [ParticleRefresh(), RetainedParticle()])
+def test_moves_of_particles_do_not_start_a_chain(model, transition):
+    with pytest.raises(TypeError, match="started by a PseudoMarginalMetropolis"):
+        transition.start(model, THETA, np.random.default_rng(0))
+
+
+def test_a_refresh_keeps_one_particle_and_its_weight(model):
+    rng = np.random.default_rng(24)
+    state = pseudo_marginal(walk()).start(model, THETA, rng)
+    for _ in range(20):
+        after, info = ParticleRefresh(0.05).step(model, state, rng)
+        kept = (after.estimate.particles[:, :1] == state.estimate.particles).all(axis=0)
+        assert kept.sum() == 1
+        old_weight = state.estimate.log_weights[kept][0]
+        assert after.estimate.log_weights[0] == pytest.approx(old_weight, abs=1e-10)
+        new = after.estimate.particles[:, 1:, None] == state.estimate.particles[:, None]
+        assert not new.all(axis=0).any()
+        assert after.q is state.q
+        assert after.estimate.particles.shape == state.estimate.particles.shape
+        assert info == ("refresh", True, 1.0, 4 / N, False)
+        state = after
+
+
+def test_a_retained_particle_is_the_only_one_that_moves(model):
+    rng = np.random.default_rng(25)
+    state = pseudo_marginal(walk()).start(model, THETA, rng)
+    moved = set()
+    for _ in range(60):
+        after, info = RetainedParticle(0.05).step(model, state, rng)
+        changed = (after.estimate.particles != state.estimate.particles).any(axis=0)
+        assert changed.sum() == 1
+        index = int(np.flatnonzero(changed)[0])
+        assert_array_equal(after.f, after.estimate.particles[:, index])
+        others = np.arange(4) != index
+        assert_array_equal(after.estimate.log_weights[others], state.estimate.log_weights[others])
+        assert after.q is state.q
+        assert info == ("retained particle", True, 1.0, 1 / N, False)
+        moved.add(index)
+        state = after
+    assert len(moved) > 1
+
+
+@pytest.mark.parametrize("probabilities", [(1.0, 0.0), (0.0, 1.0), (0.3, 0.7)])
+def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, probabilities):
+    parts = (pseudo_marginal(Fixed(THETA, 0.0)), ParticleRefresh(0.05))
+    plain, with_last = (
+        Mixture(parts, probabilities),
+        Mixture(parts, probabilities, RetainedParticle(0.05)),
+    )
+    rng = np.random.default_rng(26)
+    state = plain.start(model, THETA, rng)
+    moves = [plain.step(model, state, rng)[1].move for _ in range(400)]
+    share = np.mean([move == "refresh" for move in moves])
+    error = np.sqrt(probabilities[0] * probabilities[1] / 400)
+    assert abs(share - probabilities[1]) <= 4.0 * error
+    # The last one leaves the name of the first, and adds its own cost.
+    for seed in range(5):
+        alone, info = plain.step(model, state, np.random.default_rng(seed))
+        after, both = with_last.step(model, state, np.random.default_rng(seed))
+        assert both.move == info.move
+        assert both.n_evaluations == pytest.approx(info.n_evaluations + 1 / N)
+        changed = (after.estimate.particles != alone.estimate.particles).any(axis=0)
+        assert changed.sum() == 1
+
+
+# --- proposals from a cheap chain -----------------------------------------------------------------
+
+
+def test_the_hastings_ratio_of_a_surrogate_is_that_of_its_target():
+    rng = np.random.default_rng(27)
+    for _ in range(20):
+        theta = rng.standard_normal(2)
+        there, log_hastings = surrogate().propose(theta, rng)
+        at = [float(Bell().value_and_gradient(t)[0]) for t in (theta, there)]
+        assert log_hastings == pytest.approx(at[0] - at[1], abs=1e-12)
+
+
+def test_a_surrogate_of_the_target_itself_is_always_accepted(model):
+    """Then the Hastings ratio cancels the ratio of the targets."""
+
+    class Exact:
+        def value_and_gradient(self, theta):
+            if theta.ndim == 2:
+                parts = [self.value_and_gradient(row) for row in theta]
+                return tuple(np.array(part) for part in zip(*parts, strict=True))
+            value = EP().fit(model, theta).log_evidence + model.hyperprior.log_prob(theta)
+            return np.asarray(value), np.zeros(
+                2
+            )  # a wrong gradient costs acceptance in the cheap chain only
+
+    leapfrog = Leapfrog(np.eye(2), 0.2, 2)
+    transition = marginal(SurrogateProposal(Exact(), (leapfrog, jump(), leapfrog)))
+    rng = np.random.default_rng(28)
+    state = transition.start(model, THETA, rng)
+    for _ in range(10):
+        state, info = transition.step(model, state, rng)
+        assert info.acceptance_probability == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_trajectory_runs_backwards():
+    """From the end, with the momentum reversed, leapfrog steps lead to the start."""
+
+    class Sides:
+        """A generator that hands out what it is given."""
+
+        def __init__(self, momentum):
+            self.momentum = momentum
+
+        def uniform(self, low=0.0, high=1.0, size=None):
+            return np.full(() if size is None else size, 0.5 * (low + high))
+
+        def standard_normal(self, shape):
+            return self.momentum
+
+    leapfrog = Leapfrog(np.array([[1.0, 0.0], [0.4, 0.8]]), 0.3, 5)
+    start = CheapPoint.at(Bell(), np.array([0.1, 0.6]))
+    momentum = np.array([0.7, -0.4])
+    end, probability = leapfrog.move(Bell(), start, Sides(momentum))
+    assert probability > 0.5
+    assert not np.array_equal(end.theta, start.theta)
+    # The momentum at the end, by its own leapfrog.
+    theta, step = start.theta, 0.3
+    p = momentum + 0.5 * step * (Bell().value_and_gradient(theta)[1] @ leapfrog.root)
+    for i in range(5):
+        theta = theta + step * (p @ leapfrog.root.T)
+        half = 0.5 if i == 4 else 1.0
+        p = p + half * step * (Bell().value_and_gradient(theta)[1] @ leapfrog.root)
+    assert_allclose(end.theta, theta, atol=1e-12)
+    back, _ = leapfrog.move(Bell(), end, Sides(-p))
+    assert_allclose(back.theta, start.theta, atol=1e-12)
+
+
+@pytest.mark.parametrize("move", ["leapfrog", "jump"])
+def test_cheap_moves_leave_their_target_alone(move):
+    rng = np.random.default_rng(29)
+    start = THETA + rng.standard_normal((3000, 2))
+    if move == "leapfrog":
+        leapfrog = Leapfrog(np.array([[0.8, 0.0], [0.3, 1.1]]), 0.9, 3)
+        point = CheapPoint.at(Bell(), start)
+        for _ in range(5):
+            point, _ = leapfrog.move(Bell(), point, rng)
+        end = point.theta
+    else:
+        points = [CheapPoint.at(Bell(), theta) for theta in start]
+        end = np.array([jump().move(Bell(), point, rng)[0].theta for point in points])
+    assert np.mean((end != start).any(axis=1)) > 0.5
+    for j in range(2):
+        assert stats.kstest(end[:, j] - THETA[j], "norm").pvalue > 1e-4
+    radius = ((end - THETA) ** 2).sum(axis=1)
+    assert stats.kstest(radius, stats.chi2(2).cdf).pvalue > 1e-4

@@ -16,7 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier
+from skgpmcmc._linalg import NotPositiveDefiniteError
 from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.transitions import MarginalMetropolis
@@ -156,7 +158,7 @@ BAD_PARAMETERS = [
     ({"approximation": EP(max_sweeps=0)}, "max_sweeps must be an integer >= 1; got 0"),
     ({"approximation": EP(damping=0.0)}, r"damping must be a number in \(0, 1\]; got 0.0"),
     ({"multi_class": "one_vs_one"}, "multi_class must be \"one_vs_rest\"; got 'one_vs_one'"),
-    ({"n_importance": 0}, 'n_importance must be an integer >= 1; got 0. Use "auto" for 64'),
+    ({"n_importance": 0}, 'n_importance must be an integer >= 1; got 0. Use "auto" for as'),
     ({"n_importance": "many"}, "n_importance must be an integer >= 1; got 'many'"),
     ({"n_importance": 8.0}, "n_importance must be an integer >= 1; got 8.0"),
     ({"n_chains": 0}, "n_chains must be an integer >= 1; got 0"),
@@ -164,11 +166,25 @@ BAD_PARAMETERS = [
     ({"n_chains": True}, "n_chains must be an integer >= 1; got True"),
     ({"n_chains": None}, "n_chains must be an integer >= 1; got None"),
     ({"n_warmup": -1}, "n_warmup must be an integer >= 0; got -1"),
-    ({"n_warmup": "500"}, "n_warmup must be an integer >= 0; got '500'"),
+    ({"n_warmup": "500"}, "n_warmup must be an integer >= 0; got '500'. Use \"auto\" for the"),
     ({"n_draws": 0}, "n_draws must be an integer >= 1; got 0"),
     ({"n_draws": 1e3}, "n_draws must be an integer >= 1; got 1000.0"),
     ({"max_predict_draws": 0}, "max_predict_draws must be an integer >= 1; got 0. Use None for"),
     ({"max_predict_draws": "all"}, "max_predict_draws must be an integer >= 1; got 'all'"),
+    ({"target_ess": 0.0}, "target_ess must be a number greater than 0.0; got 0.0. Use None for"),
+    ({"target_ess": -400}, "target_ess must be a number greater than 0.0; got -400"),
+    ({"target_ess": np.nan}, "target_ess must be a number greater than 0.0; got nan"),
+    ({"target_ess": np.inf}, "target_ess must be a number greater than 0.0; got inf"),
+    ({"target_ess": "400"}, "target_ess must be a number greater than 0.0; got '400'"),
+    ({"target_ess": True}, "target_ess must be a number greater than 0.0; got True"),
+    ({"warm_start": "yes"}, "warm_start must be True or False; got 'yes'"),
+    ({"warm_start": 1}, "warm_start must be True or False; got 1"),
+    (
+        {"sampler": PseudoMarginal(moves="hmc")},
+        r"sampler: moves must be one of \['emulated', 'random_walk'\]; got 'hmc'",
+    ),
+    ({"sampler": PseudoMarginal(noise=0.0)}, r"noise must be a number in \(0, inf\); got 0.0"),
+    ({"sampler": PseudoMarginal(noise=None)}, r"noise must be a number in \(0, inf\); got None"),
     ({"max_rhat": 1.0}, "max_rhat must be a number greater than 1.0; got 1.0"),
     ({"max_rhat": "1.01"}, "max_rhat must be a number greater than 1.0; got '1.01'"),
     ({"max_rhat": np.nan}, "max_rhat must be a number greater than 1.0; got nan"),
@@ -251,10 +267,33 @@ def test_data_with_other_features_that_fails_leaves_the_features_alone(fitted_on
     assert_untouched(estimator, before)
 
 
-def test_a_failure_in_a_chain_names_theta_and_leaves_an_earlier_fit(fitted_on_frame, monkeypatch):
-    estimator = copy.copy(fitted_on_frame)
+def no_state(*arguments):
+    return None
+
+
+def no_factor(*arguments):
+    raise NotPositiveDefiniteError("on purpose")
+
+
+def no_prior_mass(self, theta):
+    return -np.inf
+
+
+@pytest.mark.parametrize(
+    ("moves", "owner", "name", "failing"),
+    [
+        ("random_walk", MarginalMetropolis, "start", no_state),
+        ("random_walk", EP, "fit", no_factor),
+        ("emulated", EP, "fit", no_factor),
+        ("emulated", HyperPrior, "log_prob", no_prior_mass),
+    ],
+)
+def test_a_failure_in_a_chain_names_theta_and_leaves_an_earlier_fit(
+    moves, owner, name, failing, fitted_on_frame, monkeypatch
+):
+    estimator = copy.copy(fitted_on_frame).set_params(sampler=PseudoMarginal(moves=moves))
     before = dict(vars(estimator))
-    monkeypatch.setattr(MarginalMetropolis, "start", lambda *arguments: None)
+    monkeypatch.setattr(owner, name, failing)
     with pytest.raises(RuntimeError, match=r"No chain can start.*\{.*'k2__length_scale': .*\}"):
         estimator.fit(*moons())
     assert_untouched(estimator, before)
@@ -347,7 +386,7 @@ def test_rows_that_are_all_the_same():
     assert_array_equal(proba, np.tile(proba[:1], (12, 1)))
 
 
-@pytest.mark.parametrize("sampler", ["pm", "marginal"])
+@pytest.mark.parametrize("sampler", ["pm", "marginal", PseudoMarginal(moves="random_walk")])
 @pytest.mark.parametrize("schedule", [(1, 0, 1), (1, 1, 2), (2, 0, 1), (3, 3, 3)])
 def test_smallest_schedules(sampler, schedule):
     n_chains, n_warmup, n_draws = schedule
@@ -500,7 +539,7 @@ def test_convergence_warning_names_the_hyper_parameter_and_the_remedy():
     assert f"the worst, {model.hyperparameter_names_[worst]!r}, has R-hat" in message
     assert "k1__constant_value" in message
     assert "(wanted: at most 1.01)" in message
-    assert "increase n_draws (and n_warmup)" in message
+    assert "increase n_draws (warm_start=True continues these chains)." in message
     assert "diagnostics_" in message
 
 
@@ -516,7 +555,11 @@ def test_convergence_warning_mentions_n_importance_where_the_estimate_is_noisy()
     X, y = make_moons(100, noise=0.3, random_state=0)
     kernel = ConstantKernel(1e4, "fixed") * RBF([0.02, 0.02])
     priors = {"k2__length_scale": stats.uniform(0.01, 0.02)}
-    model = quick(kernel=kernel, priors=priors, n_importance=1, approximation="laplace")
+    # Around Laplace's own Gaussian, not around one that the set-up has chosen with care.
+    sampler = PseudoMarginal(moves="random_walk")
+    model = quick(
+        kernel=kernel, priors=priors, sampler=sampler, n_importance=1, approximation="laplace"
+    )
     with pytest.warns(ConvergenceWarning, match="n_importance: the log-likelihood noise is"):
         model.fit(X, y)
     assert model.diagnostics_.log_likelihood_sd > 2.0
@@ -528,7 +571,7 @@ def test_chains_that_converge_are_silent():
         "k1__constant_value": stats.lognorm(0.3),
         "k2__length_scale": stats.lognorm(0.3),
     }
-    model = quick(priors=priors, n_warmup=100, n_draws=1000, max_rhat=1.05, n_importance=16)
+    model = quick(priors=priors, n_draws=300, max_rhat=1.05, n_importance="auto")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(X, y)

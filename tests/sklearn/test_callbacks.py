@@ -1,6 +1,7 @@
 """Progress, stop requests and interrupts: what callbacks see, and what a cut run leaves behind."""
 
 import copy
+import functools
 import warnings
 from collections import Counter
 
@@ -14,15 +15,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.approximations import EP
 from skgpmcmc.chains import ROUND_LENGTH, n_rounds
-from skgpmcmc.transitions import MarginalMetropolis, PseudoMarginalMetropolis
+from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.transitions import MarginalMetropolis, Mixture, PseudoMarginalMetropolis
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 N_WARMUP = 12
 N_DRAWS = 2 * ROUND_LENGTH + 20  # two full rounds and a rest
-N_WARMUP_ROUNDS = n_rounds(N_WARMUP, N_DRAWS) - 3
+N_DRAW_ROUNDS = n_rounds(N_DRAWS)
+N_TUNED = 15  # warm-up of a random walk: ten windows of tuning, and two iterations to settle
 
 
 def quick(**changes):
@@ -30,18 +34,36 @@ def quick(**changes):
     return BayesianGPClassifier(**{**settings, "n_warmup": N_WARMUP, "n_draws": N_DRAWS, **changes})
 
 
+def random_walk(**changes):
+    return quick(sampler=PseudoMarginal(moves="random_walk"), n_warmup=N_TUNED, **changes)
+
+
 def moons():
-    return make_moons(30, noise=0.15, random_state=0)
+    return make_moons(40, noise=0.15, random_state=0)
 
 
 def three_classes():
     X, y = moons()
-    return X, np.where(np.arange(30) < 8, 2, y)
+    return X, np.where(np.arange(40) < 10, 2, y)
+
+
+@functools.cache
+def n_set_up_rounds(data=moons):
+    """Rounds before the first draw: as many as the emulator takes."""
+    recorder = Recorder()
+    quick(n_draws=1).set_callbacks(recorder).fit(*data())
+    where = [w for hook, name, w in recorder.calls if (hook, name) == ("end", "round")]
+    return sum(chain == 0 for chain, _ in where) - 1
 
 
 @pytest.fixture(scope="module")
 def uncut():
     return quick().fit(*moons())
+
+
+@pytest.fixture(scope="module")
+def uncut_random_walk():
+    return random_walk().fit(*moons())
 
 
 class Recorder:
@@ -84,20 +106,28 @@ def interrupt():
     raise KeyboardInterrupt
 
 
-def at_draw_round(index, action, hook="end", chain=0):
-    return Recorder({(hook, chain, N_WARMUP_ROUNDS + index): action})
+def at_draw_round(index, action, hook="end", chain=0, data=moons):
+    return Recorder({(hook, chain, n_set_up_rounds(data) + index): action})
 
 
 def assert_prefix(model, uncut, n_draws):
     """The model is usable and holds the first draws of the run that nothing cut short."""
     assert model.theta_samples_.shape == (2, n_draws, 2)
-    assert model.latent_samples_.shape == (2, n_draws, 30)
+    assert model.latent_samples_.shape == (2, n_draws, 40)
     assert_array_equal(model.theta_samples_, uncut.theta_samples_[:, :n_draws])
     assert_array_equal(model.latent_samples_, uncut.latent_samples_[:, :n_draws])
-    assert model.n_iter_ == N_WARMUP + n_draws
-    (rates,) = model.diagnostics_.acceptance_rate.values()
+    assert model.n_iter_ == model.n_warmup + n_draws
+    # The counts are those of the kept draws alone.
+    tallies = model._sampling.run.draws[0].chain_tallies
+    rates = model.diagnostics_.acceptance_rate
     moved = (np.diff(model.theta_samples_[..., 0], axis=1) != 0.0).sum(axis=1)
-    assert np.all(np.abs(rates * n_draws - moved) <= 1.0 + 1e-9)
+    for chain, tally in enumerate(tallies):
+        assert sum(tally.n_steps.values()) == n_draws
+        shares = {move: tally.n_accepted[move] / n for move, n in tally.n_steps.items() if n}
+        assert shares == {m: r[chain] for m, r in rates.items() if not np.isnan(r[chain])}
+        accepted = sum(n for move, n in tally.n_accepted.items() if move != "refresh")
+        # The first draw may have moved from a discarded one; a cheap chain may end where it began.
+        assert moved[chain] <= accepted <= moved[chain] + 1 + 0.02 * n_draws
     X, y = moons()
     assert model.score(X, y) > 0.9
     assert np.isfinite(model.latent_mean_and_variance(X)).all()
@@ -106,11 +136,21 @@ def assert_prefix(model, uncut, n_draws):
 # --- what callbacks see ---------------------------------------------------------------------------
 
 
-def test_one_task_per_chain_and_one_leaf_per_round():
+def n_announced(model):
+    """Most rounds of a fit, as progress bars are told."""
+    sampler = PseudoMarginal() if model.sampler == "pm" else model.sampler
+    return sampler.max_set_up_rounds(model.n_warmup) + n_rounds(model.n_draws)
+
+
+@pytest.mark.parametrize("make", [quick, random_walk])
+def test_one_task_per_chain_and_one_leaf_per_round(make):
     recorder = Recorder()
-    quick(n_chains=3).set_callbacks(recorder).fit(*moons())
-    rounds = n_rounds(N_WARMUP, N_DRAWS)
-    assert rounds == N_WARMUP_ROUNDS + 3
+    model = make(n_chains=3).set_callbacks(recorder).fit(*moons())
+    rounds = recorder.count()["end", "round"] // 3
+    # A random walk takes as many rounds as announced, an emulator no more than that.
+    assert N_DRAW_ROUNDS == 3
+    assert N_DRAW_ROUNDS < rounds <= n_announced(model)
+    assert make is quick or rounds == n_announced(model)
     assert recorder.calls[0] == ("setup", "fit", None)
     assert recorder.calls[-1] == ("teardown", "fit", None)
     tasks = {"fit": 1, "chain": 3, "round": 3 * rounds}
@@ -121,7 +161,8 @@ def test_one_task_per_chain_and_one_leaf_per_round():
     assert root.max_subtasks == 3
     chains = [context for context in recorder.contexts if context.task_name == "chain"]
     assert [chain.task_id for chain in chains] == [0, 1, 2]
-    assert all(chain.parent is root and chain.max_subtasks == rounds for chain in chains)
+    assert all(chain.parent is root for chain in chains)
+    assert {chain.max_subtasks for chain in chains} == {n_announced(model)}
     leaves = [context for context in recorder.contexts if context.task_name == "round"]
     assert all(leaf.max_subtasks == 0 and leaf.parent in chains for leaf in leaves)
     for chain in chains:
@@ -152,16 +193,18 @@ def test_chains_of_one_vs_rest():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_watching_changes_no_draw(n_jobs, uncut):
-    model = quick(n_jobs=n_jobs).set_callbacks(Recorder(), Recorder()).fit(*moons())
-    assert_prefix(model, uncut, N_DRAWS)
+@pytest.mark.parametrize("make", [quick, random_walk])
+def test_watching_changes_no_draw(n_jobs, make, uncut, uncut_random_walk):
+    model = make(n_jobs=n_jobs).set_callbacks(Recorder(), Recorder()).fit(*moons())
+    assert_prefix(model, uncut if make is quick else uncut_random_walk, N_DRAWS)
 
 
 def test_callbacks_leave_no_attribute():
     model = quick(n_draws=10).set_callbacks(Recorder())
     before = set(vars(model))
     model.fit(*moons())
-    assert {name for name in set(vars(model)) - before if name.startswith("_")} == {"_predictor"}
+    added = {name for name in set(vars(model)) - before if name.startswith("_")}
+    assert added == {"_predictor", "_sampling"}
     assert "_skl_callbacks" not in vars(clone(quick()).fit(*moons()))
 
 
@@ -227,15 +270,25 @@ def test_a_stop_request_of_any_chain_ends_all_at_that_round(index, chain, n_jobs
         model = quick(n_jobs=n_jobs).set_callbacks(recorder).fit(*moons())
     assert_prefix(model, uncut, (index + 1) * ROUND_LENGTH)
     # Every chain heard of the end of the last round, and tasks were closed.
-    assert recorder.count()["end", "round"] == 2 * (N_WARMUP_ROUNDS + index + 1)
+    assert recorder.count()["end", "round"] == 2 * (n_set_up_rounds() + index + 1)
     assert recorder.count()["end", "chain"] == 2
     assert recorder.count()["end", "fit"] == 1
 
 
-def test_a_stop_request_in_warm_up_waits_for_the_first_draws(uncut):
-    recorder = Recorder({("end", 0, 0): lambda: True})
-    model = quick().set_callbacks(recorder).fit(*moons())
-    assert_prefix(model, uncut, ROUND_LENGTH)
+@pytest.mark.parametrize(("chain", "index"), [(0, 0), (1, 2)])
+@pytest.mark.parametrize("make", [quick, random_walk])
+def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(
+    chain, index, make, uncut, uncut_random_walk
+):
+    recorder = Recorder({("end", chain, index): lambda: True})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", message="Chains have not converged")
+        model = make().set_callbacks(recorder).fit(*moons())
+    assert_prefix(model, uncut if make is quick else uncut_random_walk, ROUND_LENGTH)
+    n_before = n_set_up_rounds() if make is quick else n_announced(model) - N_DRAW_ROUNDS
+    assert index < n_before
+    assert recorder.count()["end", "round"] == 2 * (n_before + 1)
 
 
 def test_a_stop_request_in_the_last_round_changes_nothing(uncut):
@@ -245,7 +298,7 @@ def test_a_stop_request_in_the_last_round_changes_nothing(uncut):
 
 def test_a_stop_request_of_one_vs_rest():
     # The last chain of the last class asks.
-    recorder = at_draw_round(0, lambda: True, chain=5)
+    recorder = at_draw_round(0, lambda: True, chain=5, data=three_classes)
     model = quick().set_callbacks(recorder).fit(*three_classes())
     assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
     assert model.n_iter_ == N_WARMUP + ROUND_LENGTH
@@ -288,49 +341,47 @@ def test_an_interrupt_at_the_end_of_a_later_round(index, uncut):
     assert_prefix(model, uncut, n_kept)
 
 
-def interrupt_after(monkeypatch, transition, n_steps):
+def interrupt_after(monkeypatch, transition, n_steps, method="step"):
     """Let the n-th step of a kind of transition be interrupted."""
     count = iter(range(n_steps))
-    step = transition.step
+    step = getattr(transition, method)
 
-    def interrupted(self, model, state, rng):
+    def interrupted(self, *arguments, **named):
         if next(count, None) is None:
             raise KeyboardInterrupt
-        return step(self, model, state, rng)
+        return step(self, *arguments, **named)
 
-    monkeypatch.setattr(transition, "step", interrupted)
-
-
-def n_settling_steps():
-    return 2 * int(np.ceil(0.1 * N_WARMUP))
+    monkeypatch.setattr(transition, method, interrupted)
 
 
 @pytest.mark.parametrize("into_round", [3, ROUND_LENGTH + 3])
 def test_an_interrupt_within_a_step_drops_the_round(into_round, monkeypatch, uncut):
     # The second round begins after both chains have settled and finished the first.
-    n_steps = n_settling_steps() + 2 * ROUND_LENGTH + into_round
-    interrupt_after(monkeypatch, PseudoMarginalMetropolis, n_steps)
+    interrupt_after(monkeypatch, Mixture, 2 * N_WARMUP + 2 * ROUND_LENGTH + into_round)
     with pytest.warns(UserWarning, match=KEPT):
         model = quick(n_jobs=1).fit(*moons())
     assert_prefix(model, uncut, ROUND_LENGTH)
 
 
 @pytest.mark.parametrize(
-    ("transition", "n_steps"),
+    ("make", "where"),
     [
-        (MarginalMetropolis, 5),  # warm-up
-        (PseudoMarginalMetropolis, 1),  # settling
-        (PseudoMarginalMetropolis, ROUND_LENGTH + 20),  # the first round: no complete one yet
+        (quick, (EP, 3, "fit")),  # a search for a mode
+        (quick, (Mixture, 1)),  # settling
+        (quick, (Mixture, 2 * N_WARMUP + ROUND_LENGTH + 20)),  # no complete round yet
+        (random_walk, (MarginalMetropolis, 5)),  # warm-up
+        (random_walk, (PseudoMarginalMetropolis, 1)),  # settling
+        (random_walk, (PseudoMarginalMetropolis, ROUND_LENGTH + 20)),  # no complete round yet
     ],
 )
 @pytest.mark.parametrize("fitted_before", [False, True])
 def test_an_interrupt_before_the_first_round_is_complete_propagates(
-    transition, n_steps, fitted_before, monkeypatch, uncut
+    make, where, fitted_before, monkeypatch, uncut
 ):
     X, y = moons()
-    model = copy.copy(uncut) if fitted_before else quick()
+    model = copy.copy(uncut).set_params(**make().get_params()) if fitted_before else make()
     before = dict(vars(model))
-    interrupt_after(monkeypatch, transition, n_steps)
+    interrupt_after(monkeypatch, *where)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:20, ::-1], 1 - y[:20])
     assert list(vars(model)) == list(before)
@@ -338,7 +389,7 @@ def test_an_interrupt_before_the_first_round_is_complete_propagates(
 
 
 @pytest.mark.parametrize("hook", ["begin", "end"])
-def test_an_interrupt_from_a_callback_in_warm_up_propagates(hook, uncut):
+def test_an_interrupt_from_a_callback_in_the_set_up_propagates(hook, uncut):
     X, y = moons()
     model = copy.copy(uncut)
     recorder = Recorder({(hook, 1, 2): interrupt})
@@ -353,9 +404,9 @@ def test_an_interrupt_from_a_callback_in_warm_up_propagates(hook, uncut):
 
 
 def test_an_interrupt_of_one_vs_rest():
-    recorder = at_draw_round(0, interrupt, chain=4)
+    recorder = at_draw_round(0, interrupt, chain=4, data=three_classes)
     X, y = three_classes()
     with pytest.warns(UserWarning, match=KEPT):
         model = quick().set_callbacks(recorder).fit(X, y)
     assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
-    assert model.predict_proba(X).shape == (30, 3)
+    assert model.predict_proba(X).shape == (40, 3)

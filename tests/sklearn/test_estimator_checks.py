@@ -1,10 +1,12 @@
 """scikit-learn's own checks, none of them expected to fail."""
 
 import pytest
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.baselines import EPMLClassifier
+from skgpmcmc.samplers import PseudoMarginal
 
 # A score of a few draws is enough for the checks; that chains converge is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -12,10 +14,36 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @parametrize_with_checks(
     [
-        BayesianGPClassifier(n_chains=2, n_warmup=20, n_draws=20, n_importance=4),
+        # A sampler that is set up quickly: some checks fit hundreds of rows, many times.
+        BayesianGPClassifier(
+            sampler=PseudoMarginal(moves="random_walk"),
+            n_chains=2,
+            n_warmup=20,
+            n_draws=20,
+            n_importance=4,
+        ),
         EPMLClassifier(),
     ],
     xfail_strict=True,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_estimators_pickle,
+        estimator_checks.check_dict_unchanged,
+        estimator_checks.check_dont_overwrite_parameters,
+        estimator_checks.check_fit_idempotent,
+        estimator_checks.check_fit2d_1feature,
+        estimator_checks.check_fit2d_1sample,
+        estimator_checks.check_classifiers_one_label,
+        estimator_checks.check_methods_sample_order_invariance,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_the_default_sampler(check):
+    """Those checks that depend on what a fit stores and on odd data."""
+    check("BayesianGPClassifier", BayesianGPClassifier(n_chains=2, n_warmup=5, n_draws=10))

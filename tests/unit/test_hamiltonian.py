@@ -1,0 +1,281 @@
+"""Moves under a cheap density: `Leapfrog`, `Jump`, `TMixture`, and the pool of chains."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, stats
+
+from skgpmcmc.set_up.pool import Tempered, run_pool
+from skgpmcmc.transitions import CheapPoint, Jump, Leapfrog, SurrogateProposal, TMixture
+
+from ..helpers import P_LIMIT
+
+
+class Skewed:
+    """Two independent coordinates u, exp(u) ~ gamma(3): skewed, smooth, known in every respect."""
+
+    shape = 3.0
+
+    def value_and_gradient(self, theta):
+        return (self.shape * theta - np.exp(theta)).sum(axis=-1), self.shape - np.exp(theta)
+
+    def sample(self, rng, size):
+        return np.log(rng.gamma(self.shape, size=(size, 2)))
+
+    def cdf(self, u):
+        return stats.gamma(self.shape).cdf(np.exp(u))
+
+
+class Gaussian:
+    """Standard normal."""
+
+    def value_and_gradient(self, theta):
+        return -0.5 * (theta**2).sum(axis=-1), -theta
+
+
+TARGET = Skewed()
+ROOT = np.linalg.cholesky(np.array([[0.5, 0.2], [0.2, 0.4]]))
+LEAPFROG = Leapfrog(ROOT, 0.9, 3)
+MIXTURE = TMixture(
+    means=np.array([[1.0, 1.2], [0.0, -0.5]]),
+    roots=np.array([ROOT, 2.0 * ROOT]),
+    shares=np.array([0.7, 0.3]),
+)
+
+
+def points(theta):
+    return CheapPoint.at(TARGET, theta)
+
+
+# --- invariance -----------------------------------------------------------------------------------
+
+
+def keeps_the_law(move, size=4000, seed=0):
+    """Kolmogorov-Smirnov p-values of both coordinates after a move from independent exact draws."""
+    rng = np.random.default_rng(seed)
+    begin = TARGET.sample(rng, size)
+    end = np.array([move(theta, rng) for theta in begin])
+    assert np.mean(np.any(end != begin, axis=1)) > 0.3
+    return [stats.kstest(TARGET.cdf(end[:, j]), "uniform").pvalue for j in (0, 1)]
+
+
+@pytest.mark.parametrize("step_size", [0.4, 1.3])
+def test_leapfrog_leaves_the_target_invariant(step_size):
+    rng = np.random.default_rng(0)
+    leapfrog = Leapfrog(ROOT, step_size, 3)
+    begin = TARGET.sample(rng, 20_000)
+    end, probability = leapfrog.move(TARGET, points(begin), rng)
+    assert 0.1 < probability.mean() < 1.0
+    for j in (0, 1):
+        assert stats.kstest(TARGET.cdf(end.theta[:, j]), "uniform").pvalue > P_LIMIT
+
+
+def test_jump_leaves_the_target_invariant():
+    jump = Jump(MIXTURE, 3)
+    p_values = keeps_the_law(lambda theta, rng: jump.move(TARGET, points(theta), rng)[0].theta)
+    assert min(p_values) > P_LIMIT
+
+
+@pytest.mark.parametrize("moves", [(LEAPFROG,), (LEAPFROG, Jump(MIXTURE, 4), LEAPFROG)])
+def test_surrogate_chain_is_reversible(moves):
+    """Pairs (theta, theta') have the law of (theta', theta) where theta is a draw from pi*."""
+    proposal = SurrogateProposal(TARGET, moves)
+    rng = np.random.default_rng(1)
+    begin = TARGET.sample(rng, 4000)
+    proposed = [proposal.propose(theta, rng) for theta in begin]
+    end = np.array([theta for theta, _ in proposed])
+    for function in (
+        lambda a, b: a[:, 0] * b[:, 0] ** 2,
+        lambda a, b: a[:, 0] * b[:, 1] ** 2,
+        lambda a, b: np.exp(0.3 * a[:, 0] - 0.2 * b[:, 1]),
+    ):
+        difference = function(begin, end) - function(end, begin)
+        assert stats.ttest_1samp(difference, 0.0).pvalue > P_LIMIT
+
+
+def test_hastings_ratio_of_the_surrogate_is_that_of_the_target():
+    proposal = SurrogateProposal(TARGET, (LEAPFROG, Jump(MIXTURE, 4), LEAPFROG))
+    rng = np.random.default_rng(2)
+    theta = np.array([0.4, 1.6])
+    for _ in range(20):
+        new, log_hastings = proposal.propose(theta, rng)
+        both, _ = TARGET.value_and_gradient(np.array([theta, new]))
+        assert log_hastings == pytest.approx(both[0] - both[1], abs=1e-12)
+        theta = new
+
+
+# --- leapfrog -------------------------------------------------------------------------------------
+
+
+class Scripted:
+    """A generator whose draws are given: the factor of the step, the momentum, no rejection."""
+
+    def __init__(self, factor, momentum):
+        self.factor, self.momentum, self.n_uniforms = factor, momentum, 0
+
+    def uniform(self, *bounds, size):
+        self.n_uniforms += 1
+        return np.full(size, self.factor if bounds else 1.0 - 2.0**-40)
+
+    def standard_normal(self, shape):
+        return np.broadcast_to(self.momentum, shape)
+
+
+def trajectory(theta, momentum, leapfrog=LEAPFROG, factor=1.1):
+    """Where a trajectory ends when it is accepted."""
+    end, _ = leapfrog.move(TARGET, points(theta), Scripted(factor, momentum))
+    return end
+
+
+def leapfrog_by_hand(theta, p, step, root, n_steps):
+    """Position and momentum after textbook steps with the inverse mass C C'."""
+    for _ in range(n_steps):
+        p = p + 0.5 * step * root.T @ TARGET.value_and_gradient(theta)[1]
+        theta = theta + step * root @ p
+        p = p + 0.5 * step * root.T @ TARGET.value_and_gradient(theta)[1]
+    return theta, p
+
+
+def test_trajectory_is_the_textbook_one_and_reversible():
+    theta, momentum = np.array([0.5, 1.4]), np.array([0.3, -0.7])
+    expected, p = leapfrog_by_hand(theta, momentum, 0.9 * 1.1, ROOT, 3)
+    end = trajectory(theta, momentum)
+    assert_allclose(end.theta, expected, atol=1e-12)
+    assert_allclose(trajectory(end.theta, -p).theta, theta, atol=1e-12)
+
+
+def test_a_move_returns_value_and_gradient_at_its_point():
+    rng = np.random.default_rng(3)
+    for theta in (np.array([0.5, 1.4]), TARGET.sample(rng, 7)):
+        point = points(theta)
+        for _ in range(10):
+            point, probability = Leapfrog(ROOT, 1.3, 2).move(TARGET, point, rng)
+            assert_allclose(point.log_prob, points(point.theta).log_prob, atol=1e-12)
+            assert_allclose(point.gradient, points(point.theta).gradient, atol=1e-12)
+            assert probability.shape == theta.shape[:-1]
+            assert np.all((probability >= 0.0) & (probability <= 1.0))
+
+
+def test_small_steps_are_accepted():
+    rng = np.random.default_rng(4)
+    _, probability = Leapfrog(ROOT, 0.01, 5).move(TARGET, points(TARGET.sample(rng, 100)), rng)
+    assert probability.min() > 0.999
+
+
+def test_points_without_density_are_not_entered():
+    class Half(Gaussian):
+        def value_and_gradient(self, theta):
+            value, gradient = super().value_and_gradient(theta)
+            return np.where(theta[..., 0] > 0.0, value, -np.inf), gradient
+
+    rng = np.random.default_rng(5)
+    begin = np.abs(rng.standard_normal((500, 1)))
+    point = CheapPoint.at(Half(), begin)
+    for _ in range(5):
+        point, _ = Leapfrog(np.eye(1), 1.0, 2).move(Half(), point, rng)
+    assert np.all(point.theta > 0.0)
+    assert stats.kstest(point.theta[:, 0], stats.halfnorm.cdf).pvalue > P_LIMIT
+
+
+def test_every_row_of_a_batch_decides_for_itself():
+    rng = np.random.default_rng(6)
+    begin = TARGET.sample(rng, 200)
+    end, probability = Leapfrog(ROOT, 2.0, 3).move(TARGET, points(begin), rng)
+    moved = np.any(end.theta != begin, axis=1)
+    assert 0 < moved.sum() < 200
+    assert np.all(probability[moved] > 0.0)
+
+
+# --- t mixture and jump ---------------------------------------------------------------------------
+
+
+def test_density_of_the_mixture_integrates_to_one():
+    one = TMixture(np.array([[0.3], [4.0]]), np.array([[[0.5]], [[2.0]]]), np.array([0.6, 0.4]))
+
+    def density(x):
+        return float(np.exp(one.log_prob(np.array([[x]])))[0])
+
+    mass, _ = integrate.quad(density, -np.inf, np.inf)
+    assert mass == pytest.approx(1.0, abs=1e-6)
+    x = np.linspace(-3.0, 9.0, 25)
+    expected = 0.6 * stats.t.pdf(x, 6, 0.3, 0.5) + 0.4 * stats.t.pdf(x, 6, 4.0, 2.0)
+    assert_allclose(np.exp(one.log_prob(x[:, None])), expected, rtol=1e-10)
+
+
+def test_density_of_the_mixture_in_two_dimensions():
+    theta = np.random.default_rng(7).normal(size=(20, 2))
+    parts = [
+        share * stats.multivariate_t(mean, root @ root.T, df=6).pdf(theta)
+        for mean, root, share in zip(MIXTURE.means, MIXTURE.roots, MIXTURE.shares, strict=True)
+    ]
+    assert_allclose(np.exp(MIXTURE.log_prob(theta)), np.sum(parts, axis=0), rtol=1e-10)
+
+
+def test_draws_of_the_mixture_have_its_density():
+    one = TMixture(np.array([[0.3], [4.0]]), np.array([[[0.5]], [[2.0]]]), np.array([0.6, 0.4]))
+    draws = one.sample(np.random.default_rng(8), 5000)[:, 0]
+
+    def cdf(x):
+        return 0.6 * stats.t.cdf(x, 6, 0.3, 0.5) + 0.4 * stats.t.cdf(x, 6, 4.0, 2.0)
+
+    assert stats.kstest(draws, cdf).pvalue > P_LIMIT
+    whitened = np.linalg.solve(
+        ROOT,
+        (
+            TMixture(MIXTURE.means[:1], MIXTURE.roots[:1], np.ones(1)).sample(
+                np.random.default_rng(9), 5000
+            )
+            - MIXTURE.means[0]
+        ).T,
+    )
+    assert all(stats.kstest(z, stats.t(6).cdf).pvalue > P_LIMIT for z in whitened)
+
+
+def test_a_jump_returns_value_and_gradient_and_whether_it_moved():
+    rng = np.random.default_rng(10)
+    point, moves = points(np.array([5.0, 5.0])), []
+    for _ in range(30):
+        new, moved = Jump(MIXTURE, 2).move(TARGET, point, rng)
+        assert float(moved) == float(not np.array_equal(new.theta, point.theta))
+        assert_allclose(new.log_prob, points(new.theta).log_prob, atol=1e-12)
+        assert_allclose(new.gradient, points(new.theta).gradient, atol=1e-12)
+        moves.append(float(moved))
+        point = new
+    assert 0 < sum(moves) < 30
+
+
+# --- pool -----------------------------------------------------------------------------------------
+
+
+def test_tempering_scales_value_and_gradient():
+    theta = np.array([0.2, 0.9])
+    value, gradient = Tempered(TARGET, 0.4).value_and_gradient(theta)
+    assert value == pytest.approx(0.4 * TARGET.value_and_gradient(theta)[0])
+    assert_allclose(gradient, 0.4 * TARGET.value_and_gradient(theta)[1])
+
+
+def test_a_pool_finds_the_target_from_elsewhere():
+    rng = np.random.default_rng(11)
+    begin = rng.uniform(-2.0, 4.0, size=(64, 2))
+    pool = run_pool(TARGET, begin, ROOT, 60, rng)
+    assert pool.theta.shape == (30, 64, 2)
+    last = pool.theta[-1]
+    assert all(stats.kstest(TARGET.cdf(last[:, j]), "uniform").pvalue > P_LIMIT for j in (0, 1))
+
+
+def test_a_pool_tunes_its_step():
+    rng = np.random.default_rng(12)
+    begin = rng.standard_normal((64, 3))
+    for scale in (0.05, 20.0):
+        leapfrog = run_pool(Gaussian(), begin, scale * np.eye(3), 60, rng).leapfrog
+        assert leapfrog.step_size <= 1.0
+        assert 1 <= leapfrog.n_steps <= 20
+        point = CheapPoint.at(Gaussian(), rng.standard_normal((500, 3)))
+        _, probability = leapfrog.move(Gaussian(), point, rng)
+        assert probability.mean() > 0.7
+
+
+def test_equal_streams_give_equal_pools():
+    begin = np.random.default_rng(13).uniform(-1.0, 2.0, size=(8, 2))
+    pools = [run_pool(TARGET, begin, ROOT, 10, np.random.default_rng(14)) for _ in range(2)]
+    assert_array_equal(pools[0].theta, pools[1].theta)

@@ -1,0 +1,238 @@
+"""What predictions average over: subsets of draws, importance draws beside them, memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp, ndtr
+
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.prediction import Particles, Predictor, sites_of, spread_subset
+
+from ..helpers import (
+    THREE_THETA,
+    Z_LIMIT,
+    exact_posterior,
+    make_model,
+    three_point_model,
+    toy_classes,
+    z_score,
+)
+
+# --- subsets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0, 1, 3])
+@pytest.mark.parametrize(("n", "wanted"), [(40, 1), (40, 7), (41, 40), (400, 100), (250, 100)])
+def test_a_subset_stands_for_all_draws(n, wanted, p):
+    theta = np.random.default_rng(0).standard_normal((n, p))
+    rows, weight = spread_subset(theta, wanted, np.random.default_rng(1))
+    assert rows.shape == weight.shape == (wanted,)
+    assert (np.diff(rows) > 0).all()
+    assert 0 <= rows[0] <= rows[-1] < n
+    assert weight.sum() == n
+    assert weight.min() >= n // wanted - 1
+    assert weight.max() <= n // wanted + 2
+    assert weight.min() >= 1.0
+
+
+@pytest.mark.parametrize("wanted", [None, 30, 31])
+def test_all_draws_where_there_are_no_more(wanted):
+    rows, weight = spread_subset(np.zeros((30, 2)), wanted, np.random.default_rng(1))
+    assert_array_equal(rows, np.arange(30))
+    assert_array_equal(weight, 1.0)
+
+
+def test_a_subset_is_a_function_of_the_draws_and_the_stream():
+    theta = np.random.default_rng(0).standard_normal((200, 2))
+    one, same, other = (spread_subset(theta, 20, np.random.default_rng(s)) for s in (1, 1, 2))
+    assert_array_equal(one.rows, same.rows)
+    assert_array_equal(one.weight, same.weight)
+    assert not np.array_equal(one.rows, other.rows)
+
+
+def test_averages_over_a_subset_are_unbiased_and_less_noisy_than_any_draws():
+    rng = np.random.default_rng(2)
+    theta = rng.standard_normal((300, 2)) @ np.array([[1.0, 0.5], [0.0, 30.0]])
+    values = theta[:, 0] + np.sin(theta[:, 1] / 30.0)
+    averages = []
+    for seed in range(300):
+        rows, weight = spread_subset(theta, 40, np.random.default_rng(seed))
+        averages.append(weight @ values[rows] / weight.sum())
+    assert abs(z_score(averages, values.mean())) < Z_LIMIT
+    anywhere = values.std() / np.sqrt(40)
+    assert np.std(averages) < 0.5 * anywhere
+
+
+def test_draws_that_coincide_are_no_obstacle():
+    rows, weight = spread_subset(np.ones((50, 2)), 12, np.random.default_rng(0))
+    assert len(set(rows.tolist())) == 12
+    assert weight.sum() == 50
+
+
+# --- a predictor by hand --------------------------------------------------------------------------
+
+N = 12
+
+
+def predictor(particles=None, approximation=None, n_distinct=4, likelihood="probit"):
+    """Ten draws at a few thetas, some of them shared, with weights."""
+    X, y = toy_classes(N, 2, seed=1)
+    model = make_model(X, y, likelihood)
+    rng = np.random.default_rng(3)
+    distinct = np.array([0.8, -0.9]) + 0.3 * rng.standard_normal((n_distinct, 2))
+    theta = distinct[np.arange(10) % n_distinct]
+    f = np.array([model.prior_at(t).sample(rng) for t in theta])
+    weight = rng.integers(1, 4, size=10).astype(float)
+    sites = sites_of(model, approximation or EP(), theta)
+    return Predictor(model, theta, f, weight, sites, particles)
+
+
+X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
+SOME = Particles(5, 0.05, 11)
+BOTH = [np.full(7, -1.0), np.full(7, 1.0)]
+
+
+def dense_moments(model, theta, f, X_new):
+    """Mean (m, g) and variance (m,) of f* given f (n, g), in numpy."""
+    X, kernel = model.covariance.X, model.covariance.kernel.clone_with_theta(theta)
+    K = kernel(X) + model.covariance.jitter * np.diag(kernel.diag(X))
+    cross = kernel(X, X_new)
+    projection = np.linalg.solve(K, cross)
+    return projection.T @ f, kernel.diag(X_new) - np.einsum("im,im->m", cross, projection)
+
+
+def log_weights_by_hand(model, theta, sites, f, defensive):
+    """Log p(y | f) N(f; 0, K) / [(1 - c) q(f) + c N(f; 0, K)], all constants in place."""
+    K = model.prior_at(theta).K
+    precision = np.linalg.inv(K) + np.diag(sites.precision)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ sites.shift
+
+    def log_normal(x, inverse):
+        return 0.5 * (np.linalg.slogdet(inverse)[1] - np.einsum("ig,ij,jg->g", x, inverse, x))
+
+    log_prior = log_normal(f, np.linalg.inv(K))
+    log_q = log_normal(f - mean[:, None], precision)
+    mixture = np.logaddexp(np.log1p(-defensive) + log_q, np.log(defensive) + log_prior)
+    return model.log_lik_columns(f) + log_prior - mixture
+
+
+def by_hand(used, X_new):
+    """Probability of +1, mean and variance of f*, from the particles of a predictor."""
+    total = used.weight.sum()
+    proba, mean, square, within = 0.0, 0.0, 0.0, 0.0
+    for s in range(len(used.theta)):
+        sites = Sites(*(part[s] for part in used.sites))
+        # Its importance draws are those of its theta, whichever draws share that.
+        f, _ = used._averaged(used._q(s), np.array([s]), used.particles)
+        assert_array_equal(f[:, 0], used.f[s])
+        assert f.shape == (N, 1 + used.particles.n)
+        log_weights = log_weights_by_hand(used.model, used.theta[s], sites, f, 0.05)
+        w = used.weight[s] / total * np.exp(log_weights - logsumexp(log_weights))
+        m, v = dense_moments(used.model, used.theta[s], f, X_new)
+        proba = proba + ndtr(m / np.sqrt(1.0 + v[:, None])) @ w
+        mean, square, within = mean + m @ w, square + m**2 @ w, within + v * w.sum()
+    return proba, mean, square - mean**2 + within
+
+
+@pytest.mark.parametrize("n_distinct", [1, 4, 10])
+def test_averages_over_weighted_particles_by_hand(n_distinct):
+    used = predictor(SOME, n_distinct=n_distinct)
+    proba, mean, variance = by_hand(used, X_NEW)
+    log_p = used.log_predictive(BOTH, X_NEW)
+    assert_allclose(np.exp(log_p[1]), proba, rtol=1e-5)
+    assert_allclose(np.exp(log_p[0]), 1.0 - proba, rtol=1e-5)
+    latent_mean, latent_variance = used.latent_moments(X_NEW)
+    assert_allclose(latent_mean, mean, rtol=1e-4, atol=1e-5)
+    assert_allclose(latent_variance, variance, rtol=1e-4)
+
+
+@pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
+def test_without_particles_f_is_integrated_out(approximation):
+    used = predictor(None, approximation)
+    share = used.weight / used.weight.sum()
+    moments = [approximation.fit(used.model, t).q.predict(X_NEW) for t in used.theta]
+    mean = np.array([m.mean[:, 0] for m in moments])
+    var = np.array([m.var for m in moments])
+    log_p = used.log_predictive(BOTH, X_NEW)
+    assert_allclose(np.exp(log_p[1]), share @ ndtr(mean / np.sqrt(1.0 + var)), rtol=1e-8)
+    latent_mean, latent_variance = used.latent_moments(X_NEW)
+    assert_allclose(latent_mean, share @ mean, rtol=1e-8)
+    total = share @ var + share @ (mean - share @ mean) ** 2
+    assert_allclose(latent_variance, total, rtol=1e-8)
+    # So it does not matter which f the draws have.
+    other = replace(used, f=used.f + 1.0)
+    assert_array_equal(other.log_predictive(BOTH, X_NEW), log_p)
+
+
+@pytest.mark.parametrize("particles", [None, SOME], ids=["marginal", "particles"])
+def test_order_and_repetition_of_draws(particles):
+    used = predictor(particles)
+    expected = used.log_predictive(BOTH, X_NEW)
+    order = np.random.default_rng(5).permutation(10)
+    assert_allclose(used._subset(order).log_predictive(BOTH, X_NEW), expected, atol=1e-10)
+    # A draw with a weight of three is that draw three times.
+    rows = np.repeat(np.arange(10), used.weight.astype(int))
+    repeated = replace(used._subset(rows), weight=np.ones(len(rows)))
+    assert_allclose(repeated.log_predictive(BOTH, X_NEW), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("particles", [None, SOME], ids=["marginal", "particles"])
+def test_rows_of_new_inputs_do_not_see_one_another(particles):
+    used = predictor(particles, n_distinct=10)  # more than one task of a worker
+    together = used.log_predictive(BOTH, X_NEW)
+    mean, variance = used.latent_moments(X_NEW)
+    for rows in ([3], [6, 0, 2], np.arange(7)[::-1]):
+        ys = [y[rows] for y in BOTH]
+        assert_allclose(used.log_predictive(ys, X_NEW[rows]), together[:, rows], atol=1e-10)
+        some_mean, some_variance = used.latent_moments(X_NEW[rows])
+        assert_allclose(some_mean, mean[rows], atol=1e-10)
+        assert_allclose(some_variance, variance[rows], atol=1e-10)
+
+
+def test_the_importance_draws_are_the_same_whenever_they_are_needed():
+    used = predictor(SOME)
+    again = used.log_predictive(BOTH, X_NEW)
+    assert_array_equal(used.log_predictive(BOTH, X_NEW), again)
+    assert_array_equal(used.log_predictive(BOTH, X_NEW, n_jobs=2), again)
+    other = replace(used, particles=SOME._replace(seed=12))
+    assert not np.array_equal(other.log_predictive(BOTH, X_NEW), again)
+
+
+@pytest.mark.parametrize("n_particles", [1, 4])
+def test_averages_remain_those_of_the_exact_posterior(n_particles):
+    """Conditional importance sampling: beside an exact draw, however few and bad the others are."""
+    model = three_point_model()
+    prior = model.prior_at(THREE_THETA)
+    _, mean, covariance = exact_posterior(prior.K, model.y, model.likelihood)
+    # A reference that is far off: its sites are those of other data.
+    wrong = replace(model, y=-model.y)
+    sites = sites_of(wrong, EP(), THREE_THETA[None])
+    rng = np.random.default_rng(6)
+    gaps, squares = [], []
+    while len(gaps) < 1500:
+        f = prior.sample(rng)  # by rejection: an exact draw of p(f | y, theta)
+        if np.log(rng.uniform()) >= model.log_lik(f):
+            continue
+        particles = Particles(n_particles, 0.05, int(rng.integers(2**31)))
+        one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), sites, particles)
+        ((_, moments, log_weight),) = one.moments(np.array([0]), model.covariance.X)
+        centered = moments.mean - mean[:, None]
+        gaps.append(centered @ np.exp(log_weight))
+        squares.append(centered**2 @ np.exp(log_weight) + moments.var)
+    for j in range(3):
+        assert abs(z_score(np.array(gaps)[:, j], 0.0)) < Z_LIMIT
+        assert abs(z_score(np.array(squares)[:, j], covariance[j, j])) < Z_LIMIT
+
+
+def test_functions_are_drawn_as_often_as_their_draws_weigh():
+    """A draw that stands for many others is drawn for all of them."""
+    used = predictor(SOME, n_distinct=10)
+    weight = np.array([5.0, *np.ones(9)])
+    used = replace(used, weight=weight, f=used.f + 100.0 * np.arange(10)[:, None])
+    draws = used.sample_latent(used.model.covariance.X[:1], 1400, np.random.default_rng(7))
+    nearest = np.rint((draws - used.f[0, 0]) / 100.0)
+    share = np.mean(nearest == 0)
+    assert abs(share - 5.0 / 14.0) < 4.0 * np.sqrt(5.0 / 14.0 * 9.0 / 14.0 / 1400)
