@@ -54,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="SEED",
         help="seed of the first split; the r-th uses SEED + r",
     )
-    job.add_argument("--n-warmup", type=int, default=defaults.n_warmup)
+    job.add_argument("--n-warmup", type=int, default=defaults.n_warmup, metavar="N")
     job.add_argument("--n-draws", type=int, default=defaults.n_draws)
     job.add_argument(
         "--max-rhat", type=float, default=defaults.max_rhat, help="R-hat that counts as converged"

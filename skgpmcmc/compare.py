@@ -70,6 +70,7 @@ class Settings:
     """Of the Bayesian classifiers."""
 
     n_chains: int = 4
+    n_warmup: int | str = "auto"
     n_draws: int = 1000
     max_rhat: float = 1.05
     n_jobs: int = -1

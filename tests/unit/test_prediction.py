@@ -218,7 +218,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
             continue
         particles = Particles(n_particles, 0.05, int(rng.integers(2**31)))
         one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), sites, particles)
-        ((_, moments, log_weight),) = one.moments(np.array([0]), model.covariance.X)
+        ((_, moments, log_weight),) = one.moments(np.array([0]), one.batches(model.covariance.X))
         centered = moments.mean - mean[:, None]
         gaps.append(centered @ np.exp(log_weight))
         squares.append(centered**2 @ np.exp(log_weight) + moments.var)
