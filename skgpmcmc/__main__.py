@@ -54,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="SEED",
         help="seed of the first split; the r-th uses SEED + r",
     )
-    job.add_argument("--n-warmup", type=int, default=defaults.n_warmup, metavar="N")
+    job.add_argument("--n-warmup", type=int, metavar="N", help="default: the sampler's own")
     job.add_argument("--n-draws", type=int, default=defaults.n_draws)
     job.add_argument(
         "--max-rhat", type=float, default=defaults.max_rhat, help="R-hat that counts as converged"
@@ -80,7 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.repeats < 1:
         parser.error(f"--repeats must be at least 1; got {args.repeats}")
     settings = Settings(
-        n_warmup=args.n_warmup, n_draws=args.n_draws, max_rhat=args.max_rhat, n_jobs=args.n_jobs
+        n_warmup="auto" if args.n_warmup is None else args.n_warmup,
+        n_draws=args.n_draws,
+        max_rhat=args.max_rhat,
+        n_jobs=args.n_jobs,
     )
     try:
         if args.data is None:

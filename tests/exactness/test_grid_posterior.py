@@ -344,7 +344,7 @@ def three_point_report(sampler, approximation, seed=0, *, n_importance=None, n_d
 
 @pytest.mark.parametrize(
     ("sampler", "n_draws"),
-    [(RANDOM_WALK, 5000), (PseudoMarginal(), 1000)],
+    [pytest.param(RANDOM_WALK, 5000, marks=pytest.mark.slow), (PseudoMarginal(), 1000)],
     ids=["random walk", "emulated"],
 )
 def test_one_draw_is_exact_for_three_points(sampler, n_draws):

@@ -124,8 +124,15 @@ def with_parts(mixture, parts, *, last=None):
 # --- random walks ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("defensive", [0.0, 0.2])
-@pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
+@pytest.mark.parametrize(
+    ("approximation", "defensive"),
+    [
+        (EP(), 0.2),
+        (Laplace(), 0.0),
+        pytest.param(EP(), 0.0, marks=pytest.mark.slow),
+        pytest.param(Laplace(), 0.2, marks=pytest.mark.slow),
+    ],
+)
 def test_pseudo_marginal_transition(approximation, defensive):
     report = particle_test(lambda walk: PseudoMarginalMetropolis(approximation, walk, 2, defensive))
     assert report.p_value > LEVEL, report

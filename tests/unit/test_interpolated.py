@@ -1,0 +1,119 @@
+"""Sites as a smooth function of theta."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, Sites
+
+from ..helpers import make_model, relative_error, toy_classes
+
+CENTER, SCALE = np.array([1.0, -0.8]), np.array([0.6, 0.4])
+APPROXIMATIONS = {"ep": EP(), "laplace": Laplace()}
+both_approximations = pytest.mark.parametrize(
+    "approximation", APPROXIMATIONS.values(), ids=APPROXIMATIONS.keys()
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model(*toy_classes(25, 2, seed=2))
+
+
+def design(size=25, seed=0):
+    return CENTER + 1.5 * SCALE * np.random.default_rng(seed).standard_normal((size, 2))
+
+
+def interpolated(model, approximation, n_sweeps=0, size=25):
+    theta, precise = design(size), approximation.refined(1e-8)
+    sites = [precise.fit(model, t).q.sites for t in theta]
+    return InterpolatedSites.fit(approximation, theta, sites, CENTER, SCALE, n_sweeps), sites
+
+
+@both_approximations
+def test_design_points_keep_their_sites(model, approximation):
+    reference, sites = interpolated(model, approximation)
+    for theta, expected in zip(design(), sites, strict=True):
+        found = reference.sites_at(theta)
+        assert relative_error(found.precision, expected.precision) < 1e-3
+        assert relative_error(found.shift, expected.shift) < 1e-3
+
+
+@both_approximations
+def test_between_design_points_q_is_near_that_of_a_fit(model, approximation):
+    reference, _ = interpolated(model, approximation)
+    for theta in CENTER + 0.7 * SCALE * np.random.default_rng(1).standard_normal((5, 2)):
+        q, fit = reference.at(model, theta), approximation.refined(1e-8).fit(model, theta).q
+        sd = np.sqrt(fit.marginal_variance)
+        assert np.abs((q.mean - fit.mean) / sd).max() < 0.05
+        assert_allclose(q.marginal_variance, fit.marginal_variance, rtol=0.1)
+
+
+@both_approximations
+def test_q_is_that_of_the_sites(model, approximation):
+    reference, _ = interpolated(model, approximation)
+    theta = np.array([1.3, -0.6])
+    q, sites = reference.at(model, theta), reference.sites_at(theta)
+    assert_allclose(q.precision, sites.precision, rtol=1e-12)
+    assert_allclose(q.sites.shift, sites.shift, atol=1e-9)
+    assert_array_equal(q.prior.theta, theta)
+    covariance = np.linalg.inv(np.linalg.inv(q.prior.K) + np.diag(sites.precision))
+    assert_allclose(q.mean, covariance @ sites.shift, atol=1e-5)
+
+
+@both_approximations
+def test_a_sweep_brings_q_nearer_to_a_fit(model, approximation):
+    theta = CENTER + [1.5, -0.9] * SCALE
+    fit = approximation.refined(1e-10).fit(model, theta).q
+    few = [interpolated(model, approximation, n, size=6)[0] for n in (0, 1, 2)]
+    errors = [np.abs(r.at(model, theta).mean - fit.mean).max() for r in few]
+    assert errors[2] < errors[1] < errors[0]
+
+
+@both_approximations
+@pytest.mark.parametrize("n_sweeps", [0, 1])
+def test_q_depends_on_theta_alone(model, approximation, n_sweeps):
+    reference, _ = interpolated(model, approximation, n_sweeps)
+    theta = np.array([1.3, -0.6])
+    first = reference.at(model, theta)
+    reference.at(model, theta + 0.5)
+    for again in (
+        reference.at(model, theta),
+        pickle.loads(pickle.dumps(reference)).at(model, theta),
+    ):
+        assert_array_equal(again.weights, first.weights)
+        assert_array_equal(again.precision, first.precision)
+
+
+def test_outside_the_box_the_sites_are_those_of_the_edge(model):
+    reference, _ = interpolated(model, EP())
+    low, high = design().min(axis=0), design().max(axis=0)
+    for theta in (np.array([9.0, -0.8]), np.array([1.0, -40.0]), np.array([-50.0, 50.0])):
+        outside, edge = reference.sites_at(theta), reference.sites_at(np.clip(theta, low, high))
+        assert_array_equal(outside.precision, edge.precision)
+        assert_array_equal(outside.shift, edge.shift)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_few_design_points_are_enough(model, size):
+    reference, sites = interpolated(model, EP(), size=size)
+    for theta, expected in zip(design(size), sites, strict=True):
+        assert_allclose(reference.sites_at(theta).precision, expected.precision, rtol=1e-2)
+    q = reference.at(model, CENTER)
+    assert np.isfinite(q.weights).all()
+
+
+def test_precisions_that_vanish(model):
+    """Sites of no precision, as of points that were not observed, stay without consequence."""
+    _, sites = interpolated(model, EP())
+    blank = np.arange(25) < 5
+    blanked = [
+        Sites(np.where(blank, 0.0, s.shift), np.where(blank, 0.0, s.precision)) for s in sites
+    ]
+    reference = InterpolatedSites.fit(EP(), design(), blanked, CENTER, SCALE)
+    found = reference.sites_at(np.array([1.3, -0.6]))
+    assert np.all(found.precision[:5] < 1e-10)
+    assert np.all(np.abs(found.shift[:5]) < 1e-10)
+    assert np.isfinite(reference.at(model, CENTER).weights).all()

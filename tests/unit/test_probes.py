@@ -1,0 +1,208 @@
+"""Design points, probes of the estimate, and the number of draws that follows from them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.emulator import DiagonalQuadratic
+from skgpmcmc.importance import DrawCount, importance_estimate
+from skgpmcmc.modes import evaluate
+from skgpmcmc.set_up.design import Design, DesignPoint, spread_out
+from skgpmcmc.set_up.probes import FEWEST_DRAWS, cheapest_plan, take_probes
+
+from ..helpers import make_model, toy_classes
+
+# --- design ---------------------------------------------------------------------------------------
+
+
+def point(theta, log_evidence, log_prior=0.0):
+    theta = np.asarray(theta, dtype=float)
+    sites = Sites(np.zeros(2), np.ones(2))
+    return DesignPoint(theta, log_evidence, -theta, log_evidence + log_prior, sites)
+
+
+DESIGN = Design(
+    (
+        point([0.0, 0.0], -10.0),
+        point([0.0, 0.05], -9.0),
+        point([2.0, 0.0], -12.0),
+        point([0.0, 3.0], -30.0),
+        point([-4.0, 0.0], -8.0, log_prior=-60.0),
+    )
+)
+
+
+def thetas(design):
+    return [tuple(theta) for theta in design.theta]
+
+
+def test_arrays_of_a_design():
+    assert len(DESIGN) == 5
+    assert DESIGN.theta.shape == (5, 2)
+    assert_array_equal(DESIGN.values, [-10.0, -9.0, -12.0, -30.0, -8.0])
+    assert_array_equal(DESIGN.gradients, -DESIGN.theta)
+    assert_array_equal(DESIGN.log_density, [-10.0, -9.0, -12.0, -30.0, -68.0])
+    assert DESIGN.best is DESIGN.points[1]
+    longer = DESIGN.joined([point([1.0, 1.0], -5.0)])
+    assert (len(longer), len(DESIGN)) == (6, 5)
+    assert longer.best is longer.points[5]
+
+
+def test_what_is_plausible_and_what_is_believable():
+    assert thetas(DESIGN.plausible(5.0)) == [(0.0, 0.0), (0.0, 0.05), (2.0, 0.0)]
+    assert thetas(DESIGN.believable(50.0)) == thetas(Design(DESIGN.points[:4]))
+
+
+def test_thinning_keeps_the_better_of_neighbors():
+    thinned = DESIGN.thinned(np.ones(2), 100)
+    assert thetas(thinned) == [(0.0, 0.05), (2.0, 0.0), (0.0, 3.0), (-4.0, 0.0)]
+    assert len(DESIGN.thinned(np.full(2, 0.01), 100)) == 5  # far from each other in this scale
+
+
+@pytest.mark.parametrize("most", [1, 2, 10, 40])
+def test_thinning_to_a_number(most):
+    rng = np.random.default_rng(0)
+    design = Design(tuple(point(t, -float(t @ t)) for t in rng.standard_normal((200, 3))))
+    thinned = design.thinned(np.ones(3), most)
+    assert 1 <= len(thinned) <= most
+    assert thinned.best is design.best
+    assert len(thinned) > 0.5 * most
+
+
+def test_nearest():
+    assert DESIGN.nearest(np.array([1.9, 1.0]), np.ones(2)) is DESIGN.points[2]
+    assert DESIGN.nearest(np.array([1.9, 1.0]), np.array([10.0, 0.5])) is DESIGN.points[1]
+
+
+def test_a_design_point_keeps_what_an_evaluation_found():
+    model = make_model(*toy_classes(15, 2, seed=1))
+    theta = np.array([0.7, -0.4])
+    found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True)
+    kept = DesignPoint.of(found)
+    assert_array_equal(kept.theta, theta)
+    assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
+    again = EP(tol=1e-6).fit(model, theta, kept.sites)
+    assert again.log_evidence == pytest.approx(kept.log_evidence, abs=1e-6)
+
+
+def test_points_are_spread_out():
+    candidates = np.array([[0.0], [0.1], [1.0], [5.0], [5.1]])
+    assert_array_equal(spread_out(candidates, np.array([[0.0]]), 2), [4, 2])
+    rng = np.random.default_rng(1)
+    candidates, present = rng.standard_normal((100, 3)), rng.standard_normal((10, 3))
+    chosen = spread_out(candidates, present, 15)
+    assert len(set(chosen.tolist())) == 15
+
+    def smallest_gap(indices):
+        there = np.concatenate([present, candidates[indices]])
+        gaps = np.linalg.norm(there[:, None] - there, axis=2)[len(present) :]
+        return np.sort(gaps, axis=1)[:, 1].min()
+
+    assert smallest_gap(chosen) > 2.0 * smallest_gap(rng.permutation(100)[:15])
+
+
+def test_no_more_points_than_candidates():
+    assert len(spread_out(np.eye(3), np.zeros((1, 3)), 8)) == 3
+
+
+# --- probes ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model(*toy_classes(20, 2, seed=4))
+
+
+def test_a_probe_measures_the_variance_of_a_weight(model):
+    """Where weights have no long tail, of which a few hundred draws know nothing."""
+    theta = np.array([0.5, -1.0])
+    seed = np.random.SeedSequence(0)
+    probes = take_probes(model, [EP(), Laplace()], theta, 0.05, seed)
+    for approximation, probe in zip((EP(), Laplace()), probes, strict=True):
+        rng = np.random.default_rng(1)
+        q = approximation.at(model, theta)
+        estimate = importance_estimate(model, q, 20_000, rng, defensive=0.05)
+        weights = np.exp(estimate.log_weights - estimate.log_likelihood)
+        assert probe.log_likelihood == pytest.approx(estimate.log_likelihood, abs=0.25)
+        assert probe.log_variance == pytest.approx(np.log(weights.var()), abs=0.6)
+    assert probes[0].log_variance < probes[1].log_variance
+
+
+def test_equal_seeds_give_equal_probes(model):
+    theta = np.array([1.0, -1.0])
+    seeds = [np.random.SeedSequence(3) for _ in range(2)]
+    first, second = (take_probes(model, [EP()], theta, 0.05, seed) for seed in seeds)
+    assert first == second
+
+
+def test_no_probes_where_K_is_singular():
+    X, y = toy_classes(8, 2, seed=1)
+    X[3] = X[7]
+    X[4] = X[7]
+    model = make_model(X, y, jitter=0.0)
+    seed = np.random.SeedSequence(0)
+    assert take_probes(model, [EP()], np.array([0.8, -0.9]), 0.05, seed) is None
+
+
+# --- the number of draws --------------------------------------------------------------------------
+
+
+def operations(log_variance, plan, n):
+    """Average cost of an evaluation, as `cheapest_plan` states it."""
+    variance = np.exp(log_variance[:, plan.n_sweeps])
+    counts = np.clip(variance / plan.noise**2, FEWEST_DRAWS, plan.most)
+    return 2.0 + 2.0 * plan.n_sweeps + 4.0 * counts.mean() / n
+
+
+def test_little_noise_needs_no_sweep():
+    plan = cheapest_plan(np.tile([-4.0, -4.5], (20, 1)), 200, 0.08)
+    assert plan == (0, 0.08, 800)
+
+
+def test_a_sweep_that_removes_the_noise_is_worth_it():
+    assert cheapest_plan(np.tile([6.0, -4.0], (20, 1)), 200, 0.08).n_sweeps == 1
+
+
+def test_a_sweep_that_changes_nothing_is_not():
+    assert cheapest_plan(np.tile([0.5, 0.5], (20, 1)), 200, 0.08).n_sweeps == 0
+
+
+@pytest.mark.parametrize("level", [-5.0, -2.0, 0.0, 2.0, 5.0])
+@pytest.mark.parametrize("n", [50, 200, 1000])
+def test_a_plan_keeps_to_its_costs(level, n):
+    log_variance = level + np.random.default_rng(0).normal(size=(30, 2))
+    plan = cheapest_plan(log_variance, n, 0.08)
+    assert plan.noise >= 0.08
+    assert plan.most >= FEWEST_DRAWS
+    if n > 100:  # the fewest draws alone cost more than that for small n
+        assert operations(log_variance, plan, n) <= 6.0
+
+
+def test_tiny_data_sets_have_a_plan():
+    plan = cheapest_plan(np.tile([1.0, 1.0], (5, 1)), 3, 0.08)
+    assert plan.most >= FEWEST_DRAWS
+
+
+def draw_count(constant, slope=0.0, target_sd=0.5, lowest=4, highest=1000):
+    law = DiagonalQuadratic(np.zeros(1), np.ones(1), np.array([constant, slope, 0.0]))
+    return DrawCount(law, target_sd, lowest, highest)
+
+
+def test_the_count_is_variance_over_squared_noise():
+    assert draw_count(np.log(9.9)).at(np.zeros(1)) == 40
+    count = draw_count(np.log(10.0), slope=0.5)
+    counts = [count.at(np.array([u])) for u in (-1.0, 0.0, 1.0)]
+    assert_allclose(counts, 40.0 * np.exp([-0.5, 0.0, 0.5]), rtol=0.05)
+
+
+@pytest.mark.parametrize(("constant", "expected"), [(-80.0, 4), (9.0, 1000), (2000.0, 1000)])
+def test_the_count_has_bounds(constant, expected):
+    count = draw_count(constant).at(np.zeros(1))
+    assert count == expected
+    assert isinstance(count, int)
+
+
+def test_the_count_is_constant_far_away():
+    count = draw_count(np.log(5.0), slope=0.3)
+    assert count.at(np.array([3.0])) == count.at(np.array([50.0]))
