@@ -16,7 +16,7 @@ from scipy import linalg
 from ._typing import FloatArray
 from .hyperpriors import HyperPrior
 
-__all__ = ["Coordinates", "DiagonalQuadratic", "EmulatedPosterior", "Emulator"]
+__all__ = ["Coordinates", "EmulatedPosterior", "Emulator", "Quadratic"]
 
 #: Length-scales that are compared, in units of the standard deviation of the posterior.
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
@@ -226,21 +226,26 @@ def _condition(nodes: FloatArray, values: FloatArray, gradients: FloatArray) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class DiagonalQuadratic:
-    """A constant, linear and squared terms in each coordinate: a correction that stays tame.
+class Quadratic:
+    """A polynomial of degree two that stays tame.
 
     Attributes
     ----------
     center, scale : ndarray of shape (p,)
-        Coordinates are ``(theta - center) / scale``, clipped to [-3, 3], so that nothing is
+        Coordinates are ``z = (theta - center) / scale``, clipped to [-3, 3], so that nothing is
         extrapolated.
-    coefficients : ndarray of shape (2 p + 1,)
-        Of 1, z and z^2.
+    constant : float
+    linear : ndarray of shape (p,)
+        Of z.
+    curvature : ndarray of shape (p, p)
+        Symmetric; its term is z' curvature z.
     """
 
     center: FloatArray
     scale: FloatArray
-    coefficients: FloatArray
+    constant: float
+    linear: FloatArray
+    curvature: FloatArray
 
     @classmethod
     def fit(
@@ -255,37 +260,40 @@ class DiagonalQuadratic:
     ) -> Self:
         """Regress values (D,) at theta (D, p), whose noise has standard deviations `noise`.
 
-        `term_sd` is that of the linear terms before seeing data, half of it that of the squares;
+        `term_sd` is that of the linear terms before seeing data, half of it that of the others;
         the constant is free.
         """
-        features = _quadratic_features(theta, center, scale)
         p = theta.shape[1]
-        precision = np.concatenate(
-            [[1e-8], np.full(p, term_sd**-2), np.full(p, (0.5 * term_sd) ** -2)]
-        )
+        z = np.clip((theta - center) / scale, -3.0, 3.0)
+        rows, columns = np.triu_indices(p)
+        features = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
+        sd = np.concatenate([np.full(p, term_sd), np.full(len(rows), 0.5 * term_sd)])
         weights = np.broadcast_to(np.asarray(noise, dtype=float) ** -2, values.shape)
-        gram = (features.T * weights) @ features + np.diag(precision)
+        gram = (features.T * weights) @ features + np.diag(np.concatenate([[1e-8], sd**-2]))
         coefficients = linalg.solve(gram, features.T @ (weights * values), assume_a="pos")
-        return cls(center, scale, coefficients)
+        upper = np.zeros((p, p))
+        upper[rows, columns] = coefficients[p + 1 :]
+        return cls(
+            center,
+            scale,
+            float(coefficients[0]),
+            coefficients[1 : p + 1],
+            0.5 * (upper + upper.T),
+        )
 
     @classmethod
-    def zero(cls, center: FloatArray, scale: FloatArray) -> Self:
-        """Return the correction that corrects nothing."""
-        return cls(center, scale, np.zeros(2 * len(center) + 1))
+    def flat(cls, center: FloatArray, scale: FloatArray, constant: float = 0.0) -> Self:
+        """Return the same value everywhere."""
+        p = len(center)
+        return cls(center, scale, constant, np.zeros(p), np.zeros((p, p)))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (...) and gradients (..., p) at theta (..., p)."""
-        p = len(self.center)
-        linear, square = self.coefficients[1 : p + 1], self.coefficients[p + 1 :]
         raw = (theta - self.center) / self.scale
         z = np.clip(raw, -3.0, 3.0)
-        value = self.coefficients[0] + z @ linear + (z * z) @ square
-        return value, (linear + 2.0 * z * square) / self.scale * (z == raw)
-
-
-def _quadratic_features(theta: FloatArray, center: FloatArray, scale: FloatArray) -> FloatArray:
-    z = np.clip((theta - center) / scale, -3.0, 3.0)
-    return np.concatenate([np.ones((len(z), 1)), z, z * z], axis=1)
+        bent = z @ self.curvature
+        value = self.constant + z @ self.linear + (z * bent).sum(axis=-1)
+        return value, (self.linear + 2.0 * bent) / self.scale * (z == raw)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +309,7 @@ class EmulatedPosterior:
     hyperprior : HyperPrior
     emulator : Emulator
         Of the approximate log evidence.
-    correction : DiagonalQuadratic
+    correction : Quadratic
         From the approximate to the exact one.
     low, high : ndarray of shape (p,)
         Box of the design, natural logs.
@@ -313,7 +321,7 @@ class EmulatedPosterior:
 
     hyperprior: HyperPrior
     emulator: Emulator
-    correction: DiagonalQuadratic
+    correction: Quadratic
     low: FloatArray
     high: FloatArray
     ceiling: float

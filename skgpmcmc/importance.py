@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ._typing import FloatArray
-from .approximations import GaussianApproximation
-from .emulator import DiagonalQuadratic
+from .approximations import Density
+from .emulator import Quadratic
 from .model import LatentGP
 
 __all__ = ["DrawCount", "ImportanceEstimate", "importance_estimate", "log_importance_weights"]
@@ -25,7 +25,7 @@ class DrawCount:
 
     Attributes
     ----------
-    log_variance : DiagonalQuadratic
+    log_variance : Quadratic
         Log of v.
     target_sd : float
         Standard deviation of the log estimate that is aimed at.
@@ -33,7 +33,7 @@ class DrawCount:
         Bounds of N.
     """
 
-    log_variance: DiagonalQuadratic
+    log_variance: Quadratic
     target_sd: float
     lowest: int
     highest: int
@@ -79,33 +79,33 @@ def _log_mean(log_weights: FloatArray) -> float:
 
 def importance_estimate(
     model: LatentGP,
-    q: GaussianApproximation,
+    density: Density,
     n_draws: int,
     rng: np.random.Generator,
     *,
     defensive: float = 0.0,
     retained: FloatArray | None = None,
 ) -> ImportanceEstimate:
-    """Estimate p(y | theta) = E_q[p(y | f) p(f | theta) / q(f)] without bias.
+    """Estimate p(y | theta) = E_g[p(y | f) p(f | theta) / g(f)] without bias.
 
     Parameters
     ----------
     model : LatentGP
         Gives p(y | f).
-    q : GaussianApproximation
-        At the theta in question. Any q is valid; a good one has little variance.
+    density : Density
+        g(f) at the theta in question. Any g is valid; a good one has little variance.
     n_draws : int
         Number of independent draws N.
     rng : numpy.random.Generator
         For the draws.
     defensive : float in [0, 1), default=0.0
-        Probability with which a draw is taken from the prior instead of q. A positive value
+        Probability with which a draw is taken from the prior instead of g. A positive value
         bounds the weights of a bounded likelihood by max p(y | f) / defensive; with 0, as in
         the paper, their variance can be infinite.
     retained : ndarray of shape (n,), optional
         Put this f in place of the first draw. If it comes from p(f | y, theta), the particles
         have their law under the extended target (conditional importance sampling), instead of
-        their law under q.
+        their law under g.
 
     Returns
     -------
@@ -116,33 +116,33 @@ def importance_estimate(
     ----------
     Filippone & Girolami (2014), (25)-(27); Owen & Zhou (2000) for the defensive mixture.
     """
-    deviations, prior_draws = q.sample_deviations(rng, n_draws)
-    particles = q.mean[:, None] + deviations
+    particles, prior_draws, log_ratio = density.sample(rng, n_draws)
+    replaced = np.full(n_draws, False)
     if defensive > 0.0:
-        from_prior = rng.uniform(size=n_draws) < defensive
-        particles[:, from_prior] = prior_draws[:, from_prior]
+        replaced |= rng.uniform(size=n_draws) < defensive
+        particles[:, replaced] = prior_draws[:, replaced]
     if retained is not None:
         particles[:, 0] = retained
-    log_weights = log_importance_weights(model, q, particles, defensive=defensive)
+        replaced[0] = True
+    if replaced.any():
+        log_ratio[replaced] = density.log_ratio_to_prior(particles[:, replaced])
+    log_weights = _log_weights(model, particles, log_ratio, defensive)
     return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
 
 
 def log_importance_weights(
-    model: LatentGP, q: GaussianApproximation, f: FloatArray, *, defensive: float = 0.0
+    model: LatentGP, density: Density, f: FloatArray, *, defensive: float = 0.0
 ) -> FloatArray:
-    """``log [p(y | f) N(f; 0, K) / q(f)]`` for each column of f of shape (n, N); (N,).
+    """``log [p(y | f) N(f; 0, K) / g(f)]`` for each column of f of shape (n, N); (N,).
 
-    The quadratic forms in K^-1 cancel between numerator and denominator: with f = K a + delta,
-    ``log [q(f) / N(f; 0, K)] = 1/2 log |B| + 1/2 mu'a + delta'a - 1/2 delta'W delta``.
-    With `defensive` = c the denominator is the mixture (1 - c) q + c N(0, K).
+    With `defensive` = c the denominator is the mixture (1 - c) g + c N(0, K).
     """
-    delta = f - q.mean[:, None]
-    log_ratio = (
-        q.half_log_det_B
-        + 0.5 * float(q.mean @ q.weights)
-        + q.weights @ delta
-        - 0.5 * np.einsum("i,ij,ij->j", q.precision, delta, delta)
-    )
+    return _log_weights(model, f, density.log_ratio_to_prior(f), defensive)
+
+
+def _log_weights(
+    model: LatentGP, f: FloatArray, log_ratio: FloatArray, defensive: float
+) -> FloatArray:
     if defensive > 0.0:
         log_ratio = np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive))
     return model.log_lik_columns(f) - log_ratio

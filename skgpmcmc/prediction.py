@@ -17,14 +17,14 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from ._typing import FloatArray, IntArray
-from .approximations import GaussianApproximation, Reference, Sites
+from .approximations import Density, Reference, density_from
 from .covariance import CrossCovariance
 from .gaussian import LatentMoments
 from .importance import importance_estimate, log_importance_weights
 from .likelihoods import Likelihood
 from .model import LatentGP
 
-__all__ = ["Particles", "Predictor", "Subset", "sites_of", "spread_subset"]
+__all__ = ["Particles", "Predictor", "Subset", "parts_of", "spread_subset"]
 
 #: Distinct thetas per task of a worker.
 _GROUPS_PER_TASK = 8
@@ -84,22 +84,23 @@ class Particles(NamedTuple):
     seed: int
 
 
-def sites_of(
+def parts_of(
     model: LatentGP, reference: Reference, theta: FloatArray, n_jobs: int | None = None
-) -> Sites:
-    """Find the sites of the reference's Gaussian at each row of theta (S, p); each (S, n)."""
-    parts = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
+) -> tuple[FloatArray, ...]:
+    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n)."""
+    rows = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
     with threadpool_limits(1):
         done = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(_sites_of)(model, reference, part) for part in parts
+            joblib.delayed(_parts_of)(model, reference, some) for some in rows
         )
-    shift, precision = zip(*(sites for part in done for sites in part), strict=True)
-    return Sites(np.array(shift), np.array(precision))
+    return tuple(np.array(part) for part in zip(*(p for task in done for p in task), strict=True))
 
 
-def _sites_of(model: LatentGP, reference: Reference, theta: FloatArray) -> list[Sites]:
+def _parts_of(
+    model: LatentGP, reference: Reference, theta: FloatArray
+) -> list[tuple[FloatArray, ...]]:
     with threadpool_limits(1):
-        return [reference.at(model, row).sites for row in theta]
+        return [reference.at(model, row).parts for row in theta]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +115,20 @@ class Predictor:
     f : ndarray of shape (S, n)
     weight : ndarray of shape (S,)
         How many draws each stands for.
-    sites : Sites
-        Each (S, n), a function of theta: of a Gaussian q(f) near p(f | y, theta).
+    parts : tuple of ndarray of shape (S, n)
+        What densities of f near p(f | y, theta) are made of; functions of theta.
     particles : Particles or None
-        None: f is integrated out under q. Otherwise f is averaged over importance draws from q
-        beside the draw's own f, with their weights: that is one refresh of a pseudo-marginal chain,
-        so that averages stay those of the exact posterior, and have far less noise than with the
-        draw's own f alone. The same draws are made whenever they are needed.
+        None: f is integrated out under the Gaussian. Otherwise f is averaged over importance draws
+        from the density beside the draw's own f, with their weights: that is one refresh of a
+        pseudo-marginal chain, so that averages stay those of the exact posterior, and have far less
+        noise than with the draw's own f alone. The same draws are made whenever they are needed.
     """
 
     model: LatentGP
     theta: FloatArray
     f: FloatArray
     weight: FloatArray
-    sites: Sites
+    parts: tuple[FloatArray, ...]
     particles: Particles | None
 
     def log_predictive(
@@ -194,12 +195,12 @@ class Predictor:
             theta=self.theta[draws],
             f=self.f[draws],
             weight=self.weight[draws],
-            sites=Sites(*(part[draws] for part in self.sites)),
+            parts=tuple(part[draws] for part in self.parts),
         )
 
-    def _q(self, draw: int) -> GaussianApproximation:
+    def _density(self, draw: int) -> Density:
         prior = self.model.prior_at(self.theta[draw])
-        return GaussianApproximation.from_sites(prior, Sites(*(part[draw] for part in self.sites)))
+        return density_from(prior, tuple(part[draw] for part in self.parts))
 
     def batches(self, X_new: FloatArray) -> list[_Batch]:
         """Part new rows into batches, bound to the kernel where that takes little memory.
@@ -234,25 +235,27 @@ class Predictor:
         log_weight : ndarray
             Of the columns; the weights add up to that of the draws.
         """
-        q = self._q(int(draws[0]))
+        density = self._density(int(draws[0]))
         if self.particles is None:
             log_weight = np.log(self.weight[draws].sum(keepdims=True))
             for batch in batches:
-                yield batch.rows, q.predict(batch.X), log_weight
+                yield batch.rows, density.q.predict(batch.X), log_weight
             return
-        f, log_weight = self._averaged(q, draws, self.particles)
+        f, log_weight = self._averaged(density, draws, self.particles)
         for batch in batches:
-            yield batch.rows, q.prior.condition(f, batch.X), log_weight
+            yield batch.rows, density.q.prior.condition(f, batch.X), log_weight
 
     def _averaged(
-        self, q: GaussianApproximation, draws: IntArray, particles: Particles
+        self, density: Density, draws: IntArray, particles: Particles
     ) -> tuple[FloatArray, FloatArray]:
         """All f that stand for some draws of one theta, a column each, and their log weights."""
         bits = self.theta[draws[0]].view(np.uint32).tolist()
         rng = np.random.default_rng([particles.seed, *bits])
-        fresh = importance_estimate(self.model, q, particles.n, rng, defensive=particles.defensive)
+        fresh = importance_estimate(
+            self.model, density, particles.n, rng, defensive=particles.defensive
+        )
         own = self.f[draws].T
-        own_log = log_importance_weights(self.model, q, own, defensive=particles.defensive)
+        own_log = log_importance_weights(self.model, density, own, defensive=particles.defensive)
         # Each own f competes with all fresh ones: conditional importance sampling.
         log_total = np.logaddexp(own_log, logsumexp(fresh.log_weights))
         log_share = np.log(self.weight[draws]) - log_total
@@ -261,7 +264,7 @@ class Predictor:
 
     def jointly(self, draws: IntArray, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (m, g) and covariance (m, m) of f* given the theta that g draws share, and f."""
-        q = self._q(int(draws[0]))
+        q = self._density(int(draws[0])).q
         if self.particles is None:
             return q.predict_jointly(X_new)
         return q.prior.condition_jointly(self.f[draws].T, X_new)

@@ -16,7 +16,13 @@ from ._params import Configuration, check_in
 from ._typing import FloatArray
 from .approximations import Approximation
 from .model import LatentGP
-from .set_up import EmulatorSettings, SetUp, set_up_emulated, set_up_random_walk
+from .set_up import (
+    MOST_BATCHES,
+    EmulatorSettings,
+    SetUp,
+    set_up_emulated,
+    set_up_random_walk,
+)
 from .transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
 from .warmup import Schedule
 
@@ -27,8 +33,6 @@ _MOVES = ("emulated", "random_walk")
 _N_TUNED, _N_SETTLED = 500, 50
 #: Importance draws where nothing is learned about them.
 _N_IMPORTANCE = 64
-#: Most batches of work that the set-up of the emulated sampler asks for, for progress reports.
-_N_EMULATED_ROUNDS = 20
 
 
 @dataclass(eq=False)
@@ -128,7 +132,7 @@ class PseudoMarginal(Sampler):
     def max_set_up_rounds(self, n_warmup: int) -> int:
         """Return the most batches of work that the set-up asks for."""
         if self.moves == "emulated":
-            return _N_EMULATED_ROUNDS
+            return MOST_BATCHES
         return super().max_set_up_rounds(n_warmup)
 
     def set_up(

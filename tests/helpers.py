@@ -330,7 +330,7 @@ class ApproximationSuite:
         assert np.isfinite(q.weights).all()
         assert (q.precision >= 0.0).all()
         assert (q.marginal_variance > 0.0).all()
-        assert np.isfinite(q.sample(np.random.default_rng(0), 3)).all()
+        assert np.isfinite(q.sample(np.random.default_rng(0), 3).f).all()
 
     @both_links
     def test_far_in_the_tails_of_any_prior_nothing_breaks(self, likelihood):

@@ -3,6 +3,7 @@
 from .base import (
     Approximation,
     ApproximationFit,
+    Density,
     GaussianApproximation,
     Reference,
     Sites,
@@ -10,17 +11,22 @@ from .base import (
 from .ep import EP
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
+from .skewed import Shape, SkewedApproximation, density_from
 
 __all__ = [
     "APPROXIMATIONS",
     "EP",
     "Approximation",
     "ApproximationFit",
+    "Density",
     "GaussianApproximation",
     "InterpolatedSites",
     "Laplace",
     "Reference",
+    "Shape",
     "Sites",
+    "SkewedApproximation",
+    "density_from",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -35,6 +35,9 @@ from ..model import LatentGP
 __all__ = [
     "Approximation",
     "ApproximationFit",
+    "Cavities",
+    "Density",
+    "Draws",
     "GaussianApproximation",
     "Reference",
     "Sites",
@@ -47,6 +50,57 @@ class Sites(NamedTuple):
 
     shift: FloatArray  # (n,)
     precision: FloatArray  # (n,), not negative
+
+
+class Cavities(NamedTuple):
+    """Marginals of q with one site removed, natural parameters."""
+
+    shift: FloatArray  # (n,)
+    precision: FloatArray  # (n,)
+
+    @property
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance."""
+        return self.shift / self.precision, 1.0 / self.precision
+
+
+class Draws(NamedTuple):
+    """Draws of f from a density, one per column."""
+
+    f: FloatArray  # (n, m)
+    prior_draws: FloatArray  # (n, m), draws of p(f | theta) that they were made of
+    log_ratio: FloatArray  # (m,), log density relative to N(f; 0, K)
+
+
+class Deviations(NamedTuple):
+    """Draws of f - mean under q, one per column, and what they were made of; each (n, m)."""
+
+    delta: FloatArray
+    prior_draws: FloatArray  # u ~ N(0, K)
+    white: FloatArray  # L^-1 u, L the factor of K
+    pulled: FloatArray  # K^-1 (u - delta)
+
+
+class Density(Protocol):
+    """A density of f at one theta that can be drawn from, near p(f | y, theta)."""
+
+    @property
+    def q(self) -> GaussianApproximation:
+        """The Gaussian it is made of; itself if it is Gaussian."""
+        ...
+
+    @property
+    def parts(self) -> tuple[FloatArray, ...]:
+        """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
+        ...
+
+    def sample(self, rng: np.random.Generator, size: int) -> Draws:
+        """Independent draws of f."""
+        ...
+
+    def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
+        """Log density relative to N(f; 0, K) for each column of f of shape (n, m); (m,)."""
+        ...
 
 
 def factor_B(K: FloatArray, root_precision: FloatArray) -> FloatArray:
@@ -90,7 +144,7 @@ class GaussianApproximation:
         weights = sites.shift - q.solve_smoothed(product(prior.K, sites.shift))
         posterior = cls(prior, weights, sites.precision)
         # The factor of B depends on the precision alone: hand it over instead of making it again.
-        posterior.__dict__["chol_B"] = q.chol_B
+        posterior.__dict__.update(chol_B=q.chol_B, sites=sites)
         return posterior
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,9 +152,26 @@ class GaussianApproximation:
         return {name: self.__dict__[name] for name in names}
 
     @property
+    def q(self) -> GaussianApproximation:
+        """Itself: a `Density`."""
+        return self
+
+    @property
+    def parts(self) -> tuple[FloatArray, ...]:
+        """The sites, which make it again with the prior."""
+        return tuple(self.sites)
+
+    @cached_property
     def sites(self) -> Sites:
         """The sites that make q of the prior: nu = (K^-1 + W) mean = a + W mean, and W."""
         return Sites(self.weights + self.precision * self.mean, self.precision)
+
+    def cavities(self) -> Cavities:
+        """Marginals of q with one site removed; Rasmussen & Williams (2006), (3.56)."""
+        var, sites = self.marginal_variance, self.sites
+        # With no negative site a cavity is never wider than the prior; rounding must not say so.
+        precision = np.maximum(1.0 / var - sites.precision, 1.0 / self.prior.K.diagonal())
+        return Cavities(self.mean / var - sites.shift, precision)
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -174,30 +245,45 @@ class GaussianApproximation:
         T.flat[:: len(T) + 1] *= 0.5
         return T
 
-    def smoothed_inverse(self) -> FloatArray:
-        """``(K + W^-1)^-1 = s s' o B^-1`` as an (n, n) matrix."""
-        T = self.folded_smoothed_inverse()
-        return T + T.T
+    def sample(self, rng: np.random.Generator, size: int) -> Draws:
+        """Independent draws of f."""
+        deviations = self.sample_deviations(rng, size)
+        delta = deviations.delta
+        return Draws(
+            self.mean[:, None] + delta, deviations.prior_draws, self.log_ratio_of_deviation(delta)
+        )
 
-    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Independent draws of f, one per column: (n, size)."""
-        return self.mean[:, None] + self.sample_deviations(rng, size)[0]
+    def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
+        """Log [q(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
+        return self.log_ratio_of_deviation(f - self.mean[:, None])
 
-    def sample_deviations(
-        self, rng: np.random.Generator, size: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """Draw f - mean under q, and return the prior draws it was made of too; both (n, size).
+    def log_ratio_of_deviation(self, delta: FloatArray) -> FloatArray:
+        """Log [q(f) / N(f; 0, K)] at f = mean + delta, delta of shape (n, m); (m,).
+
+        The quadratic forms in K^-1 cancel: with f = K a + delta, it is
+        ``1/2 log |B| + 1/2 mu'a + delta'a - 1/2 delta'W delta``.
+        """
+        return np.asarray(
+            self.half_log_det_B
+            + 0.5 * float(self.mean @ self.weights)
+            + self.weights @ delta
+            - 0.5 * np.einsum("i,ij,ij->j", self.precision, delta, delta)
+        )
+
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> Deviations:
+        """Draw f - mean under q.
 
         Matheron's rule: with u ~ N(0, K) and e ~ N(0, I),
         ``u - K s o B^-1 (s o u + e)`` has covariance (K^-1 + W)^-1. No factor of Sigma is needed,
         no division by W occurs, and all draws come from one set of matrix products.
         """
         n = len(self.weights)
-        u = self.prior.sample(rng, size)
+        white = np.asfortranarray(rng.standard_normal((n, size)))
+        u = self.prior.unwhiten(white)
         noise = np.asfortranarray(rng.standard_normal((size, n)).T)
         s = self.root_precision[:, None]
-        t = s * cholesky_solve(self.chol_B, s * u + noise)
-        return u - product(self.prior.K, t), u
+        pulled = s * cholesky_solve(self.chol_B, s * u + noise)
+        return Deviations(u - product(self.prior.K, pulled), u, white, pulled)
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* at new inputs, f integrated out under q; mean (m, 1), var (m,).
@@ -234,10 +320,10 @@ class ApproximationFit(NamedTuple):
 
 
 class Reference(Protocol):
-    """Gives the Gaussian q(f) at any theta, a deterministic function of (model, theta)."""
+    """Gives an importance density at any theta, a deterministic function of (model, theta)."""
 
-    def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
-        """Return q at theta."""
+    def at(self, model: LatentGP, theta: FloatArray) -> Density:
+        """Return the density at theta."""
         ...
 
 

@@ -15,6 +15,7 @@ from ..model import LatentGP
 from .base import (
     Approximation,
     ApproximationFit,
+    Cavities,
     GaussianApproximation,
     Sites,
     check_iterations,
@@ -24,13 +25,6 @@ from .base import (
 __all__ = ["EP"]
 
 _SMALLEST_DAMPING = 0.1
-
-
-class _Cavities(NamedTuple):
-    """Marginals of q with one site removed, natural parameters."""
-
-    shift: FloatArray
-    precision: FloatArray
 
 
 @dataclass(eq=False)
@@ -110,29 +104,19 @@ class EP(Approximation):
 class _Sweep(NamedTuple):
     """One parallel update of every site, with what it was made of."""
 
-    cavities: _Cavities
+    cavities: Cavities
     tilted: TiltedMoments
     matched: Sites
 
 
 def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
     """Match the moments of every tilted distribution of q, whose sites are given."""
-    cavities = _cavities(q, sites)
-    tilted = model.likelihood.tilted_moments(
-        model.y, cavities.shift / cavities.precision, 1.0 / cavities.precision
-    )
+    cavities = q.cavities()
+    tilted = model.likelihood.tilted_moments(model.y, *cavities.moments)
     return _Sweep(cavities, tilted, _matched_sites(sites, cavities, tilted))
 
 
-def _cavities(q: GaussianApproximation, sites: Sites) -> _Cavities:
-    """R&W (3.56)."""
-    var = q.marginal_variance
-    # With no negative site a cavity is never wider than the prior; rounding must not say otherwise.
-    precision = np.maximum(1.0 / var - sites.precision, 1.0 / q.prior.K.diagonal())
-    return _Cavities(q.mean / var - sites.shift, precision)
-
-
-def _matched_sites(sites: Sites, cavities: _Cavities, tilted: TiltedMoments) -> Sites:
+def _matched_sites(sites: Sites, cavities: Cavities, tilted: TiltedMoments) -> Sites:
     """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var."""
     cavity_mean = cavities.shift / cavities.precision
     shrink = 1.0 - tilted.beta / cavities.precision  # tilted over cavity variance
@@ -153,7 +137,7 @@ def _largest_change(q: GaussianApproximation, old: Sites, new: Sites) -> float:
 
 
 def _log_evidence(
-    q: GaussianApproximation, sites: Sites, cavities: _Cavities, tilted: TiltedMoments
+    q: GaussianApproximation, sites: Sites, cavities: Cavities, tilted: TiltedMoments
 ) -> float:
     """Log Z_EP; R&W (3.65) rearranged so that nothing is divided by a site precision."""
     var = q.marginal_variance

@@ -1,9 +1,9 @@
-"""Sites of a Gaussian approximation as a smooth function of theta, frozen before sampling."""
+"""An importance density as a smooth function of theta, frozen before sampling."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -11,7 +11,8 @@ from scipy import linalg
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .base import Approximation, GaussianApproximation, Sites
+from .base import Approximation, Density, GaussianApproximation, Sites
+from .skewed import Shape, SkewedApproximation, bend_of_skewness
 
 __all__ = ["InterpolatedSites"]
 
@@ -25,11 +26,12 @@ _SMALLEST_PRECISION = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class InterpolatedSites:
-    """q(f) at any theta from the sites that an approximation has at design points.
+    """A density of f at any theta from the sites that an approximation has at design points.
 
     Each site is interpolated over theta: a linear trend and a Gaussian process with the covariance
     1 / (1 + r^2 / 2) on its residuals, for the log of the precision and for the shift over the root
-    of the precision, which stay of order one when the kernel's variance grows. The result is a
+    of the precision, which stay of order one when the kernel's variance grows. The standard
+    deviations and skewnesses of the margins are interpolated in the same way. The result is a
     function of (y, theta) alone, and nothing is iterated: where the design is dense it is as good a
     density as the approximation itself, for one Cholesky factorization.
 
@@ -38,20 +40,25 @@ class InterpolatedSites:
     approximation : Approximation
         What the sites come from; improves them `n_sweeps` times more at every theta.
     n_sweeps : int
+    strength : float
+        Share of the skewness that the density has; with 0 it is Gaussian.
     center, scale : ndarray of shape (p,)
         Coordinates are ``z = (theta - center) / scale``.
     low, high : ndarray of shape (p,)
         Box of the design in natural logs; outside it the sites are those of the nearest edge.
     nodes : ndarray of shape (D, p)
         Design points in coordinates z.
-    trend : ndarray of shape (p + 1, 2 n)
-    weights : ndarray of shape (D, 2 n)
-    least, most : ndarray of shape (2 n,)
+    trend : ndarray of shape (p + 1, k n)
+        Of log precision, shift over root precision and, unless `strength` is 0, the logs of the
+        standard deviations and the skewnesses.
+    weights : ndarray of shape (D, k n)
+    least, most : ndarray of shape (k n,)
         Range over the design of what is interpolated, which no interpolation leaves.
     """
 
     approximation: Approximation
     n_sweeps: int
+    strength: float
     center: FloatArray
     scale: FloatArray
     low: FloatArray
@@ -68,14 +75,20 @@ class InterpolatedSites:
         approximation: Approximation,
         theta: FloatArray,
         sites: Sequence[Sites],
+        shapes: Sequence[Shape],
         center: FloatArray,
         scale: FloatArray,
+        *,
         n_sweeps: int = 0,
+        strength: float = 0.0,
     ) -> Self:
-        """Interpolate the sites at theta of shape (D, p)."""
+        """Interpolate the sites, and the shapes if they matter, at theta of shape (D, p)."""
         scale = scale * _LENGTH_SCALE
         nodes = (theta - center) / scale
         targets = np.stack([_coordinates(s) for s in sites])
+        if strength > 0.0:
+            margins = np.stack([np.concatenate([np.log(m.sd), m.skewness]) for m in shapes])
+            targets = np.concatenate([targets, margins], axis=1)
         features = np.concatenate([np.ones((len(nodes), 1)), nodes], axis=1)
         K = _covariance(nodes, nodes)
         K.flat[:: len(K) + 1] += _NUGGET
@@ -89,6 +102,7 @@ class InterpolatedSites:
         return cls(
             approximation,
             n_sweeps,
+            strength,
             center,
             scale,
             low,
@@ -100,22 +114,51 @@ class InterpolatedSites:
             targets.max(axis=0),
         )
 
-    def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
-        """Return q at theta."""
+    def with_strength(self, strength: float) -> InterpolatedSites:
+        """Return the same interpolation with another share, more than 0 before, of skewness."""
+        if strength > 0.0:
+            return replace(self, strength=strength)
+        half = self.trend.shape[1] // 2
+        return replace(
+            self,
+            strength=0.0,
+            trend=self.trend[:, :half].copy(),
+            weights=self.weights[:, :half].copy(),
+            least=self.least[:half].copy(),
+            most=self.most[:half].copy(),
+        )
+
+    def at(self, model: LatentGP, theta: FloatArray) -> Density:
+        """Return the density at theta."""
+        return self.bent(self.gaussian_at(model, theta))
+
+    def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+        """Return the Gaussian that the density at theta is made of."""
         q = GaussianApproximation.from_sites(model.prior_at(theta), self.sites_at(theta))
         for _ in range(self.n_sweeps):
             q = self.approximation.improved(model, q)
         return q
 
+    def bent(self, q: GaussianApproximation) -> Density:
+        """Return the density that is made of q."""
+        if self.strength == 0.0:
+            return q
+        log_sd, skewness = np.split(self._interpolated(q.prior.theta), 4)[2:]
+        return SkewedApproximation(q, np.exp(log_sd), bend_of_skewness(self.strength * skewness))
+
     def sites_at(self, theta: FloatArray) -> Sites:
         """Interpolated sites at theta of shape (p,), before any sweep."""
-        z = (np.clip(theta, self.low, self.high) - self.center) / self.scale
-        both = (
-            self.trend[0] + z @ self.trend[1:] + _covariance(z[None], self.nodes)[0] @ self.weights
-        )
-        log_precision, ratio = np.split(np.clip(both, self.least, self.most), 2)
+        n = self.trend.shape[1] // (4 if self.strength else 2)
+        log_precision, ratio = np.split(self._interpolated(theta)[: 2 * n], 2)
         root = np.exp(0.5 * log_precision)
         return Sites(ratio * root, root * root)
+
+    def _interpolated(self, theta: FloatArray) -> FloatArray:
+        z = (np.clip(theta, self.low, self.high) - self.center) / self.scale
+        values = (
+            self.trend[0] + z @ self.trend[1:] + _covariance(z[None], self.nodes)[0] @ self.weights
+        )
+        return np.clip(values, self.least, self.most)
 
 
 def _covariance(a: FloatArray, b: FloatArray) -> FloatArray:

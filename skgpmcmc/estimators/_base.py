@@ -22,7 +22,7 @@ from ..covariance import Covariance
 from ..diagnostics import Diagnostics
 from ..likelihoods import Likelihood
 from ..model import LatentGP
-from ..prediction import Particles, Predictor, sites_of, spread_subset
+from ..prediction import Particles, Predictor, parts_of, spread_subset
 
 #: With default priors, features outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
@@ -184,7 +184,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             theta[chosen.rows],
             f[chosen.rows],
             chosen.weight,
-            sites_of(model, run.references[m], theta[chosen.rows], self.n_jobs),
+            parts_of(model, run.references[m], theta[chosen.rows], self.n_jobs),
             particles,
         )
         return {

@@ -1,12 +1,13 @@
 """Before the first kept draw: a sampler gets its transition, and chains their starts."""
 
-from .emulated import set_up_emulated
+from .emulated import MOST_BATCHES, set_up_emulated
 from .random_walk import set_up_random_walk
 from .report import EmulatorReport
 from .settings import EmulatorSettings
 from .work import Done, Prepared, SetUp, Task, perform
 
 __all__ = [
+    "MOST_BATCHES",
     "Done",
     "EmulatorReport",
     "EmulatorSettings",

@@ -9,7 +9,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import Sites
+from ..approximations import Shape, Sites
+from ..model import LatentGP
 from ..modes import Evaluation
 
 __all__ = ["Design", "DesignPoint", "spread_out"]
@@ -26,9 +27,10 @@ class DesignPoint(NamedTuple):
     gradient: FloatArray  # (p,), of the log evidence
     log_density: float  # log evidence + log p(theta)
     sites: Sites
+    shape: Shape
 
     @classmethod
-    def of(cls, evaluation: Evaluation) -> Self:
+    def of(cls, model: LatentGP, evaluation: Evaluation) -> Self:
         """Keep what the emulator and the reference need of an evaluation."""
         fit = evaluation.fit
         return cls(
@@ -37,6 +39,7 @@ class DesignPoint(NamedTuple):
             evaluation.gradient,
             evaluation.log_density,
             fit.q.sites,
+            Shape.of(model, fit.q),
         )
 
 

@@ -25,18 +25,22 @@ from ..transitions import (
 )
 from .design import DesignPoint
 from .exploration import search
-from .learner import TRUSTED, Learner, Probed, root_of
+from .learner import LATER_ROUNDS, MOST_ROUNDS, TRUSTED, Learner, Probed, root_of
 from .pool import Pool, Tempered, run_pool
 from .settings import EmulatorSettings
 from .work import Prepared, SetUp, Task
 
-__all__ = ["set_up_emulated"]
+__all__ = ["MOST_BATCHES", "set_up_emulated"]
 
-_N_CANDIDATES = 16
+#: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
+_N_CANDIDATES = (64, 16)
 #: How often a poor emulator is given more design points.
 _MAX_PROBES = 3
+#: Most batches of work that the set-up asks for: searches, scale and exploration; rounds of points;
+#: and two batches of probes at a time, with more points where the emulator is poor.
+MOST_BATCHES = 3 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS)
 #: Probabilities of the moves: surrogate, random walk, refresh.
-_MOVES = (0.96, 0.02, 0.02)
+_MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor.
 _CAUTIOUS_MOVES = (0.75, 0.2, 0.05)
 
@@ -82,12 +86,12 @@ def set_up_emulated(
     learner = Learner(model, approximation, rng, paths)
     yield from learner.measure_scale()
     yield from learner.explore()
-    yield from learner.refine()
+    yield from learner.refine(learner.max_rounds)
     for _ in range(_MAX_PROBES):
         probed = yield from learner.probe(learner.posterior_pool(), settings)
         if probed.report.probe_error < TRUSTED:
             break
-        yield from learner.refine()
+        yield from learner.refine(LATER_ROUNDS)
     pool = learner.posterior_pool()
     return _assembled(learner, probed, pool, rngs, settings)
 
@@ -134,7 +138,8 @@ def _assembled(
         learner.rng,
     )
     draws = pool.theta.reshape(-1, learner.dim)
-    jump = Jump(_mixture_of(draws, modes, learner.scale), _N_CANDIDATES)
+    n_candidates = _N_CANDIDATES[0 if learner.few else 1]
+    jump = Jump(_mixture_of(draws, modes, learner.scale), n_candidates)
     # A poor emulator leads long chains to where it is wrong: one trajectory stays nearer.
     good = probed.report.probe_error < TRUSTED
     moves = (pool.leapfrog, jump, pool.leapfrog) if good else (pool.leapfrog,)

@@ -43,7 +43,7 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
                 tol=_TOLERANCE,
                 options=_ROUGHLY,
             )
-            points = [DesignPoint.of(visited) for visited in mode.visited]
+            points = [DesignPoint.of(model, visited) for visited in mode.visited]
             return sorted(points, key=_log_density)
         theta = 0.5 * (theta + model.covariance.start)
     raise RuntimeError(no_density(model, theta))
@@ -59,7 +59,7 @@ def examine(
     """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
     precise = approximation.refined(_TOLERANCE)
     found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
-    return None if found is None else DesignPoint.of(found)
+    return None if found is None else DesignPoint.of(model, found)
 
 
 def explore(

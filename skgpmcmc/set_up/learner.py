@@ -8,21 +8,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._linalg import cholesky
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from ..approximations import Approximation, InterpolatedSites, Reference
-from ..emulator import DiagonalQuadratic, EmulatedPosterior, Emulator
+from ..emulator import EmulatedPosterior, Emulator, Quadratic
 from ..importance import DrawCount
 from ..model import LatentGP
 from ..stretches import no_density
 from .design import Design, DesignPoint, spread_out
 from .exploration import examine, explore
 from .pool import Pool, Tempered, run_pool
-from .probes import FEWEST_DRAWS, N_DRAWS, Plan, cheapest_plan, take_probes
+from .probes import (
+    FEWEST_DRAWS,
+    VARIANTS,
+    Plan,
+    Probe,
+    cheapest_plan,
+    long_enough,
+    plan_for,
+    take_long_probe,
+    take_probes,
+)
 from .report import EmulatorReport
 from .settings import EmulatorSettings
 from .work import Task
 
-__all__ = ["TRUSTED", "Learner", "Probed", "root_of"]
+__all__ = ["LATER_ROUNDS", "MOST_ROUNDS", "TRUSTED", "Learner", "Probed", "root_of"]
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
@@ -40,6 +50,8 @@ _FEW = 4
 #: c of pi* is so much below the emulated evidence, in logs.
 _FLOOR = 12.0
 _N_CHAINS = 64
+#: Most batches of points of the first refinement of the emulator, and of the later ones.
+MOST_ROUNDS, LATER_ROUNDS = 8 + 2 * _FEW, 6
 #: Points on exploring trajectories, and those of one trajectory.
 _N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Scaled mean squared difference of two rows below which a length-scale hardly matters.
@@ -48,6 +60,8 @@ _FLAT = 0.005
 _ENOUGH = 0.05
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
+#: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
+_TERM_SD = 0.3
 
 
 class Probed(NamedTuple):
@@ -81,13 +95,17 @@ class Learner:
         self.n_evaluations = len(visited)
         # With many hyper-parameters improbable points are many, and are learned only where the
         # emulator leads to them.
-        many = self.dim > _FEW
-        self.design = visited.plausible(_MARGIN + 2.0 * self.dim) if many else visited
+        self.design = visited if self.few else visited.plausible(_MARGIN + 2.0 * self.dim)
         self.root = np.eye(self.dim)
-        self.held_out_error = 0.0 if self.dim <= _FEW else np.inf
+        self.held_out_error = 0.0 if self.few else np.inf
         self.explored = np.empty((0, self.dim))
         self.flat = _flattening(model)
         self._fitted: tuple[int, Emulator] | None = None
+
+    @property
+    def few(self) -> bool:
+        """Whether there are few hyper-parameters."""
+        return self.dim <= _FEW
 
     @property
     def scale(self) -> FloatArray:
@@ -149,7 +167,7 @@ class Learner:
         sequence of Task
             Work whose results are to be sent back.
         """
-        if self.dim <= _FEW:
+        if self.few:
             return
         seeds = self.rng.bit_generator.seed_seq.spawn(len(self.ends))  # type: ignore[attr-defined]
         n_trajectories = _N_EXPLORED // (_N_LEAPFROG * len(self.ends)) + self.dim // 2
@@ -179,24 +197,29 @@ class Learner:
 
     @property
     def max_rounds(self) -> int:
-        """Most batches of points that the emulator asks for."""
-        return 8 + 2 * self.dim if self.dim <= _FEW else 6
+        """Most batches of points that the first refinement asks for; at most MOST_ROUNDS."""
+        return 8 + 2 * self.dim if self.few else LATER_ROUNDS
 
-    def refine(self) -> Work:
+    def refine(self, max_rounds: int) -> Work:
         """Add points from the tempered emulated posterior until they are predicted well.
+
+        Parameters
+        ----------
+        max_rounds : int
+            Most batches of points.
 
         Yields
         ------
         sequence of Task
             Work whose results are to be sent back.
         """
-        for n_more in range(self.max_rounds, -1, -1):
+        for n_more in range(max_rounds, -1, -1):
             target = self.emulate()
             pool = run_pool(
                 Tempered(target, 1.0 / self.temperature),
                 self.pool_starts(),
                 self.root,
-                20 if self.dim <= _FEW else 6,
+                20 if self.few else 6,
                 self.rng,
             )
             if self.held_out_error < TRUSTED:
@@ -262,13 +285,13 @@ class Learner:
             self._fitted = len(self.design), emulator
         return self._fitted[1]
 
-    def emulate(self, correction: DiagonalQuadratic | None = None) -> EmulatedPosterior:
+    def emulate(self, correction: Quadratic | None = None) -> EmulatedPosterior:
         """pi* from the design so far."""
         used, emulator = self._used(), self._fit_emulator()
         if correction is None:
-            correction = DiagonalQuadratic.zero(self.design.best.theta, self.scale)
+            correction = Quadratic.flat(self.design.best.theta, self.scale)
         volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
-        shift = float(correction.coefficients[0])
+        shift = correction.constant
         return EmulatedPosterior(
             self.model.hyperprior,
             emulator,
@@ -313,77 +336,103 @@ class Learner:
             Work whose results are to be sent back.
         """
         target = self.emulate()
-        references = [self._reference(n_sweeps) for n_sweeps in (0, 1)]
-        draws = pool.theta.reshape(-1, self.dim)
-        n_probes = min(12 + 4 * self.dim, 60)
-        thetas = draws[self.rng.choice(len(draws), n_probes, replace=False)]
-        seeds = self.rng.bit_generator.seed_seq.spawn(n_probes)  # type: ignore[attr-defined]
+        reference = self._reference(0, 1.0)
+        thetas, typical = self._to_be_probed(target, pool)
+        seeds = self.rng.bit_generator.seed_seq.spawn(len(thetas))  # type: ignore[attr-defined]
         answers = yield [
             *self._tasks(thetas),
             *(
-                Task(take_probes, (self.model, references, theta, settings.defensive, seed))
+                Task(take_probes, (self.model, reference, theta, settings.defensive, seed))
                 for theta, seed in zip(thetas, seeds, strict=True)
             ),
         ]
-        self.n_evaluations += 2 * n_probes
-        pairs = [
-            (point, probes)
-            for point, probes in zip(answers[:n_probes], answers[n_probes:], strict=True)
-            if point is not None and probes is not None
-        ]
-        if not pairs:
+        self.n_evaluations += len(answers)
+        points, probes = answers[: len(thetas)], answers[len(thetas) :]
+        usable = [i for i in range(len(thetas)) if points[i] is not None and probes[i] is not None]
+        if not typical[usable].any():
             raise RuntimeError(no_density(self.model, thetas[0]))
-        found = self._add([point for point, _ in pairs])
-        log_variance = np.array([[p.log_variance for p in probes] for _, probes in pairs])
-        plan = cheapest_plan(log_variance, len(self.model.y), settings.noise)
-        return self._probed(
-            target,
-            plan,
-            found,
-            np.array([probes[plan.n_sweeps].log_likelihood for _, probes in pairs]),
-            log_variance[:, plan.n_sweeps],
-            settings.n_importance,
-        )
+        self._add(points)
+        typical = typical[usable]
+        log_variance = np.array([[probe.log_variance for probe in probes[i]] for i in usable])
+        plan = cheapest_plan(log_variance[typical], len(self.model.y), settings.noise)
+        chosen = [probes[i][plan.variant] for i in usable]
+        reference = self._reference(*VARIANTS[plan.variant])
+        lengths = [long_enough(probe) for probe in chosen]
+        longer = [k for k, n_draws in enumerate(lengths) if n_draws > 0]
+        answers = yield [
+            Task(
+                take_long_probe,
+                (
+                    self.model,
+                    reference,
+                    points[usable[k]].theta,
+                    lengths[k],
+                    settings.defensive,
+                    seeds[usable[k]].spawn(1)[0],
+                ),
+            )
+            for k in longer
+        ]
+        for k, probe in zip(longer, answers, strict=True):
+            chosen[k] = probe
+        self.n_evaluations += len(longer)
+        found = [points[i] for i in usable]
+        return self._probed(target, pool, plan, reference, found, chosen, typical, settings)
+
+    def _to_be_probed(self, target: EmulatedPosterior, pool: Pool) -> tuple[FloatArray, BoolArray]:
+        """Draws from pi*, marked, and, if few hyper-parameters allow it, others from its tails."""
+        draws = pool.theta.reshape(-1, self.dim)
+        n_typical = min(12 + 4 * self.dim, 60)
+        thetas = draws[self.rng.choice(len(draws), n_typical, replace=False)]
+        if self.few:
+            tempered = Tempered(target, 1.0 / self.temperature)
+            wide = run_pool(tempered, pool.theta[-1], self.root, 20, self.rng).theta[-1]
+            thetas = np.concatenate([thetas, wide[:n_typical]])
+        return thetas, np.arange(len(thetas)) < n_typical
 
     def _probed(
         self,
         target: EmulatedPosterior,
+        pool: Pool,
         plan: Plan,
-        found: Sequence[DesignPoint],
-        log_p: FloatArray,
-        log_variance: FloatArray,
-        n_importance: int | None,
+        reference: Reference,
+        points: Sequence[DesignPoint],
+        probes: Sequence[Probe],
+        typical: BoolArray,
+        settings: EmulatorSettings,
     ) -> Probed:
-        """Learn from estimates log p-hat, and their log variances, at points that have joined."""
+        """Learn from the probes of points that have joined the design; `typical` draws count."""
+        log_p, log_variance, noise = (np.array(part) for part in zip(*probes, strict=True))
         center, scale = self.design.best.theta, self.scale
-        thetas = np.array([point.theta for point in found])
-        evidence = np.array([point.log_evidence for point in found])
-        of_log_variance = DiagonalQuadratic.fit(
-            thetas, log_variance, center, scale, noise=0.5, term_sd=1.0
-        )
-        count: int | DrawCount = n_importance or DrawCount(
+        thetas = np.array([point.theta for point in points])
+        evidence = np.array([point.log_evidence for point in points])
+        of_log_variance = Quadratic.fit(thetas, log_variance, center, scale, noise=0.5, term_sd=1.0)
+        # The cost of a plan, once more, over many draws.
+        everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, self.dim))[0]
+        plan = plan_for(plan.variant, everywhere, len(self.model.y), settings.noise)
+        count: int | DrawCount = settings.n_importance or DrawCount(
             of_log_variance, plan.noise, FEWEST_DRAWS, plan.most
         )
-        noise = 0.05 + np.exp(0.5 * log_variance) / np.sqrt(N_DRAWS)
-        correction = DiagonalQuadratic.fit(
-            thetas, log_p - evidence, center, scale, noise=noise, term_sd=0.1
+        correction = Quadratic.fit(
+            thetas, log_p - evidence, center, scale, noise=0.05 + noise, term_sd=_TERM_SD
         )
         emulated = target.emulator.value_and_gradient(thetas)[0]
-        residual = log_p - emulated - correction.value_and_gradient(thetas)[0]
+        residual = (log_p - emulated - correction.value_and_gradient(thetas)[0])[typical]
         ratios = np.exp(np.minimum(residual[:, None] - residual, 0.0))
-        counts = [count if isinstance(count, int) else count.at(theta) for theta in thetas]
+        counts = [count if isinstance(count, int) else count.at(t) for t in thetas[typical]]
+        n_sweeps, strength = VARIANTS[plan.variant]
         report = EmulatorReport(
             n_design=len(self._used()),
-            held_out_error=float(np.std(evidence - emulated)),
+            held_out_error=float(np.std((evidence - emulated)[typical])),
             probe_error=float(residual.std()),
             predicted_acceptance=float(ratios.mean()),
-            n_sweeps=plan.n_sweeps,
+            n_sweeps=n_sweeps,
+            skewness=strength,
             n_importance=(min(counts), max(counts)),
         )
-        reference = self._reference(plan.n_sweeps)
         return Probed(reference, count, self.emulate(correction), report)
 
-    def _reference(self, n_sweeps: int) -> InterpolatedSites:
+    def _reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
         most = _MOST_OBSERVATIONS // (self.dim + 1)
         used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, most)
@@ -391,9 +440,11 @@ class Learner:
             self.approximation,
             used.theta,
             [point.sites for point in used.points],
+            [point.shape for point in used.points],
             self.design.best.theta,
             self.scale,
-            n_sweeps,
+            n_sweeps=n_sweeps,
+            strength=strength,
         )
 
 

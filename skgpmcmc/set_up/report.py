@@ -25,6 +25,8 @@ class EmulatorReport:
         Of the surrogate move, from the same points, without the noise of the estimates.
     n_sweeps : int
         Sweeps with which the interpolated sites are improved at every theta.
+    skewness : float
+        Share of the margins' skewness that the importance density has; 0 for a Gaussian.
     n_importance : tuple of int
         Smallest and largest number of importance draws at the same points.
     """
@@ -34,4 +36,5 @@ class EmulatorReport:
     probe_error: float
     predicted_acceptance: float
     n_sweeps: int
+    skewness: float
     n_importance: tuple[int, int]

@@ -103,6 +103,6 @@ class MarginalMetropolis(Transition[MarginalState]):
         if not self.with_latent:
             return state
         try:
-            return state._replace(f=q.sample(rng, 1)[:, 0])
+            return state._replace(f=q.sample(rng, 1).f[:, 0])
         except NotPositiveDefiniteError:
             return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
-from ..approximations import GaussianApproximation, Reference
+from ..approximations import Density, Reference
 from ..importance import (
     DrawCount,
     ImportanceEstimate,
@@ -34,7 +34,7 @@ class PseudoMarginalState(NamedTuple):
 
     theta: FloatArray  # (p,), natural logs
     log_hyperprior: float
-    q: GaussianApproximation  # what the particles were drawn from, a function of theta
+    density: Density  # what the particles were drawn from, a function of theta
     estimate: ImportanceEstimate  # replaced only together with all but one of its particles
     f: FloatArray  # (n,), one particle, drawn by weight at every step
 
@@ -43,7 +43,7 @@ class PseudoMarginalState(NamedTuple):
 class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
     """MH on theta in which an unbiased estimate stands for p(y | theta).
 
-    **Invariant:** leaves the extended target p(theta) prod_i q(f_i | theta) * estimate unchanged,
+    **Invariant:** leaves the extended target p(theta) prod_i g(f_i | theta) * estimate unchanged,
     whose marginal in (theta, f), with f a particle drawn by weight, is p(theta, f | y) exactly,
     for any number of draws N(theta) >= 1. The estimate at the current theta stays what it was when
     theta was accepted: recomputing it would break this.
@@ -90,15 +90,20 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
         if not np.isfinite(log_hyperprior):
             return None
         try:
-            q = self.reference.at(model, theta)
+            density = self.reference.at(model, theta)
             estimate = importance_estimate(
-                model, q, self._n_draws(theta), rng, defensive=self.defensive, retained=retained
+                model,
+                density,
+                self._n_draws(theta),
+                rng,
+                defensive=self.defensive,
+                retained=retained,
             )
         except NotPositiveDefiniteError:
             return None
         if not np.isfinite(estimate.log_likelihood):
             return None
-        return PseudoMarginalState(theta, log_hyperprior, q, estimate, estimate.draw(rng))
+        return PseudoMarginalState(theta, log_hyperprior, density, estimate, estimate.draw(rng))
 
     def step(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
@@ -123,10 +128,10 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
         NaN if theta is one at which K is singular.
         """
         try:
-            q = self.reference.at(model, theta)
+            density = self.reference.at(model, theta)
             estimates = [
                 importance_estimate(
-                    model, q, self._n_draws(theta), rng, defensive=self.defensive
+                    model, density, self._n_draws(theta), rng, defensive=self.defensive
                 ).log_likelihood
                 for _ in range(n_replicates)
             ]
@@ -177,11 +182,11 @@ class RetainedParticle(Transition[PseudoMarginalState]):
     ) -> tuple[PseudoMarginalState, StepInfo]:
         """Draw a particle, move it, and put it back with its new weight."""
         index = state.estimate.draw_index(rng)
-        latent = model.state_in(state.q.prior, state.estimate.particles[:, index])
+        latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
         for _ in range(self.n_steps):
             latent, _ = EllipticalSlice().step(model, latent, rng)
         log_weight = log_importance_weights(
-            model, state.q, latent.f[:, None], defensive=self.defensive
+            model, state.density, latent.f[:, None], defensive=self.defensive
         )
         estimate = state.estimate.with_particle(index, latent.f, float(log_weight[0]))
         info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f), False)
@@ -219,7 +224,7 @@ class ParticleRefresh(Transition[PseudoMarginalState]):
         n_draws = len(state.estimate.log_weights)
         estimate = importance_estimate(
             model,
-            state.q,
+            state.density,
             n_draws,
             rng,
             defensive=self.defensive,

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.emulator import DiagonalQuadratic
+from skgpmcmc.emulator import Quadratic
 from skgpmcmc.importance import DrawCount
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
@@ -108,10 +108,12 @@ def slice_test(transition, seed=0, likelihood="probit"):
 
 def varying_count():
     """Up to 8 draws where the variance of f is large, or the length-scale small; 1 elsewhere."""
-    log_n = DiagonalQuadratic(
+    log_n = Quadratic(
         center=np.array([np.log(4.0), 0.0]),
         scale=np.array([0.7, 0.7]),
-        coefficients=np.array([np.log(3.0), 1.0, -0.5, 0.0, 0.0]),
+        constant=np.log(3.0),
+        linear=np.array([1.0, -0.5]),
+        curvature=np.zeros((2, 2)),
     )
     return DrawCount(log_n, 1.0, 1, 8)
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import logsumexp
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
-from skgpmcmc.emulator import DiagonalQuadratic
+from skgpmcmc.emulator import Quadratic
 from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.importance import DrawCount, importance_estimate, log_importance_weights
 from skgpmcmc.likelihoods import Logit, Probit
@@ -226,7 +226,7 @@ def with_proposal(mixture, cls=SurrogateProposal, moves=None):
 def with_jump(mixture, cls):
     """Candidates from a distribution beside the posterior, so that they have to be weighted."""
     law = TMixture(np.array([[np.log(4.0) + 0.7, 0.7]]), 0.7 * np.eye(2)[None], np.ones(1))
-    return with_proposal(mixture, moves=(cls(law, 3),))
+    return with_proposal(mixture, moves=(cls(law, 16),))
 
 
 def with_leapfrog(mixture, cls):
@@ -290,7 +290,7 @@ class Elsewhere:
     theta: np.ndarray
 
     def at(self, model, theta):
-        sites = self.reference.at(model, self.theta).sites
+        sites = self.reference.at(model, self.theta).q.sites
         return GaussianApproximation.from_sites(model.prior_at(theta), sites)
 
 
@@ -317,7 +317,7 @@ class AllAnew(ParticleRefresh):
 
     def step(self, model, state, rng):
         new = importance_estimate(
-            model, state.q, len(state.estimate.log_weights), rng, defensive=self.defensive
+            model, state.density, len(state.estimate.log_weights), rng, defensive=self.defensive
         )
         new = new._replace(log_likelihood=state.estimate.log_likelihood)
         _, info = super().step(model, state, rng)
@@ -338,7 +338,7 @@ class RefreshOfOnePart(ParticleRefresh):
 
     def step(self, model, state, rng):
         new, info = super().step(model, state, rng)
-        log_weights = log_importance_weights(model, state.q, new.estimate.particles)
+        log_weights = log_importance_weights(model, state.density, new.estimate.particles)
         log_likelihood = logsumexp(log_weights) - np.log(len(log_weights))
         estimate = new.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
         return new._replace(estimate=estimate, f=estimate.draw(rng)), info
@@ -354,8 +354,8 @@ class RetainedOfOnePart(RetainedParticle):
 def turning_count():
     """From one draw where the variance of f is small, or the length-scale large, to 64."""
     center, scale = np.array([np.log(4.0), 0.0]), np.array([0.7, 0.7])
-    log_n = np.array([np.log(8.0), 2.0, -2.0, 0.0, 0.0])
-    return DrawCount(DiagonalQuadratic(center, scale, log_n), 1.0, 1, 64)
+    linear, curvature = np.array([2.0, -2.0]), np.zeros((2, 2))
+    return DrawCount(Quadratic(center, scale, np.log(8.0), linear, curvature), 1.0, 1, 64)
 
 
 def estimate_test(transition, seed=0, variance=4.0):
@@ -428,7 +428,7 @@ def gap_of_estimates(transition):
     for _ in range(50):
         state, _ = mixture.step(model, state, rng)
         log_weights = log_importance_weights(
-            model, state.q, state.estimate.particles, defensive=0.2
+            model, state.density, state.estimate.particles, defensive=0.2
         )
         expected = logsumexp(log_weights) - np.log(len(log_weights))
         gaps.append(abs(state.estimate.log_likelihood - expected))

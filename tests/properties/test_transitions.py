@@ -295,9 +295,9 @@ def test_an_estimate_belongs_to_its_theta_and_to_its_particles(model, name):
     for state, _ in run(EVERY[name], model):
         estimate = state.estimate
         q = EP().fit(model, state.theta).q
-        assert_allclose(state.q.weights, q.weights, atol=1e-12)
-        assert_allclose(state.q.precision, q.precision, atol=1e-12)
-        assert_array_equal(state.q.prior.theta, state.theta)
+        assert_allclose(state.density.weights, q.weights, atol=1e-12)
+        assert_allclose(state.density.precision, q.precision, atol=1e-12)
+        assert_array_equal(state.density.prior.theta, state.theta)
         log_weights = log_importance_weights(model, q, estimate.particles, defensive=0.05)
         assert_allclose(estimate.log_weights, log_weights, atol=1e-10)
         expected = logsumexp(log_weights) - np.log(4)
@@ -472,7 +472,7 @@ def test_a_refresh_keeps_one_particle_and_its_weight(model):
         assert after.estimate.log_weights[0] == pytest.approx(old_weight, abs=1e-10)
         new = after.estimate.particles[:, 1:, None] == state.estimate.particles[:, None]
         assert not new.all(axis=0).any()
-        assert after.q is state.q
+        assert after.density is state.density
         assert after.estimate.particles.shape == state.estimate.particles.shape
         assert info == ("refresh", True, 1.0, 4 / N, False)
         state = after
@@ -490,7 +490,7 @@ def test_a_retained_particle_is_the_only_one_that_moves(model):
         assert_array_equal(after.f, after.estimate.particles[:, index])
         others = np.arange(4) != index
         assert_array_equal(after.estimate.log_weights[others], state.estimate.log_weights[others])
-        assert after.q is state.q
+        assert after.density is state.density
         assert info == ("retained particle", True, 1.0, 1 / N, False)
         moved.add(index)
         state = after

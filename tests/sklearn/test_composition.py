@@ -232,10 +232,12 @@ def n_numbers_stored(estimator):
     parts = getattr(estimator, "estimators_", [estimator])
     attributes = sum(part.theta_samples_.size + part.latent_samples_.size for part in parts)
     copies = sum(part._predictor.theta.size + part._predictor.f.size for part in parts)
-    sites = sum(sum(s.size for s in part._predictor.sites) for part in parts)
+    sites = sum(sum(s.size for s in part._predictor.parts) for part in parts)
     run = estimator._sampling.run
     states = [chain.state for chain in run.chains]
-    particles = sum(s.estimate.particles.size + 3 * s.f.size for s in states if hasattr(s, "q"))
+    particles = sum(
+        s.estimate.particles.size + 5 * s.f.size for s in states if hasattr(s, "density")
+    )
     references = [reference for reference in run.references if hasattr(reference, "weights")]
     interpolation = sum(r.weights.size + r.trend.size for r in references)
     return attributes + copies + sites + particles + interpolation

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.approximations import EP, GaussianApproximation, Sites
+from skgpmcmc.approximations import EP, density_from
 from skgpmcmc.importance import importance_estimate, log_importance_weights
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
@@ -265,10 +265,10 @@ class Averaged:
         used = model._predictor
         jitter = used.model.covariance.jitter
         means, covariances, log_shares = [], [], []
-        for theta, f, weight, *site in zip(
-            used.theta, used.f, used.weight, *used.sites, strict=True
+        for theta, f, weight, *parts in zip(
+            used.theta, used.f, used.weight, *used.parts, strict=True
         ):
-            q = GaussianApproximation.from_sites(used.model.prior_at(theta), Sites(*site))
+            q = density_from(used.model.prior_at(theta), tuple(parts))
             rng = np.random.default_rng([used.particles.seed, *theta.view(np.uint32).tolist()])
             share = used.particles.defensive
             fresh = importance_estimate(used.model, q, used.particles.n, rng, defensive=share)
@@ -362,17 +362,17 @@ def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
 
 
 @pytest.mark.parametrize("sampler", ["pm", PseudoMarginal(moves="random_walk"), "marginal"])
-def test_predictions_use_the_gaussian_of_the_chains(sampler):
-    """The sites that predictors hold are those of the reference at each theta."""
+def test_predictions_use_the_density_of_the_chains(sampler):
+    """What predictors hold makes the density of the reference at each theta."""
     X, y = binary_data()
     model = quick(sampler=sampler, n_draws=10).fit(X, y)
     used, run = model._predictor, model._sampling.run
     assert (used.particles is None) == (sampler == "marginal")
     assert used.particles is None or used.particles.defensive == 0.05
-    for theta, *site in zip(used.theta, *used.sites, strict=True):
-        expected = run.references[0].at(run.models[0], theta).sites
-        assert_array_equal(site[0], expected.shift)
-        assert_array_equal(site[1], expected.precision)
+    for theta, *parts in zip(used.theta, *used.parts, strict=True):
+        expected = run.references[0].at(run.models[0], theta).parts
+        for part, other in zip(parts, expected, strict=True):
+            assert_array_equal(part, other)
 
 
 def test_marginal_predictions_average_ep_over_theta(fitted_marginal):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.emulator import Coordinates, DiagonalQuadratic, EmulatedPosterior, Emulator
+from skgpmcmc.emulator import Coordinates, EmulatedPosterior, Emulator, Quadratic
 from skgpmcmc.hyperpriors import HyperPrior
 
 from ..helpers import finite_difference
@@ -156,12 +156,12 @@ def test_one_hyper_parameter():
 
 def quadratic(theta):
     z = (theta - CENTER) / SD
-    return 0.7 + z @ [0.3, -0.2, 0.1] + (z * z) @ [0.05, 0.0, -0.1]
+    return 0.7 + z @ [0.3, -0.2, 0.1] + (z * z) @ [0.05, 0.0, -0.1] + 0.2 * z[..., 0] * z[..., 2]
 
 
 def test_a_quadratic_is_recovered():
     theta = typical(80, seed=8)
-    fit = DiagonalQuadratic.fit(theta, quadratic(theta), CENTER, SD, noise=1e-4, term_sd=1.0)
+    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=1e-4, term_sd=1.0)
     new = typical(20, seed=9, spread=0.8)
     assert_allclose(fit.value_and_gradient(new)[0], quadratic(new), atol=1e-2)
 
@@ -170,22 +170,22 @@ def test_weak_evidence_leaves_the_terms_near_zero():
     theta = typical(10, seed=8)
     rng = np.random.default_rng(10)
     values = 3.0 + rng.standard_normal(10)
-    fit = DiagonalQuadratic.fit(theta, values, CENTER, SD, noise=10.0, term_sd=0.1)
-    assert fit.coefficients[0] == pytest.approx(values.mean(), abs=0.1)
-    assert np.abs(fit.coefficients[1:]).max() < 0.02
+    fit = Quadratic.fit(theta, values, CENTER, SD, noise=10.0, term_sd=0.1)
+    assert fit.constant == pytest.approx(values.mean(), abs=0.1)
+    assert max(np.abs(fit.linear).max(), np.abs(fit.curvature).max()) < 0.02
 
 
 def test_noisy_points_count_less():
     theta = typical(60, seed=11)
     noise = np.where(np.arange(60) < 30, 0.01, 10.0)
     values = quadratic(theta) + np.where(np.arange(60) < 30, 0.0, 5.0)
-    fit = DiagonalQuadratic.fit(theta, values, CENTER, SD, noise=noise, term_sd=1.0)
+    fit = Quadratic.fit(theta, values, CENTER, SD, noise=noise, term_sd=1.0)
     assert_allclose(fit.value_and_gradient(theta[:30])[0], quadratic(theta[:30]), atol=0.05)
 
 
 def test_the_correction_is_constant_beyond_three_units():
     theta = typical(80, seed=8)
-    fit = DiagonalQuadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=1.0)
+    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=1.0)
     edge, beyond = CENTER + 3.0 * SD * [1, 0, 0], CENTER + 30.0 * SD * [1, 0, 0]
     assert fit.value_and_gradient(beyond)[0] == pytest.approx(fit.value_and_gradient(edge)[0])
     assert fit.value_and_gradient(beyond)[1][0] == 0.0
@@ -195,7 +195,7 @@ def test_the_correction_is_constant_beyond_three_units():
 
 
 def test_no_correction():
-    fit = DiagonalQuadratic.zero(CENTER, SD)
+    fit = Quadratic.flat(CENTER, SD)
     value, gradient = fit.value_and_gradient(typical(4))
     assert_array_equal(value, 0.0)
     assert_array_equal(gradient, 0.0)
@@ -211,7 +211,7 @@ PRIOR = HyperPrior(
 
 def posterior(**changes):
     emulator, theta = fitted()
-    correction = DiagonalQuadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=0.3)
+    correction = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=0.3)
     settings = {"ceiling": 1e3, "log_floor": -1e3} | changes
     low, high = theta.min(axis=0), theta.max(axis=0)
     return EmulatedPosterior(PRIOR, emulator, correction, low, high, **settings)

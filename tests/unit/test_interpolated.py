@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, Sites
+from skgpmcmc.approximations import (
+    EP,
+    InterpolatedSites,
+    Laplace,
+    Shape,
+    Sites,
+    SkewedApproximation,
+)
+from skgpmcmc.approximations.skewed import skewness_of_bend
 
 from ..helpers import make_model, relative_error, toy_classes
 
@@ -26,10 +34,21 @@ def design(size=25, seed=0):
     return CENTER + 1.5 * SCALE * np.random.default_rng(seed).standard_normal((size, 2))
 
 
-def interpolated(model, approximation, n_sweeps=0, size=25):
+def interpolated(model, approximation, n_sweeps=0, size=25, strength=0.0):
     theta, precise = design(size), approximation.refined(1e-8)
-    sites = [precise.fit(model, t).q.sites for t in theta]
-    return InterpolatedSites.fit(approximation, theta, sites, CENTER, SCALE, n_sweeps), sites
+    fits = [precise.fit(model, t).q for t in theta]
+    sites, shapes = [q.sites for q in fits], [Shape.of(model, q) for q in fits]
+    reference = InterpolatedSites.fit(
+        approximation,
+        theta,
+        sites,
+        shapes,
+        CENTER,
+        SCALE,
+        n_sweeps=n_sweeps,
+        strength=strength,
+    )
+    return reference, sites
 
 
 @both_approximations
@@ -112,8 +131,52 @@ def test_precisions_that_vanish(model):
     blanked = [
         Sites(np.where(blank, 0.0, s.shift), np.where(blank, 0.0, s.precision)) for s in sites
     ]
-    reference = InterpolatedSites.fit(EP(), design(), blanked, CENTER, SCALE)
+    shapes = [Shape(np.ones(25), np.zeros(25))] * len(blanked)
+    reference = InterpolatedSites.fit(EP(), design(), blanked, shapes, CENTER, SCALE)
     found = reference.sites_at(np.array([1.3, -0.6]))
     assert np.all(found.precision[:5] < 1e-10)
     assert np.all(np.abs(found.shift[:5]) < 1e-10)
     assert np.isfinite(reference.at(model, CENTER).weights).all()
+
+
+# --- skewed margins -------------------------------------------------------------------------------
+
+
+@both_approximations
+def test_design_points_keep_their_shapes(model, approximation):
+    reference, sites = interpolated(model, approximation, strength=0.7)
+    for theta, expected in zip(design(), sites, strict=True):
+        density = reference.at(model, theta)
+        assert isinstance(density, SkewedApproximation)
+        fit = approximation.refined(1e-8).fit(model, theta).q
+        shape = Shape.of(model, fit)
+        assert relative_error(density.sd, shape.sd) < 1e-3
+        skewness = skewness_of_bend(density.bend)
+        assert_allclose(skewness, 0.7 * shape.skewness, atol=1e-3)
+        assert relative_error(reference.sites_at(theta).precision, expected.precision) < 1e-3
+
+
+def test_strength_can_change_and_vanish(model):
+    full, _ = interpolated(model, EP(), strength=1.0)
+    plain, _ = interpolated(model, EP())
+    theta = np.array([1.3, -0.6])
+    half = full.with_strength(0.5).at(model, theta)
+    assert_allclose(
+        2.0 * skewness_of_bend(half.bend), skewness_of_bend(full.at(model, theta).bend), atol=1e-4
+    )
+    none = full.with_strength(0.0)
+    assert none.weights.shape == plain.weights.shape
+    assert_allclose(none.at(model, theta).weights, plain.at(model, theta).weights, rtol=1e-9)
+
+
+def test_a_skewed_density_depends_on_theta_alone(model):
+    reference, _ = interpolated(model, EP(), strength=0.5)
+    theta = np.array([1.3, -0.6])
+    first = reference.at(model, theta)
+    reference.at(model, theta + 0.5)
+    for again in (
+        reference.at(model, theta),
+        pickle.loads(pickle.dumps(reference)).at(model, theta),
+    ):
+        for part, other in zip(again.parts, first.parts, strict=True):
+            assert_array_equal(part, other)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.prediction import Particles, Predictor, sites_of, spread_subset
+from skgpmcmc.prediction import Particles, Predictor, parts_of, spread_subset
 
 from ..helpers import (
     THREE_THETA,
@@ -85,8 +85,8 @@ def predictor(particles=None, approximation=None, n_distinct=4, likelihood="prob
     theta = distinct[np.arange(10) % n_distinct]
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
     weight = rng.integers(1, 4, size=10).astype(float)
-    sites = sites_of(model, approximation or EP(), theta)
-    return Predictor(model, theta, f, weight, sites, particles)
+    parts = parts_of(model, approximation or EP(), theta)
+    return Predictor(model, theta, f, weight, parts, particles)
 
 
 X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
@@ -124,9 +124,9 @@ def by_hand(used, X_new):
     total = used.weight.sum()
     proba, mean, square, within = 0.0, 0.0, 0.0, 0.0
     for s in range(len(used.theta)):
-        sites = Sites(*(part[s] for part in used.sites))
+        sites = Sites(*(part[s] for part in used.parts))
         # Its importance draws are those of its theta, whichever draws share that.
-        f, _ = used._averaged(used._q(s), np.array([s]), used.particles)
+        f, _ = used._averaged(used._density(s), np.array([s]), used.particles)
         assert_array_equal(f[:, 0], used.f[s])
         assert f.shape == (N, 1 + used.particles.n)
         log_weights = log_weights_by_hand(used.model, used.theta[s], sites, f, 0.05)
@@ -209,7 +209,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     _, mean, covariance = exact_posterior(prior.K, model.y, model.likelihood)
     # A reference that is far off: its sites are those of other data.
     wrong = replace(model, y=-model.y)
-    sites = sites_of(wrong, EP(), THREE_THETA[None])
+    parts = parts_of(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []
     while len(gaps) < 1500:
@@ -217,7 +217,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
         if np.log(rng.uniform()) >= model.log_lik(f):
             continue
         particles = Particles(n_particles, 0.05, int(rng.integers(2**31)))
-        one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), sites, particles)
+        one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), parts, particles)
         ((_, moments, log_weight),) = one.moments(np.array([0]), one.batches(model.covariance.X))
         centered = moments.mean - mean[:, None]
         gaps.append(centered @ np.exp(log_weight))

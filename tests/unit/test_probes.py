@@ -1,15 +1,25 @@
 """Design points, probes of the estimate, and the number of draws that follows from them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.emulator import DiagonalQuadratic
+from skgpmcmc.approximations import EP, InterpolatedSites, Shape, Sites
+from skgpmcmc.emulator import Quadratic
 from skgpmcmc.importance import DrawCount, importance_estimate
 from skgpmcmc.modes import evaluate
 from skgpmcmc.set_up.design import Design, DesignPoint, spread_out
-from skgpmcmc.set_up.probes import FEWEST_DRAWS, cheapest_plan, take_probes
+from skgpmcmc.set_up.probes import (
+    FEWEST_DRAWS,
+    VARIANTS,
+    Probe,
+    cheapest_plan,
+    long_enough,
+    take_long_probe,
+    take_probes,
+)
 
 from ..helpers import make_model, toy_classes
 
@@ -18,8 +28,8 @@ from ..helpers import make_model, toy_classes
 
 def point(theta, log_evidence, log_prior=0.0):
     theta = np.asarray(theta, dtype=float)
-    sites = Sites(np.zeros(2), np.ones(2))
-    return DesignPoint(theta, log_evidence, -theta, log_evidence + log_prior, sites)
+    sites, shape = Sites(np.zeros(2), np.ones(2)), Shape(np.ones(2), np.zeros(2))
+    return DesignPoint(theta, log_evidence, -theta, log_evidence + log_prior, sites, shape)
 
 
 DESIGN = Design(
@@ -79,7 +89,7 @@ def test_a_design_point_keeps_what_an_evaluation_found():
     model = make_model(*toy_classes(15, 2, seed=1))
     theta = np.array([0.7, -0.4])
     found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True)
-    kept = DesignPoint.of(found)
+    kept = DesignPoint.of(model, found)
     assert_array_equal(kept.theta, theta)
     assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
     again = EP(tol=1e-6).fit(model, theta, kept.sites)
@@ -114,64 +124,116 @@ def model():
     return make_model(*toy_classes(20, 2, seed=4))
 
 
-def test_a_probe_measures_the_variance_of_a_weight(model):
+CENTER, SCALE = np.array([0.7, -0.9]), np.array([0.4, 0.3])
+
+
+@pytest.fixture(scope="module")
+def reference(model):
+    """Of EP, at a few points, with all of its skewness."""
+    thetas = CENTER + SCALE * np.random.default_rng(1).uniform(-1.5, 1.5, size=(12, 2))
+    fits = [EP(tol=1e-4).fit(model, theta).q for theta in thetas]
+    return InterpolatedSites.fit(
+        EP(),
+        thetas,
+        [q.sites for q in fits],
+        [Shape.of(model, q) for q in fits],
+        CENTER,
+        SCALE,
+        strength=1.0,
+    )
+
+
+THETA = np.array([0.5, -1.0])
+
+
+def test_probes_measure_the_variance_of_a_weight(model, reference):
     """Where weights have no long tail, of which a few hundred draws know nothing."""
-    theta = np.array([0.5, -1.0])
-    seed = np.random.SeedSequence(0)
-    probes = take_probes(model, [EP(), Laplace()], theta, 0.05, seed)
-    for approximation, probe in zip((EP(), Laplace()), probes, strict=True):
+    probes = take_probes(model, reference, THETA, 0.05, np.random.SeedSequence(0))
+    assert len(probes) == len(VARIANTS)
+    for (n_sweeps, strength), probe in zip(VARIANTS, probes, strict=True):
         rng = np.random.default_rng(1)
-        q = approximation.at(model, theta)
-        estimate = importance_estimate(model, q, 20_000, rng, defensive=0.05)
+        density = replace(reference.with_strength(strength), n_sweeps=n_sweeps).at(model, THETA)
+        estimate = importance_estimate(model, density, 20_000, rng, defensive=0.05)
         weights = np.exp(estimate.log_weights - estimate.log_likelihood)
         assert probe.log_likelihood == pytest.approx(estimate.log_likelihood, abs=0.25)
-        assert probe.log_variance == pytest.approx(np.log(weights.var()), abs=0.6)
-    assert probes[0].log_variance < probes[1].log_variance
+        if n_sweeps == 0 and strength > 0.0:  # others may have rare weights that 256 draws miss
+            assert probe.log_variance == pytest.approx(np.log(weights.var()), abs=0.7)
+        assert probe.noise == pytest.approx(np.exp(0.5 * probe.log_variance) / 16.0)
 
 
-def test_equal_seeds_give_equal_probes(model):
-    theta = np.array([1.0, -1.0])
+@pytest.mark.parametrize("n_draws", [300, 512, 1300])
+def test_a_long_probe_is_one_estimate(model, reference, n_draws):
+    """In parts or not."""
+    probe = take_long_probe(model, reference, THETA, n_draws, 0.05, np.random.SeedSequence(2))
+    density = reference.at(model, THETA)
+    rng = np.random.default_rng(3)
+    exact = importance_estimate(model, density, 50_000, rng, defensive=0.05).log_likelihood
+    assert abs(probe.log_likelihood - exact) < 4.0 * probe.noise + 0.01
+    assert probe.noise == pytest.approx(np.exp(0.5 * probe.log_variance) / np.sqrt(n_draws))
+
+
+def test_how_long_a_probe_should_be():
+    assert long_enough(Probe(-10.0, np.log(0.5), 0.04)) == 0
+    assert long_enough(Probe(-10.0, np.log(4.001), 0.13)) == 1600
+    assert long_enough(Probe(-10.0, np.log(1e4), 6.0)) == 4096
+
+
+def test_equal_seeds_give_equal_probes(model, reference):
     seeds = [np.random.SeedSequence(3) for _ in range(2)]
-    first, second = (take_probes(model, [EP()], theta, 0.05, seed) for seed in seeds)
+    first, second = (take_probes(model, reference, THETA, 0.05, seed) for seed in seeds)
     assert first == second
 
 
-def test_no_probes_where_K_is_singular():
-    X, y = toy_classes(8, 2, seed=1)
+def test_no_probes_where_K_is_singular(reference):
+    X, y = toy_classes(20, 2, seed=4)
     X[3] = X[7]
     X[4] = X[7]
-    model = make_model(X, y, jitter=0.0)
-    seed = np.random.SeedSequence(0)
-    assert take_probes(model, [EP()], np.array([0.8, -0.9]), 0.05, seed) is None
+    singular = make_model(X, y, jitter=0.0)
+    assert take_probes(singular, reference, THETA, 0.05, np.random.SeedSequence(0)) is None
 
 
 # --- the number of draws --------------------------------------------------------------------------
 
 
 def operations(log_variance, plan, n):
-    """Average cost of an evaluation, as `cheapest_plan` states it."""
-    variance = np.exp(log_variance[:, plan.n_sweeps])
+    """Average cost of an evaluation, as `plan_for` states it."""
+    n_sweeps, strength = VARIANTS[plan.variant]
+    variance = np.exp(log_variance[:, plan.variant])
     counts = np.clip(variance / plan.noise**2, FEWEST_DRAWS, plan.most)
-    return 2.0 + 2.0 * plan.n_sweeps + 4.0 * counts.mean() / n
+    return 2.0 + 2.0 * n_sweeps + (5.0 if strength else 4.0) * counts.mean() / n
 
 
-def test_little_noise_needs_no_sweep():
-    plan = cheapest_plan(np.tile([-4.0, -4.5], (20, 1)), 200, 0.08)
-    assert plan == (0, 0.08, 800)
+def levels(**of_variant):
+    """Log variances of all variants, 3.0 unless told otherwise: plain=..., sweep=..., skewed=..."""
+    places = {"plain": (0, 0.0), "sweep": (1, 0.0), "skewed": (0, 0.75)}
+    row = np.full(len(VARIANTS), 3.0)
+    for name, level in of_variant.items():
+        row[VARIANTS.index(places[name])] = level
+    return np.tile(row, (20, 1))
 
 
-def test_a_sweep_that_removes_the_noise_is_worth_it():
-    assert cheapest_plan(np.tile([6.0, -4.0], (20, 1)), 200, 0.08).n_sweeps == 1
+def chosen(log_variance, n=200):
+    return VARIANTS[cheapest_plan(log_variance, n, 0.08).variant]
 
 
-def test_a_sweep_that_changes_nothing_is_not():
-    assert cheapest_plan(np.tile([0.5, 0.5], (20, 1)), 200, 0.08).n_sweeps == 0
+def test_little_noise_needs_neither_sweep_nor_skewness():
+    plan = cheapest_plan(levels(plain=-4.0, sweep=-4.5, skewed=-4.0), 200, 0.08)
+    assert plan[:3] == (VARIANTS.index((0, 0.0)), 0.08, 800)
+
+
+def test_what_removes_the_noise_is_worth_its_cost():
+    assert chosen(levels(sweep=-4.0)) == (1, 0.0)
+    assert chosen(levels(skewed=-4.0)) == (0, 0.75)
+
+
+def test_what_changes_nothing_is_not():
+    assert chosen(levels(plain=0.5, sweep=0.5, skewed=0.5)) == (0, 0.0)
 
 
 @pytest.mark.parametrize("level", [-5.0, -2.0, 0.0, 2.0, 5.0])
 @pytest.mark.parametrize("n", [50, 200, 1000])
 def test_a_plan_keeps_to_its_costs(level, n):
-    log_variance = level + np.random.default_rng(0).normal(size=(30, 2))
+    log_variance = level + np.random.default_rng(0).normal(size=(30, len(VARIANTS)))
     plan = cheapest_plan(log_variance, n, 0.08)
     assert plan.noise >= 0.08
     assert plan.most >= FEWEST_DRAWS
@@ -180,12 +242,12 @@ def test_a_plan_keeps_to_its_costs(level, n):
 
 
 def test_tiny_data_sets_have_a_plan():
-    plan = cheapest_plan(np.tile([1.0, 1.0], (5, 1)), 3, 0.08)
+    plan = cheapest_plan(levels(), 3, 0.08)
     assert plan.most >= FEWEST_DRAWS
 
 
 def draw_count(constant, slope=0.0, target_sd=0.5, lowest=4, highest=1000):
-    law = DiagonalQuadratic(np.zeros(1), np.ones(1), np.array([constant, slope, 0.0]))
+    law = Quadratic(np.zeros(1), np.ones(1), constant, np.array([slope]), np.zeros((1, 1)))
     return DrawCount(law, target_sd, lowest, highest)
 
 
