@@ -14,6 +14,7 @@ measures it again.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -102,7 +103,7 @@ def measure(
         "log_likelihood_sd": d.log_likelihood_sd,
         "acceptance_rate": d.acceptance_rate,
         "n_failed": d.n_failed,
-        "emulator": d.emulators[0]._asdict() if d.emulators else None,
+        "emulator": dataclasses.asdict(d.emulators[0]) if d.emulators else None,
         "warnings": warned,
     }
 

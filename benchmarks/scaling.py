@@ -10,6 +10,7 @@ draws are set-up and warm-up plus sampling time scaled to them.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -61,7 +62,7 @@ def measure(
         "mebibytes_before": before,
         "mebibytes_peak": peak_mebibytes(),
         "log_likelihood_sd": d.log_likelihood_sd,
-        "emulator": d.emulators[0]._asdict() if d.emulators else None,
+        "emulator": dataclasses.asdict(d.emulators[0]) if d.emulators else None,
     }
 
 

@@ -93,7 +93,7 @@ def importance_estimate(
     model : LatentGP
         Gives p(y | f).
     density : Density
-        g(f) at the theta in question. Any g is valid; a good one has little variance.
+        The density g(f) at the theta in question. Any g is valid; a good one has little variance.
     n_draws : int
         Number of independent draws N.
     rng : numpy.random.Generator

@@ -167,7 +167,7 @@ class GaussianApproximation:
         return Sites(self.weights + self.precision * self.mean, self.precision)
 
     def cavities(self) -> Cavities:
-        """Marginals of q with one site removed; Rasmussen & Williams (2006), (3.56)."""
+        """Return the marginals of q with one site removed; Rasmussen & Williams (2006), (3.56)."""
         var, sites = self.marginal_variance, self.sites
         # With no negative site a cavity is never wider than the prior; rounding must not say so.
         precision = np.maximum(1.0 / var - sites.precision, 1.0 / self.prior.K.diagonal())
@@ -364,6 +364,10 @@ class Approximation(Configuration, ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
+
+    def roughened(self) -> Approximation:
+        """Return a cheaper one, for proposals that are corrected anyway; here, the same."""
+        return self
 
     @abstractmethod
     def refined(self, tol: float = ...) -> Approximation:

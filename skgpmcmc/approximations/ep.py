@@ -61,6 +61,10 @@ class EP(Approximation):
         check_iterations("max_sweeps", self.max_sweeps)
         check_in("approximation", "damping", self.damping, "(0, 1]")
 
+    def roughened(self) -> EP:
+        """Return an EP that stops after about two sweeps where it starts from good sites."""
+        return EP(tol=max(self.tol, 0.1), max_sweeps=self.max_sweeps, damping=self.damping)
+
     def refined(self, tol: float = 1e-9) -> EP:
         """Return an EP that is tight enough for gradients."""
         return EP(tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps, damping=self.damping)

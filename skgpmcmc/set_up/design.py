@@ -98,20 +98,23 @@ class Design:
         return Design(tuple(p for p in self.points if p.log_density - p.log_evidence >= limit))
 
     def thinned(self, scale: FloatArray, most: int) -> Design:
-        """Return at most `most` points, without those next to a better one."""
+        """Return at most `most` points, without those next to a better one.
+
+        If there are more, those that are farthest from any better one are kept.
+        """
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]
         squares = np.einsum("ir,ir->i", z, z)
         gaps = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * z @ z.T, 0.0))
-        gap = _SMALLEST_GAP
-        while True:
-            kept: list[int] = []
-            for i in range(len(order)):
-                if not kept or gaps[i, kept].min() > gap:
-                    kept.append(i)
-            if len(kept) <= most:
-                return Design(tuple(self.points[i] for i in sorted(order[kept])))
-            gap *= 1.05
+        kept = [0]
+        for i in range(1, len(order)):
+            if gaps[i, kept].min() > _SMALLEST_GAP:
+                kept.append(i)
+        gaps = gaps[np.ix_(kept, kept)]
+        gaps[np.triu_indices(len(kept))] = np.inf
+        isolated = np.argsort(-gaps.min(axis=1), kind="stable")[:most]
+        chosen = order[np.array(kept)[isolated]]
+        return Design(tuple(self.points[i] for i in sorted(chosen)))
 
     def nearest(self, theta: FloatArray, scale: FloatArray) -> DesignPoint:
         """Return the point that is nearest to theta in units of `scale`."""

@@ -18,6 +18,7 @@ from ..transitions import (
     Jump,
     Mixture,
     ParticleRefresh,
+    Proposal,
     PseudoMarginalMetropolis,
     RetainedParticle,
     SurrogateProposal,
@@ -25,7 +26,16 @@ from ..transitions import (
 )
 from .design import DesignPoint
 from .exploration import search
-from .learner import LATER_ROUNDS, MOST_ROUNDS, TRUSTED, Learner, Probed, root_of
+from .learner import (
+    LATER_ROUNDS,
+    MOST_ROUNDS,
+    MOST_TUNING,
+    TRUSTED,
+    Learner,
+    Probed,
+    Trajectories,
+    root_of,
+)
 from .pool import Pool, Tempered, run_pool
 from .settings import EmulatorSettings
 from .work import Prepared, SetUp, Task
@@ -35,14 +45,16 @@ __all__ = ["MOST_BATCHES", "set_up_emulated"]
 #: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
 _N_CANDIDATES = (64, 16)
 #: How often a poor emulator is given more design points.
-_MAX_PROBES = 3
+_MAX_PROBES = 2
 #: Most batches of work that the set-up asks for: searches, scale and exploration; rounds of points;
-#: and two batches of probes at a time, with more points where the emulator is poor.
-MOST_BATCHES = 3 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS)
+#: two batches of probes at a time, with more points where the emulator is poor; trajectories.
+MOST_BATCHES = 3 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING
 #: Probabilities of the moves: surrogate, random walk, refresh.
 _MOVES = (0.98, 0.01, 0.01)
-#: The same where the emulator is poor.
-_CAUTIOUS_MOVES = (0.75, 0.2, 0.05)
+#: The same where the emulator is poor, and with trajectories on the approximate posterior first.
+_CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
+#: Times fewer noise in the estimate where a trajectory costs far more than that.
+_LESS_NOISE = 2.0
 
 
 def set_up_emulated(
@@ -87,13 +99,17 @@ def set_up_emulated(
     yield from learner.measure_scale()
     yield from learner.explore()
     yield from learner.refine(learner.max_rounds)
-    for _ in range(_MAX_PROBES):
+    trajectories: Trajectories | None = None
+    for n_more in range(_MAX_PROBES - 1, -1, -1):
         probed = yield from learner.probe(learner.posterior_pool(), settings)
         if probed.report.probe_error < TRUSTED:
             break
-        yield from learner.refine(LATER_ROUNDS)
+        if n_more > 0:
+            yield from learner.refine(LATER_ROUNDS)
+        else:
+            trajectories = yield from learner.trajectories(probed)
     pool = learner.posterior_pool()
-    return _assembled(learner, probed, pool, rngs, settings)
+    return _assembled(learner, probed, pool, trajectories, rngs, settings)
 
 
 def _without_hyperparameters(
@@ -125,10 +141,14 @@ def _assembled(
     learner: Learner,
     probed: Probed,
     pool: Pool,
+    trajectories: Trajectories | None,
     rngs: Sequence[np.random.Generator],
     settings: EmulatorSettings,
 ) -> Prepared:
-    """Put the frozen parts together, and give every chain an overdispersed start."""
+    """Put the frozen parts together, and give every chain an overdispersed start.
+
+    With `trajectories` the emulator is poor: its moves are rare, and short to stay near.
+    """
     modes = learner.modes()
     wide = run_pool(
         Tempered(probed.target, 1.0 / learner.temperature),
@@ -140,31 +160,33 @@ def _assembled(
     draws = pool.theta.reshape(-1, learner.dim)
     n_candidates = _N_CANDIDATES[0 if learner.few else 1]
     jump = Jump(_mixture_of(draws, modes, learner.scale), n_candidates)
-    # A poor emulator leads long chains to where it is wrong: one trajectory stays nearer.
-    good = probed.report.probe_error < TRUSTED
-    moves = (pool.leapfrog, jump, pool.leapfrog) if good else (pool.leapfrog,)
-    surrogate = SurrogateProposal(probed.target, moves)
-    walk = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
+    moves = (pool.leapfrog, jump, pool.leapfrog) if trajectories is None else (pool.leapfrog,)
+    proposals: dict[str, Proposal] = {"surrogate": SurrogateProposal(probed.target, moves)}
+    thetas = [wide.theta[-1, c % len(wide.theta[-1])] for c in range(len(rngs))]
+    if trajectories is not None:
+        gradient = SurrogateProposal(trajectories.target, (trajectories.leapfrog,))
+        proposals = {"trajectory": gradient, **proposals}
+        thetas = list(trajectories.ends)
+        probed = probed.with_less_noise(_LESS_NOISE)
+    proposals["random walk"] = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
         learner.root @ learner.root.T
     )
 
-    by_surrogate, by_walk = (
+    moved = [
         PseudoMarginalMetropolis(
             probed.reference, proposal, probed.n_importance, settings.defensive, name
         )
-        for proposal, name in ((surrogate, "surrogate"), (walk, "random walk"))
-    )
-    refresh = ParticleRefresh(settings.defensive)
+        for name, proposal in proposals.items()
+    ]
     transition = Mixture(
-        (by_surrogate, by_walk, refresh),
-        _MOVES if good else _CAUTIOUS_MOVES,
+        (*moved, ParticleRefresh(settings.defensive)),
+        _MOVES if trajectories is None else _CAUTIOUS_MOVES,
         RetainedParticle(settings.defensive),
     )
-    thetas = [wide.theta[-1, c % len(wide.theta[-1])] for c in range(len(rngs))]
     return Prepared(
         transition=transition,
         reference=probed.reference,
-        estimator=by_surrogate,
+        estimator=moved[0],
         thetas=thetas,
         rngs=list(rngs),
         n_settle=settings.n_settle,

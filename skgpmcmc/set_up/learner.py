@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._linalg import cholesky
 from .._typing import BoolArray, FloatArray
-from ..approximations import Approximation, InterpolatedSites, Reference
+from ..approximations import Approximation, InterpolatedSites
 from ..emulator import EmulatedPosterior, Emulator, Quadratic
 from ..importance import DrawCount
 from ..model import LatentGP
 from ..stretches import no_density
+from ..transitions import Leapfrog
 from .design import Design, DesignPoint, spread_out
 from .exploration import examine, explore
 from .pool import Pool, Tempered, run_pool
@@ -30,9 +32,19 @@ from .probes import (
 )
 from .report import EmulatorReport
 from .settings import EmulatorSettings
+from .trajectories import ApproximatePosterior, tune_trajectories
 from .work import Task
 
-__all__ = ["LATER_ROUNDS", "MOST_ROUNDS", "TRUSTED", "Learner", "Probed", "root_of"]
+__all__ = [
+    "LATER_ROUNDS",
+    "MOST_ROUNDS",
+    "MOST_TUNING",
+    "TRUSTED",
+    "Learner",
+    "Probed",
+    "Trajectories",
+    "root_of",
+]
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
@@ -60,17 +72,37 @@ _FLAT = 0.005
 _ENOUGH = 0.05
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
+#: Trajectories of every chain that tune a metric, and then a step size; leapfrog steps of each.
+_TUNING_TRAJECTORIES, _N_LEAPS = (20, 20, 10), 8
+MOST_TUNING = len(_TUNING_TRAJECTORIES)
 #: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
 _TERM_SD = 0.3
+
+
+class Trajectories(NamedTuple):
+    """A tuned trajectory on the approximate posterior, and where the chains that tuned it ended."""
+
+    target: ApproximatePosterior
+    leapfrog: Leapfrog
+    ends: FloatArray  # (n_chains, p)
 
 
 class Probed(NamedTuple):
     """The frozen reference and what was learned of its estimates."""
 
-    reference: Reference
+    reference: InterpolatedSites
     n_importance: int | DrawCount
     target: EmulatedPosterior
     report: EmulatorReport
+
+    def with_less_noise(self, times: float) -> Probed:
+        """Return the same with so many times less noise in the estimate, if N is not given."""
+        count = self.n_importance
+        if isinstance(count, int):
+            return self
+        highest = int(times**2 * count.highest)
+        less = replace(count, target_sd=count.target_sd / times, highest=highest)
+        return self._replace(n_importance=less)
 
 
 Work = Generator[Sequence[Task], Sequence[Any], None]
@@ -379,6 +411,54 @@ class Learner:
         found = [points[i] for i in usable]
         return self._probed(target, pool, plan, reference, found, chosen, typical, settings)
 
+    def trajectories(
+        self, probed: Probed
+    ) -> Generator[Sequence[Task], Sequence[Any], Trajectories]:
+        """Tune trajectories on the approximate posterior itself, from explored points.
+
+        Parameters
+        ----------
+        probed : Probed
+            Gives the sites to start from, and the correction.
+
+        Returns
+        -------
+        Trajectories
+            What is frozen, and overdispersed starts.
+
+        Yields
+        ------
+        sequence of Task
+            Work whose results are to be sent back.
+        """
+        target = ApproximatePosterior(
+            self.model, self.approximation.roughened(), probed.reference, probed.target.correction
+        )
+        starts = self.pool_starts()[: len(self.ends)]
+        root = root_of(self.explored, correlated=0.5) if len(self.explored) else self.root
+        log_step = float(np.log(0.8 * self.dim**-0.25))
+        for n_trajectories in _TUNING_TRAJECTORIES:
+            seeds = self.rng.bit_generator.seed_seq.spawn(len(starts))  # type: ignore[attr-defined]
+            tuned = yield [
+                Task(
+                    tune_trajectories,
+                    (target, start, root, n_trajectories, _N_LEAPS, log_step, seed),
+                )
+                for start, seed in zip(starts, seeds, strict=True)
+            ]
+            self.n_evaluations += len(starts) * (n_trajectories * _N_LEAPS + 1)
+            starts = np.array([chain.end for chain in tuned])
+            log_step = float(np.mean([chain.log_step for chain in tuned]))
+            # The metric of the last trajectories stays: their step size belongs to it.
+            last_root, root = (
+                root,
+                root_of(
+                    np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]),
+                    correlated=0.5,
+                ),
+            )
+        return Trajectories(target, Leapfrog(last_root, float(np.exp(log_step)), _N_LEAPS), starts)
+
     def _to_be_probed(self, target: EmulatedPosterior, pool: Pool) -> tuple[FloatArray, BoolArray]:
         """Draws from pi*, marked, and, if few hyper-parameters allow it, others from its tails."""
         draws = pool.theta.reshape(-1, self.dim)
@@ -395,7 +475,7 @@ class Learner:
         target: EmulatedPosterior,
         pool: Pool,
         plan: Plan,
-        reference: Reference,
+        reference: InterpolatedSites,
         points: Sequence[DesignPoint],
         probes: Sequence[Probe],
         typical: BoolArray,
@@ -464,11 +544,11 @@ def _flattening(model: LatentGP) -> FloatArray:
     return np.concatenate(parts)
 
 
-def root_of(draws: FloatArray, shrink: float = 1.0) -> FloatArray:
-    """Cholesky factor of the covariance of draws (..., p), shrunk a little to its diagonal."""
+def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
+    """Cholesky factor of the covariance of draws (..., p), the correlations shrunk a little."""
     flat = draws.reshape(-1, draws.shape[-1])
     covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
     diagonal = np.maximum(covariance.diagonal(), 1e-6)
-    covariance = 0.98 * covariance + 0.02 * np.diag(diagonal)
+    covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
     covariance.flat[:: len(covariance) + 1] += 1e-8
     return cholesky(np.asfortranarray(covariance))

@@ -125,7 +125,14 @@ def cheapest_plan(log_variance: FloatArray, n: int, noise: float) -> Plan:
     ----------
     log_variance : ndarray of shape (m, k)
         Log of the relative variance of one weight, at m points of the posterior, for k VARIANTS.
-    n, noise
+    n : int
+        Number of rows.
+    noise : float
+        Standard deviation of the log estimate that is aimed at.
+
+    Returns
+    -------
+    Plan
         See `plan_for`.
     """
     plans = [plan_for(k, column, n, noise) for k, column in enumerate(log_variance.T)]
@@ -146,6 +153,11 @@ def plan_for(variant: int, log_variance: FloatArray, n: int, noise: float) -> Pl
         4 N / n for N draws, 5 N / n for skewed ones.
     noise : float
         What is aimed at if it can be had for _MOST_OPERATIONS on average.
+
+    Returns
+    -------
+    Plan
+        With its score.
     """
     n_sweeps, strength = VARIANTS[variant]
     variance = np.exp(log_variance)

@@ -13,6 +13,8 @@ from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.emulator import Quadratic
 from skgpmcmc.importance import DrawCount
 from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.set_up import emulated, learner
+from skgpmcmc.set_up.probes import VARIANTS
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
     EllipticalSlice,
@@ -211,6 +213,40 @@ def test_emulated_transition(approximation, n_importance):
 )
 def test_emulated_transition_in_parts(transition_for, defensive):
     report = emulated_test(transition_for, defensive=defensive)
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+def test_emulated_transition_with_skewed_margins(monkeypatch):
+    """The importance density has all of the skewness, whatever the probes say."""
+    choose, kinds = learner.cheapest_plan, set()
+
+    def skewed_plan(*arguments):
+        return choose(*arguments)._replace(variant=VARIANTS.index((0, 1.0)))
+
+    def look_at(mixture):
+        kinds.add(mixture.parts[0].reference.strength)
+        return mixture
+
+    monkeypatch.setattr(learner, "cheapest_plan", skewed_plan)
+    report = emulated_test(look_at, approximation=EP())
+    assert kinds == {1.0}
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+@pytest.mark.parametrize("transition_for", [lambda mixture: mixture, surrogate_alone])
+def test_where_no_emulator_is_trusted(monkeypatch, transition_for):
+    """Trajectories on the approximate posterior: the mixture, and the trajectories alone."""
+    names = set()
+
+    def look_at(mixture):
+        names.update(part.name for part in mixture.parts)
+        return transition_for(mixture)
+
+    monkeypatch.setattr(emulated, "TRUSTED", 0.0)
+    report = emulated_test(look_at, defensive=0.5)
+    assert names == {"trajectory", "surrogate", "random walk", "refresh"}
     assert report.p_value > LEVEL, report
     assert report.acceptance_rate > LEAST_ACCEPTANCE
 

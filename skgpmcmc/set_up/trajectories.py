@@ -1,0 +1,96 @@
+"""Trajectories on the approximate posterior itself, for where no emulator is good enough.
+
+With dozens of length-scales an emulator of a few hundred points leads chains astray. The gradient
+of the approximate evidence does not: a trajectory under it goes far, and one estimate of p(y |
+theta) at its end corrects what is left of the error of the approximation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import Approximation, InterpolatedSites
+from ..emulator import Quadratic
+from ..model import LatentGP
+from ..modes import evaluate
+from ..transitions import CheapPoint, Leapfrog
+
+__all__ = ["ApproximatePosterior", "Tuned", "tune_trajectories"]
+
+_TARGET_ACCEPTANCE = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximatePosterior:
+    """log p(theta) + log q(y | theta), q(y | theta) the corrected evidence of an approximation.
+
+    Its iterations start from interpolated sites, so that few are needed and the result is a
+    function of theta alone. Value and gradient need not be those of one function to the last
+    digit: trajectories stay reversible whatever the force is.
+
+    Attributes
+    ----------
+    model : LatentGP
+    approximation : Approximation
+    sites : InterpolatedSites
+    correction : Quadratic
+        From the approximate to the exact log evidence.
+    """
+
+    model: LatentGP
+    approximation: Approximation
+    sites: InterpolatedSites
+    correction: Quadratic
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Unnormalized log density and its gradient at theta of shape (p,); -inf and 0 if none."""
+        found = evaluate(
+            self.model,
+            self.approximation,
+            theta,
+            with_hyperprior=True,
+            start=self.sites.sites_at(theta),
+        )
+        if found is None:
+            return np.asarray(-np.inf), np.zeros_like(theta)
+        correction, its_gradient = self.correction.value_and_gradient(theta)
+        gradient = found.gradient + self.model.hyperprior.gradient(theta) + its_gradient
+        return np.asarray(found.log_density + correction), gradient
+
+
+class Tuned(NamedTuple):
+    """Where trajectories went, and the step size that suits them."""
+
+    theta: FloatArray  # (n, p), every point on the way
+    log_step: float
+    end: FloatArray  # (p,)
+
+
+def tune_trajectories(
+    target: ApproximatePosterior,
+    theta: FloatArray,
+    root: FloatArray,
+    n_trajectories: int,
+    n_steps: int,
+    log_step: float,
+    seed: np.random.SeedSequence,
+) -> Tuned:
+    """Run trajectories from theta and adapt their step size in the metric `root`.
+
+    The step size is that of Robbins & Monro with averaging over the second half.
+    """
+    rng = np.random.default_rng(seed)
+    point = CheapPoint.at(target, theta)
+    seen, log_steps = [], []
+    for i in range(n_trajectories):
+        leapfrog = Leapfrog(root, float(np.exp(log_step)), n_steps)
+        point, probability = leapfrog.move(target, point, rng)
+        log_step += 1.5 / (i + 2.0) ** 0.6 * (float(probability) - _TARGET_ACCEPTANCE)
+        seen.append(point.theta)
+        log_steps.append(log_step)
+    average = float(np.mean(log_steps[len(log_steps) // 2 :]))
+    return Tuned(np.array(seen), average, point.theta)
