@@ -28,7 +28,7 @@ from .warmup import Schedule
 
 __all__ = ["SAMPLERS", "Marginal", "PseudoMarginal", "Sampler"]
 
-_MOVES = ("emulated", "random_walk")
+_MOVES = ("emulated", "trajectories", "random_walk")
 #: Warm-up iterations of a random walk that has to be tuned, and of a sampler that has not.
 _N_TUNED, _N_SETTLED = 500, 50
 #: Importance draws where nothing is learned about them.
@@ -102,13 +102,15 @@ class PseudoMarginal(Sampler):
     defensive : float in [0, 1), default=0.05
         Share of the importance draws that come from the prior. It bounds the weights; with 0, as
         in the paper, their variance can be infinite and chains can stick.
-    moves : {"emulated", "random_walk"}, default="emulated"
+    moves : {"emulated", "trajectories", "random_walk"}, default="emulated"
         "emulated": proposals come from a cheap chain on an emulator of the marginal likelihood,
-        learned in the set-up; the likelihood estimate corrects them exactly. "random_walk": the
-        papers' tuned random walk.
+        learned in the set-up; the likelihood estimate corrects them exactly. "trajectories": they
+        come from Hamiltonian trajectories under the gradient of the approximate marginal
+        likelihood, which is also what "emulated" resorts to where its emulator is poor.
+        "random_walk": the papers' tuned random walk.
     noise : float > 0, default=0.08
         Standard deviation of the log-likelihood estimate at which ``n_importance="auto"`` aims;
-        for ``moves="emulated"``.
+        not for ``moves="random_walk"``.
     """
 
     defensive: float = 0.05
@@ -125,13 +127,13 @@ class PseudoMarginal(Sampler):
 
     def n_warmup(self, wanted: int | None) -> int:
         """Return discarded iterations per chain."""
-        if wanted is None and self.moves == "emulated":
+        if wanted is None and self.moves != "random_walk":
             return _N_SETTLED
         return super().n_warmup(wanted)
 
     def max_set_up_rounds(self, n_warmup: int) -> int:
         """Return the most batches of work that the set-up asks for."""
-        if self.moves == "emulated":
+        if self.moves != "random_walk":
             return MOST_BATCHES
         return super().max_set_up_rounds(n_warmup)
 
@@ -147,8 +149,10 @@ class PseudoMarginal(Sampler):
         n_warmup: int,
     ) -> SetUp:
         """Learn an emulator, or tune a random walk."""
-        if self.moves == "emulated":
-            settings = EmulatorSettings(self.noise, self.defensive, n_importance, n_warmup)
+        if self.moves != "random_walk":
+            settings = EmulatorSettings(
+                self.noise, self.defensive, n_importance, n_warmup, self.moves == "emulated"
+            )
             return set_up_emulated(model, approximation, starts, rngs, rng, settings)
         count = _N_IMPORTANCE if n_importance is None else n_importance
 

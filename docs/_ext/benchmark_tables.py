@@ -464,11 +464,37 @@ def _grid_controls(results: dict[str, Any]) -> list[str]:
 
 
 #: Which function makes the tables of a benchmark whose name starts so.
+def _ard(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Designs of proposals for ARD kernels: medians over seeds."""
+    lines = []
+    for case in documents[0]["results"]["cases"].values():
+        rows = []
+        for title, runs in case["designs"].items():
+            median = {key: np.median([run[key] for run in runs]) for key in runs[0]}
+            rows.append(
+                [
+                    title,
+                    f"{median['per_evaluation']:.3f}",
+                    f"{median['median_per_evaluation']:.3f}",
+                    f"{median['per_operation']:.4f}",
+                    f"{median['per_second']:.2f}",
+                    f"{median['seconds_before']:.0f}",
+                    f"{max(run['max_r_hat'] for run in runs):.3f}",
+                ]
+            )
+        n_seeds, p = len(runs), runs[0]["n_hyperparameters"]
+        head = ["proposal", "per evaluation", "same, median", "per operation", "per second"]
+        head += ["set-up, s", "worst R-hat"]
+        lines += _list_table(f"{case['title']}: p = {p}, {n_seeds} seeds", head, rows)
+    return [*lines, *_provenance(documents[0])]
+
+
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
     "scaling": _scaling,
     "target_ess_": _target_ess,
     "prediction": _prediction,
+    "ard": _ard,
     "grid": _grid,
 }
 

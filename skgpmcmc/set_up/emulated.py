@@ -102,12 +102,13 @@ def set_up_emulated(
     trajectories: Trajectories | None = None
     for n_more in range(_MAX_PROBES - 1, -1, -1):
         probed = yield from learner.probe(learner.posterior_pool(), settings)
-        if probed.report.probe_error < TRUSTED:
+        if settings.emulates and probed.report.probe_error < TRUSTED:
             break
-        if n_more > 0:
+        if settings.emulates and n_more > 0:
             yield from learner.refine(LATER_ROUNDS)
         else:
             trajectories = yield from learner.trajectories(probed)
+            break
     pool = learner.posterior_pool()
     return _assembled(learner, probed, pool, trajectories, rngs, settings)
 

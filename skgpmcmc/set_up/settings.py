@@ -21,9 +21,12 @@ class EmulatorSettings:
         Draws per estimate; None for as many as `noise` needs.
     n_settle : int
         Iterations discarded after the set-up.
+    emulates : bool
+        Whether an emulator may make the proposals, if it is good.
     """
 
     noise: float
     defensive: float
     n_importance: int | None
     n_settle: int
+    emulates: bool

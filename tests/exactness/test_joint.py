@@ -78,13 +78,21 @@ def particle_test(transition_for, seed=0):
     return prior_invariance_test(model, set_up, start_with_particles, rng=rng, **PARTICLE_SIZES)
 
 
-def emulated_test(transition_for, seed=0, *, approximation=None, n_importance=2, defensive=0.05):
+def emulated_test(
+    transition_for,
+    seed=0,
+    *,
+    approximation=None,
+    n_importance=2,
+    defensive=0.05,
+    moves="emulated",
+):
     """Prior-invariance test of ``transition_for(mixture)``, the default sampler's for each y.
 
     The set-up depends on y alone, and is made for each of the sixteen. Estimates of few draws are
     noisy, so that what depends on their noise shows.
     """
-    sampler = PseudoMarginal(defensive=defensive)
+    sampler = PseudoMarginal(defensive=defensive, moves=moves)
     approximation = approximation or Laplace()
 
     def set_up(model, rng):
@@ -236,19 +244,24 @@ def test_emulated_transition_with_skewed_margins(monkeypatch):
 
 
 @pytest.mark.parametrize("transition_for", [lambda mixture: mixture, surrogate_alone])
-def test_where_no_emulator_is_trusted(monkeypatch, transition_for):
-    """Trajectories on the approximate posterior: the mixture, and the trajectories alone."""
-    names = set()
-
-    def look_at(mixture):
-        names.update(part.name for part in mixture.parts)
-        return transition_for(mixture)
-
-    monkeypatch.setattr(emulated, "TRUSTED", 0.0)
-    report = emulated_test(look_at, defensive=0.5)
-    assert names == {"trajectory", "surrogate", "random walk", "refresh"}
+def test_trajectories_on_the_approximate_posterior(transition_for):
+    """The mixture, and the trajectories alone."""
+    report = emulated_test(transition_for, defensive=0.5, moves="trajectories")
     assert report.p_value > LEVEL, report
     assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+def test_where_no_emulator_is_trusted(monkeypatch):
+    """More design points, and then trajectories."""
+    monkeypatch.setattr(emulated, "TRUSTED", 0.0)
+    model = replace(small_model(4, 4.0), y=np.array([1.0, 1.0, -1.0, 1.0]))
+    mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
+    names = [part.name for part in mixture.parts]
+    assert names == ["trajectory", "surrogate", "random walk", "refresh"]
+    assert sum(mixture.probabilities) == pytest.approx(1.0)
+    trajectory, surrogate = mixture.parts[:2]
+    assert trajectory.reference is surrogate.reference
+    assert trajectory.n_importance is surrogate.n_importance
 
 
 # --- latent functions -----------------------------------------------------------------------------
