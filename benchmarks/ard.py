@@ -15,7 +15,7 @@ import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.set_up import learner
+from skgpmcmc.set_up import trajectories
 
 from .common import CASES, fit_quietly, load_results, plain, print_table, save, use_core
 
@@ -40,8 +40,8 @@ def measure(
         random_state=seed,
         n_jobs=1,
     )
-    leaps = learner._N_LEAPS if n_leapfrog is None else n_leapfrog
-    with mock.patch.object(learner, "_N_LEAPS", leaps):
+    leaps = trajectories._N_LEAPS if n_leapfrog is None else n_leapfrog
+    with mock.patch.object(trajectories, "_N_LEAPS", leaps):
         fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     each = np.minimum(d.ess_bulk, d.ess_tail)

@@ -26,18 +26,11 @@ from ..transitions import (
 )
 from .design import DesignPoint
 from .exploration import search
-from .learner import (
-    LATER_ROUNDS,
-    MOST_ROUNDS,
-    MOST_TUNING,
-    TRUSTED,
-    Learner,
-    Probed,
-    Trajectories,
-    root_of,
-)
+from .learner import LATER_ROUNDS, MOST_ROUNDS, TRUSTED, Learner, root_of
 from .pool import Pool, Tempered, run_pool
+from .probing import Probed, probe
 from .settings import EmulatorSettings
+from .trajectories import MOST_TUNING, Trajectories, tuned_trajectories
 from .work import Prepared, SetUp, Task
 
 __all__ = ["MOST_BATCHES", "set_up_emulated"]
@@ -53,7 +46,7 @@ MOST_BATCHES = 3 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING
 _MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor, and with trajectories on the approximate posterior first.
 _CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
-#: Times fewer noise in the estimate where a trajectory costs far more than that.
+#: How many times less noise estimates have where a trajectory costs far more than they do.
 _LESS_NOISE = 2.0
 
 
@@ -101,13 +94,13 @@ def set_up_emulated(
     yield from learner.refine(learner.max_rounds)
     trajectories: Trajectories | None = None
     for n_more in range(_MAX_PROBES - 1, -1, -1):
-        probed = yield from learner.probe(learner.posterior_pool(), settings)
+        probed = yield from probe(learner, learner.posterior_pool(), settings)
         if settings.emulates and probed.report.probe_error < TRUSTED:
             break
         if settings.emulates and n_more > 0:
             yield from learner.refine(LATER_ROUNDS)
         else:
-            trajectories = yield from learner.trajectories(probed)
+            trajectories = yield from tuned_trajectories(learner, probed)
             break
     pool = learner.posterior_pool()
     return _assembled(learner, probed, pool, trajectories, rngs, settings)

@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._linalg import cholesky
-from .._typing import BoolArray, FloatArray
+from .._typing import FloatArray
 from ..approximations import Approximation, InterpolatedSites
 from ..emulator import EmulatedPosterior, Emulator, Quadratic
-from ..importance import DrawCount
 from ..model import LatentGP
-from ..stretches import no_density
-from ..transitions import Leapfrog
 from .design import Design, DesignPoint, spread_out
 from .exploration import examine, explore
 from .pool import Pool, Tempered, run_pool
-from .probes import (
-    FEWEST_DRAWS,
-    VARIANTS,
-    Plan,
-    Probe,
-    cheapest_plan,
-    long_enough,
-    plan_for,
-    take_long_probe,
-    take_probes,
-)
-from .report import EmulatorReport
-from .settings import EmulatorSettings
-from .trajectories import ApproximatePosterior, tune_trajectories
 from .work import Task
 
-__all__ = [
-    "LATER_ROUNDS",
-    "MOST_ROUNDS",
-    "MOST_TUNING",
-    "TRUSTED",
-    "Learner",
-    "Probed",
-    "Trajectories",
-    "root_of",
-]
+__all__ = ["LATER_ROUNDS", "MOST_ROUNDS", "TRUSTED", "Learner", "root_of"]
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
@@ -72,37 +45,6 @@ _FLAT = 0.005
 _ENOUGH = 0.05
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
-#: Trajectories of every chain that tune a metric, and then a step size; leapfrog steps of each.
-_TUNING_TRAJECTORIES, _N_LEAPS = (20, 20, 10), 8
-MOST_TUNING = len(_TUNING_TRAJECTORIES)
-#: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
-_TERM_SD = 0.3
-
-
-class Trajectories(NamedTuple):
-    """A tuned trajectory on the approximate posterior, and where the chains that tuned it ended."""
-
-    target: ApproximatePosterior
-    leapfrog: Leapfrog
-    ends: FloatArray  # (n_chains, p)
-
-
-class Probed(NamedTuple):
-    """The frozen reference and what was learned of its estimates."""
-
-    reference: InterpolatedSites
-    n_importance: int | DrawCount
-    target: EmulatedPosterior
-    report: EmulatorReport
-
-    def with_less_noise(self, times: float) -> Probed:
-        """Return the same with so many times less noise in the estimate, if N is not given."""
-        count = self.n_importance
-        if isinstance(count, int):
-            return self
-        highest = int(times**2 * count.highest)
-        less = replace(count, target_sd=count.target_sd / times, highest=highest)
-        return self._replace(n_importance=less)
 
 
 Work = Generator[Sequence[Task], Sequence[Any], None]
@@ -149,13 +91,15 @@ class Learner:
         """Design points come from the posterior to the power of one over this."""
         return 1.0 + 1.5 / self.dim
 
-    def _add(self, points: Sequence[DesignPoint | None]) -> list[DesignPoint]:
+    def add(self, points: Sequence[DesignPoint | None]) -> list[DesignPoint]:
+        """Let points join the design; returns those that there are."""
         found = [point for point in points if point is not None]
         self.design = self.design.joined(found)
         self.n_evaluations += len(points)
         return found
 
-    def _tasks(self, thetas: FloatArray) -> list[Task]:
+    def tasks(self, thetas: FloatArray) -> list[Task]:
+        """Return the work of examining points, each from the sites of its nearest neighbor."""
         return [
             Task(
                 examine,
@@ -175,7 +119,7 @@ class Learner:
         best = self.design.best
         signs = (1.0, -1.0) if self.dim <= 4 else (1.0,)
         steps = [sign * 0.25 * e for e in np.eye(self.dim) for sign in signs]
-        found = yield self._tasks(best.theta + np.array(steps))
+        found = yield self.tasks(best.theta + np.array(steps))
         gradient = self.model.hyperprior.gradient
         curvature = np.zeros((self.dim, self.dim))
         at_mode = best.gradient + gradient(best.theta)
@@ -184,7 +128,7 @@ class Learner:
                 difference = point.gradient + gradient(point.theta) - at_mode
                 axis = int(np.argmax(np.abs(step)))
                 curvature[axis] -= difference / step[axis] / len(signs)
-        self._add(found)
+        self.add(found)
         curvature = 0.5 * (curvature + curvature.T)
         values, vectors = np.linalg.eigh(curvature)
         # A prior on the log scale has standard deviations of a few at most.
@@ -219,7 +163,7 @@ class Learner:
             for end, seed in zip(self.ends, seeds, strict=True)
         ]
         for points in found:
-            self._add(points)
+            self.add(points)
         self.explored = np.array([p.theta for points in found for p in points[len(points) // 3 :]])
 
     @property
@@ -262,9 +206,9 @@ class Learner:
             # A random part, so that the design follows the density and not its outermost points.
             candidates = self.rng.permutation(pool.theta[-1])[: 2 * self.batch_size]
             where = spread_out(
-                candidates / self.scale, self._used().theta / self.scale, self.batch_size
+                candidates / self.scale, self.used().theta / self.scale, self.batch_size
             )
-            found = self._add((yield self._tasks(candidates[where])))
+            found = self.add((yield self.tasks(candidates[where])))
             self.held_out_error = self._error(target, found)
 
     def _error(self, target: EmulatedPosterior, points: Sequence[DesignPoint]) -> float:
@@ -277,9 +221,12 @@ class Learner:
         ]
         return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
 
-    def _used(self) -> Design:
-        # Points that the data make improbable tell the emulator where not to go; where the prior
-        # does, it need not know.
+    def used(self) -> Design:
+        """Return the points that the emulator is conditioned on.
+
+        Those that the data make improbable tell it where not to go; where the prior does, it need
+        not know.
+        """
         most = _MOST_OBSERVATIONS // (self.dim + 1)
         return self.design.believable(_PRIOR_MARGIN).thinned(self.scale, most)
 
@@ -304,7 +251,7 @@ class Learner:
     def _fit_emulator(self) -> Emulator:
         """Emulator of the design so far; the last one if the design has not grown."""
         if self._fitted is None or self._fitted[0] != len(self.design):
-            used = self._used()
+            used = self.used()
             noise = self.rng.standard_normal((200, self.dim))
             emulator = Emulator.fit(
                 used.theta,
@@ -319,7 +266,7 @@ class Learner:
 
     def emulate(self, correction: Quadratic | None = None) -> EmulatedPosterior:
         """pi* from the design so far."""
-        used, emulator = self._used(), self._fit_emulator()
+        used, emulator = self.used(), self._fit_emulator()
         if correction is None:
             correction = Quadratic.flat(self.design.best.theta, self.scale)
         volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
@@ -342,177 +289,7 @@ class Learner:
             self.root = root_of(pool.theta)
         return run_pool(target, pool.theta[-1], self.root, 20, self.rng)
 
-    def probe(
-        self, pool: Pool, settings: EmulatorSettings
-    ) -> Generator[Sequence[Task], Sequence[Any], Probed]:
-        """Choose the reference and the number of draws, and correct the emulator.
-
-        Draws from pi* are examined by the approximation and by importance sampling: they measure
-        the emulator before they join its design.
-
-        Parameters
-        ----------
-        pool : Pool
-            Draws from pi*.
-        settings : EmulatorSettings
-            What the sampler wants.
-
-        Returns
-        -------
-        Probed
-            What is frozen.
-
-        Yields
-        ------
-        sequence of Task
-            Work whose results are to be sent back.
-        """
-        target = self.emulate()
-        reference = self._reference(0, 1.0)
-        thetas, typical = self._to_be_probed(target, pool)
-        seeds = self.rng.bit_generator.seed_seq.spawn(len(thetas))  # type: ignore[attr-defined]
-        answers = yield [
-            *self._tasks(thetas),
-            *(
-                Task(take_probes, (self.model, reference, theta, settings.defensive, seed))
-                for theta, seed in zip(thetas, seeds, strict=True)
-            ),
-        ]
-        self.n_evaluations += len(answers)
-        points, probes = answers[: len(thetas)], answers[len(thetas) :]
-        usable = [i for i in range(len(thetas)) if points[i] is not None and probes[i] is not None]
-        if not typical[usable].any():
-            raise RuntimeError(no_density(self.model, thetas[0]))
-        self._add(points)
-        typical = typical[usable]
-        log_variance = np.array([[probe.log_variance for probe in probes[i]] for i in usable])
-        plan = cheapest_plan(log_variance[typical], len(self.model.y), settings.noise)
-        chosen = [probes[i][plan.variant] for i in usable]
-        reference = self._reference(*VARIANTS[plan.variant])
-        lengths = [long_enough(probe) for probe in chosen]
-        longer = [k for k, n_draws in enumerate(lengths) if n_draws > 0]
-        answers = yield [
-            Task(
-                take_long_probe,
-                (
-                    self.model,
-                    reference,
-                    points[usable[k]].theta,
-                    lengths[k],
-                    settings.defensive,
-                    seeds[usable[k]].spawn(1)[0],
-                ),
-            )
-            for k in longer
-        ]
-        for k, probe in zip(longer, answers, strict=True):
-            chosen[k] = probe
-        self.n_evaluations += len(longer)
-        found = [points[i] for i in usable]
-        return self._probed(target, pool, plan, reference, found, chosen, typical, settings)
-
-    def trajectories(
-        self, probed: Probed
-    ) -> Generator[Sequence[Task], Sequence[Any], Trajectories]:
-        """Tune trajectories on the approximate posterior itself, from explored points.
-
-        Parameters
-        ----------
-        probed : Probed
-            Gives the sites to start from, and the correction.
-
-        Returns
-        -------
-        Trajectories
-            What is frozen, and overdispersed starts.
-
-        Yields
-        ------
-        sequence of Task
-            Work whose results are to be sent back.
-        """
-        target = ApproximatePosterior(
-            self.model, self.approximation.roughened(), probed.reference, probed.target.correction
-        )
-        starts = self.pool_starts()[: len(self.ends)]
-        root = root_of(self.explored, correlated=0.5) if len(self.explored) else self.root
-        log_step = float(np.log(0.8 * self.dim**-0.25))
-        for n_trajectories in _TUNING_TRAJECTORIES:
-            seeds = self.rng.bit_generator.seed_seq.spawn(len(starts))  # type: ignore[attr-defined]
-            tuned = yield [
-                Task(
-                    tune_trajectories,
-                    (target, start, root, n_trajectories, _N_LEAPS, log_step, seed),
-                )
-                for start, seed in zip(starts, seeds, strict=True)
-            ]
-            self.n_evaluations += len(starts) * (n_trajectories * _N_LEAPS + 1)
-            starts = np.array([chain.end for chain in tuned])
-            log_step = float(np.mean([chain.log_step for chain in tuned]))
-            # The metric of the last trajectories stays: their step size belongs to it.
-            last_root, root = (
-                root,
-                root_of(
-                    np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]),
-                    correlated=0.5,
-                ),
-            )
-        return Trajectories(target, Leapfrog(last_root, float(np.exp(log_step)), _N_LEAPS), starts)
-
-    def _to_be_probed(self, target: EmulatedPosterior, pool: Pool) -> tuple[FloatArray, BoolArray]:
-        """Draws from pi*, marked, and, if few hyper-parameters allow it, others from its tails."""
-        draws = pool.theta.reshape(-1, self.dim)
-        n_typical = min(12 + 4 * self.dim, 60)
-        thetas = draws[self.rng.choice(len(draws), n_typical, replace=False)]
-        if self.few:
-            tempered = Tempered(target, 1.0 / self.temperature)
-            wide = run_pool(tempered, pool.theta[-1], self.root, 20, self.rng).theta[-1]
-            thetas = np.concatenate([thetas, wide[:n_typical]])
-        return thetas, np.arange(len(thetas)) < n_typical
-
-    def _probed(
-        self,
-        target: EmulatedPosterior,
-        pool: Pool,
-        plan: Plan,
-        reference: InterpolatedSites,
-        points: Sequence[DesignPoint],
-        probes: Sequence[Probe],
-        typical: BoolArray,
-        settings: EmulatorSettings,
-    ) -> Probed:
-        """Learn from the probes of points that have joined the design; `typical` draws count."""
-        log_p, log_variance, noise = (np.array(part) for part in zip(*probes, strict=True))
-        center, scale = self.design.best.theta, self.scale
-        thetas = np.array([point.theta for point in points])
-        evidence = np.array([point.log_evidence for point in points])
-        of_log_variance = Quadratic.fit(thetas, log_variance, center, scale, noise=0.5, term_sd=1.0)
-        # The cost of a plan, once more, over many draws.
-        everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, self.dim))[0]
-        plan = plan_for(plan.variant, everywhere, len(self.model.y), settings.noise)
-        count: int | DrawCount = settings.n_importance or DrawCount(
-            of_log_variance, plan.noise, FEWEST_DRAWS, plan.most
-        )
-        correction = Quadratic.fit(
-            thetas, log_p - evidence, center, scale, noise=0.05 + noise, term_sd=_TERM_SD
-        )
-        emulated = target.emulator.value_and_gradient(thetas)[0]
-        residual = (log_p - emulated - correction.value_and_gradient(thetas)[0])[typical]
-        ratios = np.exp(np.minimum(residual[:, None] - residual, 0.0))
-        counts = [count if isinstance(count, int) else count.at(t) for t in thetas[typical]]
-        n_sweeps, strength = VARIANTS[plan.variant]
-        report = EmulatorReport(
-            n_design=len(self._used()),
-            held_out_error=float(np.std((evidence - emulated)[typical])),
-            probe_error=float(residual.std()),
-            predicted_acceptance=float(ratios.mean()),
-            n_sweeps=n_sweeps,
-            skewness=strength,
-            n_importance=(min(counts), max(counts)),
-        )
-        return Probed(reference, count, self.emulate(correction), report)
-
-    def _reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
+    def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
         most = _MOST_OBSERVATIONS // (self.dim + 1)
         used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, most)

@@ -7,8 +7,9 @@ theta) at its end corrects what is left of the error of the approximation.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +19,25 @@ from ..emulator import Quadratic
 from ..model import LatentGP
 from ..modes import evaluate
 from ..transitions import CheapPoint, Leapfrog
+from .learner import Learner, root_of
+from .probing import Probed
+from .work import Task
 
-__all__ = ["ApproximatePosterior", "Tuned", "tune_trajectories"]
+__all__ = [
+    "MOST_TUNING",
+    "ApproximatePosterior",
+    "Trajectories",
+    "Tuned",
+    "tune_trajectories",
+    "tuned_trajectories",
+]
 
 _TARGET_ACCEPTANCE = 0.8
+#: Trajectories of every chain that tune a metric, and then a step size; leapfrog steps of each.
+_TUNING_TRAJECTORIES, _N_LEAPS = (20, 20, 10), 8
+MOST_TUNING = len(_TUNING_TRAJECTORIES)
+#: Share of the correlations that a metric learned from so few points keeps.
+_CORRELATED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,3 +110,60 @@ def tune_trajectories(
         log_steps.append(log_step)
     average = float(np.mean(log_steps[len(log_steps) // 2 :]))
     return Tuned(np.array(seen), average, point.theta)
+
+
+class Trajectories(NamedTuple):
+    """A tuned trajectory on the approximate posterior, and where the chains that tuned it ended."""
+
+    target: ApproximatePosterior
+    leapfrog: Leapfrog
+    ends: FloatArray  # (n_chains, p)
+
+
+def tuned_trajectories(
+    learner: Learner, probed: Probed
+) -> Generator[Sequence[Task], Sequence[Any], Trajectories]:
+    """Tune trajectories on the approximate posterior itself, from explored points.
+
+    Parameters
+    ----------
+    learner : Learner
+        Knows where searches and explorations ended.
+    probed : Probed
+        Gives the sites to start from, and the correction.
+
+    Returns
+    -------
+    Trajectories
+        What is frozen, and overdispersed starts.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    target = ApproximatePosterior(
+        learner.model, learner.approximation.roughened(), probed.reference, probed.target.correction
+    )
+    starts = learner.pool_starts()[: len(learner.ends)]
+    root = (
+        root_of(learner.explored, correlated=_CORRELATED) if len(learner.explored) else learner.root
+    )
+    log_step = float(np.log(0.8 * learner.dim**-0.25))
+    for n_trajectories in _TUNING_TRAJECTORIES:
+        seeds = learner.rng.bit_generator.seed_seq.spawn(len(starts))  # type: ignore[attr-defined]
+        tuned = yield [
+            Task(
+                tune_trajectories,
+                (target, start, root, n_trajectories, _N_LEAPS, log_step, seed),
+            )
+            for start, seed in zip(starts, seeds, strict=True)
+        ]
+        learner.n_evaluations += len(starts) * (n_trajectories * _N_LEAPS + 1)
+        starts = np.array([chain.end for chain in tuned])
+        log_step = float(np.mean([chain.log_step for chain in tuned]))
+        # The step size belongs to the metric that it was tuned with.
+        leapfrog = Leapfrog(root, float(np.exp(log_step)), _N_LEAPS)
+        later = [chain.theta[len(chain.theta) // 3 :] for chain in tuned]
+        root = root_of(np.concatenate(later), correlated=_CORRELATED)
+    return Trajectories(target, leapfrog, starts)

@@ -13,7 +13,7 @@ from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.emulator import Quadratic
 from skgpmcmc.importance import DrawCount
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.set_up import emulated, learner
+from skgpmcmc.set_up import emulated, probing
 from skgpmcmc.set_up.probes import VARIANTS
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
@@ -227,7 +227,7 @@ def test_emulated_transition_in_parts(transition_for, defensive):
 
 def test_emulated_transition_with_skewed_margins(monkeypatch):
     """The importance density has all of the skewness, whatever the probes say."""
-    choose, kinds = learner.cheapest_plan, set()
+    choose, kinds = probing.cheapest_plan, set()
 
     def skewed_plan(*arguments):
         return choose(*arguments)._replace(variant=VARIANTS.index((0, 1.0)))
@@ -236,7 +236,7 @@ def test_emulated_transition_with_skewed_margins(monkeypatch):
         kinds.add(mixture.parts[0].reference.strength)
         return mixture
 
-    monkeypatch.setattr(learner, "cheapest_plan", skewed_plan)
+    monkeypatch.setattr(probing, "cheapest_plan", skewed_plan)
     report = emulated_test(look_at, approximation=EP())
     assert kinds == {1.0}
     assert report.p_value > LEVEL, report
