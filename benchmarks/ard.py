@@ -19,17 +19,17 @@ from skgpmcmc.set_up import trajectories
 
 from .common import CASES, fit_quietly, load_results, plain, print_table, save, use_core
 
-#: Title, `moves` of the sampler, and leapfrog steps where that matters.
+#: Title, `moves` of the sampler, and fewest and most leapfrog steps where that matters.
 DESIGNS = (
     ("random walk", "random_walk", None),
-    ("one leapfrog step on the approximate marginal (MALA)", "trajectories", 1),
-    ("eight leapfrog steps on the approximate marginal (HMC)", "trajectories", 8),
+    ("one leapfrog step on the approximate marginal (MALA)", "trajectories", (1, 1)),
+    ("four to ten leapfrog steps on the approximate marginal (HMC)", "trajectories", None),
     ("chain on the gradient-informed emulator (the default)", "emulated", None),
 )
 
 
 def measure(
-    case: str, moves: str, n_leapfrog: int | None, seed: int, n_draws: int
+    case: str, moves: str, n_leapfrog: tuple[int, int] | None, seed: int, n_draws: int
 ) -> dict[str, object]:
     """One fit; effective draws are the least over hyper-parameters, of bulk or tail."""
     X, y = CASES[case].load(seed)

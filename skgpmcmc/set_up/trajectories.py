@@ -33,8 +33,9 @@ __all__ = [
 ]
 
 _TARGET_ACCEPTANCE = 0.8
-#: Trajectories of every chain that tune a metric, and then a step size; leapfrog steps of each.
-_TUNING_TRAJECTORIES, _N_LEAPS = (20, 20, 10), 8
+#: Trajectories of every chain that tune a metric, and then a step size; fewest and most leapfrog
+#: steps of each: about a quarter to half of a period.
+_TUNING_TRAJECTORIES, _N_LEAPS = (20, 20, 10), (4, 10)
 MOST_TUNING = len(_TUNING_TRAJECTORIES)
 #: Share of the correlations that a metric learned from so few points keeps.
 _CORRELATED = 0.5
@@ -91,7 +92,7 @@ def tune_trajectories(
     theta: FloatArray,
     root: FloatArray,
     n_trajectories: int,
-    n_steps: int,
+    n_steps: tuple[int, int],
     log_step: float,
     seed: np.random.SeedSequence,
 ) -> Tuned:
@@ -103,13 +104,18 @@ def tune_trajectories(
     point = CheapPoint.at(target, theta)
     seen, log_steps = [], []
     for i in range(n_trajectories):
-        leapfrog = Leapfrog(root, float(np.exp(log_step)), n_steps)
+        leapfrog = _leapfrog(root, log_step, n_steps)
         point, probability = leapfrog.move(target, point, rng)
         log_step += 1.5 / (i + 2.0) ** 0.6 * (float(probability) - _TARGET_ACCEPTANCE)
         seen.append(point.theta)
         log_steps.append(log_step)
     average = float(np.mean(log_steps[len(log_steps) // 2 :]))
     return Tuned(np.array(seen), average, point.theta)
+
+
+def _leapfrog(root: FloatArray, log_step: float, n_steps: tuple[int, int]) -> Leapfrog:
+    fewest, most = n_steps
+    return Leapfrog(root, float(np.exp(log_step)), most, fewest)
 
 
 class Trajectories(NamedTuple):
@@ -159,11 +165,11 @@ def tuned_trajectories(
             )
             for start, seed in zip(starts, seeds, strict=True)
         ]
-        learner.n_evaluations += len(starts) * (n_trajectories * _N_LEAPS + 1)
+        learner.n_evaluations += len(starts) * (n_trajectories * sum(_N_LEAPS) // 2 + 1)
         starts = np.array([chain.end for chain in tuned])
         log_step = float(np.mean([chain.log_step for chain in tuned]))
         # The step size belongs to the metric that it was tuned with.
-        leapfrog = Leapfrog(root, float(np.exp(log_step)), _N_LEAPS)
+        leapfrog = _leapfrog(root, log_step, _N_LEAPS)
         later = [chain.theta[len(chain.theta) // 3 :] for chain in tuned]
         root = root_of(np.concatenate(later), correlated=_CORRELATED)
     return Trajectories(target, leapfrog, starts)

@@ -53,10 +53,10 @@ def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
 
 @dataclass(frozen=True, eq=False)
 class Leapfrog:
-    """A Hamiltonian trajectory of fixed length with a randomized step size.
+    """A Hamiltonian trajectory with a randomized step size and, if wanted, number of steps.
 
-    **Invariant:** reversible with respect to the target, whatever the step size, as that is drawn
-    without a look at the point.
+    **Invariant:** reversible with respect to the target, whatever the step size and the number of
+    steps, as these are drawn without a look at the point.
 
     Attributes
     ----------
@@ -65,6 +65,10 @@ class Leapfrog:
     step_size : float
         In units of that covariance; each trajectory takes between 0.8 and 1.2 of it.
     n_steps : int
+    fewest_steps : int or None
+        If given, the number of steps is drawn between this and `n_steps`, for all points of a batch
+        together: no trajectory length then suits a period of the target, where magnitudes would not
+        change.
 
     References
     ----------
@@ -74,21 +78,25 @@ class Leapfrog:
     root: FloatArray
     step_size: float
     n_steps: int
+    fewest_steps: int | None = None
 
     def move(
         self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
     ) -> tuple[CheapPoint, FloatArray]:
         """Make one trajectory; returns where it ends and the acceptance probability (...)."""
         shape = point.log_prob.shape
+        n_steps = self.n_steps
+        if self.fewest_steps is not None:
+            n_steps = int(rng.integers(self.fewest_steps, self.n_steps + 1))
         step = self.step_size * rng.uniform(0.8, 1.2, size=shape)[..., None]
         momentum = rng.standard_normal(point.theta.shape)
         energy = point.log_prob - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
         theta, gradient = point.theta, point.gradient
         momentum = momentum + 0.5 * step * (gradient @ self.root)
-        for i in range(self.n_steps):
+        for i in range(n_steps):
             theta = theta + step * (momentum @ self.root.T)
             log_prob, gradient = target.value_and_gradient(theta)
-            last = 0.5 if i == self.n_steps - 1 else 1.0
+            last = 0.5 if i == n_steps - 1 else 1.0
             momentum = momentum + last * step * (gradient @ self.root)
         new_energy = log_prob - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
         with np.errstate(invalid="ignore"):

@@ -279,3 +279,25 @@ def test_equal_streams_give_equal_pools():
     begin = np.random.default_rng(13).uniform(-1.0, 2.0, size=(8, 2))
     pools = [run_pool(TARGET, begin, ROOT, 10, np.random.default_rng(14)) for _ in range(2)]
     assert_array_equal(pools[0].theta, pools[1].theta)
+
+
+def test_a_random_number_of_steps():
+    """Between the fewest and the most, and the target stays invariant."""
+    counts = []
+
+    class Counting:
+        n = 0
+
+        def value_and_gradient(self, theta):
+            self.n += 1
+            return TARGET.value_and_gradient(theta)
+
+    rng = np.random.default_rng(8)
+    leapfrog = Leapfrog(ROOT, 0.9, 5, fewest_steps=2)
+    for _ in range(200):
+        target = Counting()
+        leapfrog.move(target, points(np.array([0.5, 1.4])), rng)
+        counts.append(target.n)
+    assert set(counts) == {2, 3, 4, 5}
+    p_values = keeps_the_law(lambda theta, rng: leapfrog.move(TARGET, points(theta), rng)[0].theta)
+    assert min(p_values) > P_LIMIT
