@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol
 
 import joblib
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ._linalg import NotPositiveDefiniteError, OperationCount
+from ._threads import one_thread
 from ._typing import FloatArray
 from .approximations import Approximation, Reference
 from .convergence import StoppingRule
@@ -213,7 +213,7 @@ def sample_chains(
     ]
     # Limits overlap where workers are threads, and the last to leave would lift them for all: the
     # parent's encloses theirs.
-    with threadpool_limits(1), joblib.Parallel(n_jobs=n_jobs) as pool:
+    with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
         prepared, operations = _run_set_ups(pool, set_ups, monitor)
         chains, settled = _begin(pool, models, prepared)
         draws = [
@@ -248,7 +248,7 @@ def continue_chains(
 
     The draws are those that one longer run would have made.
     """
-    with threadpool_limits(1), joblib.Parallel(n_jobs=n_jobs) as pool:
+    with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
         return _sample_more(pool, run, n_draws, stop, monitor or _Silent())
 
 
@@ -272,7 +272,7 @@ def _with_safe_jitter(model: LatentGP, thetas: Sequence[FloatArray]) -> LatentGP
     The jitter is part of the model: what is chosen here holds for the whole run.
     """
     jitter = model.covariance.jitter
-    with threadpool_limits(1):
+    with one_thread():
         while jitter < _MAX_JITTER and not all(_factors(model, theta) for theta in thetas):
             jitter = min(10.0 * jitter, _MAX_JITTER)
             model = model.with_jitter(jitter)

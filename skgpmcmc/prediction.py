@@ -14,8 +14,8 @@ from typing import ClassVar, NamedTuple, Protocol
 import joblib
 import numpy as np
 from scipy.special import logsumexp
-from threadpoolctl import threadpool_limits
 
+from ._threads import one_thread
 from ._typing import FloatArray, IntArray
 from .approximations import Density, Reference, density_from
 from .covariance import CrossCovariance
@@ -89,7 +89,7 @@ def parts_of(
 ) -> tuple[FloatArray, ...]:
     """Find what the reference's densities are made of at each row of theta (S, p); each (S, n)."""
     rows = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
-    with threadpool_limits(1):
+    with one_thread():
         done = joblib.Parallel(n_jobs=n_jobs)(
             joblib.delayed(_parts_of)(model, reference, some) for some in rows
         )
@@ -99,7 +99,7 @@ def parts_of(
 def _parts_of(
     model: LatentGP, reference: Reference, theta: FloatArray
 ) -> list[tuple[FloatArray, ...]]:
-    with threadpool_limits(1):
+    with one_thread():
         return [reference.at(model, row).parts for row in theta]
 
 
@@ -171,7 +171,7 @@ class Predictor:
         chosen = rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
         noise = rng.standard_normal((n_draws, len(X_new)))
         out = np.empty((n_draws, len(X_new)))
-        with threadpool_limits(1):
+        with one_thread():
             for rows in _equal_rows(self.theta[chosen]):
                 mean, covariance = self.jointly(chosen[rows], X_new)
                 out[rows] = mean.T + noise[rows] @ _covariance_root(covariance).T
@@ -182,7 +182,7 @@ class Predictor:
     ) -> FloatArray:
         groups = _equal_rows(self.theta)
         tasks = [groups[i : i + _GROUPS_PER_TASK] for i in range(0, len(groups), _GROUPS_PER_TASK)]
-        with threadpool_limits(1):  # around the workers' own limits, in case these are threads
+        with one_thread():  # around the workers' own limits, in case these are threads
             parts = joblib.Parallel(n_jobs=n_jobs)(
                 joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
                 for task in tasks
@@ -287,7 +287,7 @@ def _covariance_root(covariance: FloatArray) -> FloatArray:
 def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> FloatArray:
     """Combine a summary over all draws of a predictor; (k, m)."""
     totals: FloatArray | None = None
-    with threadpool_limits(1):
+    with one_thread():
         batches = predictor.batches(X_new)
         for draws in _equal_rows(predictor.theta):
             # The matrices of a theta go with its iterator.

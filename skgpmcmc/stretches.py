@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ._linalg import OperationCount, count_operations
+from ._threads import one_thread
 from ._typing import FloatArray
 from .model import LatentGP
 from .transitions import (
@@ -77,7 +77,7 @@ def start(
     rng: np.random.Generator,
 ) -> Stretch:
     """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
-    with threadpool_limits(1), count_operations() as operations:
+    with one_thread(), count_operations() as operations:
         state, attempt = transition.start(model, theta, rng), 1
         while state is None and attempt < _MAX_START_ATTEMPTS:
             theta = 0.5 * (theta + model.covariance.start)
@@ -110,7 +110,7 @@ def tune(
     walk = transition.proposal
     log_scale = walk.log_scale
     recorder = _Recorder(window.n_steps, state)
-    with threadpool_limits(1), count_operations() as operations:
+    with one_thread(), count_operations() as operations:
         for i in range(window.n_steps):
             transition = transition.with_proposal(walk.with_log_scale(log_scale))
             state, info = transition.step(model, state, rng)
@@ -147,7 +147,7 @@ def sample(
     """
     rng = copy.deepcopy(rng)
     recorder = _Recorder(n_steps, state)
-    with threadpool_limits(1), count_operations() as operations:
+    with one_thread(), count_operations() as operations:
         for _ in range(n_steps):
             state, info = transition.step(model, state, rng)
             recorder.add(state, info)

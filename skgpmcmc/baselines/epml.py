@@ -9,12 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from .._skin import validation as check
 from .._skin.fitted import replace_fitted, validated
 from .._skin.labels import encode_classes
 from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
+from .._threads import one_thread
 from ..approximations import Approximation
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP
@@ -128,7 +128,7 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
                 f"{classes.tolist()}: use OneVsRestClassifier({type(self).__name__}(...))."
             )
         model, approximation = self._make_model(X, targets[0])
-        with threadpool_limits(1):
+        with one_thread():
             mode = find_mode(
                 model,
                 approximation,
@@ -203,6 +203,6 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        with threadpool_limits(1):
+        with one_thread():
             mean, var = self._q.predict(X)
         return mean[:, 0], var

@@ -13,9 +13,9 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from .._skin import validation as check
+from .._threads import one_thread
 from ..chains import SamplingRun, continue_chains, n_rounds, sample_chains
 from ..convergence import MIN_ESS, StoppingRule
 from ..covariance import Covariance
@@ -158,7 +158,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         ):
             rng = np.random.default_rng(stream)
             estimator = run.estimators[m]
-            with threadpool_limits(1):
+            with one_thread():
                 mean = draws.theta.mean(axis=(0, 1))
                 noise[m] = (
                     0.0 if estimator is None else estimator.log_likelihood_sd(model, mean, rng)

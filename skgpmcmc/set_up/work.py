@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from .._linalg import OperationCount, count_operations
+from .._threads import one_thread
 from .._typing import FloatArray
 from ..approximations import Reference
 from ..transitions import PseudoMarginalMetropolis, Transition
@@ -56,6 +56,6 @@ SetUp = Generator[Sequence[Task], Sequence[Any], Prepared]
 
 def perform(task: Task) -> Done:
     """Do a task on one BLAS thread."""
-    with threadpool_limits(1), count_operations() as operations:
+    with one_thread(), count_operations() as operations:
         value = task.function(*task.arguments)
     return Done(value, operations)

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
 
 # A room may import rooms on earlier lines.
 ORDER = (
-    ("_typing",),
+    ("_typing", "_threads"),
     ("_params", "_quadrature", "_linalg"),
     ("likelihoods", "convergence"),
     ("hyperpriors",),
