@@ -181,7 +181,7 @@ BAD_PARAMETERS = [
     ({"warm_start": 1}, "warm_start must be True or False; got 1"),
     (
         {"sampler": PseudoMarginal(moves="hmc")},
-        r"sampler: moves must be one of \['emulated', 'random_walk'\]; got 'hmc'",
+        r"sampler: moves must be one of \['emulated', 'trajectories', 'random_walk'\]; got 'hmc'",
     ),
     ({"sampler": PseudoMarginal(noise=0.0)}, r"noise must be a number in \(0, inf\); got 0.0"),
     ({"sampler": PseudoMarginal(noise=None)}, r"noise must be a number in \(0, inf\); got None"),
