@@ -323,7 +323,20 @@ class _LogPredictive:
             self.likelihood.log_predictive(y[rows, None], moments.mean, moments.var[:, None])
             for y in self.y_new
         ]
-        return np.asarray(logsumexp(np.stack(terms) + log_weight, axis=2))
+        return np.stack([_log_weighted_sum(term, log_weight) for term in terms])
+
+
+def _log_weighted_sum(log_values: FloatArray, log_weight: FloatArray) -> FloatArray:
+    """Log of the weighted sum along rows of `log_values` (m, g), which is overwritten; (m,).
+
+    `scipy.special.logsumexp` would go through the array several times more.
+    """
+    log_values += log_weight
+    largest = log_values.max(axis=1)
+    largest[~np.isfinite(largest)] = 0.0  # a row of zeros, in logs
+    log_values -= largest[:, None]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(log_values, out=log_values).sum(axis=1)) + largest)
 
 
 @dataclass(frozen=True, eq=False)
