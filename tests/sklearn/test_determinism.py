@@ -72,6 +72,7 @@ def assert_same_model(a, b, X):
 
 PROBLEMS = {
     "pm": ({"sampler": "pm", "approximation": "ep", "likelihood": "probit"}, binary_data),
+    "trajectories": ({"sampler": PseudoMarginal(moves="trajectories")}, binary_data),
     "marginal": ({"sampler": "marginal"}, binary_data),
     "one_vs_rest": ({}, three_classes),
 }
