@@ -161,7 +161,7 @@ def _assembled(
         gradient = SurrogateProposal(trajectories.target, (trajectories.leapfrog,))
         proposals = {"trajectory": gradient, **proposals}
         thetas = list(trajectories.ends)
-        probed = probed.with_less_noise(_LESS_NOISE)
+        probed = probed.with_less_noise(_LESS_NOISE, len(learner.model.y))
     proposals["random walk"] = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
         learner.root @ learner.root.T
     )

@@ -22,6 +22,7 @@ __all__ = [
     "Probe",
     "cheapest_plan",
     "long_enough",
+    "most_draws",
     "plan_for",
     "take_long_probe",
     "take_probes",
@@ -39,6 +40,8 @@ _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
 #: Fewest importance draws of a chain's estimate.
 FEWEST_DRAWS = 16
+#: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
+_MOST_NUMBERS = 4_000_000
 #: Most O(n^3) operations of an evaluation, on average over the posterior.
 _MOST_OPERATIONS = 5.4
 
@@ -180,6 +183,12 @@ def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
     More noise everywhere comes before a smaller bound: it is where the noise is larger than
     elsewhere that chains stay.
     """
-    even = [(noise * factor, 4.0 * n) for factor in np.geomspace(1.0, 2.5, 6)]
-    capped = [(2.5 * noise, most) for most in np.geomspace(4.0, 0.25, 12) * n]
+    largest = most_draws(n)
+    even = [(noise * factor, largest) for factor in np.geomspace(1.0, 2.5, 6)]
+    capped = [(2.5 * noise, min(most, largest)) for most in np.geomspace(4.0, 0.25, 12) * n]
     return [(float(target), max(int(most), FEWEST_DRAWS)) for target, most in [*even, *capped]]
+
+
+def most_draws(n: int, times: float = 1.0) -> int:
+    """Most importance draws for n rows: `times` 4 n, if that many fit in memory."""
+    return max(FEWEST_DRAWS, min(int(4 * n * times), _MOST_NUMBERS // n))

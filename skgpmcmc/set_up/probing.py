@@ -23,6 +23,7 @@ from .probes import (
     Probe,
     cheapest_plan,
     long_enough,
+    most_draws,
     plan_for,
     take_long_probe,
     take_probes,
@@ -45,12 +46,12 @@ class Probed(NamedTuple):
     target: EmulatedPosterior
     report: EmulatorReport
 
-    def with_less_noise(self, times: float) -> Probed:
-        """Return the same with so many times less noise in the estimate, if N is not given."""
+    def with_less_noise(self, times: float, n: int) -> Probed:
+        """Return the same with so many times less noise, if N is not given; for n rows."""
         count = self.n_importance
         if isinstance(count, int):
             return self
-        highest = int(times**2 * count.highest)
+        highest = min(int(times**2 * count.highest), most_draws(n, times**2))
         less = replace(count, target_sd=count.target_sd / times, highest=highest)
         return self._replace(n_importance=less)
 

@@ -17,6 +17,7 @@ from skgpmcmc.set_up.probes import (
     Probe,
     cheapest_plan,
     long_enough,
+    most_draws,
     take_long_probe,
     take_probes,
 )
@@ -239,6 +240,15 @@ def test_a_plan_keeps_to_its_costs(level, n):
     assert plan.most >= FEWEST_DRAWS
     if n > 100:  # the fewest draws alone cost more than that for small n
         assert operations(log_variance, plan, n) <= 6.0
+
+
+@pytest.mark.parametrize("n", [3, 200, 1000, 3000, 10**7])
+def test_particles_fit_in_memory(n):
+    assert FEWEST_DRAWS <= most_draws(n) <= max(FEWEST_DRAWS, 4 * n)
+    assert n * most_draws(n, 4.0) <= max(4_000_000, n * FEWEST_DRAWS)
+    assert most_draws(n, 4.0) >= most_draws(n)
+    plan = cheapest_plan(levels(), n, 0.08)
+    assert plan.most <= most_draws(n)
 
 
 def test_tiny_data_sets_have_a_plan():
