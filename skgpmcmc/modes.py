@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import optimize
 
 from ._linalg import NotPositiveDefiniteError
 from ._typing import FloatArray
-from .approximations import Approximation, ApproximationFit, GaussianApproximation, Sites
+from .approximations import Approximation, ApproximationFit, Sites
 from .hyperpriors import LOG_SCALE_LIMIT
 from .model import LatentGP
 
@@ -50,14 +50,11 @@ class Mode:
         Whether L-BFGS converged from at least one start.
     message : str
         The optimizer's last word on the best run.
-    visited : list of Evaluation
-        Every place that the searches looked at, in their order.
     """
 
     fit: ApproximationFit
     converged: bool
     message: str
-    visited: list[Evaluation]
 
 
 def evaluate(
@@ -95,6 +92,7 @@ def find_mode(
     bounds: FloatArray | None = None,
     tol: float = _SEARCH_TOLERANCE,
     options: Mapping[str, float] = _PRECISE,
+    on_visit: Callable[[Evaluation], None] | None = None,
 ) -> Mode:
     """Maximize log q(y | theta), plus log p(theta) if asked for, by L-BFGS from several starts.
 
@@ -114,22 +112,26 @@ def find_mode(
         Site tolerance.
     options : mapping of str to float
         When L-BFGS-B stops.
+    on_visit : callable, optional
+        Called with every `Evaluation` on the way. These hold matrices: keep what is needed of them.
     """
     precise = approximation.refined(tol)
     if len(starts[0]) == 0:
-        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over", [])
+        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
     if bounds is None:
         bounds = np.tile([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT], (len(starts[0]), 1))
     limits = [(float(low), float(high)) for low, high in bounds]
     stopping: Any = dict(options)
-    visited: list[Evaluation] = []
+    sites: Sites | None = None
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        sites = visited[-1].fit.q.sites if visited else None
+        nonlocal sites
         here = evaluate(model, precise, theta.copy(), with_hyperprior=with_hyperprior, start=sites)
         if here is None:
             return _WORST_OBJECTIVE, np.zeros(len(theta))
-        visited.append(_without_matrices(here))
+        sites = here.fit.q.sites
+        if on_visit is not None:
+            on_visit(here)
         slope = model.hyperprior.gradient(theta) if with_hyperprior else 0.0
         return -here.log_density, -(here.gradient + slope)
 
@@ -140,14 +142,5 @@ def find_mode(
         for start in starts
     ]
     best = min(runs, key=lambda run: float(run.fun))
-    fit = precise.fit(model, best.x, visited[-1].fit.q.sites if visited else None)
-    return Mode(fit, any(run.success for run in runs), str(best.message), visited)
-
-
-def _without_matrices(evaluation: Evaluation) -> Evaluation:
-    """Return an evaluation that costs O(n) memory: factors are rebuilt where they are needed."""
-    q = evaluation.fit.q
-    prior = replace(q.prior)
-    light = GaussianApproximation(prior, q.weights, q.precision)
-    light.__dict__["mean"] = q.mean
-    return evaluation._replace(fit=evaluation.fit._replace(q=light))
+    fit = precise.fit(model, best.x, sites)
+    return Mode(fit, any(run.success for run in runs), str(best.message))

@@ -7,7 +7,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import Approximation, Sites
 from ..model import LatentGP
-from ..modes import evaluate, find_mode
+from ..modes import Evaluation, evaluate, find_mode
 from ..stretches import no_density
 from .design import DesignPoint
 
@@ -32,18 +32,23 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
         If there is no way from there; the message names theta.
     """
     theta = start
+    points: list[DesignPoint] = []
+
+    def keep(found: Evaluation) -> None:
+        points.append(DesignPoint.of(model, found))
+
     for _ in range(_MAX_START_ATTEMPTS):
         precise = approximation.refined(_TOLERANCE)
         if evaluate(model, precise, theta, with_hyperprior=True) is not None:
-            mode = find_mode(
+            find_mode(
                 model,
                 approximation,
                 [theta],
                 with_hyperprior=True,
                 tol=_TOLERANCE,
                 options=_ROUGHLY,
+                on_visit=keep,
             )
-            points = [DesignPoint.of(model, visited) for visited in mode.visited]
             return sorted(points, key=_log_density)
         theta = 0.5 * (theta + model.covariance.start)
     raise RuntimeError(no_density(model, theta))
