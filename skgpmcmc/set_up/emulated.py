@@ -143,7 +143,6 @@ def _assembled(
 
     With `trajectories` the emulator is poor: its moves are rare, and short to stay near.
     """
-    modes = learner.modes()
     wide = run_pool(
         Tempered(probed.target, 1.0 / learner.temperature),
         learner.pool_starts(),
@@ -151,26 +150,15 @@ def _assembled(
         20,
         learner.rng,
     )
-    draws = pool.theta.reshape(-1, learner.dim)
-    n_candidates = _N_CANDIDATES[0 if learner.few else 1]
-    jump = Jump(_mixture_of(draws, modes, learner.scale), n_candidates)
-    moves = (pool.leapfrog, jump, pool.leapfrog) if trajectories is None else (pool.leapfrog,)
-    proposals: dict[str, Proposal] = {"surrogate": SurrogateProposal(probed.target, moves)}
     thetas = [wide.theta[-1, c % len(wide.theta[-1])] for c in range(len(rngs))]
     if trajectories is not None:
-        gradient = SurrogateProposal(trajectories.target, (trajectories.leapfrog,))
-        proposals = {"trajectory": gradient, **proposals}
         thetas = list(trajectories.ends)
         probed = probed.with_less_noise(_LESS_NOISE, len(learner.model.y))
-    proposals["random walk"] = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
-        learner.root @ learner.root.T
-    )
-
     moved = [
         PseudoMarginalMetropolis(
             probed.reference, proposal, probed.n_importance, settings.defensive, name
         )
-        for name, proposal in proposals.items()
+        for name, proposal in _proposals(learner, probed, pool, trajectories).items()
     ]
     transition = Mixture(
         (*moved, ParticleRefresh(settings.defensive)),
@@ -188,6 +176,26 @@ def _assembled(
         n_evaluations=learner.n_evaluations,
         report=probed.report,
     )
+
+
+def _proposals(
+    learner: Learner, probed: Probed, pool: Pool, trajectories: Trajectories | None
+) -> dict[str, Proposal]:
+    """Proposals of theta by name, the main one first."""
+    walk = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
+        learner.root @ learner.root.T
+    )
+    if trajectories is not None:
+        return {
+            "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),
+            "surrogate": SurrogateProposal(probed.target, (pool.leapfrog,)),
+            "random walk": walk,
+        }
+    draws = pool.theta.reshape(-1, learner.dim)
+    mixture = _mixture_of(draws, learner.modes(), learner.scale)
+    jump = Jump(mixture, _N_CANDIDATES[0 if learner.few else 1])
+    moves = (pool.leapfrog, jump, pool.leapfrog)
+    return {"surrogate": SurrogateProposal(probed.target, moves), "random walk": walk}
 
 
 def _mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:

@@ -91,6 +91,10 @@ class Learner:
         """Design points come from the posterior to the power of one over this."""
         return 1.0 + 1.5 / self.dim
 
+    def seeds(self, n: int) -> list[np.random.SeedSequence]:
+        """Return a seed for each of n tasks."""
+        return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
+
     def add(self, points: Sequence[DesignPoint | None]) -> list[DesignPoint]:
         """Let points join the design; returns those that there are."""
         found = [point for point in points if point is not None]
@@ -145,7 +149,7 @@ class Learner:
         """
         if self.few:
             return
-        seeds = self.rng.bit_generator.seed_seq.spawn(len(self.ends))  # type: ignore[attr-defined]
+        seeds = self.seeds(len(self.ends))
         n_trajectories = _N_EXPLORED // (_N_LEAPFROG * len(self.ends)) + self.dim // 2
         found = yield [
             Task(

@@ -86,7 +86,7 @@ def probe(
     target = learner.emulate()
     reference = learner.reference(0, 1.0)
     thetas, typical = _to_be_probed(learner, target, pool)
-    seeds = learner.rng.bit_generator.seed_seq.spawn(len(thetas))  # type: ignore[attr-defined]
+    seeds = learner.seeds(len(thetas))
     answers = yield [
         *learner.tasks(thetas),
         *(

@@ -157,7 +157,7 @@ def tuned_trajectories(
     )
     log_step = float(np.log(0.8 * learner.dim**-0.25))
     for n_trajectories in _TUNING_TRAJECTORIES:
-        seeds = learner.rng.bit_generator.seed_seq.spawn(len(starts))  # type: ignore[attr-defined]
+        seeds = learner.seeds(len(starts))
         tuned = yield [
             Task(
                 tune_trajectories,
