@@ -32,7 +32,7 @@ _FREE_TO_CHANGE = frozenset(
     | {"n_jobs", "verbose", "warm_start"}
 )
 #: Importance draws of f at each theta of a prediction.
-_N_PREDICT_PARTICLES = 64
+_N_PREDICT_PARTICLES = 48
 
 
 class _Sampling(NamedTuple):

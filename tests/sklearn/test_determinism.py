@@ -299,7 +299,7 @@ def test_probabilities_are_averages_over_all_draws(fitted):
     X, _ = binary_data()
     X_new = new_inputs()
     averaged = Averaged(fitted, X, X_new)
-    assert averaged.mean.shape == (40, 65, 15)
+    assert averaged.mean.shape == (40, 49, 15)
     expected = averaged.of(ndtr(averaged.mean / np.sqrt(1.0 + averaged.var)))
     assert_allclose(fitted.predict_proba(X_new)[:, 1], expected, rtol=1e-6)
     assert_allclose(fitted.predict_proba(X_new)[:, 0], 1.0 - expected, rtol=1e-6)
