@@ -1,7 +1,7 @@
 r"""Moments of exp(log_prob(f)) N(f; mean, var) for many points at once.
 
-The term is known here only through its logarithm and the first two derivatives; it must be
-log-concave. With x = (f - mean) / sd the integrand is exp(g(x)),
+The term is known here only through its logarithm and the first two derivatives. Most terms are
+log-concave and bend at one place (`Bend`). With x = (f - mean) / sd the integrand is exp(g(x)),
 g(x) = log_prob(mean + sd x) - x^2 / 2, so that g'' <= -1 everywhere. Hence
 
 * the mode lies between 0 and sd d1(mean), where d1 is the first derivative of `log_prob`;
@@ -13,6 +13,10 @@ it does for any analytic function that vanishes at both ends [1]_. The nodes are
 x = c + a sinh(u), u equally spaced: they crowd where `log_prob` bends, so a bend of width 1 under
 a Gaussian of standard deviation 100 costs about a hundred nodes, and their number grows with the
 logarithm of that ratio only.
+
+Other terms say where to cut the line into panels (`Cuts`), each of which gets a Gauss-Legendre
+rule. Where such a term is not log-concave, it must not fall faster than a power of f: then nothing
+that matters lies farther than ten standard deviations from `mean`.
 
 References
 ----------
@@ -28,13 +32,15 @@ import numpy as np
 
 from ._typing import FloatArray, IntArray
 
-__all__ = ["Bend", "LogDensity", "log_normalizer", "tilted_moments"]
+__all__ = ["Bend", "Cuts", "LogDensity", "average", "log_normalizer", "tilted_moments"]
 
 _DROP = 40.0  # exp(-40) is 4e-18 of the height
 _FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
 _STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
 _GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
 _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
+_PANEL_NODES = 32
+_GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
 _ROWS = 256  # points per block: a block of nodes stays in the processor's cache
 
 
@@ -50,15 +56,26 @@ class Bend(NamedTuple):
     width: FloatArray  # (n,) or (), latent scale, positive
 
 
+class Cuts(NamedTuple):
+    """Where to cut the line of f so that the logarithm of a term is smooth between two cuts.
+
+    The ends, the mean and some standard deviations around it are added.
+    """
+
+    places: FloatArray  # (n, k), latent scale
+
+
 class LogDensity(NamedTuple):
     """The logarithm of a term p(y | f) and its first two derivatives in f.
 
-    Both functions are called with `y` of shape (m,) or (m, 1) and `f` of shape (m,), (2, m) or
-    (m, number of nodes); `y` is passed through untouched, except that it is cut into blocks.
+    The term is log-concave, unless it comes with `Cuts` and says that it is not. Both functions
+    are called with `y` of shape (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of
+    nodes); `y` is passed through untouched, except that it is cut into blocks.
     """
 
     log_prob: Callable[[FloatArray, FloatArray], FloatArray]
     slopes: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+    log_concave: bool = True
 
 
 class _Block(NamedTuple):
@@ -78,16 +95,16 @@ class _Nodes(NamedTuple):
 
 
 def log_normalizer(
-    density: LogDensity, bend: Bend, y: FloatArray, mean: FloatArray, var: FloatArray
+    density: LogDensity, shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
 ) -> FloatArray:
     """Log of the integral of exp(log_prob(y, f)) N(f; mean, var) over f.
 
     Parameters
     ----------
     density : LogDensity
-        The log-concave term.
-    bend : Bend
-        Where it bends.
+        The term.
+    shape : Bend or Cuts
+        Where it bends, or where to cut.
     y, mean, var : ndarray of shape (n,)
         What the term wants to know about each point, and the mean and variance of the Gaussian,
         on the latent scale. A variance of zero is legal.
@@ -98,19 +115,52 @@ def log_normalizer(
         Natural log; NaN where `mean` or `var` is not finite or `var` is negative.
     """
     log_z = np.full(mean.shape, np.nan)
-    for rows, block, block_bend in _blocks(bend, y, mean, var):
-        log_z[rows] = _rule(density, block_bend, block).log_z
+    for rows, block, block_shape in _blocks(shape, y, mean, var):
+        log_z[rows] = _rule(density, block_shape, block).log_z
     return log_z
 
 
+def average(
+    function: Callable[[FloatArray, FloatArray], FloatArray],
+    density: LogDensity,
+    shape: Bend | Cuts,
+    y: FloatArray,
+    mean: FloatArray,
+    var: FloatArray,
+) -> FloatArray:
+    """Mean of functions of (y, f) under densities proportional to p(y | f) N(f; mean, var).
+
+    Parameters
+    ----------
+    function : callable
+        Of y (m, 1) and f (m, number of nodes); returns k functions stacked, (k, m, nodes).
+    density, shape, y, mean, var
+        As in `log_normalizer`.
+
+    Returns
+    -------
+    ndarray of shape (k, n)
+        NaN as in `log_normalizer`.
+    """
+    parts = []
+    for rows, block, block_shape in _blocks(shape, y, mean, var):
+        x, weight, _ = _rule(density, block_shape, block)
+        values = function(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
+        parts.append((rows, np.einsum("ij,kij->ki", weight, values)))
+    result = np.full((len(parts[0][1]) if parts else 0, len(mean)), np.nan)
+    for rows, part in parts:
+        result[:, rows] = part
+    return result
+
+
 def tilted_moments(
-    density: LogDensity, bend: Bend, y: FloatArray, mean: FloatArray, var: FloatArray
+    density: LogDensity, shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Log normalizer of exp(log_prob(y, f)) N(f; mean, var) and its derivatives in the mean.
 
     Parameters
     ----------
-    density, bend, y, mean, var
+    density, shape, y, mean, var
         As in `log_normalizer`.
 
     Returns
@@ -130,19 +180,20 @@ def tilted_moments(
     Gaussian. Their parts cancel when the term is strong; there the second forms keep their digits.
     """
     log_z, alpha, beta = (np.full(mean.shape, np.nan) for _ in range(3))
-    for rows, block, block_bend in _blocks(bend, y, mean, var):
-        x, weight, log_z[rows] = _rule(density, block_bend, block)
+    for rows, block, block_shape in _blocks(shape, y, mean, var):
+        x, weight, log_z[rows] = _rule(density, block_shape, block)
         d1, d2 = density.slopes(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
         mean_d1 = _average(weight, d1)
         d1 = d1 - mean_d1[:, None]
         curvature = -_average(weight, d2)
-        weak = block.sd**2 * curvature < 1.0
+        weak = block.sd**2 * np.abs(curvature) < 1.0
         sd = np.where(weak, 1.0, block.sd)  # the second forms divide by it
         alpha[rows] = np.where(weak, mean_d1, _average(weight, x) / sd)
         weak_beta = curvature - _average(weight, d1 * d1)
         strong_beta = -_average(weight, d1 * x) / sd  # d1 is centered, so x need not be
-        # Rounding must not make the tilted distribution wider than the Gaussian.
-        beta[rows] = np.maximum(np.where(weak, weak_beta, strong_beta), 0.0)
+        beta[rows] = np.where(weak, weak_beta, strong_beta)
+        if density.log_concave:  # rounding must not make it wider than the Gaussian
+            beta[rows] = np.maximum(beta[rows], 0.0)
     return log_z, alpha, beta
 
 
@@ -151,22 +202,53 @@ def _average(weight: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _blocks(
-    bend: Bend, y: FloatArray, mean: FloatArray, var: FloatArray
-) -> Iterator[tuple[IntArray, _Block, Bend]]:
+    shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
+) -> Iterator[tuple[IntArray, _Block, Bend | Cuts]]:
     """Cut the legal points into blocks of bounded memory; yields their indices as well."""
     legal = np.flatnonzero(np.isfinite(mean) & np.isfinite(var) & (var >= 0.0))
-    center, width = (np.broadcast_to(part, mean.shape) for part in bend)
+    if isinstance(shape, Bend):
+        shape = Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
     for start in range(0, len(legal), _ROWS):
         rows = legal[start : start + _ROWS]
-        yield (
-            rows,
-            _Block(y[rows], mean[rows], np.sqrt(var[rows])),
-            Bend(center[rows], width[rows]),
-        )
+        block = _Block(y[rows], mean[rows], np.sqrt(var[rows]))
+        yield rows, block, type(shape)(*(part[rows] for part in shape))
 
 
-def _rule(density: LogDensity, bend: Bend, block: _Block) -> _Nodes:
+def _rule(density: LogDensity, shape: Bend | Cuts, block: _Block) -> _Nodes:
     """Nodes and normalized weights for one block."""
+    if isinstance(shape, Cuts):
+        return _panel_rule(density, shape, block)
+    return _sinh_rule(density, shape, block)
+
+
+def _panel_rule(density: LogDensity, cuts: Cuts, block: _Block) -> _Nodes:
+    """Gauss-Legendre between the cuts; empty panels have weight zero."""
+    sd = np.maximum(block.sd, 1e-150)[:, None]
+    places = (cuts.places - block.mean[:, None]) / sd
+    if density.log_concave:
+        middle = _near_mode(density, block)
+        ends = np.stack(_edges(density, block, middle), axis=1)
+        inner = 0.5 * (ends + middle[:, None])
+        own = np.concatenate([ends, inner, middle[:, None]], axis=1)
+    else:
+        own = np.broadcast_to(_GAUSSIAN_CUTS, (len(sd), len(_GAUSSIAN_CUTS)))
+    places = np.clip(places, own.min(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
+    edges = np.sort(np.concatenate([places, own], axis=1), axis=1)
+    node, share = np.polynomial.legendre.leggauss(_PANEL_NODES)
+    half = 0.5 * np.diff(edges, axis=1)[:, :, None]
+    x = (edges[:, :-1, None] + half * (1.0 + node)).reshape(len(sd), -1)
+    length = (half * share).reshape(len(sd), -1)
+    log_height = density.log_prob(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
+    log_height = log_height - 0.5 * x * x
+    top = log_height.max(axis=1)
+    weight = np.exp(log_height - top[:, None]) * length
+    total = weight.sum(axis=1)
+    weight /= total[:, None]
+    return _Nodes(x, weight, top + np.log(total) - 0.5 * np.log(2.0 * np.pi))
+
+
+def _sinh_rule(density: LogDensity, bend: Bend, block: _Block) -> _Nodes:
+    """Trapezoidal rule in u, for a log-concave term."""
     near_mode = _near_mode(density, block)
     low, high = _edges(density, block, near_mode)
     # In x. A bend far outside the edges, or much wider than they are, does not matter; the limits

@@ -30,7 +30,8 @@ class GaussianPrior:
     ----------
     covariance : Covariance
     theta : ndarray of shape (p,)
-        Hyper-parameters of the kernel, natural logs.
+        Hyper-parameters of the model: first the kernel's, natural logs. What follows belongs to
+        the likelihood.
     """
 
     covariance: Covariance
@@ -40,10 +41,15 @@ class GaussianPrior:
         # Matrices are rebuilt on demand: states stay O(n) when they travel between processes.
         return {"covariance": self.covariance, "theta": self.theta}
 
+    @property
+    def kernel_theta(self) -> FloatArray:
+        """Hyper-parameters of the kernel alone, natural logs."""
+        return self.theta[: len(self.covariance.start)]
+
     @cached_property
     def K(self) -> FloatArray:
         """Covariance matrix, jitter included; (n, n), Fortran order."""
-        return self.covariance.matrix(self.theta)
+        return self.covariance.matrix(self.kernel_theta)
 
     @cached_property
     def chol(self) -> FloatArray:
@@ -55,6 +61,10 @@ class GaussianPrior:
             If K is singular in double precision in spite of its jitter.
         """
         return cholesky(self.K)
+
+    def contract(self, A: FloatArray) -> FloatArray:
+        """``sum_ij A_ij dK_ij / dtheta_r`` for the kernel's hyper-parameters; overwrites A."""
+        return self.covariance.contract(self.kernel_theta, A, K=self.K, overwrite=True)
 
     def log_prob(self, f: FloatArray) -> float:
         """Log density of f of shape (n,)."""
@@ -88,7 +98,7 @@ class GaussianPrior:
         """
         new = self.covariance.at_new(X_new)
         half = self._whitened_cross(new)
-        var = new.diagonal(self.theta) - np.einsum("im,im->m", half, half)
+        var = new.diagonal(self.kernel_theta) - np.einsum("im,im->m", half, half)
         return LatentMoments(half.T @ self.whiten(f), np.maximum(var, 0.0))
 
     def condition_jointly(
@@ -97,8 +107,8 @@ class GaussianPrior:
         """Mean (m, g) and full covariance (m, m) of f* at new inputs given f of shape (n, g)."""
         new = self.covariance.at_new(X_new)
         half = self._whitened_cross(new)
-        return half.T @ self.whiten(f), new.square(self.theta) - half.T @ half
+        return half.T @ self.whiten(f), new.square(self.kernel_theta) - half.T @ half
 
     def _whitened_cross(self, new: CrossCovariance) -> FloatArray:
         """``L^-1 k*``; (n, m)."""
-        return solve_lower(self.chol, new.cross(self.theta), overwrite=True)
+        return solve_lower(self.chol, new.cross(self.kernel_theta), overwrite=True)

@@ -1,33 +1,39 @@
 """What we believe about the hyper-parameters before seeing data.
 
 A prior is a frozen ``scipy.stats`` distribution of the hyper-parameter x on its *natural* scale.
-Chains move on u = log x, whose density carries the Jacobian: log p(u) = log p_X(e^u) + u.
+Chains move on u = log x, whose density carries the Jacobian: log p(u) = log p_X(e^u) + u. The few
+hyper-parameters that may be negative, such as a threshold, are sampled as they are: u = x.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import differentiate, special, stats
 
-from ._typing import FloatArray
+from ._typing import BoolArray, FloatArray
 
 __all__ = ["HyperPrior", "default_prior"]
 
 #: Beyond this |log x| the density is taken to be zero, so that exp never overflows.
 LOG_SCALE_LIMIT = 50.0
+#: The same for hyper-parameters that are sampled as they are.
+REAL_LIMIT = 1e8
 
 
-def default_prior(name: str, n_features: int) -> Any:
+def default_prior(name: str, n_features: int, *, positive: bool = True) -> Any:
     """Prior of a hyper-parameter that the user left out, by the end of its name.
 
     Scales (``constant_value``, ``noise_level``, ``sigma_0``) get Gamma(1.1, rate 0.1);
     ``length_scale`` and ``periodicity`` get Gamma(1, rate 1/sqrt(d)); any other name gets the
-    log-normal(0, 1). The first two are those of Filippone & Girolami (2014), section 4.4.
+    log-normal(0, 1). The first two are those of Filippone & Girolami (2014), section 4.4. One that
+    may be negative gets the normal distribution with mean 0 and standard deviation 3.
     """
+    if not positive:
+        return stats.norm(0.0, 3.0)
     if name.endswith(("constant_value", "noise_level", "sigma_0")):
         return stats.gamma(1.1, scale=10.0)
     if name.endswith(("length_scale", "periodicity")):
@@ -36,14 +42,18 @@ def default_prior(name: str, n_features: int) -> Any:
 
 
 class HyperPrior:
-    """Independent priors on positive hyper-parameters, evaluated on the natural-log scale.
+    """Independent priors on hyper-parameters, evaluated on the scale on which these are sampled.
 
     Parameters
     ----------
     names : sequence of str
         One name per component of theta; vector hyper-parameters repeat theirs.
     distributions : mapping of str to frozen scipy distribution
-        A univariate continuous distribution on (0, inf) for every name.
+        A univariate continuous distribution for every name, natural scale; on (0, inf) for a
+        positive hyper-parameter.
+    real : collection of str, default=()
+        Names of those that may be negative: their component of theta is the value itself, that of
+        all others its natural log.
 
     Raises
     ------
@@ -51,30 +61,51 @@ class HyperPrior:
         If a distribution is not a frozen continuous one or its support leaves (0, inf).
     """
 
-    def __init__(self, names: Sequence[str], distributions: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        distributions: Mapping[str, Any],
+        real: Collection[str] = (),
+    ) -> None:
         for name in dict.fromkeys(names):
-            _check_distribution(name, distributions[name])
+            _check_distribution(name, distributions[name], positive=name not in real)
         self.names = tuple(names)
         self.distributions = {name: distributions[name] for name in dict.fromkeys(names)}
+        self.positive = np.array([name not in real for name in names], dtype=bool)
         self._positions = {
             name: np.flatnonzero([name == other for other in names]) for name in self.distributions
         }
-        self._range = _Range([self.distributions[name] for name in names])
-        coefficients = {name: _coefficients(law) for name, law in self.distributions.items()}
+        self._range = _Range([self.distributions[name] for name in names], self.positive)
+        coefficients = {
+            name: _coefficients(law, positive=name not in real)
+            for name, law in self.distributions.items()
+        }
         self._closed = _ClosedForm([coefficients[name] or _NOTHING for name in names])
         self._others = [
-            (position, _other_form(self.distributions[name]))
+            (position, _other_form(self.distributions[name], positive=name not in real))
             for name, position in self._positions.items()
             if coefficients[name] is None
         ]
 
+    @property
+    def bounds(self) -> FloatArray:
+        """Lower and upper end of where the density may be positive; (p, 2), scale of theta."""
+        return np.stack([self._range.lower, self._range.upper], axis=1)
+
+    def natural(self, theta: FloatArray) -> FloatArray:
+        """Return theta of shape (..., p) on the natural scale of each component."""
+        value = np.array(theta, dtype=float)
+        value[..., self.positive] = np.exp(value[..., self.positive])
+        return value
+
     def log_prob(self, theta: FloatArray) -> Any:
-        """Log density of theta (natural logs), Jacobian included; -inf outside the support.
+        """Log density of theta, Jacobian included; -inf outside the support.
 
         Parameters
         ----------
         theta : ndarray of shape (p,) or (m, p)
-            Natural logs; one point, or one per row.
+            Natural logs of positive hyper-parameters, others as they are; one point, or one per
+            row.
 
         Returns
         -------
@@ -98,7 +129,7 @@ class HyperPrior:
         Parameters
         ----------
         theta : ndarray of shape (p,) or (m, p)
-            Natural logs; one point, or one per row.
+            As for `log_prob`.
 
         Returns
         -------
@@ -132,16 +163,16 @@ class HyperPrior:
         return total, slope
 
     def sample(self, rng: np.random.Generator) -> FloatArray:
-        """One draw of theta, of shape (p,), on the natural-log scale."""
+        """One draw of theta, of shape (p,)."""
         theta = np.empty(len(self.names))
         for name, position in self._positions.items():
-            x = self.distributions[name].rvs(size=len(position), random_state=rng)
-            # A gamma with a small shape can underflow to zero, whose log is not a start value.
-            theta[position] = np.log(np.maximum(x, np.exp(-LOG_SCALE_LIMIT)))
+            theta[position] = self.distributions[name].rvs(size=len(position), random_state=rng)
+        # A gamma with a small shape can underflow to zero, whose log is not a start value.
+        theta[self.positive] = np.log(np.maximum(theta[self.positive], np.exp(-LOG_SCALE_LIMIT)))
         return theta
 
 
-def _check_distribution(name: str, distribution: Any) -> None:
+def _check_distribution(name: str, distribution: Any, *, positive: bool) -> None:
     # "dist" tells a frozen distribution from its family, which has the other two as well.
     if not all(hasattr(distribution, part) for part in ("dist", "logpdf", "support")):
         raise ValueError(
@@ -149,26 +180,28 @@ def _check_distribution(name: str, distribution: Any) -> None:
             f"scipy.stats.gamma(1.1, scale=10.0); got {distribution!r}."
         )
     lower, upper = distribution.support()
-    if not (np.ndim(lower) == 0 and 0.0 <= lower < upper):
+    if not (np.ndim(lower) == 0 and lower < upper and (lower >= 0.0 or not positive)):
         raise ValueError(
-            f"priors[{name!r}] has support ({lower}, {upper}), but the hyper-parameter is positive "
-            "and the prior is stated on its natural scale: use a distribution on (0, inf), such "
+            f"priors[{name!r}] has support ({lower}, {upper}), but the hyper-parameter is "
+            f"{'positive' if positive else 'one number'} and the prior is stated on its natural "
+            "scale: use a distribution on (0, inf), such "
             "as scipy.stats.gamma, scipy.stats.lognorm or scipy.stats.halfnorm."
         )
 
 
 class _Range:
-    """Where the density of theta may be positive: the supports, within `LOG_SCALE_LIMIT`."""
+    """Where the density of theta may be positive: the supports, within the limits."""
 
-    def __init__(self, distributions: Sequence[Any]) -> None:
-        supports = np.array([law.support() for law in distributions]).reshape(-1, 2)
+    def __init__(self, distributions: Sequence[Any], positive: BoolArray) -> None:
+        supports = np.array([law.support() for law in distributions], dtype=float).reshape(-1, 2)
         with np.errstate(divide="ignore"):
-            lower, upper = np.log(supports).T
-        self._lower = np.maximum(lower, -LOG_SCALE_LIMIT)
-        self._upper = np.minimum(upper, LOG_SCALE_LIMIT)
+            supports[positive] = np.log(supports[positive])
+        limit = np.where(positive, LOG_SCALE_LIMIT, REAL_LIMIT)
+        self.lower = np.maximum(supports[:, 0], -limit)
+        self.upper = np.minimum(supports[:, 1], limit)
 
         # The largest ball about the origin within the bounds, which settles most calls.
-        self._radius = float(np.min([-self._lower, self._upper], initial=LOG_SCALE_LIMIT))
+        self._radius = float(np.min([-self.lower, self.upper], initial=LOG_SCALE_LIMIT))
 
     def holds(self, theta: FloatArray) -> bool:
         """Whether theta, of shape (p,), lies within the bounds; NaN does not."""
@@ -177,7 +210,7 @@ class _Range:
 
     def rows(self, theta: FloatArray) -> Any:
         """The same for every row of a batch."""
-        return ((self._lower <= theta) & (theta <= self._upper)).all(axis=-1)
+        return ((self.lower <= theta) & (theta <= self.upper)).all(axis=-1)
 
 
 class _Coefficients(NamedTuple):
@@ -284,10 +317,14 @@ def _parameters(distribution: Any) -> tuple[list[np.float64], np.float64, np.flo
     return [np.float64(shape) for shape in shapes], np.float64(loc), np.float64(scale)
 
 
-def _coefficients(distribution: Any) -> _Coefficients | None:
+def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
     """What `_ClosedForm` needs, or None for a distribution that is not of that form."""
     family = type(distribution.dist)
     shapes, loc, scale = _parameters(distribution)
+    if not positive:
+        # The log of a log-normal variable is normal.
+        normal = family is type(stats.norm)
+        return _lognorm(float(loc), float(scale)) if normal else None
     # A shift leaves the form of none but the uniform density, which is as flat elsewhere.
     if family not in _FAMILIES or (loc != 0.0 and family is not type(stats.uniform)):
         return None
@@ -309,11 +346,13 @@ class _Form(Protocol):
         """Its derivative."""
 
 
-def _other_form(distribution: Any) -> _Form:
+def _other_form(distribution: Any, *, positive: bool) -> _Form:
     _, loc, scale = _parameters(distribution)
+    if not positive:
+        return _Numerical(distribution, positive=False)
     if type(distribution.dist) is type(stats.halfcauchy) and loc == 0.0:
         return _HalfCauchy(float(np.log(scale)))
-    return _Numerical(distribution)
+    return _Numerical(distribution, positive=True)
 
 
 class _HalfCauchy:
@@ -331,13 +370,18 @@ class _HalfCauchy:
 class _Numerical:
     """Any distribution, by SciPy: some hundred times slower."""
 
-    def __init__(self, distribution: Any) -> None:
+    def __init__(self, distribution: Any, *, positive: bool) -> None:
         self._distribution = distribution
-        with np.errstate(divide="ignore"):
-            self._lower, self._upper = np.log(distribution.support())
+        self._positive = positive
+        self._lower, self._upper = distribution.support()
+        if positive:
+            with np.errstate(divide="ignore"):
+                self._lower, self._upper = np.log([self._lower, self._upper])
 
     def log_density(self, u: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
+            if not self._positive:
+                return np.asarray(self._distribution.logpdf(u))
             return np.asarray(self._distribution.logpdf(np.exp(u)) + u)
 
     def slope(self, u: FloatArray) -> FloatArray:

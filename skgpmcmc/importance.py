@@ -12,6 +12,7 @@ from ._typing import FloatArray
 from .approximations import Density
 from .emulator import Quadratic
 from .model import LatentGP
+from .observations import Observations
 
 __all__ = ["DrawCount", "ImportanceEstimate", "importance_estimate", "log_importance_weights"]
 
@@ -126,7 +127,8 @@ def importance_estimate(
         replaced[0] = True
     if replaced.any():
         log_ratio[replaced] = density.log_ratio_to_prior(particles[:, replaced])
-    log_weights = _log_weights(model, particles, log_ratio, defensive)
+    observed = model.observations_at(density.q.prior.theta)
+    log_weights = _log_weights(observed, particles, log_ratio, defensive)
     return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
 
 
@@ -137,12 +139,13 @@ def log_importance_weights(
 
     With `defensive` = c the denominator is the mixture (1 - c) g + c N(0, K).
     """
-    return _log_weights(model, f, density.log_ratio_to_prior(f), defensive)
+    observed = model.observations_at(density.q.prior.theta)
+    return _log_weights(observed, f, density.log_ratio_to_prior(f), defensive)
 
 
 def _log_weights(
-    model: LatentGP, f: FloatArray, log_ratio: FloatArray, defensive: float
+    observed: Observations, f: FloatArray, log_ratio: FloatArray, defensive: float
 ) -> FloatArray:
     if defensive > 0.0:
         log_ratio = np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive))
-    return model.log_lik_columns(f) - log_ratio
+    return observed.totals(f) - log_ratio

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from .covariance import Covariance
 from .gaussian import GaussianPrior
 from .hyperpriors import HyperPrior
 from .likelihoods import Likelihood
+from .observations import Observations
 
 __all__ = ["GPState", "LatentGP"]
 
@@ -25,7 +27,7 @@ class GPState(NamedTuple):
 
     @property
     def theta(self) -> FloatArray:
-        """Hyper-parameters, natural logs; (p,)."""
+        """Hyper-parameters; (p,)."""
         return self.prior.theta
 
 
@@ -33,36 +35,58 @@ class GPState(NamedTuple):
 class LatentGP:
     """A Gaussian-process model with a factorizing likelihood.
 
+    Hyper-parameters theta are those of the kernel, then those of the likelihood.
+
     Attributes
     ----------
     covariance : Covariance
         Kernel bound to the training inputs.
     likelihood : Likelihood
+        Its own parameters are where chains may start, and are overruled by theta.
     hyperprior : HyperPrior
+        Of all components of theta.
     y : ndarray of shape (n,)
         Targets as the likelihood wants them (classes are -1.0 and +1.0).
+    offset : ndarray of shape (n,) or None
+        Added to f, such as the log of an exposure; latent scale. None is zero.
+    weight : ndarray of shape (n,) or None
+        Positive; multiplies log p(y | f), row by row. None is one.
     """
 
     covariance: Covariance
     likelihood: Likelihood
     hyperprior: HyperPrior
     y: FloatArray
+    offset: FloatArray | None = None
+    weight: FloatArray | None = None
 
     def with_jitter(self, jitter: float) -> LatentGP:
         """Return the same model with another relative jitter of K."""
         return replace(self, covariance=self.covariance.with_jitter(jitter))
 
+    @property
+    def start(self) -> FloatArray:
+        """Theta of the kernel's and the likelihood's own values; (p,)."""
+        own = [parameter.start for parameter in self.likelihood.parameters]
+        return np.concatenate([self.covariance.start, own])
+
     def prior_at(self, theta: FloatArray) -> GaussianPrior:
         """p(f | theta)."""
         return GaussianPrior(self.covariance, theta)
 
-    def log_lik(self, f: FloatArray) -> float:
-        """Log p(y | f), summed over the points, for f of shape (n,)."""
-        return float(self.likelihood.log_prob(self.y, f).sum())
+    def observations_at(self, theta: FloatArray) -> Observations:
+        """Return p(y | f, theta) as a function of f."""
+        values = theta[len(self.covariance.start) :]
+        return self.observations.with_parameters(values) if len(values) else self.observations
 
-    def log_lik_columns(self, f: FloatArray) -> FloatArray:
-        """Log p(y | f) for each column of f of shape (n, m); (m,)."""
-        return np.asarray(self.likelihood.log_prob(self.y[:, None], f).sum(axis=0))
+    @cached_property
+    def observations(self) -> Observations:
+        """p(y | f) with the likelihood's own parameters, as a function of f."""
+        return Observations(self.likelihood, self.y, self.offset, self.weight)
+
+    def likelihood_at(self, theta: FloatArray) -> Likelihood:
+        """Return the likelihood with its parameters as theta has them."""
+        return self.observations_at(theta).likelihood
 
     def state_at(self, theta: FloatArray, f: FloatArray) -> GPState:
         """Return the state at (theta, f), every cached value fresh."""
@@ -70,7 +94,7 @@ class LatentGP:
 
     def state_in(self, prior: GaussianPrior, f: FloatArray) -> GPState:
         """Return the state at f under a prior of this model, whose factor of K is shared."""
-        return GPState(prior, f, self.log_lik(f))
+        return GPState(prior, f, self.observations_at(prior.theta).total(f))
 
     def moved(self, state: GPState, f: FloatArray) -> GPState:
         """Return the state at the theta of `state` and another f; the factor of K is shared."""
@@ -80,4 +104,4 @@ class LatentGP:
         """One draw of (theta, f, y) from the joint distribution."""
         theta = self.hyperprior.sample(rng)
         f = self.prior_at(theta).sample(rng)
-        return theta, f, self.likelihood.sample(f, rng)
+        return theta, f, self.observations_at(theta).sample(f, rng)

@@ -12,7 +12,6 @@ from scipy import optimize
 from ._linalg import NotPositiveDefiniteError
 from ._typing import FloatArray
 from .approximations import Approximation, ApproximationFit, Sites
-from .hyperpriors import LOG_SCALE_LIMIT
 from .model import LatentGP
 
 __all__ = ["Evaluation", "Mode", "evaluate", "find_mode"]
@@ -107,7 +106,7 @@ def find_mode(
     with_hyperprior : bool
         True: posterior mode on the log scale of theta. False: type-II maximum likelihood.
     bounds : ndarray of shape (p, 2), optional
-        Natural logs.
+        Scale of theta; by default those of the prior's support.
     tol : float
         Site tolerance.
     options : mapping of str to float
@@ -119,7 +118,7 @@ def find_mode(
     if len(starts[0]) == 0:
         return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
     if bounds is None:
-        bounds = np.tile([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT], (len(starts[0]), 1))
+        bounds = model.hyperprior.bounds
     limits = [(float(low), float(high)) for low, high in bounds]
     stopping: Any = dict(options)
     sites: Sites | None = None

@@ -21,7 +21,6 @@ from .approximations import Density, Reference, density_from
 from .covariance import CrossCovariance
 from .gaussian import LatentMoments
 from .importance import importance_estimate, log_importance_weights
-from .likelihoods import Likelihood
 from .model import LatentGP
 
 __all__ = ["Particles", "Predictor", "Subset", "parts_of", "spread_subset"]
@@ -150,7 +149,7 @@ class Predictor:
         ndarray of shape (k, m)
             Natural logs.
         """
-        summary = _LogPredictive(self.model.likelihood, np.stack(y_new))
+        summary = _LogPredictive(self.model, np.stack(y_new))
         return self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.weight.sum())
 
     def latent_moments(
@@ -292,7 +291,7 @@ def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> Fl
         for draws in _equal_rows(predictor.theta):
             # The matrices of a theta go with its iterator.
             parts = [
-                summary.of(moments, rows, log_weight)
+                summary.of(predictor.theta[draws[0]], moments, rows, log_weight)
                 for rows, moments, log_weight in predictor.moments(draws, batches)
             ]
             value = np.concatenate(parts, axis=1)
@@ -306,7 +305,9 @@ class _Summary(Protocol):
 
     combine: ClassVar[np.ufunc]
 
-    def of(self, moments: LatentMoments, rows: slice, log_weight: FloatArray) -> FloatArray:
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
         """Weighted sum over the columns of means, with log weights (g,); (k, rows)."""
 
 
@@ -314,13 +315,16 @@ class _Summary(Protocol):
 class _LogPredictive:
     """Log of the sum of p(y* | draw) for each of k candidate targets; sums are taken in logs."""
 
-    likelihood: Likelihood
+    model: LatentGP
     y_new: FloatArray  # (k, m)
     combine: ClassVar[np.ufunc] = np.logaddexp
 
-    def of(self, moments: LatentMoments, rows: slice, log_weight: FloatArray) -> FloatArray:
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
+        likelihood = self.model.likelihood_at(theta)
         terms = [
-            self.likelihood.log_predictive(y[rows, None], moments.mean, moments.var[:, None])
+            likelihood.log_predictive(y[rows, None], moments.mean, moments.var[:, None])
             for y in self.y_new
         ]
         return np.stack([_log_weighted_sum(term, log_weight) for term in terms])
@@ -345,7 +349,9 @@ class _LatentSums:
 
     combine: ClassVar[np.ufunc] = np.add
 
-    def of(self, moments: LatentMoments, rows: slice, log_weight: FloatArray) -> FloatArray:
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
         mean, var = moments
         weight = np.exp(log_weight)
         return np.stack([mean @ weight, mean**2 @ weight, var * weight.sum()])

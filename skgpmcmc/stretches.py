@@ -80,7 +80,7 @@ def start(
     with one_thread(), count_operations() as operations:
         state, attempt = transition.start(model, theta, rng), 1
         while state is None and attempt < _MAX_START_ATTEMPTS:
-            theta = 0.5 * (theta + model.covariance.start)
+            theta = 0.5 * (theta + model.start)
             state, attempt = transition.start(model, theta, rng), attempt + 1
     if state is None:
         raise RuntimeError(no_density(model, theta))
@@ -91,7 +91,9 @@ def start(
 
 def no_density(model: LatentGP, theta: FloatArray) -> str:
     """Message for a chain that finds no start; names the last theta that was tried."""
-    values = dict(zip(model.covariance.names, np.exp(theta).tolist(), strict=True))
+    values = dict(
+        zip(model.hyperprior.names, model.hyperprior.natural(theta).tolist(), strict=True)
+    )
     return (
         f"No chain can start: the posterior density is not finite at hyper-parameters {values}, "
         "nor on the way from there to the kernel's own values. Check the kernel and the priors."

@@ -293,18 +293,18 @@ class GaussianApproximation:
         """
         new = self.prior.covariance.at_new(X_new)
         mean, half = self._projected(new)
-        var = new.diagonal(self.prior.theta) - np.einsum("im,im->m", half, half)
+        var = new.diagonal(self.prior.kernel_theta) - np.einsum("im,im->m", half, half)
         return LatentMoments(mean, np.maximum(var, 0.0))
 
     def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """Mean (m, 1) and full covariance (m, m) of f* at new inputs under q."""
         new = self.prior.covariance.at_new(X_new)
         mean, half = self._projected(new)
-        return mean, new.square(self.prior.theta) - half.T @ half
+        return mean, new.square(self.prior.kernel_theta) - half.T @ half
 
     def _projected(self, new: CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """``k*' a`` of shape (m, 1), and ``L_B^-1 (s o k*)`` of shape (n, m)."""
-        cross = new.cross(self.prior.theta)
+        cross = new.cross(self.prior.kernel_theta)
         mean = (cross.T @ self.weights)[:, None]
         cross *= self.root_precision[:, None]
         return mean, solve_lower(self.chol_B, cross, overwrite=True)

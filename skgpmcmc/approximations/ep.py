@@ -102,7 +102,12 @@ class EP(Approximation):
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
         q = fit.q
         A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
-        return -q.prior.covariance.contract(q.prior.theta, A, K=q.prior.K, overwrite=True)
+        of_kernel = -q.prior.contract(A)
+        observed = model.observations_at(q.prior.theta)
+        if not observed.likelihood.parameters:
+            return of_kernel
+        of_likelihood = observed.tilted_parameter_gradient(*q.cavities().moments)
+        return np.concatenate([of_kernel, of_likelihood])
 
 
 class _Sweep(NamedTuple):
@@ -116,7 +121,7 @@ class _Sweep(NamedTuple):
 def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
     """Match the moments of every tilted distribution of q, whose sites are given."""
     cavities = q.cavities()
-    tilted = model.likelihood.tilted_moments(model.y, *cavities.moments)
+    tilted = model.observations_at(q.prior.theta).tilted_moments(*cavities.moments)
     return _Sweep(cavities, tilted, _matched_sites(sites, cavities, tilted))
 
 

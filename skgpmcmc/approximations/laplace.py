@@ -11,6 +11,7 @@ from .._linalg import add_outer, product
 from .._typing import FloatArray
 from ..gaussian import GaussianPrior
 from ..model import LatentGP
+from ..observations import Observations
 from .base import (
     Approximation,
     ApproximationFit,
@@ -28,6 +29,9 @@ _SMALLEST_STEP = 1e-6
 @dataclass(eq=False)
 class Laplace(Approximation):
     """Laplace approximation by Newton's method from f = 0.
+
+    Where log p(y | f) is not concave at the mode, its curvature counts as none: q then has the
+    prior's precision in that coordinate, and stays an importance distribution.
 
     Parameters
     ----------
@@ -57,45 +61,55 @@ class Laplace(Approximation):
     def fit(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None
     ) -> ApproximationFit:
-        """Return q at the mode and log q(y | theta), for a log-concave likelihood.
+        """Return q at the mode and log q(y | theta).
 
         Newton begins at f = 0, or at the mean that the prior has with the sites `start`.
         """
-        if not model.likelihood.log_concave:
-            raise ValueError(
-                f"Laplace needs a log-concave likelihood; {model.likelihood.name!r} is not."
-            )
         prior = model.prior_at(theta)
+        observed = model.observations_at(theta)
         if start is None:
-            point = _Point.of(model, np.zeros(len(model.y)), np.zeros(len(model.y)))
+            point = _Point.of(observed, np.zeros(len(observed)), np.zeros(len(observed)))
         else:
             q = GaussianApproximation.from_sites(prior, start)
-            point = _Point.of(model, q.weights, q.mean)
-        threshold = self.tol * len(model.y)
+            point = _Point.of(observed, q.weights, q.mean)
+        threshold = self.tol * len(observed)
         iteration, gain = 0, np.inf
         while iteration < self.max_iter and gain > threshold:
             iteration += 1
-            previous, point = point, _newton_step(model, prior, point)
+            previous, point = point, _newton_step(observed, prior, point)
             gain = point.objective - previous.objective
-        q = _gaussian_at(model, prior, point)
+        q = _gaussian_at(observed, prior, point)
         log_evidence = point.objective - q.half_log_det_B  # R&W (3.32)
         return ApproximationFit(q, log_evidence, gain <= threshold, iteration)
 
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
         """Return the Gaussian one Newton step, with its line search, from the mean of q."""
-        point = _newton_step(model, q.prior, _Point.of(model, q.weights, q.mean))
-        return _gaussian_at(model, q.prior, point)
+        observed = model.observations_at(q.prior.theta)
+        point = _newton_step(observed, q.prior, _Point.of(observed, q.weights, q.mean))
+        return _gaussian_at(observed, q.prior, point)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log q(y | theta), the moving mode included; R&W algorithm 5.1."""
         q = fit.q
         f = q.mean
-        first, _, third = model.likelihood.derivatives(model.y, f)
-        mode_shift = 0.5 * q.marginal_variance * third  # d log q / d f_hat
+        observed = model.observations_at(q.prior.theta)
+        first, second, third = observed.derivatives(f)
+        bends = second < 0.0  # where it does not, the precision is zero, and stays so
+        # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
+        mode_shift = 0.5 * q.marginal_variance * third * bends
         implicit = mode_shift - q.solve_smoothed(product(q.prior.K, mode_shift))
         A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
         A = add_outer(A, -implicit, first)
-        return -q.prior.covariance.contract(q.prior.theta, A, K=q.prior.K, overwrite=True)
+        of_kernel = -q.prior.contract(A)
+        if not observed.likelihood.parameters:
+            return of_kernel
+        of_log_prob, of_first, of_second = observed.parameter_derivatives(f)
+        of_likelihood = (
+            of_log_prob.sum(axis=1)
+            + 0.5 * (of_second * bends) @ q.marginal_variance
+            + of_first @ product(q.prior.K, implicit)
+        )
+        return np.concatenate([of_kernel, of_likelihood])
 
 
 class _Point(NamedTuple):
@@ -106,31 +120,33 @@ class _Point(NamedTuple):
     objective: float  # log p(y | f) - f'K^-1 f / 2
 
     @classmethod
-    def of(cls, model: LatentGP, weights: FloatArray, f: FloatArray) -> _Point:
-        return cls(weights, f, model.log_lik(f) - 0.5 * float(weights @ f))
+    def of(cls, observed: Observations, weights: FloatArray, f: FloatArray) -> _Point:
+        return cls(weights, f, observed.total(f) - 0.5 * float(weights @ f))
 
 
-def _gaussian_at(model: LatentGP, prior: GaussianPrior, point: _Point) -> GaussianApproximation:
+def _gaussian_at(
+    observed: Observations, prior: GaussianPrior, point: _Point
+) -> GaussianApproximation:
     """Gaussian with the curvature at its own mean, not at the step before."""
-    precision = -model.likelihood.derivatives(model.y, point.f).second
+    precision = np.maximum(-observed.derivatives(point.f).second, 0.0)
     return GaussianApproximation(prior, point.weights, precision)
 
 
-def _newton_weights(model: LatentGP, prior: GaussianPrior, f: FloatArray) -> FloatArray:
+def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray) -> FloatArray:
     """K^-1 times the full Newton step from f; R&W algorithm 3.1, lines 4 to 7."""
-    derivatives = model.likelihood.derivatives(model.y, f)
-    precision = -derivatives.second
+    derivatives = observed.derivatives(f)
+    precision = np.maximum(-derivatives.second, 0.0)
     b = precision * f + derivatives.first
     return GaussianApproximation.from_sites(prior, Sites(b, precision)).weights
 
 
-def _newton_step(model: LatentGP, prior: GaussianPrior, point: _Point) -> _Point:
+def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) -> _Point:
     """Halve the Newton step until the objective does not fall."""
-    direction = _newton_weights(model, prior, point.f) - point.weights
+    direction = _newton_weights(observed, prior, point.f) - point.weights
     f_direction = product(prior.K, direction)
     step = 1.0
     while step > _SMALLEST_STEP:
-        new = _Point.of(model, point.weights + step * direction, point.f + step * f_direction)
+        new = _Point.of(observed, point.weights + step * direction, point.f + step * f_direction)
         if new.objective >= point.objective:
             return new
         step *= 0.5

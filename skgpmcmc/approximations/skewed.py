@@ -41,10 +41,10 @@ class Shape(NamedTuple):
     def of(cls, model: LatentGP, q: GaussianApproximation) -> Self:
         """Skewness from the third derivative of the tilted log normalizer in the cavity mean."""
         mean, var = q.cavities().moments
+        observed = model.observations_at(q.prior.theta)
         step = _STEP * np.sqrt(var)
         up, at, down = (
-            model.likelihood.tilted_moments(model.y, mean + sign * step, var).beta
-            for sign in (1.0, 0.0, -1.0)
+            observed.tilted_moments(mean + sign * step, var).beta for sign in (1.0, 0.0, -1.0)
         )
         # The tilted cumulants are var^k times the derivatives of log Z; beta is minus the second.
         third = -(var**3) * (up - down) / (2.0 * step)

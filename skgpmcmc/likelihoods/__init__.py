@@ -1,15 +1,37 @@
 """Likelihoods: how targets and latent values relate, point by point."""
 
-from .base import Derivatives, Likelihood, TiltedMoments
+from .base import (
+    Derivatives,
+    Likelihood,
+    Parameter,
+    ParameterDerivatives,
+    PredictiveMoments,
+    TiltedMoments,
+)
 from .bernoulli import Logit, Probit
+from .gaussian import Gaussian
+from .negative_binomial import NegativeBinomial
+from .ordinal import OrdinalProbit
+from .poisson import Poisson
+from .student_t import StudentT
+from .volatility import Volatility
 
 __all__ = [
     "BERNOULLI_LIKELIHOODS",
     "Derivatives",
+    "Gaussian",
     "Likelihood",
     "Logit",
+    "NegativeBinomial",
+    "OrdinalProbit",
+    "Parameter",
+    "ParameterDerivatives",
+    "Poisson",
+    "PredictiveMoments",
     "Probit",
+    "StudentT",
     "TiltedMoments",
+    "Volatility",
 ]
 
 BERNOULLI_LIKELIHOODS: dict[str, type[Likelihood]] = {"probit": Probit, "logit": Logit}

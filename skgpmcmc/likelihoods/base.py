@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _quadrature as quadrature
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 
-__all__ = ["Derivatives", "Likelihood", "TiltedMoments"]
+__all__ = ["Derivatives", "Likelihood", "Parameter", "ParameterDerivatives", "PredictiveMoments", "TiltedMoments"]
 
 
 class Derivatives(NamedTuple):
@@ -33,15 +33,50 @@ class TiltedMoments(NamedTuple):
     beta: FloatArray  # (n,), -d^2 log_z / d mean^2
 
 
+class Parameter(NamedTuple):
+    """A number that a likelihood has beside f, and that is inferred."""
+
+    name: str  # what priors and reports call it
+    positive: bool  # sampled as its natural log; otherwise as it is
+    value: float  # of this likelihood, natural scale
+
+    @property
+    def start(self) -> float:
+        """`value` on the scale on which it is sampled."""
+        return float(np.log(self.value)) if self.positive else self.value
+
+
+class ParameterDerivatives(NamedTuple):
+    """Derivatives of log p(y | f), and of its first two derivatives in f, in k parameters.
+
+    With respect to a parameter on the scale on which it is sampled.
+    """
+
+    log_prob: FloatArray  # (k, n)
+    first: FloatArray  # (k, n)
+    second: FloatArray  # (k, n)
+
+
+class PredictiveMoments(NamedTuple):
+    """Mean and variance of a target whose latent value is uncertain, point by point."""
+
+    mean: FloatArray  # scale of the targets
+    var: FloatArray  # scale of the targets, squared
+
+
 class Likelihood(ABC):
     """Distribution of one target y given one latent value f.
 
     Targets are independent given f. Every function works point by point and broadcasts, so that
     `y` of shape (n, 1) goes with `f` of shape (n, m).
 
-    A new log-concave likelihood states `name`, `log_concave` and the four abstract methods; the
-    tilted moments and the predictive then come by quadrature, which must know where log p(y | f)
-    bends (`bend`). Closed forms, where there are any, override the two.
+    A new log-concave likelihood states `name`, `log_concave` and the abstract methods; the tilted
+    moments and the predictive then come by quadrature, which must know where log p(y | f) bends
+    (`bend`). One that is not log-concave says where to cut the line of f into panels instead
+    (`panels`). Closed forms, where there are any, override what they serve.
+
+    Parameters that are to be inferred are listed by `parameters`; `with_parameters` and
+    `parameter_derivatives` then belong to a likelihood as well.
 
     Attributes
     ----------
@@ -49,10 +84,13 @@ class Likelihood(ABC):
         What messages and registries call it.
     log_concave : bool
         Whether the second derivative of log p(y | f) is nowhere positive.
+    targets : str
+        What messages call the legal targets.
     """
 
     name: ClassVar[str]
     log_concave: ClassVar[bool]
+    targets: ClassVar[str] = "finite numbers"
 
     @abstractmethod
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
@@ -81,10 +119,49 @@ class Likelihood(ABC):
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw one target for each latent value; the shape of `f`."""
 
-    def bend(self, y: FloatArray) -> quadrature.Bend:
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return which targets p(y | f) is defined for, as `targets` says; the shape of `y`."""
+        return np.isfinite(y)
+
+    # --- parameters that are inferred -----------------------------------------------------------
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What is inferred beside f and the kernel's hyper-parameters; nothing by default."""
+        return ()
+
+    def with_parameters(self, values: FloatArray) -> Likelihood:
+        """Return the same likelihood with its parameters at `values`.
+
+        Parameters
+        ----------
+        values : ndarray of shape (k,)
+            In the order of `parameters`, on the scale on which each is sampled.
+        """
+        if len(values):
+            raise NotImplementedError(
+                f"The {self.name} likelihood lists parameters but cannot be given their values: "
+                "it needs its own `with_parameters`."
+            )
+        return self
+
+    def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
+        """Derivatives in the parameters; `y` and `f` broadcast, results have k of them stacked."""
+        if self.parameters:
+            raise NotImplementedError(
+                f"The {self.name} likelihood lists parameters, so it needs its own "
+                "`parameter_derivatives`."
+            )
+        nothing = np.empty((0, *np.broadcast_shapes(np.shape(y), np.shape(f))))
+        return ParameterDerivatives(nothing, nothing, nothing)
+
+    # --- integrals over f -----------------------------------------------------------------------
+
+    def bend(self, y: FloatArray) -> quadrature.Bend | quadrature.Cuts:
         """Where log p(y | f) bends as a function of f; by default at 0, on a scale of one.
 
-        Only the speed and the accuracy of the quadrature depend on it.
+        Only the speed and the accuracy of the quadrature depend on it. A likelihood that is not
+        log-concave returns `Cuts`.
         """
         return quadrature.Bend(np.asarray(0.0), np.asarray(2.0))
 
@@ -102,17 +179,44 @@ class Likelihood(ABC):
         -------
         TiltedMoments
             Each (n,); NaN for a point with a negative variance.
-
-        Raises
-        ------
-        NotImplementedError
-            If the likelihood is not log-concave and has no moments of its own.
         """
         y, mean, var = np.broadcast_arrays(y, mean, var)
-        moments = quadrature.tilted_moments(
-            self._log_density(), self.bend(y.ravel()), y.ravel(), mean.ravel(), var.ravel()
-        )
+        moments = self.weighted_tilted_moments(y.ravel(), None, mean.ravel(), var.ravel())
         return TiltedMoments(*(moment.reshape(mean.shape) for moment in moments))
+
+    def weighted_tilted_moments(
+        self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
+    ) -> TiltedMoments:
+        """Return the same for p(y | f)^weight, by quadrature; all of shape (n,).
+
+        `weight` is positive; None means one everywhere.
+        """
+        density, rows = self._log_density(y, weight)
+        return TiltedMoments(*quadrature.tilted_moments(density, self.bend(y), rows, mean, var))
+
+    def tilted_parameter_gradient(
+        self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
+    ) -> FloatArray:
+        """Derivatives of the log normalizer of p(y | f)^weight N(f; mean, var) in the parameters.
+
+        Parameters
+        ----------
+        y, weight, mean, var
+            As in `weighted_tilted_moments`.
+
+        Returns
+        -------
+        ndarray of shape (k, n)
+            At fixed mean and variance; the mean of weight d log p(y | f) under the tilted density.
+        """
+        weight = np.ones(len(y)) if weight is None else weight
+        density, rows = self._log_density(y, weight)
+
+        def slope(row: FloatArray, f: FloatArray) -> FloatArray:
+            log_prob = self.parameter_derivatives(_at(row, y), f).log_prob
+            return np.asarray(_at(row, weight) * log_prob)
+
+        return quadrature.average(slope, density, self.bend(y), rows, mean, var)
 
     def log_predictive(
         self, y: npt.ArrayLike, mean: npt.ArrayLike, var: npt.ArrayLike
@@ -129,27 +233,58 @@ class Likelihood(ABC):
         -------
         ndarray of the common shape
             Natural log; NaN where the variance is negative.
-
-        Raises
-        ------
-        NotImplementedError
-            If the likelihood is not log-concave and has no predictive of its own.
         """
         y, mean, var = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
-        log_z = quadrature.log_normalizer(
-            self._log_density(), self.bend(y.ravel()), y.ravel(), mean.ravel(), var.ravel()
-        )
+        flat = y.ravel()
+        density, rows = self._log_density(flat, None)
+        log_z = quadrature.log_normalizer(density, self.bend(flat), rows, mean.ravel(), var.ravel())
         return log_z.reshape(mean.shape)
 
-    def _log_density(self) -> quadrature.LogDensity:
-        if not self.log_concave:
-            raise NotImplementedError(
-                f"The {self.name} likelihood is not log-concave, and the quadrature for tilted "
-                "moments and predictions needs that; give it its own `tilted_moments` and "
-                "`log_predictive`."
-            )
-        return quadrature.LogDensity(self.log_prob, self._slopes)
+    def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
+        """Mean and variance of a target over f ~ N(mean, var), where targets are numbers.
+
+        Parameters
+        ----------
+        mean, var : ndarray, of any shapes that broadcast
+            Predictive mean and variance, latent scale.
+        """
+        raise NotImplementedError(
+            f"The {self.name} likelihood says nothing about the mean of a target."
+        )
+
+    def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Probability that a target over f ~ N(mean, var) is at most y; shapes that broadcast."""
+        raise NotImplementedError(
+            f"The {self.name} likelihood says nothing about quantiles of a target."
+        )
+
+    def at_new_rows(self) -> Likelihood:
+        """Return the likelihood of new rows, where it knows something of the training rows."""
+        return self
+
+    def _log_density(
+        self, y: FloatArray, weight: FloatArray | None
+    ) -> tuple[quadrature.LogDensity, FloatArray]:
+        """Return the term p(y | f)^weight, and what the quadrature has to know of each point."""
+        if weight is None:
+            return quadrature.LogDensity(self.log_prob, self._slopes, self.log_concave), y
+        power = weight
+
+        def log_prob(row: FloatArray, f: FloatArray) -> FloatArray:
+            return np.asarray(_at(row, power) * self.log_prob(_at(row, y), f))
+
+        def slopes(row: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+            first, second = self._slopes(_at(row, y), f)
+            own = _at(row, power)
+            return own * first, own * second
+
+        rows = np.arange(len(y), dtype=float)
+        return quadrature.LogDensity(log_prob, slopes, self.log_concave), rows
 
     def _slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         first, second, _ = self.derivatives(y, f)
         return first, second
+
+
+def _at(row: FloatArray, values: FloatArray) -> FloatArray:
+    return np.asarray(values[row.astype(np.intp)])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 from .._quadrature import Bend
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from .base import Derivatives, Likelihood, TiltedMoments
 
 __all__ = ["Logit", "Probit"]
@@ -32,6 +32,11 @@ class Probit(Likelihood):
 
     name: ClassVar[str] = "probit"
     log_concave: ClassVar[bool] = True
+    targets: ClassVar[str] = "-1.0 and +1.0"
+
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return where y is -1 or +1."""
+        return np.abs(y) == 1.0
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log Phi(y f)."""
@@ -87,6 +92,11 @@ class Logit(Likelihood):
 
     name: ClassVar[str] = "logit"
     log_concave: ClassVar[bool] = True
+    targets: ClassVar[str] = "-1.0 and +1.0"
+
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return where y is -1 or +1."""
+        return np.abs(y) == 1.0
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return -log(1 + exp(-y f))."""

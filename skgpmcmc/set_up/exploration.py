@@ -50,7 +50,7 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
                 on_visit=keep,
             )
             return sorted(points, key=_log_density)
-        theta = 0.5 * (theta + model.covariance.start)
+        theta = 0.5 * (theta + model.start)
     raise RuntimeError(no_density(model, theta))
 
 

@@ -12,7 +12,7 @@ ORDER = (
     ("_typing", "_threads"),
     ("_params", "_quadrature", "_linalg"),
     ("likelihoods", "convergence"),
-    ("hyperpriors",),
+    ("hyperpriors", "observations"),
     ("covariance", "emulator"),
     ("gaussian",),
     ("model",),

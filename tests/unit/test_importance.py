@@ -60,7 +60,7 @@ def test_weights_are_the_ratio_of_densities(likelihood, approximation, defensive
     log_q = multivariate_normal(mean, covariance).logpdf(f.T)
     if defensive:
         log_q = np.logaddexp(np.log1p(-defensive) + log_q, np.log(defensive) + log_prior)
-    expected = model.log_lik_columns(f) + log_prior - log_q
+    expected = model.observations.totals(f) + log_prior - log_q
     log_weights = log_importance_weights(model, q, f, defensive=defensive)
     assert_allclose(log_weights, expected, atol=1e-8)
 
@@ -329,7 +329,7 @@ def test_with_a_posterior_draw_retained_the_estimate_has_its_law_under_the_targe
     rng = np.random.default_rng(16)
     # Exact posterior draws: a prior draw is accepted with probability p(y | f).
     f = q.prior.sample(rng, 80_000)
-    accepted = f[:, np.log(rng.uniform(size=80_000)) < model.log_lik_columns(f)][:, :3000]
+    accepted = f[:, np.log(rng.uniform(size=80_000)) < model.observations.totals(f)][:, :3000]
     assert accepted.shape == (3, 3000)
     exact = orthant_probability(q.prior.K, THREE_Y)
     inverse = [

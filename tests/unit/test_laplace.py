@@ -57,7 +57,7 @@ def test_one_point(likelihood, var):
 
     mode = brentq(slope, 0.0, 50.0, xtol=1e-13, rtol=1e-13)
     curvature = -float(model.likelihood.derivatives(1.0, np.array(mode)).second)
-    expected = model.log_lik(np.array([mode])) - 0.5 * mode**2 / var
+    expected = model.observations.total(np.array([mode])) - 0.5 * mode**2 / var
     expected -= 0.5 * np.log1p(var * curvature)
     assert converged
     # Newton stops at a gain of 1e-13: the mode is good to sqrt(1e-13), squared by a last step.
@@ -72,7 +72,7 @@ def test_the_mean_is_the_mode(likelihood):
     q = TIGHT.fit(model, THREE_THETA).q
 
     def objective(v):
-        return 0.5 * v @ v - model.log_lik(q.prior.unwhiten(v))
+        return 0.5 * v @ v - model.observations.total(q.prior.unwhiten(v))
 
     best = minimize(objective, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-9,
                     "fatol": 1e-15, "maxiter": 5000})  # fmt: skip
@@ -165,7 +165,7 @@ def test_few_steps_are_reported_as_not_converged():
     # What is left belongs together all the same: the curvature is that at the mean.
     second = model.likelihood.derivatives(model.y, fit.q.mean).second
     assert_allclose(fit.q.precision, -second, rtol=1e-10)
-    expected = model.log_lik(fit.q.mean) - 0.5 * fit.q.mean @ fit.q.weights
+    expected = model.observations.total(fit.q.mean) - 0.5 * fit.q.mean @ fit.q.weights
     assert fit.log_evidence == pytest.approx(expected - fit.q.half_log_det_B, abs=1e-10)
 
 
@@ -194,7 +194,7 @@ def test_the_objective_never_falls():
     model = given_model(K, y, Counts())
     # From f = 0, where W = I and d1 = y - 1, the full step ends far below the start.
     full_step = np.linalg.solve(np.linalg.inv(K) + np.eye(2), y - 1.0)
-    assert model.log_lik(full_step) < 1e6 * model.log_lik(np.zeros(2))
+    assert model.observations.total(full_step) < 1e6 * model.observations.total(np.zeros(2))
     objectives = []
     for max_iter in range(1, 40):
         fit = Laplace(tol=1e-13, max_iter=max_iter).fit(model, NO_THETA)

@@ -116,7 +116,7 @@ def log_weights_by_hand(model, theta, sites, f, defensive):
     log_prior = log_normal(f, np.linalg.inv(K))
     log_q = log_normal(f - mean[:, None], precision)
     mixture = np.logaddexp(np.log1p(-defensive) + log_q, np.log(defensive) + log_prior)
-    return model.log_lik_columns(f) + log_prior - mixture
+    return model.observations.totals(f) + log_prior - mixture
 
 
 def by_hand(used, X_new):
@@ -214,7 +214,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     gaps, squares = [], []
     while len(gaps) < 1500:
         f = prior.sample(rng)  # by rejection: an exact draw of p(f | y, theta)
-        if np.log(rng.uniform()) >= model.log_lik(f):
+        if np.log(rng.uniform()) >= model.observations.total(f):
             continue
         particles = Particles(n_particles, 0.05, int(rng.integers(2**31)))
         one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), parts, particles)

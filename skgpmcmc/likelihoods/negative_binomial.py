@@ -1,0 +1,107 @@
+"""Counts that vary more than Poisson counts do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import digamma, expit, gammaln, log_expit
+
+from .._quadrature import Bend
+from .._typing import BoolArray, FloatArray
+from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, PredictiveMoments
+
+__all__ = ["NegativeBinomial"]
+
+_MOST_LOG_RATE = 40.0
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Likelihood):
+    """Negative binomial counts with mean mu = exp(f) and variance mu + mu^2 / shape.
+
+    An exposure E enters as an offset log E of f. As `shape` grows, counts become Poisson.
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        Positive. Where chains may start, unless `fixed`.
+    fixed : bool, default=False
+        Keep `shape` as it is instead of inferring it (as ``"shape"``).
+    fractional : bool, default=False
+        Let targets be any number >= 0.
+    """
+
+    shape: float = 1.0
+    fixed: bool = False
+    fractional: bool = False
+
+    name: ClassVar[str] = "negative_binomial"
+    log_concave: ClassVar[bool] = True
+    targets: ClassVar[str] = "counts: integers >= 0"
+
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return where y is a count, or with `fractional` any number >= 0."""
+        possible = np.isfinite(y) & (y >= 0.0)
+        return possible if self.fractional else possible & (y == np.floor(y))
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The shape, unless it is fixed."""
+        return () if self.fixed else (Parameter("shape", True, self.shape),)
+
+    def with_parameters(self, values: FloatArray) -> NegativeBinomial:
+        """Return the likelihood with the shape exp(values[0])."""
+        return replace(self, shape=float(np.exp(values[0]))) if len(values) else self
+
+    def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Log probability of the count y."""
+        k, g = self.shape, self._log_odds(f)
+        constant = gammaln(y + k) - gammaln(k) - gammaln(y + 1.0)
+        return np.asarray(constant + k * log_expit(-g) + y * log_expit(g))
+
+    def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
+        """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
+        p, q, c = self._parts(y, f)
+        second = -c * p * q
+        return Derivatives(y * q - self.shape * p, second, second * (q - p))
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Return shape p, p = mu / (mu + shape)."""
+        return np.asarray(self.shape * expit(self._log_odds(f)))
+
+    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw counts, by way of a gamma-distributed rate."""
+        rate = np.exp(np.minimum(f, _MOST_LOG_RATE))
+        rate = rng.gamma(self.shape, rate / self.shape)
+        return rng.poisson(np.minimum(rate, np.exp(_MOST_LOG_RATE))).astype(float)
+
+    def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
+        """Derivatives with respect to log shape; k = 1."""
+        p, q, c = self._parts(y, f)
+        k = self.shape
+        bernoulli = c * p * q
+        log_prob = k * (digamma(y + k) - digamma(k) + log_expit(-self._log_odds(f)))
+        log_prob = log_prob - (y * q - k * p)
+        first = bernoulli - k * p
+        second = bernoulli * (q - p) - k * p * q
+        return ParameterDerivatives(log_prob[None], first[None], second[None])
+
+    def bend(self, y: FloatArray) -> Bend:
+        """Where the mean equals the shape; the nearest poles are at plus and minus pi times i."""
+        return Bend(np.asarray(np.log(self.shape)), np.asarray(6.0))
+
+    def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
+        """Mean and variance of a count over f ~ N(mean, var)."""
+        rate = np.exp(mean + 0.5 * var)
+        square = rate * rate * np.exp(var)
+        excess = rate * rate * np.expm1(var)
+        return PredictiveMoments(rate, rate + square / self.shape + excess)
+
+    def _log_odds(self, f: FloatArray) -> FloatArray:
+        return np.asarray(f - np.log(self.shape))
+
+    def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        g = self._log_odds(f)
+        return expit(g), expit(-g), np.asarray(y + self.shape)

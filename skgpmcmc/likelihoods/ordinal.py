@@ -1,0 +1,240 @@
+"""Ordered classes: an interval between two thresholds for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr
+
+from .. import _quadrature as quadrature
+from .._typing import BoolArray, FloatArray
+from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, TiltedMoments
+
+__all__ = ["OrdinalProbit"]
+
+_HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+#: Panels around each threshold, in noise scales.
+_CUTS = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
+
+
+@dataclass(frozen=True)
+class OrdinalProbit(Likelihood):
+    """Class k of 0, ..., r - 1 where f plus normal noise lies between two thresholds.
+
+    ``P(k) = Phi((b_{k+1} - f) / noise_scale) - Phi((b_k - f) / noise_scale)`` with b_0 = -inf,
+    b_r = inf, and `thresholds` in between.
+
+    Parameters
+    ----------
+    thresholds : tuple of float
+        Increasing; r - 1 of them, latent scale. Where chains may start, unless `fixed`.
+    noise_scale : float, default=1.0
+        Standard deviation of the noise, not inferred: thresholds, noise and f have only a common
+        scale.
+    fixed : bool, default=False
+        Keep the thresholds as they are, instead of inferring the first (as ``"threshold"``) and
+        the gaps between them (as ``"threshold_gap"``).
+
+    References
+    ----------
+    Chu & Ghahramani (2005), Gaussian processes for ordinal regression, JMLR 6; Filippone, Zhong &
+    Girolami (2013), appendix B.4, with the sign of its second derivative corrected.
+    """
+
+    thresholds: tuple[float, ...]
+    noise_scale: float = 1.0
+    fixed: bool = False
+
+    name: ClassVar[str] = "ordinal_probit"
+    log_concave: ClassVar[bool] = True
+    targets: ClassVar[str] = "class numbers 0.0, 1.0, ... in their order"
+
+    @property
+    def n_classes(self) -> int:
+        """r, one more than there are thresholds."""
+        return len(self.thresholds) + 1
+
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return where y is one of 0, ..., r - 1."""
+        return np.isin(y, np.arange(self.n_classes))
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The first threshold and the gaps, unless they are fixed."""
+        if self.fixed:
+            return ()
+        gaps = np.diff(self.thresholds).tolist()
+        return (
+            Parameter("threshold", False, float(self.thresholds[0])),
+            *(Parameter("threshold_gap", True, gap) for gap in gaps),
+        )
+
+    def with_parameters(self, values: FloatArray) -> OrdinalProbit:
+        """Return the likelihood with other thresholds: the first, then logs of the gaps."""
+        if not len(values):
+            return self
+        steps = np.concatenate([values[:1], np.exp(values[1:])])
+        return replace(self, thresholds=tuple(np.cumsum(steps).tolist()))
+
+    def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Log probability of the class y."""
+        return _Interval.of(*self._scaled(y, f, self.noise_scale)).log_mass
+
+    def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
+        """Derivatives in f by the moments h_j of the ends of the interval."""
+        h0, h1, h2 = _Interval.of(*self._scaled(y, f, self.noise_scale)).moments(3)
+        s = self.noise_scale
+        second = np.minimum(h1 - h0 * h0, 0.0) / s**2  # rounding must not make it positive
+        return Derivatives(h0 / s, second, (h2 - h0 - 3.0 * h0 * h1 + 2.0 * h0**3) / s**3)
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Return the sum over classes of their probability times the squared slope of its log."""
+        f = np.asarray(f, dtype=float)
+        total = np.zeros(f.shape)
+        for k in range(self.n_classes):
+            interval = _Interval.of(*self._scaled(np.full(f.shape, float(k)), f, self.noise_scale))
+            (h0,) = interval.moments(1)
+            total += np.exp(interval.log_mass) * h0 * h0
+        return total / self.noise_scale**2
+
+    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw class numbers."""
+        noisy = f + self.noise_scale * rng.standard_normal(np.shape(f))
+        return np.searchsorted(self._inner, noisy).astype(float)
+
+    def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
+        """Derivatives in the first threshold, then in the logs of the gaps; k = r - 1."""
+        if self.fixed:
+            return super().parameter_derivatives(y, f)
+        y, f = np.broadcast_arrays(y, f)
+        interval = _Interval.of(*self._scaled(y, f, self.noise_scale))
+        h0, h1 = interval.moments(2)
+        s = self.noise_scale
+        low, high = interval.low, interval.high
+        u_low, u_high = interval.end_density(low), interval.end_density(high)
+        # An end at infinity has density zero, and any number for its place.
+        x_low, x_high = (np.where(np.isfinite(x), x, 0.0) for x in (low, high))
+        of_high = (
+            u_high / s,
+            u_high * (x_high - h0) / s**2,
+            u_high * ((x_high**2 - 1.0) - h1 - 2.0 * h0 * (x_high - h0)) / s**3,
+        )
+        of_low = (
+            -u_low / s,
+            u_low * (h0 - x_low) / s**2,
+            u_low * ((1.0 - x_low**2) + h1 - 2.0 * h0 * (h0 - x_low)) / s**3,
+        )
+        k = y.astype(int)
+        parts = [
+            self._in_parameters(k, at_low, at_high)
+            for at_low, at_high in zip(of_low, of_high, strict=True)
+        ]
+        return ParameterDerivatives(*parts)
+
+    def weighted_tilted_moments(
+        self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
+    ) -> TiltedMoments:
+        """Log normalizer and its derivatives: closed form, or by quadrature where weighted.
+
+        Integrating f out adds its variance to that of the noise.
+        """
+        if weight is not None:
+            return super().weighted_tilted_moments(y, weight, mean, var)
+        scale = self._total_scale(var)
+        interval = _Interval.of(*self._scaled(y, mean, scale))
+        h0, h1 = interval.moments(2)
+        beta = np.maximum(h0 * h0 - h1, 0.0) / scale**2
+        return TiltedMoments(interval.log_mass, h0 / scale, beta)
+
+    def tilted_parameter_gradient(
+        self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
+    ) -> FloatArray:
+        """Derivatives of the log normalizer in the parameters; closed form without weights."""
+        if weight is not None or self.fixed:
+            return super().tilted_parameter_gradient(y, weight, mean, var)
+        scale = self._total_scale(var)
+        interval = _Interval.of(*self._scaled(y, mean, scale))
+        at_low = -interval.end_density(interval.low) / scale
+        at_high = interval.end_density(interval.high) / scale
+        return self._in_parameters(y.astype(int), at_low, at_high)
+
+    def log_predictive(
+        self, y: npt.ArrayLike, mean: npt.ArrayLike, var: npt.ArrayLike
+    ) -> FloatArray:
+        """Log probability of the class y over f ~ N(mean, var); any shapes that broadcast."""
+        y, mean, var = (np.asarray(a, dtype=float) for a in (y, mean, var))
+        return _Interval.of(*self._scaled(y, mean, self._total_scale(var))).log_mass
+
+    def bend(self, y: FloatArray) -> quadrature.Cuts:
+        """Panels around the ends of the interval of y."""
+        low, high = self._ends(y)
+        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+        places = self.noise_scale * _CUTS
+        return quadrature.Cuts(np.concatenate([low[:, None] + places, high[:, None] + places], 1))
+
+    @cached_property
+    def _inner(self) -> FloatArray:
+        return np.array(self.thresholds)
+
+    @cached_property
+    def _edges(self) -> FloatArray:
+        return np.concatenate([[-np.inf], self.thresholds, [np.inf]])
+
+    def _ends(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        k = np.asarray(y).astype(int)
+        return self._edges[k], self._edges[k + 1]
+
+    def _scaled(
+        self, y: FloatArray, f: FloatArray, scale: float | FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        low, high = self._ends(y)
+        return np.asarray((low - f) / scale), np.asarray((high - f) / scale)
+
+    def _total_scale(self, var: FloatArray) -> FloatArray:
+        return np.sqrt(self.noise_scale**2 + np.where(var >= 0.0, var, np.nan))
+
+    def _in_parameters(
+        self, k: npt.NDArray[np.int_], at_low: FloatArray, at_high: FloatArray
+    ) -> FloatArray:
+        """Chain rule from the two ends of each row's interval to the parameters; (r - 1, ...).
+
+        Threshold j is the first one plus the gaps up to it.
+        """
+        result = np.empty((len(self.thresholds), *np.shape(k)))
+        for j in range(len(self.thresholds)):  # thresholds from j on move together
+            result[j] = np.where(k >= j + 1, at_low, 0.0) + np.where(k >= j, at_high, 0.0)
+        last = k == len(self.thresholds)  # whose upper end is at infinity
+        result = np.where(last, np.where(np.isnan(result), 0.0, result), result)
+        result[1:] *= np.diff(self._inner).reshape(-1, *(1 for _ in np.shape(k)))
+        return result
+
+
+class _Interval(NamedTuple):
+    """Standard normal mass between two points, flipped so that it is never in the far right."""
+
+    low: FloatArray
+    high: FloatArray
+    log_mass: FloatArray
+
+    @classmethod
+    def of(cls, low: FloatArray, high: FloatArray) -> _Interval:
+        right = low > 0.0
+        left, upper = np.where(right, -high, low), np.where(right, -low, high)
+        log_upper = log_ndtr(upper)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            log_mass = log_upper + np.log1p(-np.exp(log_ndtr(left) - log_upper))
+        return cls(low, high, np.asarray(log_mass))
+
+    def end_density(self, x: FloatArray) -> FloatArray:
+        """phi(x) over the mass; zero at infinity."""
+        return np.asarray(np.exp(-0.5 * x * x - _HALF_LOG_TWO_PI - self.log_mass))
+
+    def moments(self, count: int) -> tuple[FloatArray, ...]:
+        """h_j = (low^j phi(low) - high^j phi(high)) / mass for j below `count`."""
+        low, high = (np.where(np.isfinite(x), x, 0.0) for x in (self.low, self.high))
+        at_low, at_high = self.end_density(self.low), self.end_density(self.high)
+        return tuple(low**j * at_low - high**j * at_high for j in range(count))
