@@ -84,7 +84,7 @@ class GaussianPrior:
         n = len(self.covariance.X)
         if size is None:
             return self.unwhiten(rng.standard_normal(n))
-        return self.unwhiten(np.asfortranarray(rng.standard_normal((n, size))))
+        return self.unwhiten(rng.standard_normal((size, n)).T)
 
     def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
+from ._logs import log_sum
 from ._typing import FloatArray
 from .approximations import Density
 from .emulator import Quadratic
@@ -75,7 +75,7 @@ class ImportanceEstimate(NamedTuple):
 
 
 def _log_mean(log_weights: FloatArray) -> float:
-    return float(logsumexp(log_weights) - np.log(len(log_weights)))
+    return float(log_sum(log_weights) - np.log(len(log_weights)))
 
 
 def importance_estimate(
@@ -117,16 +117,21 @@ def importance_estimate(
     ----------
     Filippone & Girolami (2014), (25)-(27); Owen & Zhou (2000) for the defensive mixture.
     """
-    particles, prior_draws, log_ratio = density.sample(rng, n_draws)
-    replaced = np.full(n_draws, False)
-    if defensive > 0.0:
-        replaced |= rng.uniform(size=n_draws) < defensive
-        particles[:, replaced] = prior_draws[:, replaced]
+    particles = np.empty((len(model.y), n_draws), order="F")
+    log_ratio = np.empty(n_draws)
+    own = rng.uniform(size=n_draws) >= defensive  # the others come from the prior
     if retained is not None:
-        particles[:, 0] = retained
-        replaced[0] = True
-    if replaced.any():
-        log_ratio[replaced] = density.log_ratio_to_prior(particles[:, replaced])
+        own[0] = False
+    n_own = int(own.sum())
+    if n_own == n_draws:
+        particles, log_ratio = density.sample(rng, n_draws)
+    elif n_own > 0:
+        particles[:, own], log_ratio[own] = density.sample(rng, n_own)
+    if n_own < n_draws:
+        others = density.q.prior.sample(rng, n_draws - n_own)
+        if retained is not None:
+            others[:, 0] = retained
+        particles[:, ~own], log_ratio[~own] = others, density.log_ratio_to_prior(others)
     observed = model.observations_at(density.q.prior.theta)
     log_weights = _log_weights(observed, particles, log_ratio, defensive)
     return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)

@@ -13,8 +13,8 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import joblib
 import numpy as np
-from scipy.special import logsumexp
 
+from ._logs import log_sum
 from ._threads import one_thread
 from ._typing import FloatArray, IntArray
 from .approximations import Density, Reference, density_from
@@ -256,9 +256,9 @@ class Predictor:
         own = self.f[draws].T
         own_log = log_importance_weights(self.model, density, own, defensive=particles.defensive)
         # Each own f competes with all fresh ones: conditional importance sampling.
-        log_total = np.logaddexp(own_log, logsumexp(fresh.log_weights))
+        log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
         log_share = np.log(self.weight[draws]) - log_total
-        log_weight = np.concatenate([own_log + log_share, fresh.log_weights + logsumexp(log_share)])
+        log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
         return np.concatenate([own, fresh.particles], axis=1), log_weight
 
     def jointly(self, draws: IntArray, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -327,20 +327,7 @@ class _LogPredictive:
             likelihood.log_predictive(y[rows, None], moments.mean, moments.var[:, None])
             for y in self.y_new
         ]
-        return np.stack([_log_weighted_sum(term, log_weight) for term in terms])
-
-
-def _log_weighted_sum(log_values: FloatArray, log_weight: FloatArray) -> FloatArray:
-    """Log of the weighted sum along rows of `log_values` (m, g), which is overwritten; (m,).
-
-    `scipy.special.logsumexp` would go through the array several times more.
-    """
-    log_values += log_weight
-    largest = log_values.max(axis=1)
-    largest[~np.isfinite(largest)] = 0.0  # a row of zeros, in logs
-    log_values -= largest[:, None]
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(log_values, out=log_values).sum(axis=1)) + largest)
+        return np.stack([log_sum(term + log_weight, overwrite=True) for term in terms])
 
 
 @dataclass(frozen=True, eq=False)

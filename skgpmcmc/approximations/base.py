@@ -68,17 +68,14 @@ class Draws(NamedTuple):
     """Draws of f from a density, one per column."""
 
     f: FloatArray  # (n, m)
-    prior_draws: FloatArray  # (n, m), draws of p(f | theta) that they were made of
     log_ratio: FloatArray  # (m,), log density relative to N(f; 0, K)
 
 
 class Deviations(NamedTuple):
-    """Draws of f - mean under q, one per column, and what they were made of; each (n, m)."""
+    """Draws of f - mean under q, one per column."""
 
-    delta: FloatArray
-    prior_draws: FloatArray  # u ~ N(0, K)
-    white: FloatArray  # L^-1 u, L the factor of K
-    pulled: FloatArray  # K^-1 (u - delta)
+    delta: FloatArray  # (n, m)
+    white: FloatArray  # (n, m), L^-1 delta, L the factor of K
 
 
 class Density(Protocol):
@@ -133,11 +130,21 @@ class GaussianApproximation:
     precision: FloatArray
 
     @classmethod
-    def from_sites(cls, prior: GaussianPrior, sites: Sites) -> GaussianApproximation:
-        """Return the Gaussian proportional to N(f; 0, K) times the sites; one factorization.
+    def from_sites(
+        cls, prior: GaussianPrior, sites: Sites, *, whitened: bool = False
+    ) -> GaussianApproximation:
+        """Return the Gaussian proportional to N(f; 0, K) times the sites.
 
-        Its mean is Sigma nu, nu the shifts: a = K^-1 Sigma nu = nu - s o B^-1 s o K nu.
+        Its mean is Sigma nu, nu the shifts: a = K^-1 Sigma nu = nu - s o B^-1 s o K nu. That takes
+        the factor of B, or with `whitened` those that `sample` wants anyway.
         """
+        if whitened:
+            q = cls(prior, sites.shift, sites.precision)
+            white = cholesky_solve(q.chol_white, product(prior.chol.T, sites.shift))
+            mean = prior.unwhiten(white)
+            posterior = cls(prior, sites.shift - sites.precision * mean, sites.precision)
+            posterior.__dict__.update(chol_white=q.chol_white, mean=mean, sites=sites)
+            return posterior
         q = cls(prior, sites.shift, sites.precision)
         if not sites.shift.any():
             return q
@@ -188,10 +195,17 @@ class GaussianApproximation:
         """Lower Cholesky factor of B = I + W^1/2 K W^1/2."""
         return factor_B(self.prior.K, self.root_precision)
 
+    @cached_property
+    def chol_white(self) -> FloatArray:
+        """Lower Cholesky factor T of I + L'W L, the precision of L^-1 f under q."""
+        scaled = np.multiply(self.prior.chol, self.root_precision[:, None], order="F")
+        return cholesky(add_to_diagonal(lower_gram(scaled), 1.0), overwrite=True)
+
     @property
     def half_log_det_B(self) -> float:
         """``1/2 log |B|``, which equals ``1/2 (log |K| - log |Sigma|)``."""
-        return half_log_det(self.chol_B)
+        # |I + W^1/2 K W^1/2| = |I + L'W L|: whichever factor there is.
+        return half_log_det(self.chol_white if "chol_white" in self.__dict__ else self.chol_B)
 
     @cached_property
     def _inverse_factor(self) -> FloatArray:
@@ -247,11 +261,11 @@ class GaussianApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> Draws:
         """Independent draws of f."""
-        deviations = self.sample_deviations(rng, size)
-        delta = deviations.delta
-        return Draws(
-            self.mean[:, None] + delta, deviations.prior_draws, self.log_ratio_of_deviation(delta)
-        )
+        if "chol_white" in self.__dict__ or 2 * size > len(self.weights):
+            delta = self.sample_deviations(rng, size).delta
+        else:
+            delta = self._sample_by_conditioning(rng, size)
+        return Draws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [q(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
@@ -271,19 +285,22 @@ class GaussianApproximation:
         )
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> Deviations:
-        """Draw f - mean under q.
+        """Draw f - mean under q: L T'^-1 z for z ~ N(0, I)."""
+        z = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
+        white = solve_lower(self.chol_white, z, transpose=True, overwrite=True)
+        return Deviations(self.prior.unwhiten(white), white)
+
+    def _sample_by_conditioning(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw f - mean under q, (n, m), without `chol_white`: cheaper for few draws.
 
         Matheron's rule: with u ~ N(0, K) and e ~ N(0, I),
-        ``u - K s o B^-1 (s o u + e)`` has covariance (K^-1 + W)^-1. No factor of Sigma is needed,
-        no division by W occurs, and all draws come from one set of matrix products.
+        ``u - K s o B^-1 (s o u + e)`` has covariance (K^-1 + W)^-1. No division by W occurs.
         """
-        n = len(self.weights)
-        white = np.asfortranarray(rng.standard_normal((n, size)))
-        u = self.prior.unwhiten(white)
-        noise = np.asfortranarray(rng.standard_normal((size, n)).T)
+        u = self.prior.sample(rng, size)
+        noise = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
         s = self.root_precision[:, None]
         pulled = s * cholesky_solve(self.chol_B, s * u + noise)
-        return Deviations(u - product(self.prior.K, pulled), u, white, pulled)
+        return np.asarray(u - product(self.prior.K, pulled))
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* at new inputs, f integrated out under q; mean (m, 1), var (m,).

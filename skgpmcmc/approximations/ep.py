@@ -96,7 +96,7 @@ class EP(Approximation):
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
         """Return q after one undamped sweep from its own sites."""
         matched = _sweep(model, q, q.sites).matched
-        return GaussianApproximation.from_sites(q.prior, matched)
+        return GaussianApproximation.from_sites(q.prior, matched, whitened=True)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""

@@ -54,6 +54,8 @@ class InterpolatedSites:
     weights : ndarray of shape (D, k n)
     least, most : ndarray of shape (k n,)
         Range over the design of what is interpolated, which no interpolation leaves.
+    whitened : bool
+        Make the Gaussian by the factors that many draws want, see `GaussianApproximation`.
     """
 
     approximation: Approximation
@@ -68,6 +70,7 @@ class InterpolatedSites:
     weights: FloatArray
     least: FloatArray
     most: FloatArray
+    whitened: bool = True
 
     @classmethod
     def fit(
@@ -134,7 +137,11 @@ class InterpolatedSites:
 
     def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return the Gaussian that the density at theta is made of."""
-        q = GaussianApproximation.from_sites(model.prior_at(theta), self.sites_at(theta))
+        q = GaussianApproximation.from_sites(
+            model.prior_at(theta),
+            self.sites_at(theta),
+            whitened=self.whitened and self.n_sweeps == 0,
+        )
         for _ in range(self.n_sweeps):
             q = self.approximation.improved(model, q)
         return q

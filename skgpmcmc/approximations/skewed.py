@@ -90,12 +90,10 @@ class SkewedApproximation:
         center, spread = self._moments()
         unbent = np.arcsinh(deviations.delta / sd)
         moved = sd * (np.sinh(unbent + bend) - center) / spread - deviations.delta
-        # moved' K^-1 delta without another solve: K^-1 delta = L^-T white - pulled.
         white = self.q.prior.whiten(moved)
         pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviations.white)
-        pairing -= np.einsum("ij,ij->j", moved, deviations.pulled)
         log_ratio = self._log_ratio(deviations.delta, unbent, moved, pairing)
-        return Draws(mean + deviations.delta + moved, deviations.prior_draws, log_ratio)
+        return Draws(mean + deviations.delta + moved, log_ratio)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
@@ -135,8 +133,9 @@ class SkewedApproximation:
 
 def density_from(prior: GaussianPrior, parts: tuple[FloatArray, ...]) -> Density:
     """Make a density of its `parts`: two for a Gaussian, four for a skewed one."""
-    q = GaussianApproximation.from_sites(prior, Sites(*parts[:2]))
-    return SkewedApproximation(q, *parts[2:]) if len(parts) > 2 else q
+    skewed = len(parts) > 2
+    q = GaussianApproximation.from_sites(prior, Sites(*parts[:2]), whitened=skewed)
+    return SkewedApproximation(q, *parts[2:]) if skewed else q
 
 
 def moments_of_bend(bend: FloatArray) -> tuple[FloatArray, FloatArray]:

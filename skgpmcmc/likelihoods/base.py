@@ -11,7 +11,14 @@ import numpy.typing as npt
 from .. import _quadrature as quadrature
 from .._typing import BoolArray, FloatArray
 
-__all__ = ["Derivatives", "Likelihood", "Parameter", "ParameterDerivatives", "PredictiveMoments", "TiltedMoments"]
+__all__ = [
+    "Derivatives",
+    "Likelihood",
+    "Parameter",
+    "ParameterDerivatives",
+    "PredictiveMoments",
+    "TiltedMoments",
+]
 
 
 class Derivatives(NamedTuple):

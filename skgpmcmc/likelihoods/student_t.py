@@ -115,7 +115,7 @@ class StudentT(Likelihood):
 
     def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, float, FloatArray]:
         e, A = np.asarray(y - f), self.df * self.noise_scale**2
-        return e, A, A + e * e
+        return e, A, np.asarray(A + e * e)
 
 
 def _zero(y: FloatArray, f: FloatArray) -> FloatArray:

@@ -37,6 +37,9 @@ __all__ = ["MOST_BATCHES", "set_up_emulated"]
 
 #: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
 _N_CANDIDATES = (64, 16)
+#: A surrogate chain is nothing but independence candidates if it stays where it is this rarely,
+#: judged by so many draws.
+_MAY_STAY, _N_COMPARED = 0.02, 400
 #: How often a poor emulator is given more design points.
 _MAX_PROBES = 2
 #: Most batches of work that the set-up asks for: searches, scale and exploration; rounds of points;
@@ -194,7 +197,8 @@ def _proposals(
     draws = pool.theta.reshape(-1, learner.dim)
     mixture = _mixture_of(draws, learner.modes(), learner.scale)
     jump = Jump(mixture, _N_CANDIDATES[0 if learner.few else 1])
-    moves = (pool.leapfrog, jump, pool.leapfrog)
+    stays = jump.probability_of_staying(probed.target, draws[-_N_COMPARED:], learner.rng)
+    moves = (jump,) if stays < _MAY_STAY else (pool.leapfrog, jump, pool.leapfrog)
     return {"surrogate": SurrogateProposal(probed.target, moves), "random walk": walk}
 
 

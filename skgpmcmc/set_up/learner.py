@@ -322,6 +322,7 @@ def _flattening(model: LatentGP) -> FloatArray:
             continue
         squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
         parts.append(_FLAT / np.maximum(squares, 1e-12))
+    parts.append(np.zeros(len(model.likelihood.parameters)))
     return np.concatenate(parts)
 
 

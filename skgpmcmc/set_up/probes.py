@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 from .._linalg import NotPositiveDefiniteError
+from .._logs import log_sum
 from .._typing import FloatArray
 from ..approximations import Density, InterpolatedSites, Reference
 from ..importance import importance_estimate
@@ -21,11 +22,10 @@ __all__ = [
     "Plan",
     "Probe",
     "cheapest_plan",
-    "long_enough",
+    "compare_variants",
     "most_draws",
     "plan_for",
-    "take_long_probe",
-    "take_probes",
+    "take_probe",
 ]
 
 #: Importance draws of a probe.
@@ -40,6 +40,8 @@ _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
 #: Fewest importance draws of a chain's estimate.
 FEWEST_DRAWS = 16
+#: From this share of n on, draws through the whitened factor take less time.
+_MANY_DRAWS = 0.1
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 4_000_000
 #: Most O(n^3) operations of an evaluation, on average over the posterior.
@@ -54,62 +56,84 @@ class Probe(NamedTuple):
     noise: float  # standard deviation of the log estimate
 
 
-def take_probes(
+def compare_variants(
     model: LatentGP,
     reference: InterpolatedSites,
     theta: FloatArray,
     defensive: float,
     seed: np.random.SeedSequence,
-) -> list[Probe] | None:
-    """Estimate p(y | theta) with each of the VARIANTS of a reference; None where K is singular."""
+    noise: float,
+) -> FloatArray | None:
+    """Log of the relative variance of a weight with each of the VARIANTS of a reference.
+
+    None where K is singular. Variants that cannot pay for their cost, because few draws of a
+    cheaper one bring the log estimate to the standard deviation `noise`, are given what that one
+    has.
+    """
     rng = np.random.default_rng(seed)
-    densities = [reference.with_strength(strength) for strength in _STRENGTHS]
+
+    def log_variance(density: Density) -> float:
+        estimate = importance_estimate(model, density, N_DRAWS, rng, defensive=defensive)
+        return _log_variance(estimate.log_weights)
+
+    found = np.full(len(VARIANTS), np.inf)
     try:
-        probes = []
-        for n_sweeps in _SWEEPS:
-            q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
-            probes += [
-                _probe(model, density.bent(q), N_DRAWS, defensive, rng) for density in densities
-            ]
+        for k, (n_sweeps, strength) in enumerate(VARIANTS):
+            least = float(found.min())
+            n_draws = np.exp(least) / noise**2
+            # A sweep costs as much as n draws.
+            if n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS):
+                found[k] = least
+                continue
+            if strength == 0.0:
+                q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
+            found[k] = log_variance(reference.with_strength(strength).bent(q))
     except NotPositiveDefiniteError:
         return None
-    return probes
+    return found
 
 
-def take_long_probe(
+def take_probe(
     model: LatentGP,
     reference: Reference,
     theta: FloatArray,
-    n_draws: int,
     defensive: float,
     seed: np.random.SeedSequence,
-) -> Probe:
-    """Estimate p(y | theta) with the reference that was chosen, where K is not singular."""
+) -> Probe | None:
+    """Estimate p(y | theta) with so many draws that their noise does not matter.
+
+    None where K is singular.
+    """
     rng = np.random.default_rng(seed)
-    return _probe(model, reference.at(model, theta), n_draws, defensive, rng)
+    log_weights = np.empty(0)
+    wanted = N_DRAWS
+    try:
+        density = reference.at(model, theta)
+        while len(log_weights) < wanted:
+            size = min(wanted - len(log_weights), _MOST_AT_ONCE)
+            more = importance_estimate(model, density, size, rng, defensive=defensive)
+            log_weights = np.concatenate([log_weights, more.log_weights])
+            if len(log_weights) == N_DRAWS:
+                wanted = _long_enough(_log_variance(log_weights))
+    except NotPositiveDefiniteError:
+        return None
+    log_variance = _log_variance(log_weights)
+    return Probe(
+        float(log_sum(log_weights)) - float(np.log(len(log_weights))),
+        log_variance,
+        float(np.exp(0.5 * log_variance) / np.sqrt(len(log_weights))),
+    )
 
 
-def _probe(
-    model: LatentGP, density: Density, n_draws: int, defensive: float, rng: np.random.Generator
-) -> Probe:
-    log_weights, log_likelihood = [], []
-    for start in range(0, n_draws, _MOST_AT_ONCE):
-        size = min(n_draws - start, _MOST_AT_ONCE)
-        estimate = importance_estimate(model, density, size, rng, defensive=defensive)
-        log_weights.append(estimate.log_weights)
-        log_likelihood.append(estimate.log_likelihood + np.log(size / n_draws))
-    all_weights = np.concatenate(log_weights)
-    weights = np.exp(all_weights - all_weights.max())
-    log_variance = float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
-    noise = np.exp(0.5 * log_variance) / np.sqrt(n_draws)
-    return Probe(float(logsumexp(log_likelihood)), log_variance, float(noise))
+def _log_variance(log_weights: FloatArray) -> float:
+    """Log of the relative variance of one weight."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
 
 
-def long_enough(probe: Probe) -> int:
-    """Importance draws with which the noise of a probe does not matter; 0 if they were taken."""
-    if probe.noise < _NOISE:
-        return 0
-    return int(np.clip(np.exp(probe.log_variance) / _NOISE**2, 2 * N_DRAWS, _MOST_DRAWS))
+def _long_enough(log_variance: float) -> int:
+    """Importance draws with which the noise of a probe does not matter."""
+    return int(np.clip(np.exp(log_variance) / _NOISE**2, N_DRAWS, _MOST_DRAWS))
 
 
 class Plan(NamedTuple):
@@ -118,6 +142,7 @@ class Plan(NamedTuple):
     variant: int  # position among VARIANTS
     noise: float  # standard deviation of the log estimate that N aims at
     most: int  # largest N
+    whitened: bool  # see `InterpolatedSites`
     score: float  # the smaller the better
 
 
@@ -152,8 +177,9 @@ def plan_for(variant: int, log_variance: FloatArray, n: int, noise: float) -> Pl
     log_variance : ndarray of shape (m,)
         Log of the relative variance of one weight at m points of the posterior.
     n : int
-        Number of rows. An evaluation takes two factorizations, two operations a sweep, and
-        4 N / n for N draws, 5 N / n for skewed ones.
+        Number of rows. An evaluation takes two factorizations, two operations a sweep, and for N
+        draws 4 N / n, or 1 + 2 N / n through the whitened factor, with N / n more for skewed
+        ones.
     noise : float
         What is aimed at if it can be had for _MOST_OPERATIONS on average.
 
@@ -164,17 +190,19 @@ def plan_for(variant: int, log_variance: FloatArray, n: int, noise: float) -> Pl
     """
     n_sweeps, strength = VARIANTS[variant]
     variance = np.exp(log_variance)
-    per_draw = (5.0 if strength else 4.0) / n
     for target, most in _noise_and_most(noise, n):
         counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
-        cost = 2.0 + 2.0 * n_sweeps + per_draw * float(counts.mean())
+        share = float(counts.mean()) / n
+        whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
+        drawing = 1.0 + (3.0 if strength else 2.0) * share if whitened else 4.0 * share
+        cost = 2.0 + 2.0 * n_sweeps + drawing
         if cost <= _MOST_OPERATIONS:
             break
     # Acceptance rate of proposals that only the noise of the estimates can reject, where the
     # noise is large: that is where chains stay.
     accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
     # Squared, for few draws do not show the rarest weights: less noise is the safer choice.
-    return Plan(variant, target, most, cost / accepted**2)
+    return Plan(variant, target, most, whitened, cost / accepted**2)
 
 
 def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
@@ -184,8 +212,8 @@ def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
     elsewhere that chains stay.
     """
     largest = most_draws(n)
-    even = [(noise * factor, largest) for factor in np.geomspace(1.0, 2.5, 6)]
-    capped = [(2.5 * noise, min(most, largest)) for most in np.geomspace(4.0, 0.25, 12) * n]
+    even = [(noise * factor, largest) for factor in np.geomspace(1.0, 2.0, 6)]
+    capped = [(2.0 * noise, min(most, largest)) for most in np.geomspace(4.0, 0.25, 12) * n]
     return [(float(target), max(int(most), FEWEST_DRAWS)) for target, most in [*even, *capped]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,11 +22,10 @@ from .probes import (
     Plan,
     Probe,
     cheapest_plan,
-    long_enough,
+    compare_variants,
     most_draws,
     plan_for,
-    take_long_probe,
-    take_probes,
+    take_probe,
 )
 from .report import EmulatorReport
 from .settings import EmulatorSettings
@@ -34,6 +33,8 @@ from .work import Task
 
 __all__ = ["Probed", "probe"]
 
+#: Draws from pi* at which the variants of a reference are compared.
+_N_COMPARED = 12
 #: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
 _TERM_SD = 0.3
 
@@ -86,46 +87,42 @@ def probe(
     target = learner.emulate()
     reference = learner.reference(0, 1.0)
     thetas, typical = _to_be_probed(learner, target, pool)
-    seeds = learner.seeds(len(thetas))
+    compared = thetas[:_N_COMPARED]
     answers = yield [
         *learner.tasks(thetas),
-        *(
-            Task(take_probes, (learner.model, reference, theta, settings.defensive, seed))
-            for theta, seed in zip(thetas, seeds, strict=True)
-        ),
+        *_tasks(compare_variants, learner, reference, compared, settings, settings.noise),
     ]
     learner.n_evaluations += len(answers)
-    points, probes = answers[: len(thetas)], answers[len(thetas) :]
+    points, variances = answers[: len(thetas)], answers[len(thetas) :]
+    log_variance = np.array([row for row in variances if row is not None])
+    if not len(log_variance):
+        raise RuntimeError(no_density(learner.model, thetas[0]))
+    learner.add(points)
+    plan = cheapest_plan(log_variance, len(learner.model.y), settings.noise)
+    reference = learner.reference(*VARIANTS[plan.variant])
+    probes = yield _tasks(take_probe, learner, reference, thetas, settings)
+    learner.n_evaluations += len(probes)
     usable = [i for i in range(len(thetas)) if points[i] is not None and probes[i] is not None]
     if not typical[usable].any():
         raise RuntimeError(no_density(learner.model, thetas[0]))
-    learner.add(points)
-    typical = typical[usable]
-    log_variance = np.array([[probe.log_variance for probe in probes[i]] for i in usable])
-    plan = cheapest_plan(log_variance[typical], len(learner.model.y), settings.noise)
-    chosen = [probes[i][plan.variant] for i in usable]
-    reference = learner.reference(*VARIANTS[plan.variant])
-    lengths = [long_enough(probe) for probe in chosen]
-    longer = [k for k, n_draws in enumerate(lengths) if n_draws > 0]
-    answers = yield [
-        Task(
-            take_long_probe,
-            (
-                learner.model,
-                reference,
-                points[usable[k]].theta,
-                lengths[k],
-                settings.defensive,
-                seeds[usable[k]].spawn(1)[0],
-            ),
-        )
-        for k in longer
-    ]
-    for k, probe in zip(longer, answers, strict=True):
-        chosen[k] = probe
-    learner.n_evaluations += len(longer)
     found = [points[i] for i in usable]
-    return _probed(learner, target, pool, plan, reference, found, chosen, typical, settings)
+    chosen = [probes[i] for i in usable]
+    return _probed(learner, target, pool, plan, reference, found, chosen, typical[usable], settings)
+
+
+def _tasks(
+    function: Callable[..., Any],
+    learner: Learner,
+    reference: InterpolatedSites,
+    thetas: FloatArray,
+    settings: EmulatorSettings,
+    *more: float,
+) -> list[Task]:
+    """Return one task for each theta, with a seed of its own."""
+    return [
+        Task(function, (learner.model, reference, theta, settings.defensive, seed, *more))
+        for theta, seed in zip(thetas, learner.seeds(len(thetas)), strict=True)
+    ]
 
 
 def _to_be_probed(
@@ -165,6 +162,7 @@ def _probed(
     count: int | DrawCount = settings.n_importance or DrawCount(
         of_log_variance, plan.noise, FEWEST_DRAWS, plan.most
     )
+    reference = replace(reference, whitened=plan.whitened)
     correction = Quadratic.fit(
         thetas, log_p - evidence, center, scale, noise=0.05 + noise, term_sd=_TERM_SD
     )

@@ -6,11 +6,13 @@ Every function works on one point, arrays of shape (p,), or on a batch of indepe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
+from .._logs import log_sum
 from .._typing import BoolArray, FloatArray
 
 __all__ = [
@@ -135,18 +137,27 @@ class TMixture:
 
     def log_prob(self, theta: FloatArray) -> FloatArray:
         """Log density at theta (m, p); (m,)."""
+        z = np.einsum("krs,kms->kmr", self._inverse, theta - self.means[:, None, :])
+        squared = np.einsum("kmr,kmr->km", z, z)
+        power = 0.5 * (self._DOF + self.means.shape[1])
+        log_t = self._log_scale[:, None] - power * np.log1p(squared / self._DOF)
+        return log_sum(log_t, axis=0, overwrite=True)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        return np.asarray(np.linalg.inv(self.roots), dtype=float)
+
+    @cached_property
+    def _log_scale(self) -> FloatArray:
+        """Log of share and normalizing constant of each part; (k,)."""
         p = self.means.shape[1]
-        inverse = np.linalg.inv(self.roots)
-        z = np.einsum("krs,kms->kmr", inverse, theta - self.means[:, None, :])
-        log_det = np.log(np.abs(np.einsum("krr->kr", inverse))).sum(axis=1)
         constant = (
             gammaln(0.5 * (self._DOF + p))
             - gammaln(0.5 * self._DOF)
             - 0.5 * p * np.log(self._DOF * np.pi)
         )
-        squared = np.einsum("kmr,kmr->km", z, z)
-        log_t = constant + log_det[:, None] - 0.5 * (self._DOF + p) * np.log1p(squared / self._DOF)
-        return np.asarray(logsumexp(log_t + np.log(self.shares)[:, None], axis=0))
+        log_det = np.log(np.abs(np.einsum("krr->kr", self._inverse))).sum(axis=1)
+        return np.asarray(constant + log_det + np.log(self.shares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,3 +194,16 @@ class Jump:
         if at == 0:
             return point, np.asarray(0.0)
         return CheapPoint(theta[at], log_prob[at], gradient[at]), np.asarray(1.0)
+
+    def probability_of_staying(
+        self, target: CheapDensity, theta: FloatArray, rng: np.random.Generator
+    ) -> float:
+        """Estimate how likely no candidate is accepted, on average over draws theta (m, p)."""
+
+        def log_weight(theta: FloatArray) -> FloatArray:
+            return target.value_and_gradient(theta)[0] - self.proposal.log_prob(theta)
+
+        candidates = log_weight(self.proposal.sample(rng, len(theta)))
+        log_ratio = np.minimum(candidates - log_weight(theta)[:, None], 0.0)
+        accepted = np.exp(log_ratio).mean(axis=1)
+        return float(((1.0 - accepted) ** self.n_candidates).mean())

@@ -168,7 +168,7 @@ class RetainedParticle(Transition[PseudoMarginalState]):
     """
 
     defensive: float = 0.0
-    n_steps: int = 5
+    n_steps: int = 1
     name = "retained particle"
 
     def start(

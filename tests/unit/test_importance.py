@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare, multivariate_normal
 
 from skgpmcmc._linalg import count_operations
-from skgpmcmc.approximations import EP, GaussianApproximation, Laplace
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
 from skgpmcmc.importance import (
     ImportanceEstimate,
     importance_estimate,
@@ -116,24 +116,49 @@ def check_moments(draws, mean, covariance):
     assert np.abs(z_square).max() < Z_LIMIT
 
 
-@pytest.mark.parametrize("n_empty", [0, 2])
-def test_draws_by_matherons_rule(n_empty):
+@pytest.mark.parametrize("n_empty", [0, 2, 5])
+@pytest.mark.parametrize("whitened", [False, True])
+def test_draws_from_a_gaussian_approximation(n_empty, whitened):
+    """By conditioning draws from the prior (Matheron's rule), and through the whitened factor."""
     rng = np.random.default_rng(6)
     model = make_model(rng.uniform(size=(5, 2)), np.ones(5))
     precision = rng.gamma(2.0, 0.5, size=5)
     precision[:n_empty] = 0.0  # divisions by W would show
     prior = model.prior_at(np.array([1.0, -1.0]))
-    q = GaussianApproximation(prior, rng.standard_normal(5), precision)
+    sites = Sites(rng.standard_normal(5), precision)
+    q = GaussianApproximation.from_sites(prior, sites, whitened=whitened)
     mean, covariance = dense(q)
-    deviations = q.sample_deviations(rng, 200_000)
-    prior_draws = deviations.prior_draws
-    check_moments(deviations.delta, np.zeros(5), covariance)
-    check_moments(prior_draws, np.zeros(5), prior.K)
-    assert_allclose(prior.unwhiten(deviations.white), prior_draws, atol=1e-12)
-    pulled = prior.K @ deviations.pulled
-    assert_allclose(prior_draws - deviations.delta, pulled, atol=1e-10)
-    draws = q.sample(rng, 200_000)
-    check_moments(draws.f, mean, covariance)
+    if whitened:
+        delta = q.sample_deviations(rng, 200_000).delta
+    else:
+        delta = q._sample_by_conditioning(rng, 200_000)
+    check_moments(delta, np.zeros(5), covariance)
+    check_moments(q.sample(rng, 200_000).f, mean, covariance)
+
+
+def test_both_factors_make_the_same_approximation():
+    rng = np.random.default_rng(3)
+    model = make_model(rng.uniform(size=(6, 2)), np.ones(6))
+    prior = model.prior_at(np.array([1.0, -1.0]))
+    sites = Sites(rng.standard_normal(6), rng.gamma(2.0, 0.5, size=6))
+    plain = GaussianApproximation.from_sites(prior, sites)
+    white = GaussianApproximation.from_sites(prior, sites, whitened=True)
+    assert "chol_B" not in white.__dict__
+    assert_allclose(white.mean, plain.mean, atol=1e-12)
+    assert_allclose(white.weights, plain.weights, atol=1e-10)
+    assert white.half_log_det_B == pytest.approx(plain.half_log_det_B, rel=1e-12)
+    f = rng.standard_normal((6, 4))
+    assert_allclose(white.log_ratio_to_prior(f), plain.log_ratio_to_prior(f), rtol=1e-9)
+    deviations = white.sample_deviations(rng, 3)
+    assert_allclose(prior.unwhiten(deviations.white), deviations.delta, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 10])  # less and more than half the rows
+def test_draws_know_their_log_ratio(size):
+    rng = np.random.default_rng(8)
+    model = make_model(rng.uniform(size=(8, 2)), np.ones(8))
+    q = EP().fit(model, np.array([1.0, -1.0])).q
+    draws = q.sample(rng, size)
     assert_allclose(draws.log_ratio, q.log_ratio_to_prior(draws.f), atol=1e-9)
 
 
@@ -305,20 +330,15 @@ def test_a_retained_particle_keeps_its_place_and_its_weight(defensive):
     model = three_point_model()
     q = EP().fit(model, THREE_THETA).q
     f = np.array([0.5, -1.0, 2.0])
-    with_it, without = (
-        importance_estimate(
-            model, q, 5, np.random.default_rng(15), defensive=defensive, retained=retained
-        )
-        for retained in (f, None)
+    estimate = importance_estimate(
+        model, q, 5, np.random.default_rng(15), defensive=defensive, retained=f
     )
-    assert_array_equal(with_it.particles[:, 0], f)
-    expected = log_importance_weights(model, q, f[:, None], defensive=defensive)
-    assert_allclose(with_it.log_weights[0], expected[0], atol=1e-12)
-    # The others are what they would have been, and the estimate counts all of them.
-    assert_array_equal(with_it.particles[:, 1:], without.particles[:, 1:])
-    assert_allclose(with_it.log_weights[1:], without.log_weights[1:], atol=1e-12)
-    expected = np.log(np.exp(with_it.log_weights).mean())
-    assert with_it.log_likelihood == pytest.approx(expected, abs=1e-12)
+    assert_array_equal(estimate.particles[:, 0], f)
+    expected = log_importance_weights(model, q, estimate.particles, defensive=defensive)
+    assert_allclose(estimate.log_weights, expected, atol=1e-9)
+    assert len({tuple(particle) for particle in estimate.particles.T}) == 5
+    expected = np.log(np.exp(estimate.log_weights).mean())
+    assert estimate.log_likelihood == pytest.approx(expected, abs=1e-12)
     assert_array_equal(f, [0.5, -1.0, 2.0])
 
 

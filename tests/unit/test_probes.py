@@ -14,12 +14,10 @@ from skgpmcmc.set_up.design import Design, DesignPoint, spread_out
 from skgpmcmc.set_up.probes import (
     FEWEST_DRAWS,
     VARIANTS,
-    Probe,
     cheapest_plan,
-    long_enough,
+    compare_variants,
     most_draws,
-    take_long_probe,
-    take_probes,
+    take_probe,
 )
 
 from ..helpers import make_model, toy_classes
@@ -147,42 +145,62 @@ def reference(model):
 THETA = np.array([0.5, -1.0])
 
 
-def test_probes_measure_the_variance_of_a_weight(model, reference):
+def test_variants_are_compared_by_the_variance_of_a_weight(model, reference):
     """Where weights have no long tail, of which a few hundred draws know nothing."""
-    probes = take_probes(model, reference, THETA, 0.05, np.random.SeedSequence(0))
-    assert len(probes) == len(VARIANTS)
-    for (n_sweeps, strength), probe in zip(VARIANTS, probes, strict=True):
-        rng = np.random.default_rng(1)
-        density = replace(reference.with_strength(strength), n_sweeps=n_sweeps).at(model, THETA)
-        estimate = importance_estimate(model, density, 20_000, rng, defensive=0.05)
-        weights = np.exp(estimate.log_weights - estimate.log_likelihood)
-        assert probe.log_likelihood == pytest.approx(estimate.log_likelihood, abs=0.25)
+    seed = np.random.SeedSequence(0)
+    found = compare_variants(model, reference, THETA, 0.05, seed, 0.01)
+    assert found.shape == (len(VARIANTS),)
+    for (n_sweeps, strength), log_variance in zip(VARIANTS, found, strict=True):
         if strength == 0.0:  # others have rare weights, which 256 draws miss
-            assert probe.log_variance == pytest.approx(np.log(weights.var()), abs=0.8)
-        assert probe.noise == pytest.approx(np.exp(0.5 * probe.log_variance) / 16.0)
+            variant = replace(reference.with_strength(strength), n_sweeps=n_sweeps)
+            rng = np.random.default_rng(1)
+            estimate = importance_estimate(
+                model, variant.at(model, THETA), 20_000, rng, defensive=0.05
+            )
+            weights = np.exp(estimate.log_weights - estimate.log_likelihood)
+            assert log_variance == pytest.approx(np.log(weights.var()), abs=0.8)
 
 
-@pytest.mark.parametrize("n_draws", [300, 512, 1300])
-def test_a_long_probe_is_one_estimate(model, reference, n_draws):
-    """In parts or not."""
-    probe = take_long_probe(model, reference, THETA, n_draws, 0.05, np.random.SeedSequence(2))
-    density = reference.at(model, THETA)
+def test_variants_that_cannot_pay_are_not_tried(model, reference):
+    """A sweep costs as much as n draws, and no estimate has fewer than `FEWEST_DRAWS`."""
+
+    def compared(noise):
+        return compare_variants(model, reference, THETA, 0.05, np.random.SeedSequence(0), noise)
+
+    every = compared(0.01)
+    swept = np.array([n_sweeps > 0 for n_sweeps, _ in VARIANTS])
+    n_draws = 0.5 * (FEWEST_DRAWS + len(model.y))
+    some = compared(np.sqrt(np.exp(every[~swept].min()) / n_draws))
+    assert_array_equal(some[~swept], every[~swept])
+    assert_array_equal(some[swept], every[~swept].min())
+    assert_array_equal(compared(10.0), every[0])
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
+def test_a_probe_is_one_long_estimate(model, reference, strength):
+    """As long as it takes: at 0.05, noise does not matter any more."""
+    variant = reference.with_strength(strength)
+    probe = take_probe(model, variant, THETA, 0.05, np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
-    exact = importance_estimate(model, density, 50_000, rng, defensive=0.05).log_likelihood
-    assert abs(probe.log_likelihood - exact) < 4.0 * probe.noise + 0.01
-    assert probe.noise == pytest.approx(np.exp(0.5 * probe.log_variance) / np.sqrt(n_draws))
-
-
-def test_how_long_a_probe_should_be():
-    assert long_enough(Probe(-10.0, np.log(0.5), 0.04)) == 0
-    assert long_enough(Probe(-10.0, np.log(4.001), 0.13)) == 1600
-    assert long_enough(Probe(-10.0, np.log(1e4), 6.0)) == 4096
+    exact = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)
+    assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
+    n_draws = np.exp(probe.log_variance) / probe.noise**2
+    assert n_draws == pytest.approx(round(n_draws), rel=1e-9)
+    assert 256 <= round(n_draws) <= 4096
+    assert probe.noise < 0.07 or round(n_draws) == 4096  # it was 0.05 when 256 draws were taken
 
 
 def test_equal_seeds_give_equal_probes(model, reference):
-    seeds = [np.random.SeedSequence(3) for _ in range(2)]
-    first, second = (take_probes(model, reference, THETA, 0.05, seed) for seed in seeds)
-    assert first == second
+    def both(seed):
+        arguments = (model, reference, THETA, 0.05)
+        return (
+            compare_variants(*arguments, np.random.SeedSequence(seed), 0.1),
+            take_probe(*arguments, np.random.SeedSequence(seed)),
+        )
+
+    first, second, other = both(3), both(3), both(4)
+    assert_array_equal(first[0], second[0])
+    assert first[1] == second[1] != other[1]
 
 
 def test_no_probes_where_K_is_singular(reference):
@@ -190,7 +208,9 @@ def test_no_probes_where_K_is_singular(reference):
     X[3] = X[7]
     X[4] = X[7]
     singular = make_model(X, y, jitter=0.0)
-    assert take_probes(singular, reference, THETA, 0.05, np.random.SeedSequence(0)) is None
+    arguments = (singular, reference, THETA, 0.05, np.random.SeedSequence(0))
+    assert compare_variants(*arguments, 0.1) is None
+    assert take_probe(*arguments) is None
 
 
 # --- the number of draws --------------------------------------------------------------------------
@@ -201,7 +221,12 @@ def operations(log_variance, plan, n):
     n_sweeps, strength = VARIANTS[plan.variant]
     variance = np.exp(log_variance[:, plan.variant])
     counts = np.clip(variance / plan.noise**2, FEWEST_DRAWS, plan.most)
-    return 2.0 + 2.0 * n_sweeps + (5.0 if strength else 4.0) * counts.mean() / n
+    share = counts.mean() / n
+    if plan.whitened:
+        return 3.0 + 2.0 * n_sweeps + (3.0 if strength else 2.0) * share
+    assert n_sweeps == strength == 0.0
+    assert share <= 0.1
+    return 2.0 + 4.0 * share
 
 
 def levels(**of_variant):

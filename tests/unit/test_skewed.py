@@ -74,7 +74,7 @@ def test_without_a_bend_it_is_the_gaussian(model):
     assert_allclose(density.log_ratio_to_prior(f), density.q.log_ratio_to_prior(f), atol=1e-7)
     bent, plain = (d.sample(np.random.default_rng(2), 5) for d in (density, density.q))
     assert_allclose(bent.f, plain.f, atol=1e-12)
-    assert_array_equal(bent.prior_draws, plain.prior_draws)
+    assert_allclose(bent.log_ratio, plain.log_ratio, atol=1e-9)
 
 
 def test_moments_of_the_draws(model):
@@ -129,13 +129,12 @@ def test_skewness_of_a_single_site(likelihood):
     shape = Shape.of(model, q)
     prior = stats.norm(0.0, np.sqrt(q.prior.K[0, 0]))
 
-    lik = model.observations.total
+    def density(f):
+        return prior.pdf(f) * np.exp(model.observations.total(np.array([f])))
 
     def moment(k, mean=0.0):
         return integrate.quad(
-            lambda f: (
-                (f - mean) ** k * prior.pdf(f) * np.exp(model.observations.total(np.array([f])))
-            ),
+            lambda f: (f - mean) ** k * density(f),
             -80.0,
             80.0,
             limit=500,
