@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._typing import FloatArray
 from .covariance import Covariance
 from .gaussian import GaussianPrior
-from .hyperpriors import HyperPrior
+from .hyperpriors import HyperPrior, default_prior
 from .likelihoods import Likelihood
 from .observations import Observations
 
-__all__ = ["GPState", "LatentGP"]
+__all__ = ["GPState", "LatentGP", "default_hyperprior"]
 
 
 class GPState(NamedTuple):
@@ -105,3 +106,17 @@ class LatentGP:
         theta = self.hyperprior.sample(rng)
         f = self.prior_at(theta).sample(rng)
         return theta, f, self.observations_at(theta).sample(f, rng)
+
+
+def default_hyperprior(
+    covariance: Covariance, likelihood: Likelihood, priors: Mapping[str, Any] | None = None
+) -> HyperPrior:
+    """Return the prior of theta: those of `priors`, and defaults for names that are left out."""
+    parameters = likelihood.parameters
+    names = (*covariance.names, *(parameter.name for parameter in parameters))
+    real = {parameter.name for parameter in parameters if not parameter.positive}
+    n_features = covariance.X.shape[1]
+    distributions = {
+        name: default_prior(name, n_features, positive=name not in real) for name in names
+    }
+    return HyperPrior(names, {**distributions, **(priors or {})}, real)

@@ -19,10 +19,9 @@ from scipy.integrate import quad
 from ._typing import FloatArray
 from .approximations import Approximation
 from .covariance import default_kernel, make_covariance
-from .hyperpriors import HyperPrior, default_prior
 from .importance import importance_estimate
 from .likelihoods import Likelihood, Probit
-from .model import LatentGP
+from .model import LatentGP, default_hyperprior
 from .transitions import ChainState, Transition
 
 __all__ = [
@@ -464,9 +463,9 @@ def check_likelihood(
 ) -> None:
     """Check a likelihood against itself: everything must agree with its `log_prob`.
 
-    Derivatives are compared with finite differences, tilted moments and the predictive with
-    adaptive quadrature, `sample` and `fisher_information` with identities that hold for any
-    density, over many samples.
+    Derivatives, also those in its parameters, are compared with finite differences, tilted moments
+    (with and without a weight) and the predictive with adaptive quadrature, `sample` and
+    `fisher_information` with identities that hold for any density, over many samples.
 
     Parameters
     ----------
@@ -484,10 +483,17 @@ def check_likelihood(
     """
     rng = np.random.default_rng(0) if rng is None else rng
     targets = np.asarray(targets, dtype=float)
+    assert np.all(likelihood.legal(targets)), f"some of the targets {targets} are not legal"
     for y in targets:
         _check_derivatives(likelihood, np.full(len(_LATENT_VALUES), y))
+        _check_parameters(likelihood, np.full(len(_LATENT_VALUES), y))
         for mean, var in _CAVITIES:
-            _check_moments(likelihood, float(y), mean, var)
+            for weight in (1.0, 2.5):
+                _check_moments(likelihood, float(y), mean, var, weight)
+            predictive = likelihood.log_predictive(y, mean, var)
+            mass = _tilted_moments_by_quad(likelihood, float(y), mean, var, 1.0)[0]
+            what = f"log predictive for y = {y:g} under N({mean:g}, {var:g})"
+            _agree(what, predictive, np.array([np.log(mass)]))
     for f in (-1.2, 0.0, 0.8):
         _check_sampling(likelihood, f, rng)
 
@@ -509,34 +515,76 @@ def _check_derivatives(likelihood: Likelihood, y: FloatArray) -> None:
         )
 
 
-def _check_moments(likelihood: Likelihood, y: float, mean: float, var: float) -> None:
+def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
+    f = _LATENT_VALUES
+    start = np.array([parameter.start for parameter in likelihood.parameters])
+    derivatives = likelihood.parameter_derivatives(y, f)
+    mean, var = 0.4 * f, np.linspace(0.2, 3.0, len(f))
+    weights = (None, np.linspace(0.5, 2.0, len(f)))
+    tilted = [likelihood.tilted_parameter_gradient(y, w, mean, var) for w in weights]
+    for j, parameter in enumerate(likelihood.parameters):
+        step = _STEP * (np.arange(len(start)) == j)
+        up, down = (likelihood.with_parameters(start + s) for s in (step, -step))
+
+        def slope(values: Callable[[Likelihood], FloatArray]) -> FloatArray:
+            return np.asarray((values(up) - values(down)) / (2.0 * _STEP))  # noqa: B023
+
+        what = f"with respect to {parameter.name} (number {j}), y = {y[0]:g}"
+        for name, value, values in (
+            ("log p(y | f)", derivatives.log_prob, lambda p: p.log_prob(y, f)),
+            ("the first derivative", derivatives.first, lambda p: p.derivatives(y, f).first),
+            ("the second derivative", derivatives.second, lambda p: p.derivatives(y, f).second),
+        ):
+            _agree(f"derivative of {name} {what}", value[j], slope(values))
+        for gradient, w in zip(tilted, weights, strict=True):
+
+            def log_z(p: Likelihood, w: FloatArray | None = w) -> FloatArray:
+                return p.weighted_tilted_moments(y, w, mean, var).log_z
+
+            name = "log normalizer" if w is None else "weighted log normalizer"
+            _agree(f"derivative of the {name} {what}", gradient[j], slope(log_z))
+
+
+def _tilted_moments_by_quad(
+    likelihood: Likelihood, y: float, mean: float, var: float, weight: float
+) -> tuple[float, float, float]:
+    """Mass, standardized mean and variance of p(y | f)^weight N(f; mean, var), f standardized."""
     sd = np.sqrt(var)
 
     def integral(power: int) -> float:
         def integrand(x: float) -> float:
             log_prob = likelihood.log_prob(np.array([y]), np.array([mean + sd * x]))[0]
-            return float(x**power * np.exp(log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi))
+            density = np.exp(weight * log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi)
+            return float(x**power * density)
 
-        return float(quad(integrand, -12.0, 12.0, points=[0.0, -mean / sd], limit=200)[0])
+        points = [0.0, float(np.clip((y - mean) / sd, -11.0, 11.0)), -mean / sd]
+        return float(quad(integrand, -12.0, 12.0, points=points, limit=200)[0])
 
     mass = integral(0)
     center = integral(1) / mass
-    spread = integral(2) / mass - center**2
-    arrays = (np.array([y]), np.array([mean]), np.array([var]))
-    moments = likelihood.tilted_moments(*arrays)
-    where = f"for y = {y:g} under N({mean:g}, {var:g})"
+    return mass, center, integral(2) / mass - center**2
+
+
+def _check_moments(
+    likelihood: Likelihood, y: float, mean: float, var: float, weight: float
+) -> None:
+    mass, center, spread = _tilted_moments_by_quad(likelihood, y, mean, var, weight)
+    arrays = (np.array([mean]), np.array([var]))
+    if weight == 1.0:
+        moments = likelihood.tilted_moments(np.array([y]), *arrays)
+    else:
+        moments = likelihood.weighted_tilted_moments(np.array([y]), np.array([weight]), *arrays)
+    where = f"for y = {y:g} with weight {weight:g} under N({mean:g}, {var:g})"
     _agree(f"log normalizer {where}", moments.log_z, np.array([np.log(mass)]))
-    _agree(f"alpha {where}", moments.alpha, np.array([center / sd]))
+    _agree(f"alpha {where}", moments.alpha, np.array([center / np.sqrt(var)]))
     _agree(f"beta {where}", moments.beta, np.array([(1.0 - spread) / var]))
-    predictive = likelihood.log_predictive(*arrays)
-    _agree(f"log predictive {where}", predictive, np.array([np.log(mass)]))
 
 
 def _check_sampling(likelihood: Likelihood, f: float, rng: np.random.Generator) -> None:
     """E p(y | f') / p(y | f) = 1 for any f', and the mean squared score is the information."""
     at = np.full(_N_SAMPLED, f)
     y = likelihood.sample(at, rng)
-    for other in (f - 0.5, f + 0.5):
+    for other in (f - 0.25, f + 0.25):
         ratio = np.exp(
             likelihood.log_prob(y, np.full(_N_SAMPLED, other)) - likelihood.log_prob(y, at)
         )
@@ -615,9 +663,8 @@ def check_approximation(
 
 def _two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
     covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.8]]))
-    laws = {name: default_prior(name, 1) for name in covariance.names}
     y = likelihood.sample(np.array([0.7, -0.4]), rng)
-    return LatentGP(covariance, likelihood, HyperPrior(covariance.names, laws), y)
+    return LatentGP(covariance, likelihood, default_hyperprior(covariance, likelihood), y)
 
 
 def _evidence_of_two(model: LatentGP, theta: FloatArray) -> float:

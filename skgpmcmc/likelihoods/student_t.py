@@ -105,7 +105,8 @@ class StudentT(Likelihood):
         nothing = quadrature.LogDensity(_zero, _no_slope, False)
 
         def probability(y: FloatArray, f: FloatArray) -> FloatArray:
-            return np.asarray(stdtr(self.df, (y - f) / self.noise_scale))[None]
+            value = stdtr(self.df, (y - f) / self.noise_scale)
+            return np.asarray(value, dtype=float)[None]
 
         flat = y.ravel()
         value = quadrature.average(

@@ -6,13 +6,15 @@ the sites that make the importance density, the number of importance draws as a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import Approximation
 from ..model import LatentGP
+from ..stretches import switch
 from ..transitions import (
     GaussianRandomWalk,
     Jump,
@@ -20,6 +22,7 @@ from ..transitions import (
     ParticleRefresh,
     Proposal,
     PseudoMarginalMetropolis,
+    PseudoMarginalState,
     RetainedParticle,
     SurrogateProposal,
     TMixture,
@@ -43,8 +46,11 @@ _MAY_STAY, _N_COMPARED = 0.02, 400
 #: How often a poor emulator is given more design points.
 _MAX_PROBES = 2
 #: Most batches of work that the set-up asks for: searches, scale and exploration; rounds of points;
-#: two batches of probes at a time, with more points where the emulator is poor; trajectories.
-MOST_BATCHES = 3 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING
+#: two batches of probes at a time, with more points where the emulator is poor; a rehearsal and two
+#: more batches of probes; trajectories.
+MOST_BATCHES = 6 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING
+#: Iterations of each chain of a rehearsal, and the places that are learned from it.
+_REHEARSAL, _N_KEPT = 100, 24
 #: Probabilities of the moves: surrogate, random walk, refresh.
 _MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor, and with trajectories on the approximate posterior first.
@@ -105,8 +111,32 @@ def set_up_emulated(
         else:
             trajectories = yield from tuned_trajectories(learner, probed)
             break
+    if trajectories is None and not learner.few:
+        visited = yield from _rehearsed(learner, probed, settings, len(rngs))
+        probed = yield from probe(learner, learner.posterior_pool(), settings, visited)
     pool = learner.posterior_pool()
     return _assembled(learner, probed, pool, trajectories, rngs, settings)
+
+
+def _rehearsed(
+    learner: Learner, probed: Probed, settings: EmulatorSettings, n_chains: int
+) -> Generator[Sequence[Task], Sequence[Any], FloatArray]:
+    """Run the chains as they would be; returns where they stayed longest, (m, p).
+
+    Draws from pi* do not show where pi* is too small, or the estimate too noisy: there, exact
+    chains stay.
+    """
+    pool = learner.posterior_pool()
+    transition = _transition(learner, probed, pool, None, settings)
+    starts = pool.theta[-1, :n_chains]
+    stretches = yield [
+        Task(switch, (learner.model, transition, theta, np.random.default_rng(seed), _REHEARSAL))
+        for theta, seed in zip(starts, learner.seeds(n_chains), strict=True)
+    ]
+    visited = np.concatenate([stretch.theta for stretch in stretches])
+    learner.n_evaluations += len(visited)
+    places, dwell = np.unique(visited, axis=0, return_counts=True)
+    return places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
 
 
 def _without_hyperparameters(
@@ -157,27 +187,40 @@ def _assembled(
     if trajectories is not None:
         thetas = list(trajectories.ends)
         probed = probed.with_less_noise(_LESS_NOISE, len(learner.model.y))
-    moved = [
-        PseudoMarginalMetropolis(
-            probed.reference, proposal, probed.n_importance, settings.defensive, name
-        )
-        for name, proposal in _proposals(learner, probed, pool, trajectories).items()
-    ]
-    transition = Mixture(
-        (*moved, ParticleRefresh(settings.defensive)),
-        _MOVES if trajectories is None else _CAUTIOUS_MOVES,
-        RetainedParticle(settings.defensive),
-    )
+    transition = _transition(learner, probed, pool, trajectories, settings)
+    estimator = transition.parts[0]
+    assert isinstance(estimator, PseudoMarginalMetropolis)
     return Prepared(
         transition=transition,
         reference=probed.reference,
-        estimator=moved[0],
+        estimator=estimator,
         thetas=thetas,
         rngs=list(rngs),
         n_settle=settings.n_settle,
         n_tuned=0,
         n_evaluations=learner.n_evaluations,
         report=probed.report,
+    )
+
+
+def _transition(
+    learner: Learner,
+    probed: Probed,
+    pool: Pool,
+    trajectories: Trajectories | None,
+    settings: EmulatorSettings,
+) -> Mixture[PseudoMarginalState]:
+    """Return the frozen transition of the chains."""
+    moved = [
+        PseudoMarginalMetropolis(
+            probed.reference, proposal, probed.n_importance, settings.defensive, name
+        )
+        for name, proposal in _proposals(learner, probed, pool, trajectories).items()
+    ]
+    return Mixture(
+        (*moved, ParticleRefresh(settings.defensive)),
+        _MOVES if trajectories is None else _CAUTIOUS_MOVES,
+        RetainedParticle(settings.defensive),
     )
 
 

@@ -33,8 +33,9 @@ from .work import Task
 
 __all__ = ["Probed", "probe"]
 
-#: Draws from pi* at which the variants of a reference are compared.
-_N_COMPARED = 12
+#: Draws from pi* at which the variants of a reference are compared: for few hyper-parameters, and
+#: for many, whose posterior has more corners.
+_N_COMPARED = (12, 48)
 #: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
 _TERM_SD = 0.3
 
@@ -58,7 +59,10 @@ class Probed(NamedTuple):
 
 
 def probe(
-    learner: Learner, pool: Pool, settings: EmulatorSettings
+    learner: Learner,
+    pool: Pool,
+    settings: EmulatorSettings,
+    visited: FloatArray | None = None,
 ) -> Generator[Sequence[Task], Sequence[Any], Probed]:
     """Choose the reference and the number of draws, and correct the emulator.
 
@@ -73,6 +77,8 @@ def probe(
         Draws from pi*.
     settings : EmulatorSettings
         What the sampler wants.
+    visited : ndarray of shape (m, p), optional
+        Places that chains went to, examined with the draws.
 
     Returns
     -------
@@ -87,7 +93,10 @@ def probe(
     target = learner.emulate()
     reference = learner.reference(0, 1.0)
     thetas, typical = _to_be_probed(learner, target, pool)
-    compared = thetas[:_N_COMPARED]
+    if visited is not None:
+        thetas = np.concatenate([visited, thetas])
+        typical = np.concatenate([np.full(len(visited), True), typical])
+    compared = thetas[: _N_COMPARED[0 if learner.few else 1]]
     answers = yield [
         *learner.tasks(thetas),
         *_tasks(compare_variants, learner, reference, compared, settings, settings.noise),

@@ -230,8 +230,9 @@ def with_jump(mixture, cls):
 
 
 def with_leapfrog(mixture, cls):
-    first = mixture.parts[0].proposal.moves[0]
-    return with_proposal(mixture, moves=(twin_of(first, cls),))
+    """Trajectories in the metric of the candidates' first part."""
+    jump = next(m for m in mixture.parts[0].proposal.moves if isinstance(m, Jump))
+    return with_proposal(mixture, moves=(cls(jump.proposal.roots[0], 0.7, 3),))
 
 
 RIGHT_PROPOSALS = {
