@@ -294,8 +294,10 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
             return x
         low = np.where(slope > 0.0, x, low)
         high = np.where(slope < 0.0, x, high)
-        newton = x - slope / curvature
-        halve = crawling | (newton <= low) | (newton >= high)
+        with np.errstate(invalid="ignore"):
+            newton = x - slope / curvature
+        # Far out a slope can overflow, and there is no such step.
+        halve = crawling | ~((newton > low) & (newton < high))
         x = np.where(unfinished, np.where(halve, 0.5 * (low + high), newton), x)
         previous = np.abs(slope)
         slope, curvature = slope_at(x)

@@ -42,6 +42,17 @@ class Observations:
         """Return the same observations with other parameters of the likelihood."""
         return replace(self, likelihood=self.likelihood.with_parameters(values))
 
+    def in_copies(self) -> tuple[FloatArray | float, Observations]:
+        """Part weights above one into equal copies of rows: their numbers, and one copy of each.
+
+        So an integer weight means just what repeated rows mean.
+        """
+        if self.weight is None:
+            return 1.0, self
+        share = np.minimum(self.weight, 1.0)
+        one = replace(self, weight=None if np.all(share == 1.0) else share)
+        return np.maximum(self.weight, 1.0), one
+
     def log_prob(self, f: FloatArray) -> FloatArray:
         """Contribution of each row, for f of shape (n,) or (n, m)."""
         return self._weighted(self.likelihood.log_prob(self._column(self.y, f), self._shifted(f)))
@@ -78,11 +89,10 @@ class Observations:
         return ParameterDerivatives(*(self.weight * part for part in parts))
 
     def tilted_parameter_gradient(self, mean: FloatArray, var: FloatArray) -> FloatArray:
-        """Derivatives of the sum of `tilted_moments().log_z` in the parameters; (k,)."""
-        slopes = self.likelihood.tilted_parameter_gradient(
+        """Derivatives of `tilted_moments().log_z` in the parameters; (k, n)."""
+        return self.likelihood.tilted_parameter_gradient(
             self.y, self.weight, self._shifted(mean), var
         )
-        return np.asarray(slopes.sum(axis=1))
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw targets for f of shape (n,); weights do not enter."""

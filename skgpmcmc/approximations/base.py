@@ -173,12 +173,15 @@ class GaussianApproximation:
         """The sites that make q of the prior: nu = (K^-1 + W) mean = a + W mean, and W."""
         return Sites(self.weights + self.precision * self.mean, self.precision)
 
-    def cavities(self) -> Cavities:
-        """Return the marginals of q with one site removed; Rasmussen & Williams (2006), (3.56)."""
+    def cavities(self, copies: FloatArray | float = 1.0) -> Cavities:
+        """Return the marginals of q with one site removed; Rasmussen & Williams (2006), (3.56).
+
+        Where a site is a product of `copies` equal ones, one copy.
+        """
         var, sites = self.marginal_variance, self.sites
         # With no negative site a cavity is never wider than the prior; rounding must not say so.
-        precision = np.maximum(1.0 / var - sites.precision, 1.0 / self.prior.K.diagonal())
-        return Cavities(self.mean / var - sites.shift, precision)
+        precision = np.maximum(1.0 / var - sites.precision / copies, 1.0 / self.prior.K.diagonal())
+        return Cavities(self.mean / var - sites.shift / copies, precision)
 
     @cached_property
     def mean(self) -> FloatArray:

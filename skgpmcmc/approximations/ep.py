@@ -79,7 +79,8 @@ class EP(Approximation):
         damping, previous = self.damping, np.inf
         for sweep in range(1, self.max_sweeps + 1):
             q = GaussianApproximation.from_sites(prior, sites)
-            cavities, tilted, matched = _sweep(model, q, sites)
+            swept = _sweep(model, q, sites)
+            matched = swept.matched
             change = _largest_change(q, sites, matched)
             if change < self.tol or sweep == self.max_sweeps:
                 break
@@ -90,7 +91,7 @@ class EP(Approximation):
                 sites.shift + damping * (matched.shift - sites.shift),
                 sites.precision + damping * (matched.precision - sites.precision),
             )
-        log_evidence = _log_evidence(q, sites, cavities, tilted)
+        log_evidence = _log_evidence(q, sites, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
@@ -103,37 +104,41 @@ class EP(Approximation):
         q = fit.q
         A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
         of_kernel = -q.prior.contract(A)
-        observed = model.observations_at(q.prior.theta)
+        copies, observed = model.observations_at(q.prior.theta).in_copies()
         if not observed.likelihood.parameters:
             return of_kernel
-        of_likelihood = observed.tilted_parameter_gradient(*q.cavities().moments)
-        return np.concatenate([of_kernel, of_likelihood])
+        slopes = observed.tilted_parameter_gradient(*q.cavities(copies).moments)
+        return np.concatenate([of_kernel, (copies * slopes).sum(axis=1)])
 
 
 class _Sweep(NamedTuple):
     """One parallel update of every site, with what it was made of."""
 
-    cavities: Cavities
+    copies: FloatArray | float  # of which each site consists
+    cavities: Cavities  # without one copy
     tilted: TiltedMoments
     matched: Sites
 
 
 def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
     """Match the moments of every tilted distribution of q, whose sites are given."""
-    cavities = q.cavities()
-    tilted = model.observations_at(q.prior.theta).tilted_moments(*cavities.moments)
-    return _Sweep(cavities, tilted, _matched_sites(sites, cavities, tilted))
+    copies, observed = model.observations_at(q.prior.theta).in_copies()
+    cavities = q.cavities(copies)
+    tilted = observed.tilted_moments(*cavities.moments)
+    return _Sweep(copies, cavities, tilted, _matched_sites(sites, copies, cavities, tilted))
 
 
-def _matched_sites(sites: Sites, cavities: Cavities, tilted: TiltedMoments) -> Sites:
+def _matched_sites(
+    sites: Sites, copies: FloatArray | float, cavities: Cavities, tilted: TiltedMoments
+) -> Sites:
     """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var."""
     cavity_mean = cavities.shift / cavities.precision
     shrink = 1.0 - tilted.beta / cavities.precision  # tilted over cavity variance
     # Where rounding leaves no tilted variance, the site stays as it is for this sweep.
     valid = shrink > 0.0
     shrink = np.where(valid, shrink, 1.0)
-    precision = np.maximum(tilted.beta / shrink, 0.0)
-    shift = (tilted.alpha + cavity_mean * tilted.beta) / shrink
+    precision = copies * np.maximum(tilted.beta / shrink, 0.0)
+    shift = copies * (tilted.alpha + cavity_mean * tilted.beta) / shrink
     return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 
@@ -145,16 +150,17 @@ def _largest_change(q: GaussianApproximation, old: Sites, new: Sites) -> float:
     return float(max(precision.max(), shift.max()))
 
 
-def _log_evidence(
-    q: GaussianApproximation, sites: Sites, cavities: Cavities, tilted: TiltedMoments
-) -> float:
+def _log_evidence(q: GaussianApproximation, sites: Sites, swept: _Sweep) -> float:
     """Log Z_EP; R&W (3.65) rearranged so that nothing is divided by a site precision."""
+    copies, cavities, tilted, _ = swept
     var = q.marginal_variance
-    ratio = sites.precision / cavities.precision
+    shift, precision = sites.shift / copies, sites.precision / copies
+    ratio = precision / cavities.precision
     terms = (
         tilted.log_z
-        - 0.5 * var * sites.shift**2
-        + 0.5 * var * cavities.shift * (ratio * cavities.shift - 2.0 * sites.shift)
+        - 0.5 * var * shift**2
+        + 0.5 * var * cavities.shift * (ratio * cavities.shift - 2.0 * shift)
         + 0.5 * np.log1p(ratio)
     )
-    return float(terms.sum()) + 0.5 * float(sites.shift @ q.mean) - q.half_log_det_B
+    total = float((copies * terms).sum())
+    return total + 0.5 * float(sites.shift @ q.mean) - q.half_log_det_B

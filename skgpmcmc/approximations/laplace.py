@@ -24,6 +24,7 @@ from .base import (
 __all__ = ["Laplace"]
 
 _SMALLEST_STEP = 1e-6
+_ROUNDING = 1e-14  # relative; the last step may seem to go down
 
 
 @dataclass(eq=False)
@@ -36,8 +37,9 @@ class Laplace(Approximation):
     Parameters
     ----------
     tol : float, default=1e-8
-        Newton stops once a step raises the log posterior of f by less than `tol` times n.
-        Quadratic convergence makes what is left far smaller. Gradients want 1e-12.
+        Newton stops once a step raises the log posterior of f by less than `tol` times n and moves
+        f by less than the root of `tol`. Quadratic convergence makes what is left far smaller.
+        Gradients want 1e-12.
     max_iter : int, default=100
         At most so many Newton steps.
 
@@ -74,10 +76,12 @@ class Laplace(Approximation):
             point = _Point.of(observed, q.weights, q.mean)
         threshold = self.tol * len(observed)
         iteration, gain = 0, np.inf
-        while iteration < self.max_iter and gain > threshold:
+        shift = np.inf  # of f: the evidence depends on it to first order
+        while iteration < self.max_iter and (gain > threshold or shift > np.sqrt(self.tol)):
             iteration += 1
             previous, point = point, _newton_step(observed, prior, point)
             gain = point.objective - previous.objective
+            shift = float(np.abs(point.f - previous.f).max())
         q = _gaussian_at(observed, prior, point)
         log_evidence = point.objective - q.half_log_det_B  # R&W (3.32)
         return ApproximationFit(q, log_evidence, gain <= threshold, iteration)
@@ -97,7 +101,7 @@ class Laplace(Approximation):
         bends = second < 0.0  # where it does not, the precision is zero, and stays so
         # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
         mode_shift = 0.5 * q.marginal_variance * third * bends
-        implicit = mode_shift - q.solve_smoothed(product(q.prior.K, mode_shift))
+        implicit = _through_the_mode(q, second, mode_shift)
         A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
         A = add_outer(A, -implicit, first)
         of_kernel = -q.prior.contract(A)
@@ -110,6 +114,17 @@ class Laplace(Approximation):
             + of_first @ product(q.prior.K, implicit)
         )
         return np.concatenate([of_kernel, of_likelihood])
+
+
+def _through_the_mode(
+    q: GaussianApproximation, second: FloatArray, shift: FloatArray
+) -> FloatArray:
+    """``(I - d2 K)^-1 shift``: d log q / d f_hat, pulled back to d log p(y | f) / df."""
+    K = q.prior.K
+    if not np.any(second > 0.0):
+        return shift - q.solve_smoothed(product(K, shift))
+    # The mode moves by the whole curvature, also where q has none.
+    return np.asarray(np.linalg.solve(np.eye(len(K)) - second[:, None] * K, shift), dtype=float)
 
 
 class _Point(NamedTuple):
@@ -147,7 +162,7 @@ def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) ->
     step = 1.0
     while step > _SMALLEST_STEP:
         new = _Point.of(observed, point.weights + step * direction, point.f + step * f_direction)
-        if new.objective >= point.objective:
+        if new.objective >= point.objective - _ROUNDING * (1.0 + abs(point.objective)):
             return new
         step *= 0.5
     return point  # at the mode to rounding

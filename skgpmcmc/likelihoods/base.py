@@ -79,8 +79,8 @@ class Likelihood(ABC):
 
     A new log-concave likelihood states `name`, `log_concave` and the abstract methods; the tilted
     moments and the predictive then come by quadrature, which must know where log p(y | f) bends
-    (`bend`). One that is not log-concave says where to cut the line of f into panels instead
-    (`panels`). Closed forms, where there are any, override what they serve.
+    (`bend`); one that is not log-concave says where to cut the line of f into panels. Closed forms,
+    where there are any, override what they serve.
 
     Parameters that are to be inferred are listed by `parameters`; `with_parameters` and
     `parameter_derivatives` then belong to a likelihood as well.
@@ -199,7 +199,7 @@ class Likelihood(ABC):
         `weight` is positive; None means one everywhere.
         """
         density, rows = self._log_density(y, weight)
-        return TiltedMoments(*quadrature.tilted_moments(density, self.bend(y), rows, mean, var))
+        return TiltedMoments(*quadrature.tilted_moments(density, self._shape(y), rows, mean, var))
 
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
@@ -223,7 +223,7 @@ class Likelihood(ABC):
             log_prob = self.parameter_derivatives(_at(row, y), f).log_prob
             return np.asarray(_at(row, weight) * log_prob)
 
-        return quadrature.average(slope, density, self.bend(y), rows, mean, var)
+        return quadrature.average(slope, density, self._shape(y), rows, mean, var)
 
     def log_predictive(
         self, y: npt.ArrayLike, mean: npt.ArrayLike, var: npt.ArrayLike
@@ -244,7 +244,9 @@ class Likelihood(ABC):
         y, mean, var = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
         flat = y.ravel()
         density, rows = self._log_density(flat, None)
-        log_z = quadrature.log_normalizer(density, self.bend(flat), rows, mean.ravel(), var.ravel())
+        log_z = quadrature.log_normalizer(
+            density, self._shape(flat), rows, mean.ravel(), var.ravel()
+        )
         return log_z.reshape(mean.shape)
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
@@ -268,6 +270,15 @@ class Likelihood(ABC):
     def at_new_rows(self) -> Likelihood:
         """Return the likelihood of new rows, where it knows something of the training rows."""
         return self
+
+    def _shape(self, y: FloatArray) -> quadrature.Bend | quadrature.Cuts:
+        shape = self.bend(y)
+        if not self.log_concave and isinstance(shape, quadrature.Bend):
+            raise NotImplementedError(
+                f"The {self.name} likelihood is not log-concave, and the quadrature for tilted "
+                "moments and predictions then needs `bend` to return `Cuts`."
+            )
+        return shape
 
     def _log_density(
         self, y: FloatArray, weight: FloatArray | None

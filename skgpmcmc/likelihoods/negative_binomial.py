@@ -78,7 +78,9 @@ class NegativeBinomial(Likelihood):
         return rng.poisson(np.minimum(rate, np.exp(_MOST_LOG_RATE))).astype(float)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Derivatives with respect to log shape; k = 1."""
+        """Derivatives with respect to log shape; k = 1, or 0 where it is fixed."""
+        if self.fixed:
+            return super().parameter_derivatives(y, f)
         p, q, c = self._parts(y, f)
         k = self.shape
         bernoulli = c * p * q

@@ -16,7 +16,7 @@ from skgpmcmc.approximations import (
     Reference,
     Sites,
 )
-from skgpmcmc.likelihoods import Likelihood, Probit
+from skgpmcmc.likelihoods import Likelihood
 from skgpmcmc.likelihoods.base import Derivatives
 
 from ..helpers import (
@@ -249,15 +249,6 @@ def test_improving_comes_closer_to_the_mode():
         better = Laplace().improved(model, q)
         assert np.abs(better.mean - mode).max() < 0.5 * np.abs(q.mean - mode).max()
         q = better
-
-
-def test_a_likelihood_that_is_not_log_concave_is_refused():
-    class Heavy(Probit):
-        name = "heavy"
-        log_concave = False
-
-    with pytest.raises(ValueError, match="Laplace needs a log-concave likelihood; 'heavy' is not"):
-        Laplace().fit(given_model([[1.0]], [1.0], Heavy()), NO_THETA)
 
 
 @pytest.mark.parametrize("max_iter", [0, -3, 1.5])
