@@ -7,6 +7,7 @@ so that its errors cost speed and not correctness.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -138,11 +139,13 @@ class Emulator:
         gradients = gradients / (1.0 + depth)[:, None]
         n_compared = max(10, _MAX_COMPARED // (theta.shape[1] + 1))
         some = np.argsort(values)[-n_compared:]
-        candidates = [
-            Coordinates.typical(draws, flat).stretched(factor) for factor in _LENGTH_SCALES
-        ]
-        scores = [_score(c, theta[some], values[some], gradients[some]) for c in candidates]
-        coordinates = candidates[int(np.argmax(scores))]
+        typical = Coordinates.typical(draws, flat)
+
+        def score(i: int) -> float:
+            stretched = typical.stretched(_LENGTH_SCALES[i])
+            return _score(stretched, theta[some], values[some], gradients[some])
+
+        coordinates = typical.stretched(_LENGTH_SCALES[_climb(score, len(_LENGTH_SCALES))])
         nodes, slopes = coordinates.at(theta)
         c = _condition(nodes, values, gradients / slopes)
         return cls(coordinates, nodes, top, span, c.mean, c.value_weights, c.gradient_weights)
@@ -159,6 +162,22 @@ class Emulator:
         stretch = np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
         value = self.top - self.span * (stretch - 1.0)
         return value, gradient * stretch[..., None] * slopes
+
+
+def _climb(score: Callable[[int], float], n: int) -> int:
+    """Return a local maximum among n neighbors in a row, from the middle."""
+    at, known = n // 2, dict[int, float]()
+
+    def value(i: int) -> float:
+        if i not in known:
+            known[i] = score(i) if 0 <= i < n else -np.inf
+        return known[i]
+
+    while True:
+        best = max((at, at + 1, at - 1), key=value)
+        if best == at:
+            return at
+        at = best
 
 
 def _score(

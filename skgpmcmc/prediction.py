@@ -7,12 +7,13 @@ workers nor on which other rows are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
 import joblib
 import numpy as np
+from scipy.optimize import elementwise
 
 from ._logs import log_sum
 from ._threads import one_thread
@@ -21,6 +22,7 @@ from .approximations import Density, Reference, density_from
 from .covariance import CrossCovariance
 from .gaussian import LatentMoments
 from .importance import importance_estimate, log_importance_weights
+from .likelihoods import Likelihood
 from .model import LatentGP
 
 __all__ = ["Particles", "Predictor", "Subset", "parts_of", "spread_subset"]
@@ -131,7 +133,11 @@ class Predictor:
     particles: Particles | None
 
     def log_predictive(
-        self, y_new: Sequence[FloatArray], X_new: FloatArray, n_jobs: int | None = None
+        self,
+        y_new: Sequence[FloatArray],
+        X_new: FloatArray,
+        n_jobs: int | None = None,
+        offset: FloatArray | float = 0.0,
     ) -> FloatArray:
         """Log of the average of p(y* | draw), for several candidate targets at once.
 
@@ -143,14 +149,100 @@ class Predictor:
             New inputs.
         n_jobs : int, optional
             Workers of joblib.
+        offset : ndarray of shape (m,) or float
+            Added to f*.
 
         Returns
         -------
         ndarray of shape (k, m)
             Natural logs.
         """
-        summary = _LogPredictive(self.model, np.stack(y_new))
+        summary = _LogPredictive(self.model, np.stack(y_new), _per_row(offset, X_new))
         return self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.weight.sum())
+
+    def expectation(
+        self,
+        function: LatentFunction,
+        X_new: FloatArray,
+        n_jobs: int | None = None,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Posterior mean of functions of the moments of f* and the likelihood.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(likelihood, mean, var)`` for f* ~ N(mean, var), mean of shape (m, g) and var
+            of shape (m, 1), returns k values stacked, (k, m, g). Workers must be able to import it.
+        X_new, n_jobs, offset
+            As in `log_predictive`.
+
+        Returns
+        -------
+        ndarray of shape (k, m)
+            Averages over the draws.
+        """
+        summary = _Expectation(self.model, function, _per_row(offset, X_new))
+        return self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+
+    def target_moments(
+        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Posterior predictive mean and variance of targets that are numbers, each (m,)."""
+        mean, square, within = self.expectation(_target_moments, X_new, n_jobs, offset)
+        return mean, np.maximum(square - mean**2, 0.0) + within
+
+    def target_quantiles(
+        self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Posterior predictive quantiles of targets that are real numbers; (k, m).
+
+        Where f is not integrated out, each draw counts with its own f.
+        """
+        offset = _per_row(offset, X_new)
+        with one_thread():
+            parts = [
+                self._quantiles_of(probabilities, batch, offset[batch.rows])
+                for batch in self.batches(X_new)
+            ]
+        return np.concatenate(parts, axis=1)
+
+    def _quantiles_of(
+        self, probabilities: Sequence[float], batch: _Batch, offset: FloatArray
+    ) -> FloatArray:
+        components = []
+        for draws in _equal_rows(self.theta):
+            mean, var = self._own_moments(draws, batch.X)
+            weight = self.weight[draws] / self.weight.sum()
+            if mean.shape[1] == 1:
+                weight = weight.sum(keepdims=True)
+            likelihood = self.model.likelihood_at(self.theta[draws[0]]).at_new_rows()
+            components.append((likelihood, mean + offset[:, None], var, weight))
+
+        def cdf(y: FloatArray, row: IntArray, probability: FloatArray) -> FloatArray:
+            at = row.astype(np.intp)
+            total = -probability
+            for likelihood, mean, var, weight in components:
+                below = likelihood.predictive_cdf(y[:, None], mean[at], var[at, None])
+                total = total + below @ weight
+            return np.asarray(total)
+
+        center = np.mean([mean.mean(axis=1) for _, mean, _, _ in components], axis=0)
+        spread = np.max([np.sqrt(var) + 1.0 for _, _, var, _ in components], axis=0)
+        rows = np.arange(len(center), dtype=float)
+        found = []
+        for probability in probabilities:
+            wanted = np.full(len(center), probability)
+            bracket = elementwise.bracket_root(
+                cdf, center - spread, center + spread, args=(rows, wanted)
+            ).bracket
+            found.append(elementwise.find_root(cdf, bracket, args=(rows, wanted)).x)
+        return np.stack(found)
+
+    def _own_moments(self, draws: IntArray, X: FloatArray | CrossCovariance) -> LatentMoments:
+        """Moments of f* given the theta that some draws share, and f of each if it is not out."""
+        q = self._density(int(draws[0])).q
+        return q.predict(X) if self.particles is None else q.prior.condition(self.f[draws].T, X)
 
     def latent_moments(
         self, X_new: FloatArray, n_jobs: int | None = None
@@ -164,10 +256,29 @@ class Predictor:
         self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
     ) -> FloatArray:
         """Joint draws of f* at all rows of X_new; (n_draws, m)."""
-        # Systematic resampling: every draw is used in proportion to what it stands for.
+        return self._sample_latent(X_new, self._resampled(n_draws, rng), rng)
+
+    def sample_targets(
+        self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Joint draws of targets at all rows of X_new, which share theta and f*; (n_draws, m)."""
+        chosen = self._resampled(n_draws, rng)
+        f = self._sample_latent(X_new, chosen, rng)
+        likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
+        return np.stack(
+            [law.at_new_rows().sample(row, rng) for law, row in zip(likelihoods, f, strict=True)]
+        )
+
+    def _resampled(self, n_draws: int, rng: np.random.Generator) -> IntArray:
+        """Positions of draws, each used in proportion to what it stands for (systematic)."""
         edges = np.cumsum(self.weight) / self.weight.sum()
         places = (np.arange(n_draws) + rng.uniform()) / n_draws
-        chosen = rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
+        return rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
+
+    def _sample_latent(
+        self, X_new: FloatArray, chosen: IntArray, rng: np.random.Generator
+    ) -> FloatArray:
+        n_draws = len(chosen)
         noise = rng.standard_normal((n_draws, len(X_new)))
         out = np.empty((n_draws, len(X_new)))
         with one_thread():
@@ -317,15 +428,16 @@ class _LogPredictive:
 
     model: LatentGP
     y_new: FloatArray  # (k, m)
+    offset: FloatArray  # (m,)
     combine: ClassVar[np.ufunc] = np.logaddexp
 
     def of(
         self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
     ) -> FloatArray:
-        likelihood = self.model.likelihood_at(theta)
+        likelihood = self.model.likelihood_at(theta).at_new_rows()
+        mean = moments.mean + self.offset[rows, None]
         terms = [
-            likelihood.log_predictive(y[rows, None], moments.mean, moments.var[:, None])
-            for y in self.y_new
+            likelihood.log_predictive(y[rows, None], mean, moments.var[:, None]) for y in self.y_new
         ]
         return np.stack([log_sum(term + log_weight, overwrite=True) for term in terms])
 
@@ -342,3 +454,35 @@ class _LatentSums:
         mean, var = moments
         weight = np.exp(log_weight)
         return np.stack([mean @ weight, mean**2 @ weight, var * weight.sum()])
+
+
+#: Values (k, m, g) of functions of f* ~ N(mean, var), mean (m, g) and var (m, 1).
+LatentFunction = Callable[[Likelihood, FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class _Expectation:
+    """Sums of functions of the moments of f*."""
+
+    model: LatentGP
+    function: LatentFunction
+    offset: FloatArray  # (m,)
+    combine: ClassVar[np.ufunc] = np.add
+
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
+        likelihood = self.model.likelihood_at(theta).at_new_rows()
+        mean = moments.mean + self.offset[rows, None]
+        return self.function(likelihood, mean, moments.var[:, None]) @ np.exp(log_weight)
+
+
+def _target_moments(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:
+    """Mean, squared mean and variance of a target given the moments of f*."""
+    moments = likelihood.predictive_moments(mean, var)
+    parts = (moments.mean, moments.mean**2, moments.var)
+    return np.stack([np.broadcast_to(part, mean.shape) for part in parts])
+
+
+def _per_row(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
+    return np.broadcast_to(np.asarray(offset, dtype=float), len(X_new))

@@ -9,24 +9,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ._params import Configuration, check_in
 from ._typing import FloatArray
 from .approximations import Approximation
+from .likelihoods import Gaussian, Likelihood
 from .model import LatentGP
 from .set_up import (
     MOST_BATCHES,
     EmulatorSettings,
     SetUp,
+    set_up_collapsed,
     set_up_emulated,
     set_up_random_walk,
 )
 from .transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
 from .warmup import Schedule
 
-__all__ = ["SAMPLERS", "Marginal", "PseudoMarginal", "Sampler"]
+__all__ = ["SAMPLERS", "Collapsed", "Marginal", "PseudoMarginal", "Sampler"]
 
 _MOVES = ("emulated", "trajectories", "random_walk")
 #: Warm-up iterations of a random walk that has to be tuned, and of a sampler that has not.
@@ -46,11 +49,17 @@ class Sampler(Configuration, ABC):
         Filippone & Girolami (2014), section 4.4, use 20 to 30 %.
     """
 
+    #: Whether f is integrated out exactly, so that no approximation is needed.
+    integrates_f: ClassVar[bool] = False
+
     target_acceptance: float = 0.25
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         check_in("sampler", "target_acceptance", self.target_acceptance, "(0, 1)")
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError if the sampler cannot work with the likelihood; any will do here."""
 
     def n_warmup(self, wanted: int | None) -> int:
         """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
@@ -219,5 +228,57 @@ class Marginal(Sampler):
         )
 
 
+@dataclass(eq=False)
+class Collapsed(Sampler):
+    """MCMC on theta with f integrated out in closed form, for Gaussian likelihoods: exact.
+
+    Proposals come from a cheap chain on an emulator of the marginal likelihood, learned in the
+    set-up, or, where that is poor, from Hamiltonian trajectories under its gradient; the exact
+    marginal likelihood corrects them. f is drawn from its Gaussian with every theta, and
+    predictions integrate it out.
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        Not used: nothing is tuned to it.
+    """
+
+    integrates_f: ClassVar[bool] = True
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError unless the likelihood is Gaussian."""
+        if not isinstance(likelihood, Gaussian):
+            raise ValueError(
+                'sampler="collapsed" integrates f out, which only a Gaussian likelihood allows; '
+                f'the likelihood is {likelihood.name!r}: use sampler="pm".'
+            )
+
+    def n_warmup(self, wanted: int | None) -> int:
+        """Return discarded iterations per chain."""
+        return _N_SETTLED if wanted is None else wanted
+
+    def max_set_up_rounds(self, n_warmup: int) -> int:
+        """Return the most batches of work that the set-up asks for."""
+        return MOST_BATCHES
+
+    def set_up(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        rng: np.random.Generator,
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Learn an emulator of the evidence; `n_importance` does not matter."""
+        return set_up_collapsed(model, approximation, starts, rngs, rng, n_warmup)
+
+
 #: The samplers that have a name in the estimators.
-SAMPLERS: dict[str, type[Sampler]] = {"pm": PseudoMarginal, "marginal": Marginal}
+SAMPLERS: dict[str, type[Sampler]] = {
+    "pm": PseudoMarginal,
+    "marginal": Marginal,
+    "collapsed": Collapsed,
+}

@@ -19,6 +19,7 @@ from ._typing import FloatArray
 from .model import LatentGP
 from .transitions import (
     ChainState,
+    GaussianRandomWalk,
     MarginalMetropolis,
     MarginalState,
     StepInfo,
@@ -110,6 +111,7 @@ def tune(
 ) -> Stretch:
     """One window of warm-up: the scale of the walk follows every acceptance probability."""
     walk = transition.proposal
+    assert isinstance(walk, GaussianRandomWalk)
     log_scale = walk.log_scale
     recorder = _Recorder(window.n_steps, state)
     with one_thread(), count_operations() as operations:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from ..approximations import APPROXIMATIONS, Approximation
+from ..approximations import APPROXIMATIONS, EP, Approximation, Exact, Laplace
 from ..covariance import Covariance, check_kernel, default_kernel, make_covariance
-from ..hyperpriors import HyperPrior, default_prior
+from ..hyperpriors import HyperPrior
 from ..likelihoods import Likelihood
+from ..model import default_hyperprior
 from ..samplers import SAMPLERS, Sampler
 
 
@@ -53,23 +54,35 @@ def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Lik
     return _named_or_configured("likelihood", value, known, Likelihood)
 
 
-def resolve_sampler(value: Any) -> Sampler:
-    """Return the sampler that `sampler` names."""
-    sampler = _named_or_configured("sampler", value, SAMPLERS, Sampler)
+def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) -> Sampler:
+    """Return the sampler that `sampler` names, one of `names` unless it is an object."""
+    known = {name: SAMPLERS[name] for name in names}
+    sampler = _named_or_configured("sampler", value, known, Sampler)
     sampler.check()
+    sampler.check_likelihood(likelihood)
     return sampler
 
 
-def resolve_approximation(value: Any, likelihood: Likelihood) -> Approximation:
-    """Return the approximation that `approximation` names; "auto" is EP."""
-    name = "ep" if isinstance(value, str) and value == "auto" else value
-    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS["ep"]}
-    approximation = _named_or_configured("approximation", name, known, Approximation)
+def resolve_approximation(
+    value: Any, likelihood: Likelihood, sampler: Sampler | None = None
+) -> Approximation:
+    """Return the approximation that `approximation` names; "auto" is EP where that works."""
+    automatic = isinstance(value, str) and value == "auto"
+    if sampler is not None and sampler.integrates_f:
+        if not automatic:
+            raise ValueError(
+                f"approximation={value!r} has no use, as the sampler integrates f out exactly: "
+                'use approximation="auto".'
+            )
+        return Exact()
+    usual: type[Approximation] = EP if likelihood.log_concave else Laplace
+    known = {**APPROXIMATIONS, "auto": usual}
+    approximation = _named_or_configured("approximation", value, known, Approximation)
     approximation.check()
-    if not likelihood.log_concave:
+    if isinstance(approximation, EP) and not likelihood.log_concave:
         raise ValueError(
             f"approximation={value!r} needs a log-concave likelihood, and likelihood "
-            f"{likelihood.name!r} is not."
+            f'{likelihood.name!r} is not: use approximation="laplace".'
         )
     return approximation
 
@@ -100,35 +113,84 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     return make_covariance(kernel, X)
 
 
-def resolve_priors(priors: Any, covariance: Covariance, n_features: int) -> HyperPrior:
+def resolve_priors(priors: Any, covariance: Covariance, likelihood: Likelihood) -> HyperPrior:
     """Return the prior of theta: the user's distributions, and defaults for the names left out."""
-    names = list(dict.fromkeys(covariance.names))
+    names = [*covariance.names, *(parameter.name for parameter in likelihood.parameters)]
+    names = list(dict.fromkeys(names))
     given = {} if priors is None else priors
     if not isinstance(given, Mapping):
         raise ValueError(
             "priors must be a mapping from hyper-parameter name to a frozen scipy.stats "
             f"distribution, or None; got {priors!r}."
         )
+    owner = "model" if likelihood.parameters else "kernel"
     for name in given:
         if name not in names:
             raise ValueError(
                 f"priors has a distribution for {name!r}, which is not a sampled hyper-parameter "
-                f"of the kernel; it has {names}."
+                f"of the {owner}; it has {names}."
             )
-    distributions = {
-        name: given[name] if name in given else default_prior(name, n_features) for name in names
-    }
-    hyperprior = HyperPrior(covariance.names, distributions)
-    _check_start_in_support(hyperprior, covariance)
+    hyperprior = default_hyperprior(covariance, likelihood, given)
+    start = [*np.exp(covariance.start), *(p.value for p in likelihood.parameters)]
+    _check_start_in_support(hyperprior, start)
     return hyperprior
 
 
-def _check_start_in_support(hyperprior: HyperPrior, covariance: Covariance) -> None:
+def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:
     """Refuse a prior that excludes the kernel's own value: one of the two is a mistake."""
-    for name, value in zip(covariance.names, np.exp(covariance.start), strict=True):
+    for name, value in zip(hyperprior.names, start, strict=True):
         if not np.isfinite(hyperprior.distributions[name].logpdf(value)):
             support = tuple(float(bound) for bound in hyperprior.distributions[name].support())
             raise ValueError(
                 f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
                 f"{float(value):g}: widen the prior or start the kernel inside it."
             )
+
+
+def check_targets(y: np.ndarray, likelihood: Likelihood) -> None:
+    """Refuse targets that the likelihood does not know."""
+    legal = likelihood.legal(y)
+    if not np.all(legal):
+        row = int(np.argmin(legal))
+        raise ValueError(
+            f"y must consist of {likelihood.targets} for the {likelihood.name} likelihood; got "
+            f"{y[row]:g} in row {row}."
+        )
+
+
+def check_rows(name: str, values: Any, n_rows: int, *, positive: bool = False) -> np.ndarray:
+    """Return one finite number per row, not negative, or with `positive` greater than zero."""
+    array = np.asarray(values, dtype=float)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have one number per row, shape ({n_rows},); got shape {array.shape}."
+        )
+    legal = np.isfinite(array) & ((array > 0.0) if positive else (array >= 0.0))
+    if not legal.all():
+        row = int(np.argmin(legal))
+        kind = "positive" if positive else "not negative"
+        raise ValueError(f"{name} must be finite and {kind}; got {array[row]:g} in row {row}.")
+    return array
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Return the weights, or None where all are one; all-zero weights are refused."""
+    if sample_weight is None:
+        return None
+    if np.ndim(sample_weight) == 0:
+        sample_weight = np.full(n_rows, sample_weight)
+    weight = check_rows("sample_weight", sample_weight, n_rows)
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row: give at least one a weight.")
+    return None if np.all(weight == 1.0) else weight
+
+
+def check_new_targets(y: Any, n_rows: int) -> np.ndarray:
+    """Return targets of rows to predict: one finite number for each."""
+    array = np.asarray(y, dtype=float)
+    if array.shape != (n_rows,) or not np.isfinite(array).all():
+        raise ValueError(
+            f"y must have one finite number per row of X, shape ({n_rows},); got shape "
+            f"{array.shape}."
+        )
+    return array

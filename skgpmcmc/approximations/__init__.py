@@ -10,6 +10,7 @@ from .base import (
     Sites,
 )
 from .ep import EP
+from .exact import Exact
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
 from .skewed import Shape, SkewedApproximation, density_from
@@ -21,6 +22,7 @@ __all__ = [
     "ApproximationFit",
     "Density",
     "Draws",
+    "Exact",
     "GaussianApproximation",
     "InterpolatedSites",
     "Laplace",

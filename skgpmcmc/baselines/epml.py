@@ -158,7 +158,7 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         approximation = check.resolve_approximation(self.approximation, likelihood)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
-        hyperprior = check.resolve_priors(None, covariance, X.shape[1])  # for restarts only
+        hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
         return LatentGP(covariance, likelihood, hyperprior, y), approximation
 
     def _starts(self, model: LatentGP) -> list[np.ndarray]:

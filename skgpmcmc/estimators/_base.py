@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,13 +14,14 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._skin import validation as check
+from .._skin.fitted import replace_fitted
 from .._threads import one_thread
 from ..chains import SamplingRun, continue_chains, n_rounds, sample_chains
 from ..convergence import MIN_ESS, StoppingRule
-from ..covariance import Covariance
-from ..diagnostics import Diagnostics
+from ..diagnostics import Diagnostics, diagnose
 from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..prediction import Particles, Predictor, parts_of, spread_subset
@@ -35,6 +37,24 @@ _FREE_TO_CHANGE = frozenset(
 _N_PREDICT_PARTICLES = 48
 
 
+class Problem(NamedTuple):
+    """Encoded targets of the training rows, and what goes with each row."""
+
+    likelihood: Likelihood
+    y: np.ndarray  # (n,)
+    offset: np.ndarray | None = None  # (n,), added to f
+    weight: np.ndarray | None = None  # (n,), positive
+
+    def is_of(self, model: LatentGP) -> bool:
+        """Whether a model was made of the same."""
+        return (
+            _same(model.likelihood, self.likelihood)
+            and np.array_equal(model.y, self.y)
+            and _same(model.offset, self.offset)
+            and _same(model.weight, self.weight)
+        )
+
+
 class _Sampling(NamedTuple):
     """What a warm start continues."""
 
@@ -45,8 +65,10 @@ class _Sampling(NamedTuple):
 class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     """Machinery of the estimators; see a concrete one for the parameters."""
 
-    #: Strings that `likelihood` accepts, set by each estimator.
+    #: Strings that `likelihood` accepts, set by each estimator that has this parameter.
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {}
+    #: Strings that `sampler` accepts.
+    _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal")
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -64,23 +86,26 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             check.check_real_above("target_ess", self.target_ess, 0.0, " Use None for n_draws.")
         check.check_flag("warm_start", self.warm_start)
 
-    def _sample(self, X: np.ndarray, targets: list[np.ndarray]) -> SamplingRun:
-        """Run chains for every vector of encoded targets, or continue those of an earlier fit."""
+    def _sample(self, X: np.ndarray, problems: list[Problem]) -> SamplingRun:
+        """Run chains for every problem on the same inputs, or continue those of an earlier fit."""
         self._check_schedule()
         stop = None if self.target_ess is None else StoppingRule(self.target_ess, self.max_rhat)
         earlier = vars(self).get("_sampling") if self.warm_start else None
         if earlier is not None:
-            return self._continued(earlier, X, targets, stop)
-        likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
-        sampler = check.resolve_sampler(self.sampler)
-        approximation = check.resolve_approximation(self.approximation, likelihood)
+            return self._continued(earlier, X, problems, stop)
+        likelihood = problems[0].likelihood
+        sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
+        approximation = check.resolve_approximation(self.approximation, likelihood, sampler)
         n_importance = check.resolve_n_importance(self.n_importance)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
-        hyperprior = check.resolve_priors(self.priors, covariance, X.shape[1])
-        models = [LatentGP(covariance, likelihood, hyperprior, y) for y in targets]
+        hyperprior = check.resolve_priors(self.priors, covariance, likelihood)
+        models = [
+            LatentGP(covariance, p.likelihood, hyperprior, p.y, p.offset, p.weight)
+            for p in problems
+        ]
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
         rounds = sampler.max_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
-        monitor = _CallbackMonitor(self, len(targets) * self.n_chains, rounds)
+        monitor = _CallbackMonitor(self, len(problems) * self.n_chains, rounds)
         run = sample_chains(
             models,
             sampler,
@@ -101,18 +126,19 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         self,
         earlier: _Sampling,
         X: np.ndarray,
-        targets: list[np.ndarray],
+        problems: list[Problem],
         stop: StoppingRule | None,
     ) -> SamplingRun:
         """Continue the chains of an earlier fit to the same data with the same settings."""
         run = earlier.run
         same_data = np.array_equal(run.models[0].covariance.X, X) and all(
-            np.array_equal(model.y, y) for model, y in zip(run.models, targets, strict=False)
+            p.is_of(model) for model, p in zip(run.models, problems, strict=False)
         )
-        if not same_data or len(run.models) != len(targets):
+        if not same_data or len(run.models) != len(problems):
             raise ValueError(
-                "warm_start=True continues the chains of the earlier fit, but X or y differ from "
-                "its data: use warm_start=False, or a fresh clone, for other data."
+                "warm_start=True continues the chains of the earlier fit, but X, y or what goes "
+                "with its rows differ from its data: use warm_start=False, or a fresh clone, for "
+                "other data."
             )
         changed = [
             name
@@ -132,7 +158,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 stacklevel=5,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
-        monitor = _CallbackMonitor(self, len(targets) * self.n_chains, n_rounds_left)
+        monitor = _CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left)
         run = continue_chains(
             run, n_draws=self.n_draws, stop=stop, n_jobs=self.n_jobs, monitor=monitor
         )
@@ -190,12 +216,33 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         return {
             "theta_samples_": draws.theta,
             "latent_samples_": draws.f,
-            "hyperparameter_names_": _element_names(model.covariance),
+            "hyperparameter_names_": _element_names(model),
             "priors_": dict(model.hyperprior.distributions),
-            "kernel_": model.covariance.kernel.clone_with_theta(theta.mean(axis=0)),
+            "kernel_": model.covariance.kernel.clone_with_theta(
+                theta.mean(axis=0)[: len(model.covariance.start)]
+            ),
             "n_iter_": n_draws + run.n_discarded,
             "_predictor": predictor,
         }
+
+    # --- what estimators with one latent function share ---------------------------------------
+
+    def _fit_one(self, X: np.ndarray, problem: Problem) -> dict[str, Any]:
+        """Sample one problem; returns its fitted attributes."""
+        run = self._sample(X, [problem])
+        (fitted,), noise, kept = self._fitted_models(run)
+        diagnostics = diagnose(run, fitted["hyperparameter_names_"], noise, [0])
+        return {**fitted, "diagnostics_": diagnostics, **kept}
+
+    def _finish(self, X: np.ndarray, fitted: dict[str, Any], names: dict[str, Any]) -> None:
+        """Set all fitted attributes at once, and say what the user should know."""
+        replace_fitted(self, {**fitted, **names})
+        self._warn_about_scales(X, names.get("feature_names_in_"))
+        self._report_convergence(self.diagnostics_)
+
+    def _check_X(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
 
     # --- reports ----------------------------------------------------------------------------------
 
@@ -252,6 +299,8 @@ def _same(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if type(a) is not type(b):
         return False
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
     if isinstance(a, Kernel):
         own = [(h.name, h.fixed) for h in a.hyperparameters]
         return own == [(h.name, h.fixed) for h in b.hyperparameters] and a == b
@@ -264,17 +313,14 @@ def _same(a: Any, b: Any) -> bool:
     return bool(np.all(a == b))
 
 
-def _element_names(covariance: Covariance) -> list[str]:
+def _element_names(model: LatentGP) -> list[str]:
     """Names of the components of theta; those of vectors carry their index."""
-    names = []
-    for hyperparameter in covariance.kernel.hyperparameters:
-        if hyperparameter.fixed:
-            continue
-        if hyperparameter.n_elements == 1:
-            names.append(hyperparameter.name)
-        else:
-            names += [f"{hyperparameter.name}[{i}]" for i in range(hyperparameter.n_elements)]
-    return names
+    names = model.hyperprior.names
+    counts, seen, elements = Counter(names), Counter[str](), []
+    for name in names:
+        elements.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")
+        seen[name] += 1
+    return elements
 
 
 class _CallbackMonitor:

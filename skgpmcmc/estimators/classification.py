@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._skin import validation as check
 from .._skin.fitted import replace_fitted, validated
 from .._skin.labels import encode_classes, known_labels
 from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
+from .._skin.rows import weighted_rows
 from ..diagnostics import diagnose
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from ._base import BaseBayesianGP
+from ._base import BaseBayesianGP, Problem
 
 #: Attributes that one-vs-rest problems have once per class.
 _BINARY_ATTRIBUTES = (
@@ -187,7 +187,7 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
         self.warm_start = warm_start
 
     @with_callbacks
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Sample the posterior.
 
         Parameters
@@ -196,6 +196,9 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
             Training inputs.
         y : array-like of shape (n_samples,)
             Class labels, at least two different ones.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
+            weight zero is left out.
 
         Returns
         -------
@@ -210,14 +213,14 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
         if self.multi_class != "one_vs_rest":
             raise ValueError(f'multi_class must be "one_vs_rest"; got {self.multi_class!r}.')
         X, y, features = validated(self, X, y)
+        weight, X, y = weighted_rows(sample_weight, X, y)
         classes, targets = encode_classes(y)
-        run = self._sample(X, targets)
+        likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+        run = self._sample(X, [Problem(likelihood, target, None, weight) for target in targets])
         names = {"classes_": classes, **features}
         per_model, noise, kept = self._fitted_models(run)
         fitted = self._joined(run, per_model, noise, names)
-        replace_fitted(self, {**fitted, **names, **kept})
-        self._warn_about_scales(X, names.get("feature_names_in_"))
-        self._report_convergence(self.diagnostics_)
+        self._finish(X, {**fitted, **kept}, names)
         return self
 
     def _joined(self, run, per_model, noise, names) -> dict[str, Any]:
@@ -249,10 +252,6 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
                 f"estimators_[k].{name} for the class classes_[k]."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _check_X(self, X) -> np.ndarray:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
 
     def predict_log_proba(self, X):
         """Natural logs of the class probabilities, accurate where they are tiny.

@@ -64,28 +64,28 @@ class Gaussian(Likelihood):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of N(f, V) at y."""
-        V = self._variance(f)
+        V = self.variance(f)
         return np.asarray(-0.5 * (_LOG_TWO_PI + np.log(V) + (y - f) ** 2 / V))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return (y - f) / V, -1 / V and 0."""
-        V = self._variance(f)
+        V = self.variance(f)
         first = np.asarray((y - f) / V)
         return Derivatives(first, np.broadcast_to(-1.0 / V, first.shape), np.zeros(first.shape))
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return 1 / V."""
-        return np.broadcast_to(1.0 / self._variance(f), np.shape(f)).copy()
+        return np.broadcast_to(1.0 / self.variance(f), np.shape(f)).copy()
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw f plus noise."""
-        return np.asarray(f + np.sqrt(self._variance(f)) * rng.standard_normal(np.shape(f)))
+        return np.asarray(f + np.sqrt(self.variance(f)) * rng.standard_normal(np.shape(f)))
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
         """Derivatives with respect to log noise_scale; k = 1, or 0 where it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
-        V, e = self._variance(f), np.asarray(y - f)
+        V, e = self.variance(f), np.asarray(y - f)
         s2 = self.noise_scale**2
         second = np.broadcast_to(2.0 * s2 / V**2, e.shape)
         log_prob = s2 * (e * e / V - 1.0) / V
@@ -98,7 +98,7 @@ class Gaussian(Likelihood):
 
         N(f, V)^weight is N(f, V / weight) times a constant.
         """
-        V = self._variance(mean)
+        V = self.variance(mean)
         own = np.ones(np.shape(mean)) if weight is None else weight
         beta = np.where(var >= 0.0, 1.0, np.nan) / (var + V / own)
         alpha = beta * (y - mean)
@@ -114,7 +114,7 @@ class Gaussian(Likelihood):
         _, alpha, beta = self.weighted_tilted_moments(y, weight, mean, var)
         e = y - (mean + var * alpha)
         square = e * e + var - var**2 * beta
-        V = self._variance(mean)
+        V = self.variance(mean)
         gradient = self.noise_scale**2 * (square / V - 1.0) / V
         return np.asarray(gradient if weight is None else weight * gradient)[None]
 
@@ -123,19 +123,19 @@ class Gaussian(Likelihood):
     ) -> FloatArray:
         """Log density of N(mean, var + V) at y; any shapes that broadcast."""
         y, mean, var = (np.asarray(a, dtype=float) for a in (y, mean, var))
-        V = np.where(var >= 0.0, var, np.nan) + self._variance(mean)
+        V = np.where(var >= 0.0, var, np.nan) + self.variance(mean)
         return np.asarray(-0.5 * (_LOG_TWO_PI + np.log(V) + (y - mean) ** 2 / V))
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of a target over f ~ N(mean, var)."""
-        return PredictiveMoments(mean, var + self._variance(mean))
+        return PredictiveMoments(mean, var + self.variance(mean))
 
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a target over f ~ N(mean, var) is at most y; shapes that broadcast."""
-        return np.asarray(ndtr((y - mean) / np.sqrt(var + self._variance(mean))))
+        return np.asarray(ndtr((y - mean) / np.sqrt(var + self.variance(mean))))
 
-    def _variance(self, like: FloatArray) -> FloatArray:
-        """V, ready to go with an array of shape (n,) or (n, m)."""
+    def variance(self, like: FloatArray) -> FloatArray:
+        """Return V, ready to go with an array of shape (n,) or (n, m)."""
         common = self.noise_scale**2 + self.alpha
         if self.row_variance is None:
             return np.asarray(common)

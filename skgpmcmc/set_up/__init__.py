@@ -1,5 +1,6 @@
 """Before the first kept draw: a sampler gets its transition, and chains their starts."""
 
+from .collapsed import set_up_collapsed
 from .emulated import MOST_BATCHES, set_up_emulated
 from .random_walk import set_up_random_walk
 from .report import EmulatorReport
@@ -15,6 +16,7 @@ __all__ = [
     "SetUp",
     "Task",
     "perform",
+    "set_up_collapsed",
     "set_up_emulated",
     "set_up_random_walk",
 ]

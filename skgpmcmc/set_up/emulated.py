@@ -17,32 +17,24 @@ from ..model import LatentGP
 from ..stretches import switch
 from ..transitions import (
     GaussianRandomWalk,
-    Jump,
     Mixture,
     ParticleRefresh,
-    Proposal,
     PseudoMarginalMetropolis,
     PseudoMarginalState,
     RetainedParticle,
-    SurrogateProposal,
-    TMixture,
 )
 from .design import DesignPoint
 from .exploration import search
-from .learner import LATER_ROUNDS, MOST_ROUNDS, TRUSTED, Learner, root_of
-from .pool import Pool, Tempered, run_pool
+from .learner import LATER_ROUNDS, MOST_ROUNDS, TRUSTED, Learner
+from .pool import Pool
 from .probing import Probed, probe
+from .proposing import overdispersed_starts, probabilities, proposals_by_name
 from .settings import EmulatorSettings
 from .trajectories import MOST_TUNING, Trajectories, tuned_trajectories
 from .work import Prepared, SetUp, Task
 
 __all__ = ["MOST_BATCHES", "set_up_emulated"]
 
-#: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
-_N_CANDIDATES = (64, 16)
-#: A surrogate chain is nothing but independence candidates if it stays where it is this rarely,
-#: judged by so many draws.
-_MAY_STAY, _N_COMPARED = 0.02, 400
 #: How often a poor emulator is given more design points.
 _MAX_PROBES = 2
 #: Most batches of work that the set-up asks for: searches, scale and exploration; rounds of points;
@@ -51,10 +43,6 @@ _MAX_PROBES = 2
 MOST_BATCHES = 6 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
 _REHEARSAL, _N_KEPT = 100, 24
-#: Probabilities of the moves: surrogate, random walk, refresh.
-_MOVES = (0.98, 0.01, 0.01)
-#: The same where the emulator is poor, and with trajectories on the approximate posterior first.
-_CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
 #: How many times less noise estimates have where a trajectory costs far more than they do.
 _LESS_NOISE = 2.0
 
@@ -109,7 +97,9 @@ def set_up_emulated(
         if settings.emulates and n_more > 0:
             yield from learner.refine(LATER_ROUNDS)
         else:
-            trajectories = yield from tuned_trajectories(learner, probed)
+            trajectories = yield from tuned_trajectories(
+                learner, probed.reference, probed.target.correction
+            )
             break
     if trajectories is None and not learner.few:
         visited = yield from _rehearsed(learner, probed, settings, len(rngs))
@@ -172,20 +162,9 @@ def _assembled(
     rngs: Sequence[np.random.Generator],
     settings: EmulatorSettings,
 ) -> Prepared:
-    """Put the frozen parts together, and give every chain an overdispersed start.
-
-    With `trajectories` the emulator is poor: its moves are rare, and short to stay near.
-    """
-    wide = run_pool(
-        Tempered(probed.target, 1.0 / learner.temperature),
-        learner.pool_starts(),
-        learner.root,
-        20,
-        learner.rng,
-    )
-    thetas = [wide.theta[-1, c % len(wide.theta[-1])] for c in range(len(rngs))]
+    """Put the frozen parts together, and give every chain an overdispersed start."""
+    thetas = overdispersed_starts(learner, probed.target, trajectories, len(rngs))
     if trajectories is not None:
-        thetas = list(trajectories.ends)
         probed = probed.with_less_noise(_LESS_NOISE, len(learner.model.y))
     transition = _transition(learner, probed, pool, trajectories, settings)
     estimator = transition.parts[0]
@@ -215,44 +194,10 @@ def _transition(
         PseudoMarginalMetropolis(
             probed.reference, proposal, probed.n_importance, settings.defensive, name
         )
-        for name, proposal in _proposals(learner, probed, pool, trajectories).items()
+        for name, proposal in proposals_by_name(learner, probed.target, pool, trajectories).items()
     ]
     return Mixture(
         (*moved, ParticleRefresh(settings.defensive)),
-        _MOVES if trajectories is None else _CAUTIOUS_MOVES,
+        probabilities(trajectories),
         RetainedParticle(settings.defensive),
-    )
-
-
-def _proposals(
-    learner: Learner, probed: Probed, pool: Pool, trajectories: Trajectories | None
-) -> dict[str, Proposal]:
-    """Proposals of theta by name, the main one first."""
-    walk = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
-        learner.root @ learner.root.T
-    )
-    if trajectories is not None:
-        return {
-            "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),
-            "surrogate": SurrogateProposal(probed.target, (pool.leapfrog,)),
-            "random walk": walk,
-        }
-    draws = pool.theta.reshape(-1, learner.dim)
-    mixture = _mixture_of(draws, learner.modes(), learner.scale)
-    jump = Jump(mixture, _N_CANDIDATES[0 if learner.few else 1])
-    stays = jump.probability_of_staying(probed.target, draws[-_N_COMPARED:], learner.rng)
-    moves = (jump,) if stays < _MAY_STAY else (pool.leapfrog, jump, pool.leapfrog)
-    return {"surrogate": SurrogateProposal(probed.target, moves), "random walk": walk}
-
-
-def _mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:
-    """One t per mode with the moments of the draws around it, and a wide one over all."""
-    nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
-    groups = [draws[nearest == k] for k in range(len(modes))]
-    groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
-    shares = np.array([len(group) for group in groups], dtype=float)
-    return TMixture(
-        means=np.array([*(group.mean(axis=0) for group in groups), draws.mean(axis=0)]),
-        roots=np.array([*(root_of(group) for group in groups), 2.5 * root_of(draws)]),
-        shares=np.array([*(0.85 * shares / shares.sum()), 0.15]),
     )

@@ -33,8 +33,8 @@ from .work import Task
 
 __all__ = ["Probed", "probe"]
 
-#: Draws from pi* at which the variants of a reference are compared: for few hyper-parameters, and
-#: for many, whose posterior has more corners.
+#: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
+#: shown corners of the posterior, those and draws.
 _N_COMPARED = (12, 48)
 #: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
 _TERM_SD = 0.3
@@ -96,7 +96,7 @@ def probe(
     if visited is not None:
         thetas = np.concatenate([visited, thetas])
         typical = np.concatenate([np.full(len(visited), True), typical])
-    compared = thetas[: _N_COMPARED[0 if learner.few else 1]]
+    compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
     answers = yield [
         *learner.tasks(thetas),
         *_tasks(compare_variants, learner, reference, compared, settings, settings.noise),

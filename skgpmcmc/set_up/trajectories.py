@@ -20,7 +20,6 @@ from ..model import LatentGP
 from ..modes import evaluate
 from ..transitions import CheapPoint, Leapfrog
 from .learner import Learner, root_of
-from .probing import Probed
 from .work import Task
 
 __all__ = [
@@ -53,14 +52,14 @@ class ApproximatePosterior:
     ----------
     model : LatentGP
     approximation : Approximation
-    sites : InterpolatedSites
+    sites : InterpolatedSites or None
     correction : Quadratic
         From the approximate to the exact log evidence.
     """
 
     model: LatentGP
     approximation: Approximation
-    sites: InterpolatedSites
+    sites: InterpolatedSites | None
     correction: Quadratic
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -70,7 +69,7 @@ class ApproximatePosterior:
             self.approximation,
             theta,
             with_hyperprior=True,
-            start=self.sites.sites_at(theta),
+            start=None if self.sites is None else self.sites.sites_at(theta),
         )
         if found is None:
             return np.asarray(-np.inf), np.zeros_like(theta)
@@ -127,7 +126,7 @@ class Trajectories(NamedTuple):
 
 
 def tuned_trajectories(
-    learner: Learner, probed: Probed
+    learner: Learner, sites: InterpolatedSites | None, correction: Quadratic
 ) -> Generator[Sequence[Task], Sequence[Any], Trajectories]:
     """Tune trajectories on the approximate posterior itself, from explored points.
 
@@ -135,8 +134,10 @@ def tuned_trajectories(
     ----------
     learner : Learner
         Knows where searches and explorations ended.
-    probed : Probed
-        Gives the sites to start from, and the correction.
+    sites : InterpolatedSites or None
+        Where the approximation starts from at any theta; None for its own start.
+    correction : Quadratic
+        From the approximate to the exact log evidence.
 
     Returns
     -------
@@ -149,7 +150,7 @@ def tuned_trajectories(
         Work whose results are to be sent back.
     """
     target = ApproximatePosterior(
-        learner.model, learner.approximation.roughened(), probed.reference, probed.target.correction
+        learner.model, learner.approximation.roughened(), sites, correction
     )
     starts = learner.pool_starts()[: len(learner.ends)]
     root = (

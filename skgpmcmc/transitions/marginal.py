@@ -12,7 +12,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation, GaussianApproximation
 from ..model import LatentGP
 from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
-from .proposals import GaussianRandomWalk
+from .proposals import Proposal
 
 __all__ = ["MarginalMetropolis", "MarginalState"]
 
@@ -30,26 +30,28 @@ class MarginalMetropolis(Transition[MarginalState]):
     """MH on theta with the deterministic evidence of an approximation; f from its Gaussian.
 
     **Invariant:** leaves q(y | theta) p(theta) q(f | y, theta) unchanged, up to its constant: the
-    approximate posterior, *not* the posterior.
+    approximate posterior, *not* the posterior, unless the approximation is exact.
 
     Attributes
     ----------
     approximation : Approximation
-    proposal : GaussianRandomWalk
+    proposal : Proposal
     with_latent : bool
         Draw f with every accepted theta; warm-up does without (it saves a factorization).
+    name : str
+        What diagnostics call the move.
 
     References
     ----------
     Filippone & Girolami (2014), section 5.2 ("MCMC EP") and the adaptive phase of section 4.4.
     """
 
-    name = "random walk on the approximate marginal"
     approximation: Approximation
-    proposal: GaussianRandomWalk
+    proposal: Proposal
     with_latent: bool = True
+    name: str = "random walk on the approximate marginal"
 
-    def with_proposal(self, proposal: GaussianRandomWalk) -> MarginalMetropolis:
+    def with_proposal(self, proposal: Proposal) -> MarginalMetropolis:
         """Return the same transition with another proposal."""
         return replace(self, proposal=proposal)
 

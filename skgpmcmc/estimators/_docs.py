@@ -1,0 +1,112 @@
+"""Descriptions of parameters and attributes that all estimators have, written once.
+
+A docstring asks for them by name, ``%(kernel)s`` on a line of its own; `documented` fills them in.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TypeVar
+
+__all__ = ["documented"]
+
+C = TypeVar("C", bound=type)
+
+_TEXTS = {
+    "kernel": """
+kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
+    Covariance of the latent function; None is ``ConstantKernel() * RBF()``. Hyper-parameters
+    with bounds ``"fixed"`` keep their value, the others are sampled; other bounds are ignored,
+    as priors rule. Features should have comparable scales: put a `StandardScaler` in front.
+ard : bool, default=False
+    Give the default kernel one length-scale per feature. An error with an explicit kernel.
+""",
+    "priors": """
+priors : mapping of str to frozen scipy.stats distribution, or None, default=None
+    Priors on the *natural* scale by hyper-parameter name, such as ``"k2__length_scale"``%(names)s.
+    Names left out get the defaults: Gamma(1.1, rate 0.1) for constants and noise levels,
+    Gamma(1, rate 1/sqrt(n_features)) for length-scales and periodicities, log-normal(0, 1)
+    for the rest.
+""",
+    "pm": """
+sampler : {"pm", "marginal"} or Sampler, default="pm"
+    "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
+    and predictions by the approximation's Gaussian. Or a configured object from
+    `skgpmcmc.samplers`.
+""",
+    "approximation": """
+approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
+    Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
+    of "marginal". "auto" is "ep" where the likelihood is log-concave, else "laplace". Or a
+    configured object from `skgpmcmc.approximations`.
+n_importance : int or "auto", default="auto"
+    Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
+    the set-up, for which the estimate has the same small noise everywhere; for random walks it
+    is 64. Any number is exact; few draws make chains stick.
+""",
+    "schedule": """
+n_chains : int, default=4
+    Independent chains, from overdispersed starts.
+n_warmup : int or "auto", default="auto"
+    Discarded iterations per chain, after the set-up in which the sampler learns. "auto" leaves
+    the number to the sampler: 50 for the default one, 500 for a random walk, which is tuned in
+    them.
+n_draws : int, default=500
+    Kept iterations per chain; at most so many with `target_ess`.
+max_predict_draws : int or None, default=100
+    At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
+    enter a prediction; None uses all.
+target_ess : float or None, default=None
+    Stop as soon as every hyper-parameter has a bulk effective sample size of at least this and
+    an R-hat of at most `max_rhat`, looked at every 50 iterations; None makes `n_draws`.
+max_rhat : float, default=1.01
+    A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
+    effective sample size is below 100.
+random_state : int, RandomState instance or None, default=None
+    Seed of all chains; the draws do not depend on `n_jobs`.
+n_jobs : int or None, default=None
+    Workers for chains and for predictions. Every worker uses one BLAS thread.
+verbose : int, default=0
+    Positive: print the convergence table after `fit`.
+warm_start : bool, default=False
+    Continue the chains of the last `fit`, on the same data and with the same settings, until
+    they have `n_draws` kept draws each or `target_ess` is reached. The draws are those that one
+    longer fit would have made.
+""",
+    "attributes": """
+theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
+    Draws of the hyper-parameters, in the order of `hyperparameter_names_`: natural logs of
+    those that are positive.
+latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
+    Draws of the latent function at the training inputs (rows of weight zero left out).
+hyperparameter_names_ : list of str
+    Names of the components of theta: those of ``kernel_.theta``, then of the likelihood.
+kernel_ : Kernel
+    The kernel at the posterior mean of theta.
+priors_ : dict
+    Prior of each sampled hyper-parameter, natural scale.
+diagnostics_ : Diagnostics
+    R-hat, effective sample sizes, acceptance and cost; prints as a table.
+n_iter_ : int
+    Iterations per chain, warm-up included.
+n_features_in_ : int
+    Number of features.
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    Names of the features, where X has them.
+""",
+}
+
+
+def documented(cls: C) -> C:
+    """Fill in what the docstring of a class asks for."""
+    doc = cls.__doc__ or ""
+    lines = []
+    for line in doc.splitlines():
+        name, _, more = line.strip().removeprefix("%(").partition(")s")
+        if not line.strip().startswith("%(") or name not in _TEXTS:
+            lines.append(line)
+            continue
+        text = _TEXTS[name].strip().replace("%(names)s", more.strip())
+        lines.append(textwrap.indent(text, line[: len(line) - len(line.lstrip())]))
+    cls.__doc__ = "\n".join(lines)
+    return cls

@@ -1,0 +1,65 @@
+"""What predictors with one latent function have: its moments and draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._skin import validation as check
+from ._base import BaseBayesianGP
+
+__all__ = ["OneLatentFunction"]
+
+
+class OneLatentFunction(BaseBayesianGP):
+    """Moments and draws of the latent function, shifted and scaled to what the user knows."""
+
+    def _latent_scale(self) -> tuple[float, float]:
+        """Shift and scale from the function that is sampled to the one that is reported."""
+        return 0.0, 1.0
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior mean and variance of the latent function, over theta and f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        latent_mean : ndarray of shape (n_samples,)
+            Mean, on the latent scale.
+        latent_var : ndarray of shape (n_samples,)
+            Total variance, on the latent scale: mean of variances plus variance of means.
+        """
+        X = self._check_X(X)
+        mean, var = self._predictor.latent_moments(X, self.n_jobs)
+        shift, scale = self._latent_scale()
+        return shift + scale * mean, scale**2 * var
+
+    def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """Joint posterior draws of the latent function at the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows at which the function is drawn.
+        n_draws : int, default=1
+            Number of functions drawn; each belongs to a posterior draw of theta among those that
+            predictions use.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n_samples)
+            On the latent scale.
+        """
+        X = self._check_X(X)
+        n_draws = check.check_integer("n_draws", n_draws, 1)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        shift, scale = self._latent_scale()
+        return shift + scale * self._predictor.sample_latent(X, n_draws, rng)

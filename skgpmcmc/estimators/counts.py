@@ -1,0 +1,281 @@
+"""Fully Bayesian Gaussian-process regression of counts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.metrics import d2_tweedie_score
+
+from .._skin import validation as check
+from .._skin.fitted import validated
+from .._skin.rows import weighted_rows
+from ..likelihoods import Likelihood, NegativeBinomial, Poisson
+from ._base import Problem
+from ._docs import documented
+from ._latent import OneLatentFunction
+
+
+@documented
+class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
+    """Regression of counts whose log rate is a Gaussian process, by MCMC.
+
+    A count has the mean ``exposure * exp(f)``.
+
+    Parameters
+    ----------
+    %(kernel)s
+    %(priors)s, or ``"shape"`` of the negative binomial distribution
+    likelihood : {"poisson", "negative_binomial"} or Likelihood, default="poisson"
+        "negative_binomial" lets counts vary more than Poisson counts, by an inferred ``"shape"``.
+    %(pm)s
+    %(approximation)s
+    center : bool, default=True
+        Add the log of the average rate, sum(y) / sum(exposure), to f, so that far from data the
+        rate returns to it and not to one.
+    fractional_counts : {"error", "allow"}, default="error"
+        What to do with counts that are not integers: refuse them, or evaluate
+        ``y log mu - mu - log Gamma(y + 1)`` for any y >= 0.
+    %(schedule)s
+
+    Attributes
+    ----------
+    %(attributes)s
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a hyper-parameter has not converged; the message names it and the remedy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc import BayesianGPPoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0.0, 4.0, 40)[:, None]
+    >>> y = rng.poisson(np.exp(1.0 + np.sin(2.0 * X[:, 0])))
+    >>> reg = BayesianGPPoissonRegressor(random_state=0).fit(X, y)
+    >>> reg.predict_count_proba(X[:2], [0, 1, 2]).shape
+    (2, 3)
+    """
+
+    _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {
+        "poisson": Poisson,
+        "negative_binomial": NegativeBinomial,
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        ard=False,
+        priors=None,
+        likelihood="poisson",
+        sampler="pm",
+        approximation="auto",
+        n_importance="auto",
+        center=True,
+        fractional_counts="error",
+        n_chains=4,
+        n_warmup="auto",
+        n_draws=500,
+        max_predict_draws=100,
+        target_ess=None,
+        max_rhat=1.01,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.kernel = kernel
+        self.ard = ard
+        self.priors = priors
+        self.likelihood = likelihood
+        self.sampler = sampler
+        self.approximation = approximation
+        self.n_importance = n_importance
+        self.center = center
+        self.fractional_counts = fractional_counts
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.max_predict_draws = max_predict_draws
+        self.target_ess = target_ess
+        self.max_rhat = max_rhat
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None, exposure=None):
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training inputs.
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
+            weight zero is left out.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive: the time, area or population that each count is of; None is one.
+
+        Returns
+        -------
+        BayesianGPPoissonRegressor
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For impossible data or parameters; an earlier fit stays untouched.
+        """
+        X, y, features = validated(self, X, y, y_numeric=True)
+        likelihood = self._resolved_likelihood()
+        exposure = self._exposure(exposure, len(X))
+        weight, X, y, exposure = weighted_rows(sample_weight, X, y.astype(float), exposure)
+        self._check_counts(y, likelihood)
+        center = 0.0
+        if check.check_flag("center", self.center):
+            # Half a count more, for there may be none.
+            total = np.sum(y if weight is None else weight * y)
+            shares = exposure if weight is None else weight * exposure
+            center = float(np.log(max(total, 0.5) / np.sum(shares)))
+        problem = Problem(likelihood, y, center + np.log(exposure), weight)
+        fitted = self._fit_one(X, problem)
+        fitted["latent_samples_"] = center + fitted["latent_samples_"]
+        self._finish(X, {**fitted, "_center": center}, features)
+        return self
+
+    def _resolved_likelihood(self) -> Likelihood:
+        if self.fractional_counts not in ("error", "allow"):
+            raise ValueError(
+                f'fractional_counts must be "error" or "allow"; got {self.fractional_counts!r}.'
+            )
+        fractional = self.fractional_counts == "allow"
+        if isinstance(self.likelihood, str) and self.likelihood in self._likelihoods:
+            return self._likelihoods[self.likelihood](fractional=fractional)
+        return check.resolve_likelihood(self.likelihood, self._likelihoods)
+
+    def _check_counts(self, y: np.ndarray, likelihood: Likelihood) -> None:
+        try:
+            check.check_targets(y, likelihood)
+        except ValueError as error:
+            if np.all(y >= 0.0):
+                raise ValueError(
+                    f'{error} Use fractional_counts="allow" for counts that are averages.'
+                ) from None
+            raise
+
+    @staticmethod
+    def _exposure(exposure, n_rows: int) -> np.ndarray:
+        if exposure is None:
+            return np.ones(n_rows)
+        return check.check_rows("exposure", exposure, n_rows, positive=True)
+
+    def _latent_scale(self):
+        return self._center, 1.0
+
+    def _offset(self, exposure, n_rows: int) -> np.ndarray:
+        return self._center + np.log(self._exposure(exposure, n_rows))
+
+    def predict(self, X, exposure=None):
+        """Posterior mean of the rate times exposure.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive; without it, the result is the rate per unit of exposure.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Means of the counts.
+        """
+        X = self._check_X(X)
+        offset = self._offset(exposure, len(X))
+        return self._predictor.target_moments(X, self.n_jobs, offset)[0]
+
+    def predict_count_proba(self, X, counts, exposure=None):
+        """Posterior predictive probabilities of counts.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        counts : array-like of shape (n_counts,)
+            Counts whose probability is wanted.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive; None is one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_counts)
+            Probabilities.
+        """
+        X = self._check_X(X)
+        counts = np.atleast_1d(np.asarray(counts, dtype=float))
+        if counts.ndim != 1:
+            raise ValueError(f"counts must be one-dimensional; got shape {counts.shape}.")
+        self._check_counts(counts, self._predictor.model.likelihood)
+        offset = self._offset(exposure, len(X))
+        candidates = [np.full(len(X), count) for count in counts]
+        return np.exp(self._predictor.log_predictive(candidates, X, self.n_jobs, offset)).T
+
+    def log_predictive_density(self, X, y, exposure=None):
+        """Log of the posterior predictive probability of each count.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Counts.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive; None is one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Natural logs, point by point.
+        """
+        X = self._check_X(X)
+        y = check.check_new_targets(y, len(X))
+        self._check_counts(y, self._predictor.model.likelihood)
+        offset = self._offset(exposure, len(X))
+        return self._predictor.log_predictive([y], X, self.n_jobs, offset)[0]
+
+    def score(self, X, y, sample_weight=None, exposure=None):
+        """Share of the Poisson deviance that the prediction explains (D2).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive; None is one.
+
+        Returns
+        -------
+        float
+            At most 1; a constant prediction of the mean count has 0.
+        """
+        predicted = self.predict(X, exposure=exposure)
+        return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1))

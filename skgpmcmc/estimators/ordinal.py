@@ -1,0 +1,219 @@
+"""Fully Bayesian Gaussian-process classification of ordered classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.callback import with_callbacks
+from sklearn.utils.multiclass import check_classification_targets
+
+from .._skin.fitted import validated
+from .._skin.labels import known_labels
+from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
+from .._skin.rows import weighted_rows
+from ..likelihoods import OrdinalProbit
+from ._base import Problem
+from ._docs import documented
+from ._latent import OneLatentFunction
+
+#: Least gap between two thresholds at the start.
+_LEAST_GAP = 0.05
+
+
+@documented
+class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
+    """Classifier for ordered classes: a Gaussian process between thresholds, by MCMC.
+
+    A row is of class k where f plus standard normal noise lies between the thresholds k and k + 1.
+
+    Parameters
+    ----------
+    %(kernel)s
+    %(priors)s, or ``"threshold"`` (the first one, which may be negative) and ``"threshold_gap"``
+    %(pm)s
+    %(approximation)s
+    class_order : sequence or None, default=None
+        The classes from the lowest to the highest. None sorts them, which is only possible for
+        numbers: strings must be given in their order.
+    thresholds : sequence of float or None, default=None
+        Increasing, one less than there are classes, latent scale; they are then fixed. None infers
+        them: the first has the prior N(0, 3^2), the gaps log-normal(0, 1).
+    %(schedule)s
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, from the lowest to the highest.
+    %(attributes)s
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a hyper-parameter has not converged; the message names it and the remedy.
+
+    References
+    ----------
+    .. [1] Chu, W. & Ghahramani, Z. (2005). Gaussian processes for ordinal regression. Journal of
+           Machine Learning Research 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc import BayesianGPOrdinalClassifier
+    >>> X = np.linspace(-2.0, 2.0, 30)[:, None]
+    >>> y = np.digitize(X[:, 0] ** 2, [0.5, 2.0])
+    >>> clf = BayesianGPOrdinalClassifier(random_state=0).fit(X, y)
+    >>> clf.predict_proba(X).shape
+    (30, 3)
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        ard=False,
+        priors=None,
+        sampler="pm",
+        approximation="auto",
+        n_importance="auto",
+        class_order=None,
+        thresholds=None,
+        n_chains=4,
+        n_warmup="auto",
+        n_draws=500,
+        max_predict_draws=100,
+        target_ess=None,
+        max_rhat=1.01,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.kernel = kernel
+        self.ard = ard
+        self.priors = priors
+        self.sampler = sampler
+        self.approximation = approximation
+        self.n_importance = n_importance
+        self.class_order = class_order
+        self.thresholds = thresholds
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.max_predict_draws = max_predict_draws
+        self.target_ess = target_ess
+        self.max_rhat = max_rhat
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training inputs.
+        y : array-like of shape (n_samples,)
+            Class labels, at least two different ones.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
+            weight zero is left out.
+
+        Returns
+        -------
+        BayesianGPOrdinalClassifier
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For impossible data or parameters; an earlier fit stays untouched.
+        """
+        X, y, features = validated(self, X, y)
+        weight, X, y = weighted_rows(sample_weight, X, y)
+        check_classification_targets(y)
+        classes = self._ordered_classes(y)
+        position = np.argsort(classes)[known_labels(y, np.sort(classes), len(X))]
+        likelihood = self._likelihood_of(position, len(classes))
+        fitted = self._fit_one(X, Problem(likelihood, position.astype(float), None, weight))
+        self._finish(X, {**fitted, "classes_": classes}, features)
+        return self
+
+    def _ordered_classes(self, y: np.ndarray) -> np.ndarray:
+        found = np.unique(y)
+        if len(found) == 1:
+            raise ValueError(
+                f"y has only one class, {found.tolist()[0]!r}: a classifier needs at least two."
+            )
+        if self.class_order is None:
+            if not np.issubdtype(found.dtype, np.number):
+                raise ValueError(
+                    f"class_order=None sorts numbers, but the classes are {found.tolist()}: give "
+                    "them in their order, from the lowest to the highest."
+                )
+            return found
+        order = np.asarray(self.class_order)
+        if order.ndim != 1 or len(np.unique(order)) != len(order):
+            raise ValueError(f"class_order must name every class once; got {self.class_order!r}.")
+        unknown = np.setdiff1d(found, order)
+        if len(unknown):
+            raise ValueError(
+                f"y has labels {unknown.tolist()} that class_order={self.class_order!r} does not "
+                "name."
+            )
+        return order
+
+    def _likelihood_of(self, position: np.ndarray, n_classes: int) -> OrdinalProbit:
+        if self.thresholds is not None:
+            given = np.asarray(self.thresholds, dtype=float)
+            if given.shape != (n_classes - 1,) or not np.all(np.diff(given) > 0.0):
+                raise ValueError(
+                    f"thresholds must be {n_classes - 1} increasing numbers for {n_classes} "
+                    f"classes; got {self.thresholds!r}."
+                )
+            return OrdinalProbit(tuple(given.tolist()), fixed=True)
+        # As if f were standard normal; classes that no row has get a little room.
+        counts = np.bincount(position, minlength=n_classes) + 0.5
+        share = np.cumsum(counts)[:-1] / counts.sum()
+        start = np.sqrt(2.0) * ndtri(share)
+        gaps = np.maximum(np.diff(start), _LEAST_GAP)
+        return OrdinalProbit(tuple(np.cumsum([start[0], *gaps]).tolist()))
+
+    def predict_log_proba(self, X):
+        """Natural logs of the class probabilities, accurate where they are tiny.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`.
+        """
+        X = self._check_X(X)
+        every = [np.full(len(X), float(k)) for k in range(len(self.classes_))]
+        return normalized_columns(self._predictor.log_predictive(every, X, self.n_jobs))
+
+    def log_predictive_density(self, X, y):
+        """Log of the posterior predictive probability of each label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Labels among `classes_`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Natural logs, point by point.
+        """
+        log_p = self.predict_log_proba(X)
+        index = np.argsort(self.classes_)[known_labels(y, np.sort(self.classes_), len(log_p))]
+        return log_p[np.arange(len(log_p)), index]

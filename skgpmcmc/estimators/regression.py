@@ -1,0 +1,274 @@
+"""Fully Bayesian Gaussian-process regression."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils import check_random_state
+
+from .._skin import validation as check
+from .._skin.fitted import validated
+from .._skin.rows import weighted_rows
+from ..likelihoods import Gaussian, Likelihood, StudentT
+from ._base import Problem
+from ._docs import documented
+from ._latent import OneLatentFunction
+
+#: Where chains may start: the noise of normalized targets.
+_NOISE_START = 0.3
+
+
+@documented
+class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
+    """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
+
+    The latent function is integrated out in closed form (``sampler="collapsed"``), so that chains
+    move on the hyper-parameters alone; Student-t noise is sampled by pseudo-marginal MCMC.
+
+    Parameters
+    ----------
+    %(kernel)s
+    %(priors)s, or ``"noise_scale"``
+    likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
+        Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
+        targets). "student_t" lets outliers be, and needs ``sampler="pm"``.
+    sampler : {"auto", "collapsed", "pm", "marginal"} or Sampler, default="collapsed"
+        "collapsed": the latent function is integrated out, exact. "pm": pseudo-marginal, exact,
+        for any likelihood. "marginal": theta from the approximate marginal posterior. Or a
+        configured object from `skgpmcmc.samplers`.
+    %(approximation)s
+    alpha : float, default=0.0
+        Known noise variance that is added for every row, in units of y squared.
+    normalize_y : bool, default=True
+        Subtract the mean of y and divide by its standard deviation. Predictions, densities and
+        latent values are in the units of y all the same; hyper-parameters are those of the
+        normalized targets.
+    %(schedule)s
+
+    Attributes
+    ----------
+    %(attributes)s
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a hyper-parameter has not converged; the message names it and the remedy.
+
+    References
+    ----------
+    .. [1] Rasmussen, C. E. & Williams, C. K. I. (2006). Gaussian Processes for Machine Learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc import BayesianGPRegressor
+    >>> X = np.linspace(0.0, 4.0, 30)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(30)
+    >>> reg = BayesianGPRegressor(random_state=0).fit(X, y)
+    >>> mean, std = reg.predict(X, return_std=True)
+    >>> reg.hyperparameter_names_
+    ['k1__constant_value', 'k2__length_scale', 'noise_scale']
+    """
+
+    _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {
+        "gaussian": Gaussian,
+        "student_t": StudentT,
+    }
+    _samplers = ("collapsed", "pm", "marginal")
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        ard=False,
+        priors=None,
+        likelihood="gaussian",
+        sampler="collapsed",
+        approximation="auto",
+        n_importance="auto",
+        alpha=0.0,
+        normalize_y=True,
+        n_chains=4,
+        n_warmup="auto",
+        n_draws=500,
+        max_predict_draws=100,
+        target_ess=None,
+        max_rhat=1.01,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.kernel = kernel
+        self.ard = ard
+        self.priors = priors
+        self.likelihood = likelihood
+        self.sampler = sampler
+        self.approximation = approximation
+        self.n_importance = n_importance
+        self.alpha = alpha
+        self.normalize_y = normalize_y
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.max_predict_draws = max_predict_draws
+        self.target_ess = target_ess
+        self.max_rhat = max_rhat
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None, noise_variance=None):
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training inputs.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
+            weight zero is left out.
+        noise_variance : array-like of shape (n_samples,), default=None
+            Known noise variance of each row, in units of y squared, that is added to the inferred
+            one.
+
+        Returns
+        -------
+        BayesianGPRegressor
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For impossible data or parameters; an earlier fit stays untouched.
+        """
+        X, y, features = validated(self, X, y, y_numeric=True)
+        rows = None
+        if noise_variance is not None:
+            rows = check.check_rows("noise_variance", noise_variance, len(X))
+        weight, X, y, rows = weighted_rows(sample_weight, X, y.astype(float), rows)
+        shift, scale = self._normalization(y, weight)
+        likelihood = self._resolved_likelihood(scale, rows)
+        problem = Problem(likelihood, (y - shift) / scale, None, weight)
+        fitted = self._fit_one(X, problem)
+        fitted["latent_samples_"] = shift + scale * fitted["latent_samples_"]
+        self._finish(X, {**fitted, "_normalized": (shift, scale)}, features)
+        return self
+
+    def _normalization(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+        """Shift and scale of the targets."""
+        if not check.check_flag("normalize_y", self.normalize_y):
+            return 0.0, 1.0
+        shift = float(np.average(y, weights=weight))
+        scale = float(np.sqrt(np.average((y - shift) ** 2, weights=weight)))
+        return shift, scale if scale > 0.0 else 1.0
+
+    def _resolved_likelihood(self, scale: float, rows: np.ndarray | None) -> Likelihood:
+        alpha = self.alpha
+        if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0.0 <= alpha < np.inf:
+            raise ValueError(
+                f"alpha must be a number >= 0; got {alpha!r}. For one variance per row use "
+                "fit(X, y, noise_variance=...)."
+            )
+        if isinstance(self.likelihood, str) and self.likelihood == "gaussian":
+            row_variance = None if rows is None else rows / scale**2
+            return Gaussian(_NOISE_START, alpha=alpha / scale**2, row_variance=row_variance)
+        if rows is not None or alpha > 0.0:
+            raise ValueError(
+                "alpha and noise_variance are variances of Gaussian noise; with likelihood="
+                f"{self.likelihood!r} leave them out."
+            )
+        return check.resolve_likelihood(self.likelihood, self._likelihoods)
+
+    def _latent_scale(self):
+        return self._normalized
+
+    def predict(self, X, return_std=False, return_quantiles=None):
+        """Posterior predictive mean, and what else is asked for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        return_std : bool, default=False
+            Return the standard deviation of a new target, too, noise included.
+        return_quantiles : sequence of float, default=None
+            Probabilities, between 0 and 1, of the quantiles of a new target to return, too.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,)
+            Mean, in units of y.
+        y_std : ndarray of shape (n_samples,)
+            Only with `return_std`.
+        y_quantiles : ndarray of shape (n_quantiles, n_samples)
+            Only with `return_quantiles`.
+        """
+        X = self._check_X(X)
+        shift, scale = self._normalized
+        mean, var = self._predictor.target_moments(X, self.n_jobs)
+        results = [shift + scale * mean]
+        if return_std:
+            results.append(scale * np.sqrt(var))
+        if return_quantiles is not None:
+            probabilities = np.atleast_1d(np.asarray(return_quantiles, dtype=float))
+            if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
+                raise ValueError(
+                    "return_quantiles must be probabilities between 0 and 1; got "
+                    f"{return_quantiles!r}."
+                )
+            quantiles = self._predictor.target_quantiles(probabilities.tolist(), X)
+            results.append(shift + scale * quantiles)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def sample_y(self, X, n_samples=1, random_state=None):
+        """Draw new targets from the posterior predictive, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+            Rows at which targets are drawn.
+        n_samples : int, default=1
+            Number of draws for each row.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples)
+            In units of y; noise of one scale in each column.
+        """
+        X = self._check_X(X)
+        n_samples = check.check_integer("n_samples", n_samples, 1)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        shift, scale = self._normalized
+        return shift + scale * self._predictor.sample_targets(X, n_samples, rng).T
+
+    def log_predictive_density(self, X, y):
+        """Log of the posterior predictive density of each target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Natural logs, per unit of y, point by point.
+        """
+        X = self._check_X(X)
+        y = check.check_new_targets(y, len(X))
+        shift, scale = self._normalized
+        log_p = self._predictor.log_predictive([(y - shift) / scale], X, self.n_jobs)[0]
+        return log_p - np.log(scale)

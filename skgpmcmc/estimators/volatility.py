@@ -1,0 +1,203 @@
+"""Fully Bayesian Gaussian-process volatility."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.callback import with_callbacks
+
+from .._skin import validation as check
+from .._skin.fitted import validated
+from .._skin.rows import weighted_rows
+from ..likelihoods import Likelihood, Volatility
+from ._base import Problem
+from ._docs import documented
+from ._latent import OneLatentFunction
+
+
+@documented
+class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
+    """Scale of zero-mean targets, such as returns: its log is a Gaussian process, by MCMC.
+
+    A target is normal with mean zero and standard deviation ``exp(f)``.
+
+    Parameters
+    ----------
+    %(kernel)s
+    %(priors)s
+    %(pm)s
+    %(approximation)s
+    center : bool, default=True
+        Add the log of the root mean square of y to f, so that far from data the scale returns to
+        that of all targets and not to one.
+    %(schedule)s
+
+    Attributes
+    ----------
+    %(attributes)s
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a hyper-parameter has not converged; the message names it and the remedy.
+
+    References
+    ----------
+    .. [1] Filippone, M., Zhong, M. & Girolami, M. (2013). A comparative evaluation of
+           stochastic-based inference methods for Gaussian process models. Machine Learning 93.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc import BayesianGPVolatilityRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0.0, 4.0, 60)[:, None]
+    >>> y = 0.01 * np.exp(np.sin(2.0 * X[:, 0])) * rng.standard_normal(60)
+    >>> reg = BayesianGPVolatilityRegressor(random_state=0).fit(X, y)
+    >>> reg.predict(X).shape
+    (60,)
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        ard=False,
+        priors=None,
+        sampler="pm",
+        approximation="auto",
+        n_importance="auto",
+        center=True,
+        n_chains=4,
+        n_warmup="auto",
+        n_draws=500,
+        max_predict_draws=100,
+        target_ess=None,
+        max_rhat=1.01,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.kernel = kernel
+        self.ard = ard
+        self.priors = priors
+        self.sampler = sampler
+        self.approximation = approximation
+        self.n_importance = n_importance
+        self.center = center
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.max_predict_draws = max_predict_draws
+        self.target_ess = target_ess
+        self.max_rhat = max_rhat
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training inputs.
+        y : array-like of shape (n_samples,)
+            Targets with mean zero.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
+            weight zero is left out.
+
+        Returns
+        -------
+        BayesianGPVolatilityRegressor
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For impossible data or parameters; an earlier fit stays untouched.
+        """
+        X, y, features = validated(self, X, y, y_numeric=True)
+        weight, X, y = weighted_rows(sample_weight, X, y.astype(float))
+        center = 0.0
+        if check.check_flag("center", self.center):
+            square = float(np.average(y**2, weights=weight))
+            if square == 0.0:
+                raise ValueError("y is zero in every row, so it has no scale to learn.")
+            center = 0.5 * np.log(square)
+        likelihood: Likelihood = Volatility()
+        fitted = self._fit_one(X, Problem(likelihood, y, np.full(len(y), center), weight))
+        fitted["latent_samples_"] = center + fitted["latent_samples_"]
+        self._finish(X, {**fitted, "_center": center}, features)
+        return self
+
+    def _latent_scale(self):
+        return self._center, 1.0
+
+    def predict(self, X):
+        """Posterior mean of the standard deviation of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Posterior means of exp(f).
+        """
+        X = self._check_X(X)
+        return self._predictor.expectation(_scale, X, self.n_jobs, self._center)[0]
+
+    def log_predictive_density(self, X, y):
+        """Log of the posterior predictive density of each target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Natural logs, point by point.
+        """
+        X = self._check_X(X)
+        y = check.check_new_targets(y, len(X))
+        return self._predictor.log_predictive([y], X, self.n_jobs, self._center)[0]
+
+    def score(self, X, y, sample_weight=None):
+        """Mean log predictive density, the larger the better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Natural log.
+        """
+        return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
+
+
+def _scale(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Mean of exp(f) over f ~ N(mean, var)."""
+    return np.exp(mean + 0.5 * var)[None]
