@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..approximations import APPROXIMATIONS, EP, Approximation, Exact, Laplace
+from ..approximations import APPROXIMATIONS, Approximation, Exact
 from ..covariance import Covariance, check_kernel, default_kernel, make_covariance
 from ..hyperpriors import HyperPrior
 from ..likelihoods import Likelihood
@@ -63,10 +63,8 @@ def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) ->
     return sampler
 
 
-def resolve_approximation(
-    value: Any, likelihood: Likelihood, sampler: Sampler | None = None
-) -> Approximation:
-    """Return the approximation that `approximation` names; "auto" is EP where that works."""
+def resolve_approximation(value: Any, sampler: Sampler | None = None) -> Approximation:
+    """Return the approximation that `approximation` names; "auto" is EP where any is needed."""
     automatic = isinstance(value, str) and value == "auto"
     if sampler is not None and sampler.integrates_f:
         if not automatic:
@@ -75,15 +73,9 @@ def resolve_approximation(
                 'use approximation="auto".'
             )
         return Exact()
-    usual: type[Approximation] = EP if likelihood.log_concave else Laplace
-    known = {**APPROXIMATIONS, "auto": usual}
+    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS["ep"]}
     approximation = _named_or_configured("approximation", value, known, Approximation)
     approximation.check()
-    if isinstance(approximation, EP) and not likelihood.log_concave:
-        raise ValueError(
-            f"approximation={value!r} needs a log-concave likelihood, and likelihood "
-            f'{likelihood.name!r} is not: use approximation="laplace".'
-        )
     return approximation
 
 

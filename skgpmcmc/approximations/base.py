@@ -141,15 +141,21 @@ class GaussianApproximation:
         if whitened:
             q = cls(prior, sites.shift, sites.precision)
             white = cholesky_solve(q.chol_white, product(prior.chol.T, sites.shift))
+            weights = solve_lower(prior.chol, white, transpose=True)
+            posterior = cls(prior, weights, sites.precision)
             mean = prior.unwhiten(white)
-            posterior = cls(prior, sites.shift - sites.precision * mean, sites.precision)
             posterior.__dict__.update(chol_white=q.chol_white, mean=mean, sites=sites)
             return posterior
         q = cls(prior, sites.shift, sites.precision)
         if not sites.shift.any():
             return q
-        weights = sites.shift - q.solve_smoothed(product(prior.K, sites.shift))
-        posterior = cls(prior, weights, sites.precision)
+        # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
+        strong = sites.precision * prior.K.diagonal() > 1.0
+        weak = np.where(strong, 0.0, sites.shift)
+        s = q.root_precision
+        scaled = np.where(strong, sites.shift, 0.0) / np.where(strong, s, 1.0)
+        scaled -= s * product(prior.K, weak)
+        posterior = cls(prior, weak + s * cholesky_solve(q.chol_B, scaled), sites.precision)
         # The factor of B depends on the precision alone: hand it over instead of making it again.
         posterior.__dict__.update(chol_B=q.chol_B, sites=sites)
         return posterior

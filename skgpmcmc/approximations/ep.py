@@ -25,6 +25,9 @@ from .base import (
 __all__ = ["EP"]
 
 _SMALLEST_DAMPING = 0.1
+#: Damping, and least precision of a site in units of the prior's, where a likelihood is not
+#: log-concave and sites could become negative.
+_CAREFUL_DAMPING, _LEAST_PRECISION = 0.5, 1e-3
 
 
 @dataclass(eq=False)
@@ -45,6 +48,12 @@ class EP(Approximation):
         At most so many sweeps; what is reached then is used, and reported as not converged.
     damping : float in (0, 1], default=0.9
         Share of the new site in an update; halved, down to 0.1, whenever the changes grow.
+
+    Notes
+    -----
+    Where log p(y | f) is not concave, as with Student-t noise, sites are kept positive: those of
+    outliers match the mean of their tilted distribution alone. log Z is then near its stationary
+    value, and the gradient approximate.
 
     References
     ----------
@@ -76,7 +85,9 @@ class EP(Approximation):
         prior = model.prior_at(theta)
         n = len(model.y)
         sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start
-        damping, previous = self.damping, np.inf
+        careful = not model.likelihood.log_concave
+        damping = min(self.damping, _CAREFUL_DAMPING) if careful else self.damping
+        previous = np.inf
         for sweep in range(1, self.max_sweeps + 1):
             q = GaussianApproximation.from_sites(prior, sites)
             swept = _sweep(model, q, sites)
@@ -125,20 +136,37 @@ def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
     copies, observed = model.observations_at(q.prior.theta).in_copies()
     cavities = q.cavities(copies)
     tilted = observed.tilted_moments(*cavities.moments)
-    return _Sweep(copies, cavities, tilted, _matched_sites(sites, copies, cavities, tilted))
+    least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / q.prior.K.diagonal()
+    matched = _matched_sites(sites, copies, cavities, tilted, least)
+    return _Sweep(copies, cavities, tilted, matched)
 
 
 def _matched_sites(
-    sites: Sites, copies: FloatArray | float, cavities: Cavities, tilted: TiltedMoments
+    sites: Sites,
+    copies: FloatArray | float,
+    cavities: Cavities,
+    tilted: TiltedMoments,
+    least: FloatArray | float,
 ) -> Sites:
-    """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var."""
+    """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var.
+
+    No precision is below `least`.
+    """
     cavity_mean = cavities.shift / cavities.precision
     shrink = 1.0 - tilted.beta / cavities.precision  # tilted over cavity variance
     # Where rounding leaves no tilted variance, the site stays as it is for this sweep.
     valid = shrink > 0.0
     shrink = np.where(valid, shrink, 1.0)
-    precision = copies * np.maximum(tilted.beta / shrink, 0.0)
-    shift = copies * (tilted.alpha + cavity_mean * tilted.beta) / shrink
+    matched = tilted.beta / shrink
+    precision = np.maximum(matched, least)
+    # Where that changes the precision, the shift still matches the tilted mean.
+    mean = cavity_mean + tilted.alpha / cavities.precision
+    shift = np.where(
+        precision == matched,
+        (tilted.alpha + cavity_mean * tilted.beta) / shrink,
+        mean * (precision + cavities.precision) - cavities.shift,
+    )
+    precision, shift = copies * precision, copies * shift
     return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 

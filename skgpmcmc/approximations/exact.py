@@ -48,8 +48,10 @@ class Exact(Approximation):
         weight = np.ones(n) if observed.weight is None else observed.weight
         residual = observed.y if observed.offset is None else observed.y - observed.offset
         precision = weight / V
-        sites = Sites(precision * residual, precision)
-        q = GaussianApproximation.from_sites(model.prior_at(theta), sites)
+        q = GaussianApproximation(model.prior_at(theta), precision, precision)
+        posterior = GaussianApproximation(q.prior, q.solve_smoothed(residual), precision)
+        posterior.__dict__["chol_B"] = q.chol_B
+        q = posterior
         # log N(residual; 0, K + V / weight) by its parts, and the constants of the sites.
         log_evidence = -0.5 * float(residual @ q.weights) - q.half_log_det_B
         log_evidence -= 0.5 * float(weight @ np.log(2.0 * np.pi * V))

@@ -156,7 +156,7 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
     def _make_model(self, X: np.ndarray, y: np.ndarray) -> tuple[LatentGP, Approximation]:
         check.check_integer("n_restarts", self.n_restarts, 0)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
-        approximation = check.resolve_approximation(self.approximation, likelihood)
+        approximation = check.resolve_approximation(self.approximation)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
         return LatentGP(covariance, likelihood, hyperprior, y), approximation

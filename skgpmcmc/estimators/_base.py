@@ -95,7 +95,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             return self._continued(earlier, X, problems, stop)
         likelihood = problems[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
-        approximation = check.resolve_approximation(self.approximation, likelihood, sampler)
+        approximation = check.resolve_approximation(self.approximation, sampler)
         n_importance = check.resolve_n_importance(self.n_importance)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
         hyperprior = check.resolve_priors(self.priors, covariance, likelihood)

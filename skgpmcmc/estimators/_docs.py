@@ -37,8 +37,7 @@ sampler : {"pm", "marginal"} or Sampler, default="pm"
     "approximation": """
 approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
     Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
-    of "marginal". "auto" is "ep" where the likelihood is log-concave, else "laplace". Or a
-    configured object from `skgpmcmc.approximations`.
+    of "marginal". "auto" is "ep". Or a configured object from `skgpmcmc.approximations`.
 n_importance : int or "auto", default="auto"
     Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
     the set-up, for which the estimate has the same small noise everywhere; for random walks it

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import Shape, Sites
+from ..approximations import GaussianApproximation, Shape, Sites
 from ..model import LatentGP
 from ..modes import Evaluation
 
@@ -17,6 +17,8 @@ __all__ = ["Design", "DesignPoint", "spread_out"]
 
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1
+#: Least precision of a site that is interpolated, as a share of the Fisher information.
+_LEAST_SHARE = 0.05
 
 
 class DesignPoint(NamedTuple):
@@ -38,9 +40,22 @@ class DesignPoint(NamedTuple):
             fit.log_evidence,
             evaluation.gradient,
             evaluation.log_density,
-            fit.q.sites,
+            _smooth_sites(model, fit.q),
             Shape.of(model, fit.q),
         )
+
+
+def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
+    """Sites that can be interpolated over theta: none of them vanishes.
+
+    Where a likelihood is not log-concave, Laplace leaves sites without precision; they get a
+    little of what they have on average, and the same mean.
+    """
+    if model.likelihood.log_concave:
+        return q.sites
+    usual = model.observations_at(q.prior.theta).fisher_information(q.mean)
+    precision = np.maximum(q.precision, _LEAST_SHARE * usual)
+    return Sites(q.weights + precision * q.mean, precision)
 
 
 @dataclass(frozen=True, eq=False)
