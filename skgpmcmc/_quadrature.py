@@ -36,6 +36,7 @@ __all__ = ["Bend", "Cuts", "LogDensity", "average", "log_normalizer", "tilted_mo
 
 _DROP = 40.0  # exp(-40) is 4e-18 of the height
 _FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
+_FAR_MODE = 30.0  # standard deviations
 _STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
 _GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
 _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
@@ -281,13 +282,30 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
 
     def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         d1, d2 = density.slopes(block.y, block.mean + block.sd * x)
-        return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
+        with np.errstate(over="ignore"):
+            return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
     x = np.zeros_like(block.mean)
     slope, curvature = slope_at(x)
-    # d1 decreases, so the mode lies between 0 and sd d1(mean), which is the slope at 0.
-    low, high = np.minimum(slope, 0.0), np.maximum(slope, 0.0)
-    crawling = np.zeros(x.shape, dtype=bool)
+    # d1 decreases, so the mode lies between 0 and sd d1(mean), which is the slope at 0. Where that
+    # is far, steps of one in f, two, four and so on lead beyond the mode sooner.
+    farthest, step = np.abs(slope), 1.0 / np.maximum(block.sd, 1.0)
+    side, reached = np.sign(slope), np.zeros_like(x)
+    outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
+    while True:
+        beyond = (outer >= farthest) | (side * slope_at(side * outer)[0] <= 0.0)
+        if beyond.all():
+            break
+        reached = np.where(beyond, reached, outer)
+        step = np.where(beyond, step, 2.0 * step)
+        outer = np.where(beyond, outer, np.minimum(outer + step, farthest))
+    low = np.where(side > 0.0, reached, -outer)
+    high = np.where(side > 0.0, outer, -reached)
+    inside = reached > 0.0
+    if inside.any():
+        x = np.where(inside, 0.5 * (low + high), x)
+        slope, curvature = slope_at(x)
+    halve = np.zeros(x.shape, dtype=bool)
     for _ in range(200):
         unfinished = np.abs(slope) > 1.0
         if not unfinished.any():
@@ -297,11 +315,13 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
         with np.errstate(invalid="ignore"):
             newton = x - slope / curvature
         # Far out a slope can overflow, and there is no such step.
-        halve = crawling | ~((newton > low) & (newton < high))
+        halve |= ~((newton > low) & (newton < high))
         x = np.where(unfinished, np.where(halve, 0.5 * (low + high), newton), x)
         previous = np.abs(slope)
         slope, curvature = slope_at(x)
-        crawling = np.abs(slope) > 0.5 * previous
+        # Newton's steps under an exponential gain a factor of e each: too little. Every other
+        # step may be a bisection.
+        halve = ~halve & (np.abs(slope) > 0.2 * previous)
     raise RuntimeError(
         "No mode of the tilted density after 200 steps: the slopes do not belong to a log-concave "
         f"density (first such point: y = {block.y[unfinished][0]}, "

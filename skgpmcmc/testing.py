@@ -48,7 +48,7 @@ __all__ = [
 class JointDraws(NamedTuple):
     """Independent draws of (theta, f, y), one per row."""
 
-    theta: FloatArray  # (r, p), natural logs
+    theta: FloatArray  # (r, p), as chains have it
     f: FloatArray  # (r, n), latent scale
     y: FloatArray  # (r, n)
 
@@ -205,7 +205,10 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         return np.array([float((model.prior_at(t).whiten(f) ** 2).sum()) for t, f in pairs])
 
     def log_lik(draws: JointDraws) -> FloatArray:
-        return np.asarray(model.likelihood.log_prob(draws.y, draws.f).sum(axis=1))
+        rows = zip(*draws, strict=True)
+        return np.array(
+            [replace(model, y=y).observations_at(theta).total(f) for theta, f, y in rows]
+        )
 
     statistics = [
         Statistic("f'K(theta)^-1 f", whitened_norm, stats.chi2(n).cdf),
@@ -214,11 +217,14 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
         Statistic("log p(y | f)", log_lik, None),
     ]
-    for j, (name, law) in enumerate(zip(names, laws, strict=True)):
+    for j, (name, law, positive) in enumerate(
+        zip(names, laws, model.hyperprior.positive, strict=True)
+    ):
+        what, cdf = (f"log {name}", _log_scale_cdf(law)) if positive else (name, law.cdf)
         statistics += [
-            Statistic(f"log {name}", _component(j), _log_scale_cdf(law)),
-            Statistic(f"log {name} * mean f y", _times_component(j, mean_agreement), None),
-            Statistic(f"log {name} * log mean f^2", _times_component(j, log_size), None),
+            Statistic(what, _component(j), cdf),
+            Statistic(f"{what} * mean f y", _times_component(j, mean_agreement), None),
+            Statistic(f"{what} * log mean f^2", _times_component(j, log_size), None),
         ]
     return statistics
 

@@ -169,9 +169,10 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Return the weights, or None where all are one; all-zero weights are refused."""
     if sample_weight is None:
         return None
-    if np.ndim(sample_weight) == 0:
-        sample_weight = np.full(n_rows, sample_weight)
-    weight = check_rows("sample_weight", sample_weight, n_rows)
+    weight = np.asarray(sample_weight, dtype=float)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    weight = check_rows("sample_weight", weight, n_rows)
     if not weight.any():
         raise ValueError("sample_weight is zero for every row: give at least one a weight.")
     return None if np.all(weight == 1.0) else weight

@@ -21,10 +21,15 @@ from .base import (
     check_iterations,
     check_tolerance,
 )
+from .laplace import Laplace
 
 __all__ = ["EP"]
 
 _SMALLEST_DAMPING = 0.1
+#: Change of a site, in posterior standard deviations, from which sweeps do not come back.
+_LOST = 100.0
+#: Tolerance of a Laplace approximation to begin with, or to fall back on.
+_START_TOLERANCE = 1e-4
 #: Damping, and least precision of a site in units of the prior's, where a likelihood is not
 #: log-concave and sites could become negative.
 _CAREFUL_DAMPING, _LEAST_PRECISION = 0.5, 1e-3
@@ -81,10 +86,20 @@ class EP(Approximation):
     def fit(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None
     ) -> ApproximationFit:
-        """Return q at the last sites and log Z_EP; from empty sites unless told otherwise."""
+        """Return q at the last sites and log Z_EP.
+
+        Unless told otherwise the sweeps begin with empty sites, or for a steep likelihood, under
+        which these would lead astray, with those of the Laplace approximation. Sweeps that are
+        lost all the same fall back on it.
+        """
         prior = model.prior_at(theta)
         n = len(model.y)
-        sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start
+        if start is not None:
+            sites = start
+        elif model.likelihood.steep:
+            sites = Laplace(tol=_START_TOLERANCE).fit(model, theta).q.sites
+        else:
+            sites = Sites(np.zeros(n), np.zeros(n))
         careful = not model.likelihood.log_concave
         damping = min(self.damping, _CAREFUL_DAMPING) if careful else self.damping
         previous = np.inf
@@ -95,6 +110,9 @@ class EP(Approximation):
             change = _largest_change(q, sites, matched)
             if change < self.tol or sweep == self.max_sweeps:
                 break
+            if model.likelihood.steep and not change < _LOST:
+                fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
+                return fit._replace(converged=False, n_iterations=sweep)
             if change > previous:
                 damping = max(0.5 * damping, _SMALLEST_DAMPING)
             previous = change
@@ -155,7 +173,7 @@ def _matched_sites(
     cavity_mean = cavities.shift / cavities.precision
     shrink = 1.0 - tilted.beta / cavities.precision  # tilted over cavity variance
     # Where rounding leaves no tilted variance, the site stays as it is for this sweep.
-    valid = shrink > 0.0
+    valid = (shrink > 0.0) & np.isfinite(tilted.alpha) & np.isfinite(cavity_mean)
     shrink = np.where(valid, shrink, 1.0)
     matched = tilted.beta / shrink
     precision = np.maximum(matched, least)

@@ -14,12 +14,17 @@ from ._base import Problem
 from ._docs import documented
 from ._latent import OneLatentFunction
 
+#: Targets are not taken to be nearer to zero than this share of their root mean square.
+_RESOLUTION = 1e-3
+
 
 @documented
 class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     """Scale of zero-mean targets, such as returns: its log is a Gaussian process, by MCMC.
 
-    A target is normal with mean zero and standard deviation ``exp(f)``.
+    A target is normal with mean zero and standard deviation ``exp(f)``. Targets below a thousandth
+    of the root mean square, in size, count as that: the model would take an exact zero, which in
+    practice is a rounding, for proof of a scale of zero.
 
     Parameters
     ----------
@@ -128,12 +133,12 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         weight, X, y = weighted_rows(sample_weight, X, y.astype(float))
-        center = 0.0
-        if check.check_flag("center", self.center):
-            square = float(np.average(y**2, weights=weight))
-            if square == 0.0:
-                raise ValueError("y is zero in every row, so it has no scale to learn.")
-            center = 0.5 * np.log(square)
+        square = float(np.average(y**2, weights=weight))
+        if square == 0.0:
+            raise ValueError("y is zero in every row, so it has no scale to learn.")
+        # p(0 | f) = exp(-f) has no bound, and the posterior of a single exact zero no integral.
+        y = np.where(np.abs(y) < _RESOLUTION * np.sqrt(square), _RESOLUTION * np.sqrt(square), y)
+        center = 0.5 * np.log(square) if check.check_flag("center", self.center) else 0.0
         likelihood: Likelihood = Volatility()
         fitted = self._fit_one(X, Problem(likelihood, y, np.full(len(y), center), weight))
         fitted["latent_samples_"] = center + fitted["latent_samples_"]

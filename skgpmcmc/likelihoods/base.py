@@ -91,12 +91,16 @@ class Likelihood(ABC):
         What messages and registries call it.
     log_concave : bool
         Whether the second derivative of log p(y | f) is nowhere positive.
+    steep : bool
+        Whether log p(y | f) has no bound on its curvature, or more than one bend, so that
+        iterations for q should begin near its mode.
     targets : str
         What messages call the legal targets.
     """
 
     name: ClassVar[str]
     log_concave: ClassVar[bool]
+    steep: ClassVar[bool] = False
     targets: ClassVar[str] = "finite numbers"
 
     @abstractmethod

@@ -39,6 +39,7 @@ class NegativeBinomial(Likelihood):
 
     name: ClassVar[str] = "negative_binomial"
     log_concave: ClassVar[bool] = True
+    steep: ClassVar[bool] = True
     targets: ClassVar[str] = "counts: integers >= 0"
 
     def legal(self, y: FloatArray) -> BoolArray:

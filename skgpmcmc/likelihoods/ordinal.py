@@ -17,6 +17,8 @@ from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, Tilt
 __all__ = ["OrdinalProbit"]
 
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+#: Width times distance below which an interval has one density.
+_NARROW = 1e-6
 #: Panels around each threshold, in noise scales.
 _CUTS = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
 
@@ -226,8 +228,14 @@ class _Interval(NamedTuple):
         left, upper = np.where(right, -high, low), np.where(right, -low, high)
         log_upper = log_ndtr(upper)
         with np.errstate(invalid="ignore", divide="ignore"):
-            log_mass = log_upper + np.log1p(-np.exp(log_ndtr(left) - log_upper))
-        return cls(low, high, np.asarray(log_mass))
+            log_mass = np.asarray(log_upper + np.log1p(-np.exp(log_ndtr(left) - log_upper)))
+            # Where the difference has no digits left, the density in the middle times the width.
+            width, middle = upper - left, 0.5 * (upper + left)
+            narrow = width * (1.0 + np.abs(middle)) < _NARROW
+            if np.any(narrow):
+                thin = np.log(width) - 0.5 * middle * middle - _HALF_LOG_TWO_PI
+                log_mass = np.where(narrow, thin, log_mass)
+        return cls(low, high, log_mass)
 
     def end_density(self, x: FloatArray) -> FloatArray:
         """phi(x) over the mass; zero at infinity."""

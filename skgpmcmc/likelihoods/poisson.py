@@ -33,6 +33,7 @@ class Poisson(Likelihood):
 
     name: ClassVar[str] = "poisson"
     log_concave: ClassVar[bool] = True
+    steep: ClassVar[bool] = True
     targets: ClassVar[str] = "counts: integers >= 0"
 
     def legal(self, y: FloatArray) -> BoolArray:

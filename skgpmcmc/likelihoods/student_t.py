@@ -39,6 +39,7 @@ class StudentT(Likelihood):
 
     name: ClassVar[str] = "student_t"
     log_concave: ClassVar[bool] = False
+    steep: ClassVar[bool] = True
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -29,6 +29,7 @@ class Volatility(Likelihood):
 
     name: ClassVar[str] = "volatility"
     log_concave: ClassVar[bool] = True
+    steep: ClassVar[bool] = True
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return -log(2 pi) / 2 - f - q / 2, q = y^2 exp(-2 f)."""
@@ -37,7 +38,8 @@ class Volatility(Likelihood):
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return q - 1, -2 q and 4 q."""
         q = _square(y, f)
-        return Derivatives(q - 1.0, -2.0 * q, 4.0 * q)
+        with np.errstate(over="ignore"):
+            return Derivatives(q - 1.0, -2.0 * q, 4.0 * q)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return 2 everywhere."""

@@ -1,0 +1,222 @@
+"""Every model of the estimators: default samplers against quadrature, and joint distributions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from threadpoolctl import threadpool_limits
+
+from skgpmcmc import (
+    BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+    BayesianGPVolatilityRegressor,
+)
+from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.covariance import default_kernel, make_covariance
+from skgpmcmc.importance import importance_estimate
+from skgpmcmc.likelihoods import (
+    Gaussian,
+    NegativeBinomial,
+    OrdinalProbit,
+    Poisson,
+    StudentT,
+    Volatility,
+)
+from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.testing import (
+    Reference,
+    exact_answer_test,
+    prior_invariance_test,
+    start_with_particles,
+)
+from skgpmcmc.transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
+
+from ..helpers import Z_LIMIT
+from .test_grid_posterior import Grid
+
+LEAST_ESS = 1000.0
+
+# --- the default sampler against quadrature -------------------------------------------------------
+
+X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, 32))[:, None]
+F = 1.2 * np.sin(2.0 * X[:, 0])
+ONE_SCALE = ConstantKernel(1.0, "fixed") * RBF(1.0)
+
+
+def outliers(y):
+    y[[4, 20]] += 6.0
+    return y
+
+
+#: Estimator, and how targets are drawn from F. What is inferred has two or three dimensions.
+CASES = {
+    "regression": (BayesianGPRegressor(), lambda rng: F + 0.4 * rng.standard_normal(32)),
+    "student-t": (
+        BayesianGPRegressor(ONE_SCALE, likelihood="student_t", sampler="pm"),
+        lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
+    ),
+    "poisson": (BayesianGPPoissonRegressor(), lambda rng: rng.poisson(np.exp(F))),
+    "negative binomial": (
+        BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
+        lambda rng: rng.poisson(np.exp(F) * rng.gamma(1.5, 1.0 / 1.5, 32)),
+    ),
+    "ordinal": (
+        BayesianGPOrdinalClassifier(ConstantKernel(1.5, "fixed") * RBF(0.7, "fixed")),
+        lambda rng: np.digitize(F + 0.5 * rng.standard_normal(32), [-0.5, 0.6]),
+    ),
+    "volatility": (
+        BayesianGPVolatilityRegressor(),
+        lambda rng: 0.01 * np.exp(F) * rng.standard_normal(32),
+    ),
+}
+N_BATCHES, N_DRAWS = 4, 128
+
+
+def grid_reference(model, draws):
+    """Means and quantiles by importance sampling on a grid that is wide enough to show it."""
+    low, high, sd = draws.min(axis=(0, 1)), draws.max(axis=(0, 1)), draws.std(axis=(0, 1))
+    n_nodes = 61 if len(sd) == 2 else 31
+    ends = zip(low - 4.0 * sd, high + 2.5 * sd, strict=True)  # gammas have long left tails in logs
+    grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
+    rng = np.random.default_rng(1)
+    exact = isinstance(model.likelihood, Gaussian)
+    heavy = isinstance(model.likelihood, StudentT)
+    approximation = Exact() if exact else Laplace(tol=1e-4) if heavy else EP(tol=0.1)
+    log_density = np.empty((len(grid.nodes), N_BATCHES))
+    with threadpool_limits(1):
+        for row, theta in enumerate(grid.nodes):
+            fit = approximation.fit(model, theta)
+            log_density[row] = fit.log_evidence + model.hyperprior.log_prob(theta)
+            if not exact:
+                estimate = importance_estimate(
+                    model, fit.q, N_BATCHES * N_DRAWS, rng, defensive=0.02
+                )
+                weights = estimate.log_weights.reshape(N_BATCHES, N_DRAWS)
+                log_density[row] += np.logaddexp.reduce(weights, axis=1) - np.log(N_DRAWS)
+                log_density[row] -= fit.log_evidence
+    whole = np.logaddexp.reduce(log_density, axis=1)
+    if exact:
+        return grid.reference(whole)
+    return Reference.from_batches(
+        grid.reference(whole), [grid.reference(batch) for batch in log_density.T]
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_default_sampler_against_quadrature(case):
+    estimator, simulate = CASES[case]
+    y = simulate(np.random.default_rng(1))
+    estimator = estimator.set_params(n_draws=700, random_state=0).fit(X, y)
+    model = estimator._sampling.run.models[0]
+    report = exact_answer_test(
+        estimator.theta_samples_, grid_reference(model, estimator.theta_samples_)
+    )
+    assert report.ess.min() >= LEAST_ESS
+    assert report.worst < Z_LIMIT, report.z
+
+
+# --- joint distributions --------------------------------------------------------------------------
+
+LIKELIHOODS = {
+    "poisson": Poisson(),
+    "negative binomial": NegativeBinomial(1.5),
+    "volatility": Volatility(),
+    "student-t": StudentT(0.5),
+    "ordinal": OrdinalProbit((-0.5, 0.7)),
+    "gaussian": Gaussian(0.5),
+}
+PRIORS = {
+    "k1__constant_value": stats.lognorm(0.4),
+    "k2__length_scale": stats.lognorm(0.5),
+    "noise_scale": stats.lognorm(0.8, scale=0.5),
+    "shape": stats.lognorm(1.0, scale=1.5),
+    "threshold": stats.norm(-0.5, 0.5),
+    "threshold_gap": stats.lognorm(0.4),
+}
+SIZES = {"n_replicates": 800, "n_steps": 12, "n_reference": 4000}
+LEVEL = 1e-3
+OFFSET = np.array([1.2, -0.8, 1.0])
+
+
+def small_model(likelihood):
+    covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.6], [1.5]]))
+    prior = default_hyperprior(covariance, likelihood)
+    priors = {name: PRIORS[name] for name in prior.distributions}
+    hyperprior = default_hyperprior(covariance, likelihood, priors)
+    return LatentGP(covariance, likelihood, hyperprior, np.zeros(3), OFFSET)
+
+
+def walk_of(model):
+    return GaussianRandomWalk.isotropic(len(model.hyperprior.names), 0.4)
+
+
+def particle_test(name, change=lambda transition: transition):
+    """Prior-invariance test of a pseudo-marginal random walk with two particles."""
+    model = small_model(LIKELIHOODS[name])
+    transition = change(PseudoMarginalMetropolis(Laplace(tol=1e-4), walk_of(model), 2, 0.1))
+    return prior_invariance_test(
+        model, lambda *_: transition, start_with_particles, rng=np.random.default_rng(0), **SIZES
+    )
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_joint_distribution(name):
+    report = particle_test(name)
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > 0.2
+
+
+def test_joint_distribution_of_the_collapsed_sampler():
+    model = small_model(LIKELIHOODS["gaussian"])
+
+    def start(model, transition, theta, f, rng):
+        state = transition.start(model, theta, rng)
+        return state._replace(f=f)
+
+    transition = MarginalMetropolis(Exact(), walk_of(model))
+    report = prior_invariance_test(
+        model, lambda *_: transition, start, rng=np.random.default_rng(0), **SIZES
+    )
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > 0.2
+
+
+class ForgetsParameters(PseudoMarginalMetropolis):
+    """Evaluates the likelihood at the parameters it began with."""
+
+    def start(self, model, theta, rng, *, retained=None):
+        own = len(model.covariance.start)
+        frozen = replace(model, likelihood=model.likelihood_at(model.start))
+        at = np.concatenate([theta[:own], model.start[own:]])
+        state = super().start(frozen, at, rng, retained=retained)
+        log_hyperprior = model.hyperprior.log_prob(theta)
+        if state is None or not np.isfinite(log_hyperprior):
+            return None
+        return state._replace(theta=theta, log_hyperprior=log_hyperprior)
+
+
+class ForgetsOffset(PseudoMarginalMetropolis):
+    """Evaluates the likelihood without the offset."""
+
+    def start(self, model, theta, rng, *, retained=None):
+        return super().start(replace(model, offset=None), theta, rng, retained=retained)
+
+
+def twin(cls):
+    return lambda t: cls(t.reference, t.proposal, t.n_importance, t.defensive)
+
+
+@pytest.mark.parametrize(
+    ("name", "cls"),
+    [
+        ("student-t", ForgetsParameters),
+        ("ordinal", ForgetsParameters),
+        ("poisson", ForgetsOffset),
+    ],
+)
+def test_wrong_twin_is_caught(name, cls):
+    report = particle_test(name, twin(cls))
+    assert report.p_value < LEVEL, report
