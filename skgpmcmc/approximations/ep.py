@@ -110,23 +110,22 @@ class EP(Approximation):
             change = _largest_change(q, sites, matched)
             if change < self.tol or sweep == self.max_sweeps:
                 break
-            if model.likelihood.steep and not change < _LOST:
+            steep = model.likelihood.steep or model.weight is not None
+            if steep and not change < _LOST:
                 fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
                 return fit._replace(converged=False, n_iterations=sweep)
             if change > previous:
                 damping = max(0.5 * damping, _SMALLEST_DAMPING)
             previous = change
-            sites = Sites(
-                sites.shift + damping * (matched.shift - sites.shift),
-                sites.precision + damping * (matched.precision - sites.precision),
-            )
+            sites = _moved(sites, matched, damping * swept.share)
         log_evidence = _log_evidence(q, sites, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
         """Return q after one undamped sweep from its own sites."""
-        matched = _sweep(model, q, q.sites).matched
-        return GaussianApproximation.from_sites(q.prior, matched, whitened=True)
+        swept = _sweep(model, q, q.sites)
+        sites = _moved(q.sites, swept.matched, swept.share)
+        return GaussianApproximation.from_sites(q.prior, sites, whitened=True)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
@@ -148,6 +147,11 @@ class _Sweep(NamedTuple):
     tilted: TiltedMoments
     matched: Sites
 
+    @property
+    def share(self) -> FloatArray | float:
+        """Share of an update that is safe: copies of one row, moved at once, go too far."""
+        return 2.0 / (1.0 + self.copies)
+
 
 def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
     """Match the moments of every tilted distribution of q, whose sites are given."""
@@ -157,6 +161,13 @@ def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
     least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / q.prior.K.diagonal()
     matched = _matched_sites(sites, copies, cavities, tilted, least)
     return _Sweep(copies, cavities, tilted, matched)
+
+
+def _moved(old: Sites, new: Sites, share: FloatArray | float) -> Sites:
+    return Sites(
+        old.shift + share * (new.shift - old.shift),
+        old.precision + share * (new.precision - old.precision),
+    )
 
 
 def _matched_sites(

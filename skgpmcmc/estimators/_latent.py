@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from .._skin import validation as check
+from ..leave_one_out import LeaveOneOut, leave_one_out
 from ._base import BaseBayesianGP
 
 __all__ = ["OneLatentFunction"]
@@ -15,6 +17,13 @@ __all__ = ["OneLatentFunction"]
 
 class OneLatentFunction(BaseBayesianGP):
     """Moments and draws of the latent function, shifted and scaled to what the user knows."""
+
+    def _check_single(self, method: str) -> None:
+        """Raise a ValueError where there are several latent functions."""
+
+    def _log_density_shift(self) -> float:
+        """Added to log p(y | f) so that it is per unit of y as the user gave it."""
+        return 0.0
 
     def _latent_scale(self) -> tuple[float, float]:
         """Shift and scale from the function that is sampled to the one that is reported."""
@@ -36,6 +45,7 @@ class OneLatentFunction(BaseBayesianGP):
             Total variance, on the latent scale: mean of variances plus variance of means.
         """
         X = self._check_X(X)
+        self._check_single("latent_mean_and_variance")
         mean, var = self._predictor.latent_moments(X, self.n_jobs)
         shift, scale = self._latent_scale()
         return shift + scale * mean, scale**2 * var
@@ -59,7 +69,30 @@ class OneLatentFunction(BaseBayesianGP):
             On the latent scale.
         """
         X = self._check_X(X)
+        self._check_single("sample_latent")
         n_draws = check.check_integer("n_draws", n_draws, 1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
         shift, scale = self._latent_scale()
         return shift + scale * self._predictor.sample_latent(X, n_draws, rng)
+
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out cross-validation of the training rows, from the draws.
+
+        Pareto-smoothed importance sampling (PSIS-LOO) from the draws' p(y | f, theta), by arviz:
+        nothing is fitted again. Rows whose Pareto k is above 0.7 are those that the draws know too
+        little about.
+
+        Returns
+        -------
+        LeaveOneOut
+            Expected log predictive density, its standard error, and both row by row; natural logs.
+
+        References
+        ----------
+        Vehtari, Gelman & Gabry (2017), Practical Bayesian model evaluation using leave-one-out
+        cross-validation and WAIC, Statistics and Computing 27.
+        """
+        check_is_fitted(self)
+        self._check_single("loo")
+        run = self._sampling.run
+        return leave_one_out(run.models[0], run.draws[0], self._log_density_shift())

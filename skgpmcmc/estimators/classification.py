@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state
 
 from .._skin import validation as check
 from .._skin.fitted import replace_fitted, validated
@@ -16,7 +15,8 @@ from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_colu
 from .._skin.rows import weighted_rows
 from ..diagnostics import diagnose
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from ._base import BaseBayesianGP, Problem
+from ._base import Problem
+from ._latent import OneLatentFunction
 
 #: Attributes that one-vs-rest problems have once per class.
 _BINARY_ATTRIBUTES = (
@@ -28,7 +28,7 @@ _BINARY_ATTRIBUTES = (
 )
 
 
-class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
+class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
     """Gaussian-process classifier that averages over latent values and hyper-parameters by MCMC.
 
     Chains sample the kernel's hyper-parameters theta and the latent function f from their joint
@@ -296,50 +296,7 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, BaseBayesianGP):
         index = known_labels(y, self.classes_, len(log_p))
         return log_p[np.arange(len(log_p)), index]
 
-    def latent_mean_and_variance(self, X):
-        """Posterior mean and variance of the latent function, over theta and f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        latent_mean : ndarray of shape (n_samples,)
-            Mean, on the latent scale.
-        latent_var : ndarray of shape (n_samples,)
-            Total variance, on the latent scale: mean of variances plus variance of means.
-        """
-        X = self._check_X(X)
-        self._check_binary("latent_mean_and_variance")
-        return self._predictor.latent_moments(X, self.n_jobs)
-
-    def sample_latent(self, X, n_draws=1, random_state=None):
-        """Joint posterior draws of the latent function at the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows at which the function is drawn.
-        n_draws : int, default=1
-            Number of functions drawn; each belongs to a posterior draw of theta among those that
-            predictions use.
-        random_state : int, RandomState instance or None, default=None
-            Seed of the draws.
-
-        Returns
-        -------
-        ndarray of shape (n_draws, n_samples)
-            On the latent scale.
-        """
-        X = self._check_X(X)
-        self._check_binary("sample_latent")
-        n_draws = check.check_integer("n_draws", n_draws, 1)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
-        return self._predictor.sample_latent(X, n_draws, rng)
-
-    def _check_binary(self, method: str) -> None:
+    def _check_single(self, method: str) -> None:
         if len(self.classes_) > 2:
             raise ValueError(
                 f"{method} is defined for two classes, and there are {len(self.classes_)}: call "

@@ -191,6 +191,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     def _latent_scale(self):
         return self._normalized
 
+    def _log_density_shift(self):
+        return -float(np.log(self._normalized[1]))
+
     def predict(self, X, return_std=False, return_quantiles=None):
         """Posterior predictive mean, and what else is asked for.
 

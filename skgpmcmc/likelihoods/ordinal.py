@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from .. import _quadrature as quadrature
 from .._typing import BoolArray, FloatArray
@@ -17,6 +17,7 @@ from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, Tilt
 __all__ = ["OrdinalProbit"]
 
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+_ROOT_HALF = float(np.sqrt(0.5))
 #: Width times distance below which an interval has one density.
 _NARROW = 1e-6
 #: Panels around each threshold, in noise scales.
@@ -216,33 +217,53 @@ class OrdinalProbit(Likelihood):
 
 
 class _Interval(NamedTuple):
-    """Standard normal mass between two points, flipped so that it is never in the far right."""
+    """Standard normal mass between two points.
+
+    It is kept relative to exp(-t^2 / 2), t the point of the interval nearest to zero, so that
+    ratios of tiny numbers keep their digits however far out they are.
+    """
 
     low: FloatArray
     high: FloatArray
-    log_mass: FloatArray
+    nearest: FloatArray  # size of t
+    log_scaled: FloatArray  # log mass + t^2 / 2
 
     @classmethod
     def of(cls, low: FloatArray, high: FloatArray) -> _Interval:
         right = low > 0.0
         left, upper = np.where(right, -high, low), np.where(right, -low, high)
-        log_upper = log_ndtr(upper)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            log_mass = np.asarray(log_upper + np.log1p(-np.exp(log_ndtr(left) - log_upper)))
+        tail = np.minimum(upper, 0.0)  # what is not in the left tail needs no scaling
+        log_upper = np.where(upper > 0.0, log_ndtr(upper), np.log(0.5 * erfcx(-tail * _ROOT_HALF)))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            below = np.minimum(left, 0.0)
+            log_left = np.log(0.5 * erfcx(-below * _ROOT_HALF)) + _half_square_gap(tail, below)
+            log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))
             # Where the difference has no digits left, the density in the middle times the width.
             width, middle = upper - left, 0.5 * (upper + left)
             narrow = width * (1.0 + np.abs(middle)) < _NARROW
             if np.any(narrow):
-                thin = np.log(width) - 0.5 * middle * middle - _HALF_LOG_TWO_PI
-                log_mass = np.where(narrow, thin, log_mass)
-        return cls(low, high, log_mass)
+                thin = np.log(width) + _half_square_gap(tail, middle) - _HALF_LOG_TWO_PI
+                log_scaled = np.where(narrow, thin, log_scaled)
+        return cls(low, high, -tail, log_scaled)
+
+    @property
+    def log_mass(self) -> FloatArray:
+        """Natural log of the mass."""
+        return np.asarray(self.log_scaled - 0.5 * self.nearest**2)
 
     def end_density(self, x: FloatArray) -> FloatArray:
         """phi(x) over the mass; zero at infinity."""
-        return np.asarray(np.exp(-0.5 * x * x - _HALF_LOG_TWO_PI - self.log_mass))
+        with np.errstate(over="ignore", invalid="ignore"):
+            gap = _half_square_gap(self.nearest, x)
+            return np.asarray(np.exp(gap - _HALF_LOG_TWO_PI - self.log_scaled))
 
     def moments(self, count: int) -> tuple[FloatArray, ...]:
         """h_j = (low^j phi(low) - high^j phi(high)) / mass for j below `count`."""
         low, high = (np.where(np.isfinite(x), x, 0.0) for x in (self.low, self.high))
         at_low, at_high = self.end_density(self.low), self.end_density(self.high)
         return tuple(low**j * at_low - high**j * at_high for j in range(count))
+
+
+def _half_square_gap(a: FloatArray, b: FloatArray) -> FloatArray:
+    """``(a^2 - b^2) / 2`` without cancellation."""
+    return np.asarray(0.5 * (np.abs(a) - np.abs(b)) * (np.abs(a) + np.abs(b)))

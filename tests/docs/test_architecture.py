@@ -24,7 +24,7 @@ ORDER = (
     ("set_up",),
     ("samplers",),
     ("chains",),
-    ("diagnostics", "prediction"),
+    ("diagnostics", "prediction", "leave_one_out"),
     ("metrics",),
     ("displays",),
     ("_skin",),

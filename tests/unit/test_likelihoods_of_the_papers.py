@@ -128,7 +128,7 @@ def test_tails_stay_finite_and_concave():
         assert np.all(np.isfinite(ordinal.log_prob(y, f)))
         first, second, _ = ordinal.derivatives(y, f)
         assert np.all(np.isfinite(first))
-        assert np.all((second <= 0.0) & (second >= -1.0 - 1e-4))
+        assert np.all((second <= 0.0) & (second >= -1.0 - 1e-9))
     for likelihood, y in ((NegativeBinomial(2.0), 3.0), (StudentT(), 0.5)):
         parts = likelihood.derivatives(np.full(len(f), y), f)
         assert all(np.all(np.isfinite(part)) for part in parts)

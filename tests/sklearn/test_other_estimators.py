@@ -1,0 +1,423 @@
+"""Regression, counts, ordered classes and volatility: what users call, and what they get."""
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, stats
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.metrics import d2_tweedie_score
+from sklearn.model_selection import KFold, cross_val_score
+
+from skgpmcmc import (
+    BayesianGPClassifier,
+    BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+    BayesianGPVolatilityRegressor,
+)
+from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.samplers import PseudoMarginal
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+N = 30
+X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, N))[:, None]
+X_NEW = np.array([[-1.0], [0.3], [2.0], [6.0]])
+F = np.sin(2.0 * X[:, 0])
+QUICK = {"n_chains": 2, "n_warmup": 5, "n_draws": 40, "random_state": 0}
+
+
+def targets(seed=1):
+    rng = np.random.default_rng(seed)
+    return {
+        BayesianGPRegressor: 20.0 + 4.0 * F + rng.standard_normal(N),
+        BayesianGPPoissonRegressor: rng.poisson(np.exp(1.0 + F)),
+        BayesianGPOrdinalClassifier: np.digitize(F + 0.5 * rng.standard_normal(N), [-0.5, 0.5]),
+        BayesianGPVolatilityRegressor: 0.01 * np.exp(F) * rng.standard_normal(N),
+        BayesianGPClassifier: (F + 0.5 * rng.standard_normal(N) > 0.0).astype(int),
+    }
+
+
+ESTIMATORS = list(targets())
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {cls: cls(**QUICK).fit(X, y) for cls, y in targets().items()}
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_fitted_attributes(fitted, cls):
+    est = fitted[cls]
+    n_chains, n_draws, p = est.theta_samples_.shape
+    assert (n_chains, n_draws) == (2, 40)
+    assert p == len(est.hyperparameter_names_) == len(est.diagnostics_.r_hat)
+    assert est.latent_samples_.shape == (2, 40, N)
+    assert set(est.priors_) == {name.split("[")[0] for name in est.hyperparameter_names_}
+    assert est.kernel_.theta.shape == (2,)
+    mean, var = est.latent_mean_and_variance(X)
+    assert_allclose(mean, est.latent_samples_.mean(axis=(0, 1)), atol=6.0 * np.sqrt(var.max() / 20))
+    draws = est.sample_latent(X_NEW, 30, 0)
+    assert draws.shape == (30, 4)
+    assert_array_equal(draws, est.sample_latent(X_NEW, 30, 0))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_predictions_depend_on_each_row_alone(fitted, cls):
+    est = fitted[cls]
+    every = ["predict", "predict_proba"] if hasattr(est, "predict_proba") else ["predict"]
+    for method in every:
+        together = getattr(est, method)(X_NEW)
+        order = [3, 0, 2, 1]
+        assert_allclose(getattr(est, method)(X_NEW[order]), together[order], rtol=1e-10)
+        for i in range(4):
+            assert_allclose(getattr(est, method)(X_NEW[[i]])[0], together[i], rtol=1e-10)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_rows_of_weight_zero_are_not_there(cls):
+    y = targets()[cls]
+    kept = np.ones(N)
+    kept[[3, 11, 12]] = 0.0
+    weighted = cls(**QUICK).fit(X, y, sample_weight=kept)
+    without = cls(**QUICK).fit(X[kept > 0.0], y[kept > 0.0])
+    assert_array_equal(weighted.theta_samples_, without.theta_samples_)
+    assert_array_equal(weighted.predict(X_NEW), without.predict(X_NEW))
+    assert weighted.latent_samples_.shape == (2, 40, N - 3)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_weights_of_one_are_none(fitted, cls):
+    again = cls(**QUICK).fit(X, targets()[cls], sample_weight=np.ones(N))
+    assert_array_equal(again.theta_samples_, fitted[cls].theta_samples_)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.zeros(N), "sample_weight is zero for every row"),
+        (np.full(N, -1.0), "sample_weight must be finite and not negative; got -1 in row 0"),
+        (np.ones(N - 1), "sample_weight must have one number per row"),
+        (np.full(N, np.nan), "sample_weight must be finite"),
+    ],
+)
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_impossible_weights(cls, weight, message):
+    with pytest.raises(ValueError, match=message):
+        cls(**QUICK).fit(X, targets()[cls], sample_weight=weight)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_larger_weights_mean_less_spread(cls):
+    y = targets()[cls]
+    plain, heavy = (cls(FIXED, **QUICK).fit(X, y, sample_weight=np.full(N, w)) for w in (1.0, 6.0))
+    spread = [est.latent_mean_and_variance(X)[1].mean() for est in (plain, heavy)]
+    assert spread[1] < 0.7 * spread[0]
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_leave_one_out(fitted, cls):
+    result = fitted[cls].loo()
+    assert result.elpd_i.shape == result.pareto_k.shape == (N,)
+    assert result.elpd == pytest.approx(result.elpd_i.sum())
+    inside = fitted[cls].log_predictive_density(X, targets()[cls]).sum()
+    assert result.elpd < inside  # rows are predicted worse without themselves
+    assert result.elpd > inside - 15.0
+    assert "elpd" in str(result)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_warm_start_continues(cls):
+    y = targets()[cls]
+    whole = cls(**{**QUICK, "n_draws": 60}).fit(X, y)
+    parts = cls(**{**QUICK, "n_draws": 50, "warm_start": True}).fit(X, y)
+    parts.set_params(n_draws=60).fit(X, y)
+    assert_array_equal(parts.theta_samples_, whole.theta_samples_)
+    with pytest.raises(ValueError, match="differ from its data"):
+        parts.set_params(n_draws=70).fit(X, y, sample_weight=np.arange(1.0, N + 1.0))
+
+
+# --- regression -----------------------------------------------------------------------------------
+
+FIXED = ConstantKernel(2.0, "fixed") * RBF(0.8, "fixed")
+
+
+def closed_form(y, noise_var, X_at):
+    """scikit-learn's regressor with the same kernel and known noise."""
+    peer = GaussianProcessRegressor(FIXED, alpha=noise_var, optimizer=None).fit(X, y)
+    return peer.predict(X_at, return_std=True)
+
+
+@pytest.mark.parametrize("sampler", ["collapsed", "pm"])
+def test_with_everything_fixed_predictions_are_the_closed_form(sampler):
+    y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
+    reg = BayesianGPRegressor(
+        FIXED,
+        likelihood=Gaussian(0.3, fixed=True),
+        sampler=sampler,
+        normalize_y=False,
+        **QUICK,
+    ).fit(X, y)
+    assert reg.theta_samples_.shape == (2, 40, 0)
+    if sampler == "pm":  # with the latent function averaged over importance draws
+        return
+    mean, std = closed_form(y, 0.09, X_NEW)
+    found, spread = reg.predict(X_NEW, return_std=True)
+    assert_allclose(
+        found, mean, atol=1e-6
+    )  # the jitter is relative here, and scikit-learn has none
+    assert_allclose(spread, np.sqrt(std**2 + 0.09), atol=1e-6)
+    expected = stats.norm(found, spread).logpdf([0.1, 0.2, -1.0, 0.0])
+    assert_allclose(reg.log_predictive_density(X_NEW, [0.1, 0.2, -1.0, 0.0]), expected, atol=1e-8)
+    quantiles = reg.predict(X_NEW, return_quantiles=[0.05, 0.5, 0.9])[1]
+    assert_allclose(quantiles, stats.norm(found, spread).ppf([[0.05], [0.5], [0.9]]), atol=1e-8)
+
+
+def test_known_variances_add_up():
+    y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
+    rows = np.linspace(0.01, 0.4, N)
+    reg = BayesianGPRegressor(FIXED, alpha=0.02, normalize_y=False, **QUICK)
+    reg.set_params(priors={"noise_scale": stats.lognorm(0.01, scale=0.1)})
+    reg.fit(X, y, noise_variance=rows)
+    mean, std = closed_form(y, rows + 0.02 + 0.01, X_NEW)
+    found, spread = reg.predict(X_NEW, return_std=True)
+    assert_allclose(found, mean, atol=0.01)
+    assert_allclose(
+        spread, np.sqrt(std**2 + 0.03), rtol=0.01
+    )  # new rows have no variance of theirs
+
+
+def test_units_of_y_do_not_matter():
+    """To the last bit for a power of two, which rounds nothing."""
+    y = targets()[BayesianGPRegressor]
+    one, other = (BayesianGPRegressor(**QUICK).fit(X, scale * y) for scale in (1.0, 128.0))
+    assert_array_equal(other.theta_samples_, one.theta_samples_)
+    assert_allclose(other.latent_samples_, 128.0 * one.latent_samples_, rtol=1e-12)
+    for got, expected in zip(
+        other.predict(X_NEW, return_std=True), one.predict(X_NEW, return_std=True), strict=True
+    ):
+        assert_allclose(got, 128.0 * expected, rtol=1e-10)
+    at = one.predict(X_NEW)
+    assert_allclose(
+        other.log_predictive_density(X_NEW, 128.0 * at),
+        one.log_predictive_density(X_NEW, at) - np.log(128.0),
+        rtol=1e-10,
+    )
+    assert other.loo().elpd == pytest.approx(one.loo().elpd - N * np.log(128.0), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"likelihood": "student_t", "sampler": "pm", "n_importance": 8}]
+)
+def test_quantiles_and_densities_belong_together(settings):
+    few = {**QUICK, "n_draws": 15}
+    reg = BayesianGPRegressor(**few, **settings).fit(X, targets()[BayesianGPRegressor])
+    probabilities = [0.05, 0.5, 0.95]
+    _, quantiles = reg.predict(X_NEW, return_quantiles=probabilities)
+    assert np.all(np.diff(quantiles, axis=0) > 0.0)
+    y = np.linspace(quantiles[0, 2] - 15.0, quantiles[2, 2] + 15.0, 301)
+    density = np.exp(reg.log_predictive_density(np.repeat(X_NEW[[2]], 301, axis=0), y))
+    below = integrate.cumulative_trapezoid(density, y, initial=0.0)
+    found = np.interp(quantiles[:, 2], y, below)
+    # Quantiles of the t are those of the draws' own f, densities average over more of them.
+    assert_allclose(found, probabilities, atol=5e-3 if not settings else 0.06)
+
+
+def test_draws_of_targets(fitted):
+    reg = fitted[BayesianGPRegressor]
+    draws = reg.sample_y(X_NEW, 4000, 0)
+    assert draws.shape == (4, 4000)
+    mean, std = reg.predict(X_NEW, return_std=True)
+    assert_allclose(draws.mean(axis=1), mean, atol=5.0 * std.max() / np.sqrt(4000))
+    assert_allclose(draws.std(axis=1), std, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fit", "message"),
+    [
+        ({"alpha": -1.0}, {}, "alpha must be a number >= 0; got -1.0"),
+        ({"likelihood": "student_t"}, {}, 'sampler="collapsed" integrates f out'),
+        (
+            {"likelihood": "student_t", "sampler": "pm"},
+            {"noise_variance": np.ones(N)},
+            "variances of Gaussian noise",
+        ),
+        ({"likelihood": "probit"}, {}, "likelihood must be one of"),
+        ({"approximation": "ep"}, {}, "approximation='ep' has no use"),
+        ({"normalize_y": "yes"}, {}, "normalize_y must be True or False"),
+        ({}, {"noise_variance": -np.ones(N)}, "noise_variance must be finite and not negative"),
+    ],
+)
+def test_what_regression_refuses(settings, fit, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianGPRegressor(**QUICK, **settings).fit(X, targets()[BayesianGPRegressor], **fit)
+
+
+def test_impossible_quantiles(fitted):
+    with pytest.raises(ValueError, match="return_quantiles must be probabilities"):
+        fitted[BayesianGPRegressor].predict(X, return_quantiles=[0.5, 1.0])
+
+
+def test_a_kernel_with_noise_of_its_own():
+    kernel = ConstantKernel() * RBF() + WhiteKernel(0.1, "fixed")
+    reg = BayesianGPRegressor(kernel, **QUICK).fit(X, targets()[BayesianGPRegressor])
+    assert np.isfinite(reg.predict(X_NEW)).all()
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+EXPOSURE = np.random.default_rng(5).uniform(0.5, 4.0, N)
+
+
+def test_exposure_multiplies_the_rate():
+    y = np.random.default_rng(1).poisson(EXPOSURE * np.exp(1.0 + F))
+    reg = BayesianGPPoissonRegressor(**QUICK).fit(X, y, exposure=EXPOSURE)
+    rate = reg.predict(X_NEW)
+    assert_allclose(reg.predict(X_NEW, exposure=[2.0, 1.0, 0.5, 3.0]), rate * [2.0, 1.0, 0.5, 3.0])
+    far = reg.latent_mean_and_variance([[60.0]])[0][0]
+    assert far == pytest.approx(np.log(y.sum() / EXPOSURE.sum()), abs=1e-6)
+    expected = d2_tweedie_score(y, reg.predict(X, exposure=EXPOSURE), power=1)
+    assert reg.score(X, y, exposure=EXPOSURE) == pytest.approx(expected)
+    counts = np.arange(60)
+    proba = reg.predict_count_proba(X_NEW[1:3], counts, exposure=[1.0, 2.0])
+    assert proba.shape == (2, 60)
+    assert_allclose(proba.sum(axis=1), 1.0, atol=1e-4)
+    assert_allclose(proba @ counts, reg.predict(X_NEW[1:3], exposure=[1.0, 2.0]), rtol=1e-2)
+    found = reg.log_predictive_density(X_NEW[1:3], [3, 4], exposure=[1.0, 2.0])
+    assert_allclose(np.exp(found), proba[[0, 1], [3, 4]], rtol=1e-9)
+
+
+def test_routed_exposure_is_a_split_by_hand():
+    y = np.random.default_rng(1).poisson(EXPOSURE * np.exp(1.0 + F))
+    reg = BayesianGPPoissonRegressor(**QUICK)
+    folds = KFold(2, shuffle=True, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = clone(reg).set_fit_request(exposure=True).set_score_request(exposure=True)
+        scores = cross_val_score(routed, X, y, cv=folds, params={"exposure": EXPOSURE})
+    by_hand = [
+        clone(reg)
+        .fit(X[train], y[train], exposure=EXPOSURE[train])
+        .score(X[test], y[test], exposure=EXPOSURE[test])
+        for train, test in folds.split(X)
+    ]
+    assert_allclose(scores, by_hand, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "y", "fit", "message"),
+    [
+        ({}, np.full(N, 1.5), {}, 'got 1.5 in row 0. Use fractional_counts="allow"'),
+        ({}, np.full(N, -1.0), {}, "counts: integers >= 0"),
+        ({"fractional_counts": "allow"}, np.full(N, -1.0), {}, "got -1 in row 0"),
+        ({"fractional_counts": "no"}, np.ones(N), {}, "fractional_counts must be"),
+        ({}, np.ones(N), {"exposure": np.zeros(N)}, "exposure must be finite and positive"),
+        ({}, np.ones(N), {"exposure": np.ones(3)}, "exposure must have one number per row"),
+        ({"likelihood": "probit"}, np.ones(N), {}, "likelihood must be one of"),
+        ({"sampler": "collapsed"}, np.ones(N), {}, "sampler must be one of"),
+    ],
+)
+def test_what_counts_refuse(settings, y, fit, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianGPPoissonRegressor(**QUICK, **settings).fit(X, y, **fit)
+
+
+def test_no_counts_at_all():
+    reg = BayesianGPPoissonRegressor(**QUICK).fit(X, np.zeros(N))
+    assert np.all(reg.predict(X) < 0.5)
+
+
+def test_negative_binomial_infers_a_shape():
+    y = np.random.default_rng(1).negative_binomial(1.0, 1.0 / (1.0 + np.exp(2.0 + F)))
+    reg = BayesianGPPoissonRegressor(likelihood="negative_binomial", **QUICK).fit(X, y)
+    assert reg.hyperparameter_names_[-1] == "shape"
+    # Wider than Poisson counts of the same mean.
+    plain = BayesianGPPoissonRegressor(**QUICK).fit(X, y)
+    high = 60
+    wide, narrow = (est.predict_count_proba(X[[15]], [high])[0, 0] for est in (reg, plain))
+    assert wide > narrow
+
+
+# --- ordered classes ------------------------------------------------------------------------------
+
+
+def test_thresholds_are_inferred_or_given():
+    y = targets()[BayesianGPOrdinalClassifier]
+    inferred = BayesianGPOrdinalClassifier(**QUICK).fit(X, y)
+    assert inferred.hyperparameter_names_[2:] == ["threshold", "threshold_gap"]
+    given = BayesianGPOrdinalClassifier(thresholds=[-0.5, 0.5], **QUICK).fit(X, y)
+    assert given.hyperparameter_names_ == ["k1__constant_value", "k2__length_scale"]
+    for clf in (inferred, given):
+        proba = clf.predict_proba(X_NEW)
+        assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
+        assert_array_equal(clf.predict(X_NEW), clf.classes_[proba.argmax(axis=1)])
+        assert clf.score(X, y) > 0.5
+
+
+def test_strings_in_their_order():
+    names = np.array(["low", "middle", "high"])
+    y = targets()[BayesianGPOrdinalClassifier]
+    clf = BayesianGPOrdinalClassifier(class_order=names, **QUICK).fit(X, names[y])
+    assert_array_equal(clf.classes_, names)
+    numbers = BayesianGPOrdinalClassifier(**QUICK).fit(X, y)
+    assert_array_equal(clf.predict_proba(X_NEW), numbers.predict_proba(X_NEW))
+    assert_array_equal(clf.predict(X_NEW), names[numbers.predict(X_NEW)])
+    assert_allclose(
+        clf.log_predictive_density(X, names[y]), numbers.log_predictive_density(X, y), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "class_order=None sorts numbers"),
+        ({"class_order": ["a", "b"]}, "labels .* that class_order"),
+        ({"class_order": ["a", "b", "b", "c"]}, "class_order must name every class once"),
+        ({"class_order": ["a", "b", "c"], "thresholds": [1.0, 0.0]}, "2 increasing numbers"),
+        ({"class_order": ["a", "b", "c"], "thresholds": [1.0]}, "2 increasing numbers"),
+    ],
+)
+def test_what_ordered_classes_refuse(settings, message):
+    y = np.array(["a", "b", "c"])[targets()[BayesianGPOrdinalClassifier]]
+    with pytest.raises(ValueError, match=message):
+        BayesianGPOrdinalClassifier(**QUICK, **settings).fit(X, y)
+
+
+def test_a_class_that_no_row_has():
+    y = 2.0 * (targets()[BayesianGPOrdinalClassifier] > 0)
+    clf = BayesianGPOrdinalClassifier(class_order=[0, 1, 2], **QUICK).fit(X, y)
+    assert clf.predict_proba(X_NEW).shape == (4, 3)
+
+
+# --- volatility -----------------------------------------------------------------------------------
+
+
+def test_volatility_is_the_standard_deviation_of_y(fitted):
+    est, y = fitted[BayesianGPVolatilityRegressor], targets()[BayesianGPVolatilityRegressor]
+    inside = np.exp(est.latent_samples_).mean(axis=(0, 1))
+    assert np.corrcoef(est.predict(X), inside)[0, 1] > 0.9
+    assert est.score(X, y) == pytest.approx(est.log_predictive_density(X, y).mean())
+    scaled = BayesianGPVolatilityRegressor(**QUICK).fit(X, 100.0 * y)
+    assert scaled.score(X, 100.0 * y) == pytest.approx(est.score(X, y) - np.log(100.0), abs=0.1)
+
+
+def test_returns_of_zero_are_no_proof_of_no_risk():
+    y = targets()[BayesianGPVolatilityRegressor].copy()
+    y[[4, 9]] = 0.0
+    est = BayesianGPVolatilityRegressor(**QUICK).fit(X, y)
+    assert est.predict(X[[4]])[0] > 0.02 * np.sqrt(np.mean(y**2))
+    with pytest.raises(ValueError, match="y is zero in every row"):
+        BayesianGPVolatilityRegressor(**QUICK).fit(X, np.zeros(N))
+
+
+def test_a_random_walk_serves_as_well():
+    walk = PseudoMarginal(moves="random_walk")
+    settings = {**QUICK, "n_warmup": 60, "sampler": walk, "n_importance": 8}
+    est = BayesianGPVolatilityRegressor(**settings)
+    est.fit(X, targets()[BayesianGPVolatilityRegressor])
+    assert np.isfinite(est.predict(X_NEW)).all()
