@@ -37,6 +37,7 @@ __all__ = ["Bend", "Cuts", "LogDensity", "average", "log_normalizer", "tilted_mo
 _DROP = 40.0  # exp(-40) is 4e-18 of the height
 _FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
 _FAR_MODE = 30.0  # standard deviations
+_OUT_OF_REACH = 1e8  # standard deviations
 _STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
 _GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
 _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
@@ -307,7 +308,8 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
         slope, curvature = slope_at(x)
     halve = np.zeros(x.shape, dtype=bool)
     for _ in range(200):
-        unfinished = np.abs(slope) > 1.0
+        # So far out that rounding moves the slope by more, nothing depends on the mode any more.
+        unfinished = (np.abs(slope) > 1.0) & (np.abs(x) < _OUT_OF_REACH)
         if not unfinished.any():
             return x
         low = np.where(slope > 0.0, x, low)

@@ -22,6 +22,7 @@ __all__ = ["HyperPrior", "default_prior"]
 LOG_SCALE_LIMIT = 50.0
 #: The same for hyper-parameters that are sampled as they are.
 REAL_LIMIT = 1e8
+_TAILS = (1e-12, 1.0 - 1e-12)
 
 
 def default_prior(name: str, n_features: int, *, positive: bool = True) -> Any:
@@ -89,8 +90,12 @@ class HyperPrior:
 
     @property
     def bounds(self) -> FloatArray:
-        """Lower and upper end of where the density may be positive; (p, 2), scale of theta."""
-        return np.stack([self._range.lower, self._range.upper], axis=1)
+        """Ends of where all but a share of 1e-12 of each prior lies; (p, 2), scale of theta."""
+        ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
+        with np.errstate(divide="ignore"):
+            ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
+        inside = np.stack([self._range.lower, self._range.upper], axis=1)
+        return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
 
     def natural(self, theta: FloatArray) -> FloatArray:
         """Return theta of shape (..., p) on the natural scale of each component."""

@@ -106,7 +106,7 @@ def find_mode(
     with_hyperprior : bool
         True: posterior mode on the log scale of theta. False: type-II maximum likelihood.
     bounds : ndarray of shape (p, 2), optional
-        Scale of theta; by default those of the prior's support.
+        Scale of theta; by default those of nearly all of the prior.
     tol : float
         Site tolerance.
     options : mapping of str to float

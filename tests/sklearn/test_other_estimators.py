@@ -118,7 +118,7 @@ def test_larger_weights_mean_less_spread(cls):
     y = targets()[cls]
     plain, heavy = (cls(FIXED, **QUICK).fit(X, y, sample_weight=np.full(N, w)) for w in (1.0, 6.0))
     spread = [est.latent_mean_and_variance(X)[1].mean() for est in (plain, heavy)]
-    assert spread[1] < 0.7 * spread[0]
+    assert spread[1] < 0.8 * spread[0]
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

@@ -394,3 +394,41 @@ def test_what_is_not_a_frozen_continuous_distribution_is_refused(wrong):
 def test_a_support_that_is_not_positive_is_refused(wrong):
     with pytest.raises(ValueError, match=r"priors\['x'\] has support .* natural scale"):
         HyperPrior(["x"], {"x": wrong})
+
+
+# --- hyper-parameters that may be negative --------------------------------------------------------
+
+
+def test_real_hyperparameters_are_sampled_as_they_are():
+    laws = {"a": stats.gamma(1.1, scale=10.0), "b": stats.norm(1.0, 2.0), "c": stats.t(5.0)}
+    prior = HyperPrior(["a", "b", "b", "c"], laws, real=["b", "c"])
+    assert_array_equal(prior.positive, [True, False, False, False])
+    theta = np.array([0.3, -4.0, 2.5, 0.7])
+    expected = laws["a"].logpdf(np.exp(0.3)) + 0.3
+    expected += laws["b"].logpdf([-4.0, 2.5]).sum() + laws["c"].logpdf(0.7)
+    assert prior.log_prob(theta) == pytest.approx(expected, rel=1e-12)
+    assert_allclose(prior.log_prob(np.stack([theta, theta + 1.0]))[0], expected, rtol=1e-12)
+    for j, step in enumerate(1e-5 * np.eye(4)):
+        slope = (prior.log_prob(theta + step) - prior.log_prob(theta - step)) / 2e-5
+        assert prior.gradient(theta)[j] == pytest.approx(slope, rel=1e-6, abs=1e-8)
+    assert_allclose(prior.natural(theta), [np.exp(0.3), -4.0, 2.5, 0.7])
+    draws = np.array([prior.sample(np.random.default_rng(i)) for i in range(2000)])
+    assert stats.kstest(draws[:, 1], laws["b"].cdf).pvalue > 1e-4
+    assert stats.kstest(np.exp(draws[:, 0]), laws["a"].cdf).pvalue > 1e-4
+    assert prior.log_prob(np.array([0.3, 1e9, 0.0, 0.0])) == -np.inf
+
+
+def test_bounds_hold_nearly_all_of_the_prior():
+    laws = {"a": stats.gamma(1.1, scale=10.0), "b": stats.norm(1.0, 2.0), "c": stats.uniform(0, 2)}
+    prior = HyperPrior(["a", "b", "c"], laws, real=["b"])
+    low, high = prior.bounds.T
+    assert np.all(low < high)
+    assert laws["b"].cdf(low[1]) == pytest.approx(1e-12, rel=1e-3)
+    assert laws["a"].cdf(np.exp(low[0])) == pytest.approx(1e-12, rel=1e-3)
+    assert high[2] == pytest.approx(np.log(2.0))
+    assert np.isfinite(prior.log_prob(np.array([0.5 * (low[0] + high[0]), 1.0, high[2] - 1e-6])))
+
+
+def test_default_prior_of_a_real_hyperparameter():
+    prior = default_prior("threshold", 4, positive=False)
+    assert (prior.mean(), prior.std()) == (0.0, 3.0)
