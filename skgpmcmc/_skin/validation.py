@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from .._quadrature import Bend
 from ..approximations import APPROXIMATIONS, Approximation, Exact
 from ..covariance import Covariance, check_kernel, default_kernel, make_covariance
 from ..hyperpriors import HyperPrior
@@ -51,7 +52,13 @@ def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base:
 
 def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Likelihood:
     """Return the likelihood that `likelihood` names."""
-    return _named_or_configured("likelihood", value, known, Likelihood)
+    likelihood: Likelihood = _named_or_configured("likelihood", value, known, Likelihood)
+    if not likelihood.log_concave and isinstance(likelihood.bend(np.zeros(1)), Bend):
+        raise ValueError(
+            f"likelihood {likelihood.name!r} is not log-concave, and integrals over it then need "
+            "its `bend` to return Cuts: say where to cut the line of f."
+        )
+    return likelihood
 
 
 def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) -> Sampler:

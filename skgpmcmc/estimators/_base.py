@@ -155,7 +155,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 f"warm_start=True found n_draws={self.n_draws}, and the chains already have "
                 f"{run.n_draws} draws each: nothing was added. Increase n_draws to continue.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
         monitor = _CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left)
@@ -261,7 +261,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 f"columns {columns} lie outside [1/30, 30]. Use make_pipeline(StandardScaler(), "
                 f"{type(self).__name__}(...)), or give priors.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _report_convergence(self, diagnostics: Diagnostics) -> None:
@@ -284,7 +284,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             f"(wanted: at most {self.max_rhat:g}) and effective sample size {ess:.0f} (wanted: at "
             f"least {wanted:.0f}). Predictions may be unreliable; {remedy}. See diagnostics_.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

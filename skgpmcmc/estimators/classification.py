@@ -216,12 +216,16 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         weight, X, y = weighted_rows(sample_weight, X, y)
         classes, targets = encode_classes(y)
         likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
-        run = self._sample(X, [Problem(likelihood, target, None, weight) for target in targets])
+        problems = [Problem(likelihood, target, None, weight) for target in targets]
         names = {"classes_": classes, **features}
-        per_model, noise, kept = self._fitted_models(run)
-        fitted = self._joined(run, per_model, noise, names)
-        self._finish(X, {**fitted, **kept}, names)
+        self._finish(X, self._fit_each(X, problems, names), names)
         return self
+
+    def _fit_each(self, X, problems, names) -> dict[str, Any]:
+        """Sample all problems; returns the fitted attributes."""
+        run = self._sample(X, problems)
+        per_model, noise, kept = self._fitted_models(run)
+        return {**self._joined(run, per_model, noise, names), **kept}
 
     def _joined(self, run, per_model, noise, names) -> dict[str, Any]:
         """Fitted attributes of the whole: for two classes those of the model, else one-vs-rest."""

@@ -204,6 +204,7 @@ class Jump:
             return target.value_and_gradient(theta)[0] - self.proposal.log_prob(theta)
 
         candidates = log_weight(self.proposal.sample(rng, len(theta)))
-        log_ratio = np.minimum(candidates - log_weight(theta)[:, None], 0.0)
-        accepted = np.exp(log_ratio).mean(axis=1)
+        own = log_weight(theta)
+        own = own[np.isfinite(own), None]
+        accepted = np.exp(np.minimum(candidates - own, 0.0)).mean(axis=1)
         return float(((1.0 - accepted) ** self.n_candidates).mean())

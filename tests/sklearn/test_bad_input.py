@@ -120,7 +120,7 @@ BAD_PARAMETERS = [
     ({"likelihood": "cauchit"}, r"likelihood must be one of \['logit', 'probit'\].*'cauchit'"),
     ({"likelihood": None}, "likelihood must be one of.*got None"),
     ({"likelihood": Probit}, "likelihood must be one of.*or a Likelihood object"),
-    ({"likelihood": NotConcave()}, "needs a log-concave likelihood, and likelihood 'odd' is not"),
+    ({"likelihood": NotConcave()}, "likelihood 'odd' is not log-concave, and integrals"),
     ({"kernel": ConstantKernel(0.0, "fixed") * RBF()}, "no variance at any training row"),
     ({"sampler": PseudoMarginal(defensive="a")}, "defensive must be a number in.*got 'a'"),
     ({"approximation": EP(tol="a")}, "tol must be a number in.*got 'a'"),
