@@ -66,7 +66,7 @@ class Observations:
         return np.asarray(self.log_prob(f).sum(axis=0))
 
     def derivatives(self, f: FloatArray) -> Derivatives:
-        """Derivatives in f of shape (n,), row by row."""
+        """Return derivatives in f of shape (n,), row by row."""
         parts = self.likelihood.derivatives(self.y, self._shifted(f))
         return Derivatives(*(self._weighted(part) for part in parts))
 
@@ -82,14 +82,14 @@ class Observations:
         return self.likelihood.weighted_tilted_moments(self.y, self.weight, mean, var)
 
     def parameter_derivatives(self, f: FloatArray) -> ParameterDerivatives:
-        """Derivatives in the k parameters of the likelihood, for f of shape (n,); each (k, n)."""
+        """Return derivatives in the k parameters of the likelihood; each (k, n)."""
         parts = self.likelihood.parameter_derivatives(self.y, self._shifted(f))
         if self.weight is None:
             return parts
         return ParameterDerivatives(*(self.weight * part for part in parts))
 
     def tilted_parameter_gradient(self, mean: FloatArray, var: FloatArray) -> FloatArray:
-        """Derivatives of `tilted_moments().log_z` in the parameters; (k, n)."""
+        """Return derivatives of `tilted_moments().log_z` in the parameters; (k, n)."""
         return self.likelihood.tilted_parameter_gradient(
             self.y, self.weight, self._shifted(mean), var
         )

@@ -174,8 +174,12 @@ class Predictor:
         function : callable
             ``function(likelihood, mean, var)`` for f* ~ N(mean, var), mean of shape (m, g) and var
             of shape (m, 1), returns k values stacked, (k, m, g). Workers must be able to import it.
-        X_new, n_jobs, offset
-            As in `log_predictive`.
+        X_new : ndarray of shape (m, d)
+            New inputs.
+        n_jobs : int, optional
+            Workers of joblib.
+        offset : ndarray of shape (m,) or float
+            Added to f*.
 
         Returns
         -------

@@ -123,11 +123,14 @@ class GaussianApproximation:
         a, with mean K a; a = K^-1 mean without ever inverting K.
     precision : ndarray of shape (n,)
         W >= 0, the diagonal that q adds to K^-1.
+    whitened : bool
+        Whether |B| and draws come from `chol_white`, where both factors could give them.
     """
 
     prior: GaussianPrior
     weights: FloatArray
     precision: FloatArray
+    whitened: bool = False
 
     @classmethod
     def from_sites(
@@ -142,7 +145,7 @@ class GaussianApproximation:
             q = cls(prior, sites.shift, sites.precision)
             white = cholesky_solve(q.chol_white, product(prior.chol.T, sites.shift))
             weights = solve_lower(prior.chol, white, transpose=True)
-            posterior = cls(prior, weights, sites.precision)
+            posterior = cls(prior, weights, sites.precision, whitened=True)
             mean = prior.unwhiten(white)
             posterior.__dict__.update(chol_white=q.chol_white, mean=mean, sites=sites)
             return posterior
@@ -161,8 +164,10 @@ class GaussianApproximation:
         return posterior
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("prior", "weights", "precision")  # factors are rebuilt on demand
-        return {name: self.__dict__[name] for name in names}
+        # Factors are rebuilt on demand. What is known in O(n) goes along, so that nothing depends
+        # on whether an object has travelled.
+        names = ("prior", "weights", "precision", "whitened", "mean", "sites")
+        return {name: self.__dict__[name] for name in names if name in self.__dict__}
 
     @property
     def q(self) -> GaussianApproximation:
@@ -213,8 +218,8 @@ class GaussianApproximation:
     @property
     def half_log_det_B(self) -> float:
         """``1/2 log |B|``, which equals ``1/2 (log |K| - log |Sigma|)``."""
-        # |I + W^1/2 K W^1/2| = |I + L'W L|: whichever factor there is.
-        return half_log_det(self.chol_white if "chol_white" in self.__dict__ else self.chol_B)
+        # |I + W^1/2 K W^1/2| = |I + L'W L|.
+        return half_log_det(self.chol_white if self.whitened else self.chol_B)
 
     @cached_property
     def _inverse_factor(self) -> FloatArray:
@@ -270,7 +275,7 @@ class GaussianApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> Draws:
         """Independent draws of f."""
-        if "chol_white" in self.__dict__ or 2 * size > len(self.weights):
+        if self.whitened or 2 * size > len(self.weights):
             delta = self.sample_deviations(rng, size).delta
         else:
             delta = self._sample_by_conditioning(rng, size)

@@ -131,15 +131,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     ) -> SamplingRun:
         """Continue the chains of an earlier fit to the same data with the same settings."""
         run = earlier.run
-        same_data = np.array_equal(run.models[0].covariance.X, X) and all(
-            p.is_of(model) for model, p in zip(run.models, problems, strict=False)
-        )
-        if not same_data or len(run.models) != len(problems):
-            raise ValueError(
-                "warm_start=True continues the chains of the earlier fit, but X, y or what goes "
-                "with its rows differ from its data: use warm_start=False, or a fresh clone, for "
-                "other data."
-            )
         changed = [
             name
             for name, value in self._posterior_params().items()
@@ -149,6 +140,15 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f"warm_start=True continues the chains of the earlier fit, but {changed} changed "
                 "since: use warm_start=False, or a fresh clone, for other settings."
+            )
+        same_data = np.array_equal(run.models[0].covariance.X, X) and all(
+            p.is_of(model) for model, p in zip(run.models, problems, strict=False)
+        )
+        if not same_data or len(run.models) != len(problems):
+            raise ValueError(
+                "warm_start=True continues the chains of the earlier fit, but X or y differ from "
+                "its data, or what goes with their rows does: use warm_start=False, or a fresh "
+                "clone, for other data."
             )
         if self.n_draws <= run.n_draws:
             warnings.warn(

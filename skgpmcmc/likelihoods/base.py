@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Derivatives(NamedTuple):
-    """Derivatives of log p(y | f) with respect to f, point by point; latent scale."""
+    """Return derivatives of log p(y | f) with respect to f, point by point; latent scale."""
 
     first: FloatArray  # (n,)
     second: FloatArray  # (n,), not positive for a log-concave likelihood
@@ -54,7 +54,7 @@ class Parameter(NamedTuple):
 
 
 class ParameterDerivatives(NamedTuple):
-    """Derivatives of log p(y | f), and of its first two derivatives in f, in k parameters.
+    """Return derivatives of log p(y | f), and of its first two derivatives in f, in k parameters.
 
     With respect to a parameter on the scale on which it is sampled.
     """
@@ -157,7 +157,7 @@ class Likelihood(ABC):
         return self
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Derivatives in the parameters; `y` and `f` broadcast, results have k of them stacked."""
+        """Return derivatives in the parameters, k of them stacked; `y` and `f` broadcast."""
         if self.parameters:
             raise NotImplementedError(
                 f"The {self.name} likelihood lists parameters, so it needs its own "
@@ -208,12 +208,14 @@ class Likelihood(ABC):
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> FloatArray:
-        """Derivatives of the log normalizer of p(y | f)^weight N(f; mean, var) in the parameters.
+        """Return derivatives of the tilted log normalizer in the parameters.
 
         Parameters
         ----------
-        y, weight, mean, var
-            As in `weighted_tilted_moments`.
+        y, mean, var : ndarray of shape (n,)
+            As in `tilted_moments`.
+        weight : ndarray of shape (n,) or None
+            Powers of p(y | f); None means one everywhere.
 
         Returns
         -------

@@ -82,7 +82,7 @@ class Gaussian(Likelihood):
         return np.asarray(f + np.sqrt(self.variance(f)) * rng.standard_normal(np.shape(f)))
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Derivatives with respect to log noise_scale; k = 1, or 0 where it is fixed."""
+        """Return derivatives with respect to log noise_scale; k = 1, or 0 where it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
         V, e = self.variance(f), np.asarray(y - f)
@@ -108,7 +108,7 @@ class Gaussian(Likelihood):
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> FloatArray:
-        """Derivatives of the log normalizer in log noise_scale, closed form; (k, n)."""
+        """Return derivatives of the log normalizer in log noise_scale, closed form; (k, n)."""
         if self.fixed:
             return np.empty((0, len(y)))
         _, alpha, beta = self.weighted_tilted_moments(y, weight, mean, var)

@@ -79,7 +79,7 @@ class NegativeBinomial(Likelihood):
         return rng.poisson(np.minimum(rate, np.exp(_MOST_LOG_RATE))).astype(float)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Derivatives with respect to log shape; k = 1, or 0 where it is fixed."""
+        """Return derivatives with respect to log shape; k = 1, or 0 where it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
         p, q, c = self._parts(y, f)

@@ -88,7 +88,7 @@ class OrdinalProbit(Likelihood):
         return _Interval.of(*self._scaled(y, f, self.noise_scale)).log_mass
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
-        """Derivatives in f by the moments h_j of the ends of the interval."""
+        """Return derivatives in f by the moments h_j of the ends of the interval."""
         h0, h1, h2 = _Interval.of(*self._scaled(y, f, self.noise_scale)).moments(3)
         s = self.noise_scale
         second = np.minimum(h1 - h0 * h0, 0.0) / s**2  # rounding must not make it positive
@@ -110,7 +110,7 @@ class OrdinalProbit(Likelihood):
         return np.searchsorted(self._inner, noisy).astype(float)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Derivatives in the first threshold, then in the logs of the gaps; k = r - 1."""
+        """Return derivatives in the first threshold, then in the logs of the gaps; k = r - 1."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
         y, f = np.broadcast_arrays(y, f)
@@ -156,7 +156,7 @@ class OrdinalProbit(Likelihood):
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> FloatArray:
-        """Derivatives of the log normalizer in the parameters; closed form without weights."""
+        """Return derivatives of the log normalizer; closed form without weights."""
         if weight is not None or self.fixed:
             return super().tilted_parameter_gradient(y, weight, mean, var)
         scale = self._total_scale(var)
@@ -173,7 +173,7 @@ class OrdinalProbit(Likelihood):
         return _Interval.of(*self._scaled(y, mean, self._total_scale(var))).log_mass
 
     def bend(self, y: FloatArray) -> quadrature.Cuts:
-        """Panels around the ends of the interval of y."""
+        """Return panels around the ends of the interval of y."""
         low, high = self._ends(y)
         low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
         places = self.noise_scale * _CUTS

@@ -58,7 +58,7 @@ class StudentT(Likelihood):
         return np.asarray(constant - np.log(s) - 0.5 * (nu + 1.0) * np.log1p(z * z / nu))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
-        """Derivatives in f, with e = y - f, A = df noise_scale^2 and D = A + e^2."""
+        """Return derivatives in f, with e = y - f, A = df noise_scale^2 and D = A + e^2."""
         e, A, D = self._parts(y, f)
         c = self.df + 1.0
         ratio = e / D
@@ -78,7 +78,7 @@ class StudentT(Likelihood):
         return np.asarray(f + self.noise_scale * rng.standard_t(self.df, np.shape(f)))
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Derivatives with respect to log noise_scale; k = 1, or 0 where it is fixed."""
+        """Return derivatives with respect to log noise_scale; k = 1, or 0 where it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
         e, A, D = self._parts(y, f)
@@ -91,7 +91,7 @@ class StudentT(Likelihood):
         )
 
     def bend(self, y: FloatArray) -> quadrature.Cuts:
-        """Panels whose width grows with the distance from y."""
+        """Return panels whose width grows with the distance from y."""
         places = self.noise_scale * np.concatenate([-_CUTS[::-1], [0.0], _CUTS])
         return quadrature.Cuts(y[:, None] + places)
 

@@ -109,9 +109,13 @@ def public_objects():
 def members_of(cls):
     """Public methods and properties that this package gives to a class, inherited ones as well."""
     kinds = (classmethod, staticmethod, property)
+    seen = set()  # what a class overrides is not its own any more
     for base in cls.__mro__:
         if base.__module__.startswith("skgpmcmc"):
             for key, member in vars(base).items():
+                if key in seen:
+                    continue
+                seen.add(key)
                 if not key.startswith("_") and (
                     inspect.isfunction(member) or isinstance(member, kinds)
                 ):

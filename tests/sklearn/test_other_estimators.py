@@ -139,7 +139,7 @@ def test_warm_start_continues(cls):
     parts = cls(**{**QUICK, "n_draws": 50, "warm_start": True}).fit(X, y)
     parts.set_params(n_draws=60).fit(X, y)
     assert_array_equal(parts.theta_samples_, whole.theta_samples_)
-    with pytest.raises(ValueError, match="differ from its data"):
+    with pytest.raises(ValueError, match="X or y differ from its data"):
         parts.set_params(n_draws=70).fit(X, y, sample_weight=np.arange(1.0, N + 1.0))
 
 
