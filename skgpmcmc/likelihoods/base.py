@@ -212,10 +212,12 @@ class Likelihood(ABC):
 
         Parameters
         ----------
-        y, mean, var : ndarray of shape (n,)
-            As in `tilted_moments`.
+        y : ndarray of shape (n,)
+            Targets as the likelihood encodes them.
         weight : ndarray of shape (n,) or None
             Powers of p(y | f); None means one everywhere.
+        mean, var : ndarray of shape (n,)
+            Cavity mean and variance, latent scale.
 
         Returns
         -------
