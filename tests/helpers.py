@@ -415,5 +415,7 @@ def check_gaussian_approximation(q):
     assert_allclose(joint, expected, atol=1e-10)
     restored = pickle.loads(pickle.dumps(q))
     assert isinstance(restored, GaussianApproximation)
-    assert set(vars(restored)) == {"prior", "weights", "precision"}
+    # Nothing of order n squared travels, and what is of order n comes back as it was.
+    small = {"prior", "weights", "precision", "whitened", "mean", "sites"}
+    assert {"prior", "weights", "precision", "whitened"} <= set(vars(restored)) <= small
     assert_array_equal(restored.mean, q.mean)
