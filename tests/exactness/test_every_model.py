@@ -78,8 +78,8 @@ N_BATCHES, N_DRAWS = 4, 128
 def grid_reference(model, draws):
     """Means and quantiles by importance sampling on a grid that is wide enough to show it."""
     low, high, sd = draws.min(axis=(0, 1)), draws.max(axis=(0, 1)), draws.std(axis=(0, 1))
-    n_nodes = 61 if len(sd) == 2 else 31
-    ends = zip(low - 4.0 * sd, high + 2.5 * sd, strict=True)  # gammas have long left tails in logs
+    n_nodes = 75 if len(sd) == 2 else 31
+    ends = zip(low - 6.0 * sd, high + 3.0 * sd, strict=True)  # gammas have long left tails in logs
     grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
     rng = np.random.default_rng(1)
     exact = isinstance(model.likelihood, Gaussian)

@@ -229,3 +229,21 @@ def test_thresholds_are_a_first_one_and_gaps():
     assert_allclose(start, [-1.0, np.log(1.5), np.log(0.3)])
     moved = likelihood.with_parameters(np.array([0.2, 0.0, np.log(2.0)]))
     assert_allclose(moved.thresholds, [0.2, 1.2, 3.2])
+
+
+@pytest.mark.parametrize("df", [1.0, 4.0, 30.0])
+def test_two_ways_to_integrate_a_student_t(df):
+    """The mixture over noise precisions, and panels over f, also for outliers and wide priors."""
+    likelihood = StudentT(0.3, df=df)
+    y = np.array([0.0, 0.5, -3.0, 40.0, 900.0])
+    mean, var = np.array([0.1, -2.0, 1.0, 0.0, 3.0]), np.array([1e-4, 0.5, 9.0, 2.0, 100.0])
+    mixture = likelihood.weighted_tilted_moments(y, None, mean, var)
+    panels = likelihood.weighted_tilted_moments(y, np.ones(5), mean, var)
+    assert_allclose(mixture.log_z, panels.log_z, rtol=1e-10, atol=1e-10)
+    assert_allclose(mixture.alpha, panels.alpha, rtol=1e-6, atol=1e-9)
+    assert_allclose(var * mixture.beta, var * panels.beta, rtol=1e-6, atol=1e-8)
+    slopes = (likelihood.tilted_parameter_gradient(y, w, mean, var) for w in (None, np.ones(5)))
+    assert_allclose(*slopes, rtol=1e-7, atol=1e-9)
+    assert_allclose(likelihood.log_predictive(y, mean, var), mixture.log_z, rtol=1e-12)
+    alone = [likelihood.log_predictive(*point) for point in zip(y, mean, var, strict=True)]
+    assert_allclose(alone, mixture.log_z, rtol=1e-12, atol=1e-12)
