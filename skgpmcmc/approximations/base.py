@@ -124,7 +124,7 @@ class GaussianApproximation:
     precision : ndarray of shape (n,)
         W >= 0, the diagonal that q adds to K^-1.
     whitened : bool
-        Whether |B| and draws come from `chol_white`, where both factors could give them.
+        Whether ``|B|`` and draws come from `chol_white`, where both factors could give them.
     """
 
     prior: GaussianPrior
