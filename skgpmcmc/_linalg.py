@@ -30,6 +30,7 @@ __all__ = [
     "lower_gram",
     "lower_inverse",
     "lower_product",
+    "mirrored",
     "product",
     "solve_lower",
 ]
@@ -190,6 +191,12 @@ def product(A: FloatArray, B: FloatArray) -> FloatArray:
     """``A B`` for A of shape (n, n) and B of shape (n,) or (n, m)."""
     _record("product", _columns(B) / len(A))
     return A @ B
+
+
+def mirrored(A: FloatArray) -> FloatArray:
+    """Return the symmetric matrix whose lower triangle is that of A."""
+    lower = np.tril(A, -1)
+    return add_to_diagonal(lower + lower.T, A.diagonal())
 
 
 def half_log_det(L: FloatArray) -> float:

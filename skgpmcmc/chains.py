@@ -281,7 +281,7 @@ def _with_safe_jitter(model: LatentGP, thetas: Sequence[FloatArray]) -> LatentGP
 
 def _factors(model: LatentGP, theta: FloatArray) -> bool:
     try:
-        _ = model.prior_at(theta).chol
+        _ = model.prior_at(theta).half_log_det
     except NotPositiveDefiniteError:
         return False
     return True
@@ -342,7 +342,7 @@ def _no_draws(
     set_up = Tally({}, {}, float(prepared.n_evaluations), 0, operations)
     return Draws(
         theta=np.empty((len(settled), 0, len(prepared.thetas[0]))),
-        f=np.empty((len(settled), 0, len(model.y))),
+        f=np.empty((len(settled), 0, model.n_latent)),
         chain_tallies=[Tally({}, {}, 0.0, 0, OperationCount()) for _ in settled],
         warmup_tally=sum_tallies([set_up, *(stretch.tally for stretch in settled)]),
     )

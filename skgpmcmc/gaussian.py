@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._linalg import cholesky, half_log_det, lower_product, solve_lower
+from ._linalg import cholesky, half_log_det, lower_product, product, solve_lower
 from ._typing import FloatArray
 from .covariance import Covariance, CrossCovariance
 
@@ -18,8 +18,8 @@ __all__ = ["GaussianPrior", "LatentMoments"]
 class LatentMoments(NamedTuple):
     """Gaussian moments of f* at m new inputs, for g posterior draws that share theta."""
 
-    mean: FloatArray  # (m, g), latent scale
-    var: FloatArray  # (m,), latent scale, shared by the draws
+    mean: FloatArray  # (m, g), latent scale; (C, m, g) for C latent functions
+    var: FloatArray  # (m,), latent scale, shared by the draws; (C, m)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +62,28 @@ class GaussianPrior:
         """
         return cholesky(self.K)
 
+    @property
+    def half_log_det(self) -> float:
+        """``1/2 log |K|``."""
+        return half_log_det(self.chol)
+
+    @property
+    def size(self) -> int:
+        """Number of latent values."""
+        return len(self.covariance.X)
+
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK_ij / dtheta_r`` for the kernel's hyper-parameters; overwrites A."""
         return self.covariance.contract(self.kernel_theta, A, K=self.K, overwrite=True)
 
+    def times(self, g: FloatArray) -> FloatArray:
+        """``K g``, of the shape of g: (n,) or (n, m)."""
+        return product(self.K, g)
+
     def log_prob(self, f: FloatArray) -> float:
         """Log density of f of shape (n,)."""
         v = self.whiten(f)
-        return -0.5 * float(v @ v) - half_log_det(self.chol) - 0.5 * len(f) * np.log(2 * np.pi)
+        return -0.5 * float(v @ v) - self.half_log_det - 0.5 * len(f) * np.log(2 * np.pi)
 
     def whiten(self, f: FloatArray) -> FloatArray:
         """``v = L^-1 f``, of the shape of f: (n,) or (n, m)."""
@@ -81,10 +95,9 @@ class GaussianPrior:
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
         """Draw f: (n,) without `size`, else one draw per column, (n, size)."""
-        n = len(self.covariance.X)
         if size is None:
-            return self.unwhiten(rng.standard_normal(n))
-        return self.unwhiten(rng.standard_normal((size, n)).T)
+            return self.unwhiten(rng.standard_normal(self.size))
+        return self.unwhiten(rng.standard_normal((size, self.size)).T)
 
     def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.

@@ -117,7 +117,7 @@ def importance_estimate(
     ----------
     Filippone & Girolami (2014), (25)-(27); Owen & Zhou (2000) for the defensive mixture.
     """
-    particles = np.empty((len(model.y), n_draws), order="F")
+    particles = np.empty((model.n_latent, n_draws), order="F")
     log_ratio = np.empty(n_draws)
     own = rng.uniform(size=n_draws) >= defensive  # the others come from the prior
     if retained is not None:

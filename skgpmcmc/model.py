@@ -71,6 +71,15 @@ class LatentGP:
         own = [parameter.start for parameter in self.likelihood.parameters]
         return np.concatenate([self.covariance.start, own])
 
+    @property
+    def n_latent(self) -> int:
+        """Length of f."""
+        return len(self.y)
+
+    def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
+        """Return the hyper-parameters of the kernel: one set of them."""
+        return [theta[: len(self.covariance.start)]]
+
     def prior_at(self, theta: FloatArray) -> GaussianPrior:
         """p(f | theta)."""
         return GaussianPrior(self.covariance, theta)
@@ -109,11 +118,17 @@ class LatentGP:
 
 
 def default_hyperprior(
-    covariance: Covariance, likelihood: Likelihood, priors: Mapping[str, Any] | None = None
+    covariance: Covariance,
+    likelihood: Likelihood,
+    priors: Mapping[str, Any] | None = None,
+    n_kernels: int = 1,
 ) -> HyperPrior:
-    """Return the prior of theta: those of `priors`, and defaults for names that are left out."""
+    """Return the prior of theta: those of `priors`, and defaults for names that are left out.
+
+    With several kernels, each has the hyper-parameters of the covariance.
+    """
     parameters = likelihood.parameters
-    names = (*covariance.names, *(parameter.name for parameter in parameters))
+    names = (*covariance.names * n_kernels, *(parameter.name for parameter in parameters))
     real = {parameter.name for parameter in parameters if not parameter.positive}
     n_features = covariance.X.shape[1]
     distributions = {

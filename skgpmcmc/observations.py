@@ -102,7 +102,11 @@ class Observations:
         return f if self.offset is None else f + self._column(self.offset, f)
 
     def _weighted(self, values: FloatArray) -> FloatArray:
-        return values if self.weight is None else self._column(self.weight, values) * values
+        if self.weight is None:
+            return values
+        # Where a row has several latent values, they are stacked function after function.
+        weight = np.tile(self.weight, len(values) // len(self.weight))
+        return self._column(weight, values) * values
 
     @staticmethod
     def _column(values: FloatArray, like: FloatArray) -> FloatArray:

@@ -31,6 +31,8 @@ __all__ = ["Particles", "Predictor", "Subset", "parts_of", "spread_subset"]
 _GROUPS_PER_TASK = 8
 #: New rows that are handled at once.
 _ROW_BATCH = 1000
+#: Pairs of continuations of each f to a new row, where classes have a latent function each.
+_N_PAIRS = 2
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
 _MAX_DISTANCES = 5_000_000
 
@@ -248,10 +250,19 @@ class Predictor:
         q = self._density(int(draws[0])).q
         return q.predict(X) if self.particles is None else q.prior.condition(self.f[draws].T, X)
 
+    def class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
+        assert self.particles is not None
+        summary = _ClassProbabilities(self.particles.seed)
+        return self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+
     def latent_moments(
         self, X_new: FloatArray, n_jobs: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and variance of f*, each (m,), by the law of total variance."""
+        """Posterior mean and variance of f*, by the law of total variance.
+
+        Each (m,), or (C, m) for C latent functions.
+        """
         sums = self._sum_over_draws(_LatentSums(), X_new, n_jobs)
         mean, square, within = sums / self.weight.sum()
         return mean, np.maximum(square - mean**2, 0.0) + within
@@ -259,7 +270,7 @@ class Predictor:
     def sample_latent(
         self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
     ) -> FloatArray:
-        """Joint draws of f* at all rows of X_new; (n_draws, m)."""
+        """Joint draws of f* at all rows of X_new; (n_draws, m) or (n_draws, C, m)."""
         return self._sample_latent(X_new, self._resampled(n_draws, rng), rng)
 
     def sample_targets(
@@ -282,14 +293,16 @@ class Predictor:
     def _sample_latent(
         self, X_new: FloatArray, chosen: IntArray, rng: np.random.Generator
     ) -> FloatArray:
-        n_draws = len(chosen)
-        noise = rng.standard_normal((n_draws, len(X_new)))
-        out = np.empty((n_draws, len(X_new)))
+        n_functions = self.model.likelihood.n_functions
+        noise = rng.standard_normal((len(chosen), n_functions, len(X_new)))
+        out, shape = np.empty_like(noise), (n_functions, len(X_new), -1)
         with one_thread():
             for rows in _equal_rows(self.theta[chosen]):
-                mean, covariance = self.jointly(chosen[rows], X_new)
-                out[rows] = mean.T + noise[rows] @ _covariance_root(covariance).T
-        return out
+                means, covariances = self.jointly(chosen[rows], X_new)
+                pairs = zip(means.reshape(shape), covariances.reshape(shape), strict=True)
+                for c, (mean, covariance) in enumerate(pairs):
+                    out[rows, c] = mean.T + noise[rows, c] @ _covariance_root(covariance).T
+        return out if n_functions > 1 else out[:, 0]
 
     def _sum_over_draws(
         self, summary: _Summary, X_new: FloatArray, n_jobs: int | None
@@ -363,8 +376,7 @@ class Predictor:
         self, density: Density, draws: IntArray, particles: Particles
     ) -> tuple[FloatArray, FloatArray]:
         """All f that stand for some draws of one theta, a column each, and their log weights."""
-        bits = self.theta[draws[0]].view(np.uint32).tolist()
-        rng = np.random.default_rng([particles.seed, *bits])
+        rng = _stream_of(particles.seed, self.theta[draws[0]])
         fresh = importance_estimate(
             self.model, density, particles.n, rng, defensive=particles.defensive
         )
@@ -399,7 +411,7 @@ def _covariance_root(covariance: FloatArray) -> FloatArray:
 
 
 def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> FloatArray:
-    """Combine a summary over all draws of a predictor; (k, m)."""
+    """Combine a summary over all draws of a predictor; (k, m) or (k, C, m)."""
     totals: FloatArray | None = None
     with one_thread():
         batches = predictor.batches(X_new)
@@ -409,7 +421,7 @@ def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> Fl
                 summary.of(predictor.theta[draws[0]], moments, rows, log_weight)
                 for rows, moments, log_weight in predictor.moments(draws, batches)
             ]
-            value = np.concatenate(parts, axis=1)
+            value = np.concatenate(parts, axis=-1)
             totals = value if totals is None else summary.combine(totals, value)
     assert totals is not None  # a task has at least one draw
     return totals
@@ -423,7 +435,7 @@ class _Summary(Protocol):
     def of(
         self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
     ) -> FloatArray:
-        """Weighted sum over the columns of means, with log weights (g,); (k, rows)."""
+        """Weighted sum over the columns of means, with log weights (g,); (..., rows)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,6 +456,37 @@ class _LogPredictive:
             likelihood.log_predictive(y[rows, None], mean, moments.var[:, None]) for y in self.y_new
         ]
         return np.stack([log_sum(term + log_weight, overwrite=True) for term in terms])
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassProbabilities:
+    """Sums of the probabilities of all classes of a softmax; (C, m).
+
+    Its mean over f* ~ N(mean, var) has no closed form: every f is continued to a new row by a few
+    antithetic pairs of normal numbers for each class, which all rows share and each theta has anew.
+    """
+
+    seed: int
+    combine: ClassVar[np.ufunc] = np.add
+
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
+        mean, sd = moments.mean, np.sqrt(moments.var)[..., None]
+        rng = _stream_of(self.seed, theta)
+        total = np.zeros(mean.shape[:2])
+        for _ in range(_N_PAIRS):
+            step = sd * rng.standard_normal((len(mean), 1, mean.shape[2]))
+            for f in (mean + step, mean - step):
+                f -= f.max(axis=0)
+                p = np.exp(f, out=f)
+                total += (p / p.sum(axis=0)) @ np.exp(log_weight)
+        return total / (2 * _N_PAIRS)
+
+
+def _stream_of(seed: int, theta: FloatArray) -> np.random.Generator:
+    """Return the random numbers that belong to a theta."""
+    return np.random.default_rng([seed, *theta.view(np.uint32).tolist()])
 
 
 @dataclass(frozen=True, eq=False)

@@ -186,6 +186,14 @@ class Marginal(Sampler):
         See `Sampler`.
     """
 
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Refuse a likelihood with several latent functions, whose q has no predictions."""
+        if likelihood.n_functions > 1:
+            raise ValueError(
+                f"sampler={type(self).__name__} works with one latent function, and the "
+                f'{likelihood.name} likelihood has one for each class: use sampler="pm".'
+            )
+
     def set_up(
         self,
         model: LatentGP,

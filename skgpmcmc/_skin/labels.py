@@ -1,4 +1,4 @@
-"""Class labels to the -1 / +1 targets of Bernoulli likelihoods, and back."""
+"""Class labels to the numbers that likelihoods want, and back."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 
-def encode_classes(y):
-    """Sorted classes, and one target vector of -1.0 / +1.0 per binary problem.
-
-    Two classes make one problem, whose positive class is the second; more make one per class.
-    """
+def numbered_classes(y):
+    """Sorted classes, at least two, and the position of each label among them."""
     check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         raise ValueError(
             f"y has only one class, {classes.tolist()[0]!r}: a classifier needs at least two."
         )
-    positives = [1] if len(classes) == 2 else range(len(classes))
-    return classes, [np.where(index == k, 1.0, -1.0) for k in positives]
+    return classes, index
+
+
+def one_versus_rest(index, n_classes):
+    """Return one target vector of -1.0 / +1.0 per binary problem.
+
+    Two classes make one problem, whose positive class is the second; more make one per class.
+    """
+    positives = [1] if n_classes == 2 else range(n_classes)
+    return [np.where(index == k, 1.0, -1.0) for k in positives]
 
 
 def known_labels(y, classes, n_rows):

@@ -39,6 +39,13 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return one of some strings."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}; got {value!r}.")
+    return value
+
+
 def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
     """Make the object that a string names, or take an object of the right kind as it is."""
     if isinstance(value, str) and value in known:
@@ -70,8 +77,13 @@ def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) ->
     return sampler
 
 
-def resolve_approximation(value: Any, sampler: Sampler | None = None) -> Approximation:
-    """Return the approximation that `approximation` names; "auto" is EP where any is needed."""
+def resolve_approximation(
+    value: Any, sampler: Sampler | None = None, likelihood: Likelihood | None = None
+) -> Approximation:
+    """Return the approximation that `approximation` names.
+
+    "auto" is EP, Laplace for a softmax, or nothing where none is needed.
+    """
     automatic = isinstance(value, str) and value == "auto"
     if sampler is not None and sampler.integrates_f:
         if not automatic:
@@ -80,9 +92,12 @@ def resolve_approximation(value: Any, sampler: Sampler | None = None) -> Approxi
                 'use approximation="auto".'
             )
         return Exact()
-    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS["ep"]}
+    coupled = likelihood is not None and likelihood.n_functions > 1
+    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS["laplace" if coupled else "ep"]}
     approximation = _named_or_configured("approximation", value, known, Approximation)
     approximation.check()
+    if likelihood is not None:
+        approximation.check_likelihood(likelihood)
     return approximation
 
 
@@ -112,7 +127,9 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     return make_covariance(kernel, X)
 
 
-def resolve_priors(priors: Any, covariance: Covariance, likelihood: Likelihood) -> HyperPrior:
+def resolve_priors(
+    priors: Any, covariance: Covariance, likelihood: Likelihood, n_kernels: int = 1
+) -> HyperPrior:
     """Return the prior of theta: the user's distributions, and defaults for the names left out."""
     names = [*covariance.names, *(parameter.name for parameter in likelihood.parameters)]
     names = list(dict.fromkeys(names))
@@ -129,8 +146,9 @@ def resolve_priors(priors: Any, covariance: Covariance, likelihood: Likelihood) 
                 f"priors has a distribution for {name!r}, which is not a sampled hyper-parameter "
                 f"of the {owner}; it has {names}."
             )
-    hyperprior = default_hyperprior(covariance, likelihood, given)
-    start = [*np.exp(covariance.start), *(p.value for p in likelihood.parameters)]
+    hyperprior = default_hyperprior(covariance, likelihood, given, n_kernels)
+    own = np.tile(np.exp(covariance.start), n_kernels)
+    start = [*own, *(p.value for p in likelihood.parameters)]
     _check_start_in_support(hyperprior, start)
     return hyperprior
 

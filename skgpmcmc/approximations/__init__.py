@@ -9,6 +9,7 @@ from .base import (
     Reference,
     Sites,
 )
+from .classwise import ClasswiseApproximation, averaged
 from .ep import EP
 from .exact import Exact
 from .interpolated import InterpolatedSites
@@ -20,6 +21,7 @@ __all__ = [
     "EP",
     "Approximation",
     "ApproximationFit",
+    "ClasswiseApproximation",
     "Density",
     "Draws",
     "Exact",
@@ -30,6 +32,7 @@ __all__ = [
     "Shape",
     "Sites",
     "SkewedApproximation",
+    "averaged",
     "density_from",
 ]
 

@@ -30,6 +30,7 @@ from .._params import Configuration, check_in
 from .._typing import FloatArray
 from ..covariance import CrossCovariance
 from ..gaussian import GaussianPrior, LatentMoments
+from ..likelihoods import Likelihood
 from ..model import LatentGP
 
 __all__ = [
@@ -395,6 +396,15 @@ class Approximation(Configuration, ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError if the approximation cannot work with the likelihood."""
+        if likelihood.n_functions > 1:
+            raise ValueError(
+                f"approximation={type(self).__name__} needs a likelihood with one latent function, "
+                f"and the {likelihood.name} likelihood has one for each class: use "
+                'approximation="laplace" or "auto".'
+            )
 
     def roughened(self) -> Approximation:
         """Return a cheaper one, for proposals that are corrected anyway; here, the same."""

@@ -12,6 +12,7 @@ from scipy import linalg
 from .._typing import FloatArray
 from ..model import LatentGP
 from .base import Approximation, Density, GaussianApproximation, Sites
+from .classwise import prior_times_sites
 from .skewed import Shape, SkewedApproximation, bend_of_skewness
 
 __all__ = ["InterpolatedSites"]
@@ -78,7 +79,7 @@ class InterpolatedSites:
         approximation: Approximation,
         theta: FloatArray,
         sites: Sequence[Sites],
-        shapes: Sequence[Shape],
+        shapes: Sequence[Shape | None],
         center: FloatArray,
         scale: FloatArray,
         *,
@@ -90,7 +91,8 @@ class InterpolatedSites:
         nodes = (theta - center) / scale
         targets = np.stack([_coordinates(s) for s in sites])
         if strength > 0.0:
-            margins = np.stack([np.concatenate([np.log(m.sd), m.skewness]) for m in shapes])
+            known = [m for m in shapes if m is not None]
+            margins = np.stack([np.concatenate([np.log(m.sd), m.skewness]) for m in known])
             targets = np.concatenate([targets, margins], axis=1)
         features = np.concatenate([np.ones((len(nodes), 1)), nodes], axis=1)
         K = _covariance(nodes, nodes)
@@ -137,7 +139,7 @@ class InterpolatedSites:
 
     def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return the Gaussian that the density at theta is made of."""
-        q = GaussianApproximation.from_sites(
+        q = prior_times_sites(
             model.prior_at(theta),
             self.sites_at(theta),
             whitened=self.whitened and self.n_sweeps == 0,

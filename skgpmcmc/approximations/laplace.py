@@ -9,7 +9,9 @@ import numpy as np
 
 from .._linalg import add_outer, product
 from .._typing import FloatArray
+from ..classwise import ClasswisePrior
 from ..gaussian import GaussianPrior
+from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..observations import Observations
 from .base import (
@@ -19,6 +21,13 @@ from .base import (
     Sites,
     check_iterations,
     check_tolerance,
+)
+from .classwise import (
+    ClasswiseApproximation,
+    averaged,
+    classwise_gradient,
+    classwise_sites,
+    prior_times_sites,
 )
 
 __all__ = ["Laplace"]
@@ -56,6 +65,9 @@ class Laplace(Approximation):
         check_tolerance(self.tol)
         check_iterations("max_iter", self.max_iter)
 
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Accept any likelihood."""
+
     def refined(self, tol: float = 1e-13) -> Laplace:
         """Return a Laplace approximation that is tight enough for gradients."""
         return Laplace(tol=min(self.tol, tol), max_iter=self.max_iter)
@@ -70,9 +82,9 @@ class Laplace(Approximation):
         prior = model.prior_at(theta)
         observed = model.observations_at(theta)
         if start is None:
-            point = _Point.of(observed, np.zeros(len(observed)), np.zeros(len(observed)))
+            point = _Point.of(observed, np.zeros(prior.size), np.zeros(prior.size))
         else:
-            q = GaussianApproximation.from_sites(prior, start)
+            q = prior_times_sites(prior, start)
             point = _Point.of(observed, q.weights, q.mean)
         threshold = self.tol * len(observed)
         iteration, gain = 0, np.inf
@@ -87,8 +99,14 @@ class Laplace(Approximation):
         return ApproximationFit(q, log_evidence, gain <= threshold, iteration)
 
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
-        """Return the Gaussian one Newton step, with its line search, from the mean of q."""
+        """Return the Gaussian one Newton step, with its line search, from the mean of q.
+
+        For a softmax the step is one of `averaged`, which is nearer to p(f | y, theta) than the
+        mode.
+        """
         observed = model.observations_at(q.prior.theta)
+        if isinstance(q, ClasswiseApproximation):
+            return averaged(q, observed, 1)
         point = _newton_step(observed, q.prior, _Point.of(observed, q.weights, q.mean))
         return _gaussian_at(observed, q.prior, point)
 
@@ -97,6 +115,8 @@ class Laplace(Approximation):
         q = fit.q
         f = q.mean
         observed = model.observations_at(q.prior.theta)
+        if isinstance(q, ClasswiseApproximation):
+            return classwise_gradient(q, observed)
         first, second, third = observed.derivatives(f)
         bends = second < 0.0  # where it does not, the precision is zero, and stays so
         # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
@@ -143,12 +163,18 @@ def _gaussian_at(
     observed: Observations, prior: GaussianPrior, point: _Point
 ) -> GaussianApproximation:
     """Gaussian with the curvature at its own mean, not at the step before."""
+    if isinstance(prior, ClasswisePrior):
+        return ClasswiseApproximation(
+            prior, point.weights, classwise_sites(observed, point.f).precision
+        )
     precision = np.maximum(-observed.derivatives(point.f).second, 0.0)
     return GaussianApproximation(prior, point.weights, precision)
 
 
 def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray) -> FloatArray:
     """K^-1 times the full Newton step from f; R&W algorithm 3.1, lines 4 to 7."""
+    if isinstance(prior, ClasswisePrior):
+        return ClasswiseApproximation.from_sites(prior, classwise_sites(observed, f)).weights
     derivatives = observed.derivatives(f)
     precision = np.maximum(-derivatives.second, 0.0)
     b = precision * f + derivatives.first
@@ -158,7 +184,7 @@ def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray)
 def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) -> _Point:
     """Halve the Newton step until the objective does not fall."""
     direction = _newton_weights(observed, prior, point.f) - point.weights
-    f_direction = product(prior.K, direction)
+    f_direction = prior.times(direction)
     step = 1.0
     while step > _SMALLEST_STEP:
         new = _Point.of(observed, point.weights + step * direction, point.f + step * f_direction)

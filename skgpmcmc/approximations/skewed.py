@@ -18,6 +18,7 @@ from .._typing import FloatArray
 from ..gaussian import GaussianPrior
 from ..model import LatentGP
 from .base import Density, Draws, GaussianApproximation, Sites
+from .classwise import prior_times_sites
 
 __all__ = ["Shape", "SkewedApproximation", "bend_of_skewness", "density_from", "skewness_of_bend"]
 
@@ -134,7 +135,7 @@ class SkewedApproximation:
 def density_from(prior: GaussianPrior, parts: tuple[FloatArray, ...]) -> Density:
     """Make a density of its `parts`: two for a Gaussian, four for a skewed one."""
     skewed = len(parts) > 2
-    q = GaussianApproximation.from_sites(prior, Sites(*parts[:2]), whitened=skewed)
+    q = prior_times_sites(prior, Sites(*parts[:2]), whitened=skewed)
     return SkewedApproximation(q, *parts[2:]) if skewed else q
 
 

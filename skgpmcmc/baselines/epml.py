@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._skin import validation as check
 from .._skin.fitted import replace_fitted, validated
-from .._skin.labels import encode_classes
+from .._skin.labels import numbered_classes, one_versus_rest
 from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
 from .._threads import one_thread
 from ..approximations import Approximation
@@ -121,7 +121,8 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
             For impossible data or parameters; an earlier fit stays untouched.
         """
         X, y, features = validated(self, X, y)
-        classes, targets = encode_classes(y)
+        classes, index = numbered_classes(y)
+        targets = one_versus_rest(index, len(classes))
         if len(targets) > 1:
             raise ValueError(
                 "Only binary classification is supported. y has classes "

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,8 +20,11 @@ from .._skin import validation as check
 from .._skin.fitted import replace_fitted
 from .._threads import one_thread
 from ..chains import SamplingRun, continue_chains, n_rounds, sample_chains
+from ..classwise import ClasswiseGP
 from ..convergence import MIN_ESS, StoppingRule
+from ..covariance import Covariance
 from ..diagnostics import Diagnostics, diagnose
+from ..hyperpriors import HyperPrior
 from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..prediction import Particles, Predictor, parts_of, spread_subset
@@ -44,6 +47,19 @@ class Problem(NamedTuple):
     y: np.ndarray  # (n,)
     offset: np.ndarray | None = None  # (n,), added to f
     weight: np.ndarray | None = None  # (n,), positive
+    separate: bool = False  # where a row has several latent functions: own hyper-parameters
+
+    @property
+    def n_kernels(self) -> int:
+        """Sets of the kernel's hyper-parameters."""
+        return self.likelihood.n_functions if self.separate else 1
+
+    def model(self, covariance: Covariance, hyperprior: HyperPrior) -> LatentGP:
+        """Return the model of these targets."""
+        parts = (covariance, self.likelihood, hyperprior, self.y, self.offset, self.weight)
+        if self.likelihood.n_functions == 1:
+            return LatentGP(*parts)
+        return ClasswiseGP(*parts, separate=self.separate)
 
     def is_of(self, model: LatentGP) -> bool:
         """Whether a model was made of the same."""
@@ -95,14 +111,13 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             return self._continued(earlier, X, problems, stop)
         likelihood = problems[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
-        approximation = check.resolve_approximation(self.approximation, sampler)
+        approximation = check.resolve_approximation(self.approximation, sampler, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
-        hyperprior = check.resolve_priors(self.priors, covariance, likelihood)
-        models = [
-            LatentGP(covariance, p.likelihood, hyperprior, p.y, p.offset, p.weight)
-            for p in problems
-        ]
+        hyperprior = check.resolve_priors(
+            self.priors, covariance, likelihood, problems[0].n_kernels
+        )
+        models = [problem.model(covariance, hyperprior) for problem in problems]
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
         rounds = sampler.max_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
         monitor = _CallbackMonitor(self, len(problems) * self.n_chains, rounds)
@@ -216,21 +231,28 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         return {
             "theta_samples_": draws.theta,
             "latent_samples_": draws.f,
-            "hyperparameter_names_": _element_names(model),
+            "hyperparameter_names_": _element_names(model.hyperprior.names),
             "priors_": dict(model.hyperprior.distributions),
-            "kernel_": model.covariance.kernel.clone_with_theta(
-                theta.mean(axis=0)[: len(model.covariance.start)]
-            ),
+            "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + run.n_discarded,
             "_predictor": predictor,
         }
 
     # --- what estimators with one latent function share ---------------------------------------
 
-    def _fit_one(self, X: np.ndarray, problem: Problem) -> dict[str, Any]:
-        """Sample one problem; returns its fitted attributes."""
+    def _fit_one(
+        self, X: np.ndarray, problem: Problem, functions: Sequence[Any] | None = None
+    ) -> dict[str, Any]:
+        """Sample one problem; returns its fitted attributes.
+
+        `functions` labels the latent functions that have hyper-parameters of their own.
+        """
         run = self._sample(X, [problem])
         (fitted,), noise, kept = self._fitted_models(run)
+        if functions is not None:
+            own = _element_names(run.models[0].covariance.names)
+            names = [f"{name}[{label}]" for label in functions for name in own]
+            fitted["hyperparameter_names_"] = names
         diagnostics = diagnose(run, fitted["hyperparameter_names_"], noise, [0])
         return {**fitted, "diagnostics_": diagnostics, **kept}
 
@@ -313,9 +335,14 @@ def _same(a: Any, b: Any) -> bool:
     return bool(np.all(a == b))
 
 
-def _element_names(model: LatentGP) -> list[str]:
+def _kernel_at(model: LatentGP, theta: np.ndarray) -> Kernel:
+    """Return the kernel at theta, or one for each latent function, as scikit-learn stacks them."""
+    kernels = [model.covariance.kernel.clone_with_theta(t) for t in model.kernel_thetas(theta)]
+    return kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
+
+
+def _element_names(names: Sequence[str]) -> list[str]:
     """Names of the components of theta; those of vectors carry their index."""
-    names = model.hyperprior.names
     counts, seen, elements = Counter(names), Counter[str](), []
     for name in names:
         elements.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")

@@ -40,15 +40,16 @@ class OneLatentFunction(BaseBayesianGP):
         Returns
         -------
         latent_mean : ndarray of shape (n_samples,)
-            Mean, on the latent scale.
+            Mean, on the latent scale; (n_samples, n_classes) for a softmax.
         latent_var : ndarray of shape (n_samples,)
-            Total variance, on the latent scale: mean of variances plus variance of means.
+            Total variance, on the latent scale: mean of variances plus variance of means; of the
+            same shape.
         """
         X = self._check_X(X)
         self._check_single("latent_mean_and_variance")
         mean, var = self._predictor.latent_moments(X, self.n_jobs)
         shift, scale = self._latent_scale()
-        return shift + scale * mean, scale**2 * var
+        return shift + scale * mean.T, scale**2 * var.T
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.
@@ -66,14 +67,15 @@ class OneLatentFunction(BaseBayesianGP):
         Returns
         -------
         ndarray of shape (n_draws, n_samples)
-            On the latent scale.
+            On the latent scale; (n_draws, n_samples, n_classes) for a softmax.
         """
         X = self._check_X(X)
         self._check_single("sample_latent")
         n_draws = check.check_integer("n_draws", n_draws, 1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
         shift, scale = self._latent_scale()
-        return shift + scale * self._predictor.sample_latent(X, n_draws, rng)
+        draws = self._predictor.sample_latent(X, n_draws, rng)
+        return shift + scale * np.moveaxis(draws, 1, -1)
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out cross-validation of the training rows, from the draws.

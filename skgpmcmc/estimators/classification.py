@@ -10,14 +10,15 @@ from sklearn.callback import with_callbacks
 
 from .._skin import validation as check
 from .._skin.fitted import replace_fitted, validated
-from .._skin.labels import encode_classes, known_labels
+from .._skin.labels import known_labels, numbered_classes, one_versus_rest
 from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
 from .._skin.rows import weighted_rows
 from ..diagnostics import diagnose
-from ..likelihoods import BERNOULLI_LIKELIHOODS
+from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
 from ._base import Problem
 from ._latent import OneLatentFunction
 
+_MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 #: Attributes that one-vs-rest problems have once per class.
 _BINARY_ATTRIBUTES = (
     "theta_samples_",
@@ -49,14 +50,15 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         Gamma(1, rate 1/sqrt(n_features)) for length-scales and periodicities, log-normal(0, 1)
         for the rest.
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
-        Link between latent value and class probability.
+        Link between latent value and class probability of binary problems; a softmax has its own.
     sampler : {"pm", "marginal"} or Sampler, default="pm"
         "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
         and predictions by the approximation's Gaussian, the papers' "MCMC EP". Or a configured
         object from `skgpmcmc.samplers`.
     approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
         Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
-        of "marginal". "auto" is "ep". Or a configured object from `skgpmcmc.approximations`.
+        of "marginal". "auto" is "ep", and "laplace" for a softmax. Or a configured object from
+        `skgpmcmc.approximations`.
     n_importance : int or "auto", default="auto"
         Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
         the set-up, for which the estimate has the same small noise everywhere; for random walks it
@@ -72,9 +74,11 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
     max_predict_draws : int or None, default=100
         At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
         enter a prediction; None uses all.
-    multi_class : {"one_vs_rest"}, default="one_vs_rest"
-        How more than two classes are handled: one binary problem per class, probabilities
-        normalized.
+    multi_class : {"one_vs_rest", "softmax", "softmax_separate"}, default="one_vs_rest"
+        How more than two classes are handled. "one_vs_rest": one binary problem per class,
+        probabilities normalized. "softmax": one model, with a latent function for each class and
+        hyper-parameters that all of them share; "softmax_separate" gives each function its own.
+        The last two need ``sampler="pm"``, and serve two classes as well.
     target_ess : float or None, default=None
         Stop as soon as every hyper-parameter has a bulk effective sample size of at least this and
         an R-hat of at most `max_rhat`, looked at every 50 iterations; None makes `n_draws`.
@@ -100,18 +104,18 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
     theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
         Draws of the hyper-parameters, natural logs, in the order of ``kernel_.theta``.
     latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
-        Draws of f at the training inputs.
+        Draws of f at the training inputs; (n_chains, n_draws, n_train, n_classes) for a softmax.
     hyperparameter_names_ : list of str
-        Names of the components of theta.
+        Names of the components of theta; with "softmax_separate" they end in the class.
     kernel_ : Kernel
-        The kernel at the posterior mean of theta.
+        The kernel at the posterior mean of theta; with "softmax_separate" a `CompoundKernel`.
     priors_ : dict
         Prior of each sampled hyper-parameter, natural scale.
     diagnostics_ : Diagnostics
         R-hat, effective sample sizes, acceptance and cost; prints as a table.
     estimators_ : list of BayesianGPClassifier
-        The fitted binary classifiers, for more than two classes only; the attributes above from
-        `theta_samples_` to `priors_` then live there.
+        The fitted binary classifiers, for more than two classes one versus rest only; the
+        attributes above from `theta_samples_` to `priors_` then live there.
     n_iter_ : int
         Iterations per chain, warm-up included.
     n_features_in_ : int
@@ -210,16 +214,36 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
         """
-        if self.multi_class != "one_vs_rest":
-            raise ValueError(f'multi_class must be "one_vs_rest"; got {self.multi_class!r}.')
+        check.check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validated(self, X, y)
         weight, X, y = weighted_rows(sample_weight, X, y)
-        classes, targets = encode_classes(y)
-        likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
-        problems = [Problem(likelihood, target, None, weight) for target in targets]
+        classes, index = numbered_classes(y)
         names = {"classes_": classes, **features}
-        self._finish(X, self._fit_each(X, problems, names), names)
+        if self.multi_class == "one_vs_rest":
+            likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+            targets = one_versus_rest(index, len(classes))
+            problems = [Problem(likelihood, target, None, weight) for target in targets]
+            fitted = self._fit_each(X, problems, names)
+        else:
+            fitted = self._fit_jointly(X, index, weight, classes)
+        self._finish(X, fitted, names)
         return self
+
+    def _fit_jointly(self, X, index, weight, classes) -> dict[str, Any]:
+        """Sample the softmax model of all classes; returns the fitted attributes."""
+        if self.likelihood not in self._likelihoods:
+            raise ValueError(
+                f"multi_class={self.multi_class!r} has a likelihood of its own, the softmax, and "
+                f'likelihood={self.likelihood!r} would have no effect: use likelihood="probit", '
+                'the default, or multi_class="one_vs_rest".'
+            )
+        separate = self.multi_class == "softmax_separate"
+        softmax = Softmax(len(classes))
+        problem = Problem(softmax, index.astype(float), None, weight, separate)
+        fitted = self._fit_one(X, problem, classes.tolist() if separate else None)
+        draws = fitted["latent_samples_"]  # class after class
+        by_class = draws.reshape(*draws.shape[:2], len(classes), len(X))
+        return {**fitted, "latent_samples_": np.swapaxes(by_class, 2, 3)}
 
     def _fit_each(self, X, problems, names) -> dict[str, Any]:
         """Sample all problems; returns the fitted attributes."""
@@ -271,6 +295,8 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
             Columns in the order of `classes_`.
         """
         X = self._check_X(X)
+        if not self._one_versus_rest:
+            return normalized_columns(np.log(self._predictor.class_probabilities(X, self.n_jobs)))
         if len(self.classes_) == 2:
             both = [np.full(len(X), -1.0), np.full(len(X), 1.0)]
             log_p = self._predictor.log_predictive(both, X, self.n_jobs)
@@ -300,8 +326,13 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         index = known_labels(y, self.classes_, len(log_p))
         return log_p[np.arange(len(log_p)), index]
 
+    @property
+    def _one_versus_rest(self) -> bool:
+        """Whether the fitted models are binary."""
+        return "estimators_" in vars(self) or self._predictor.model.likelihood.n_functions == 1
+
     def _check_single(self, method: str) -> None:
-        if len(self.classes_) > 2:
+        if "estimators_" in vars(self):
             raise ValueError(
                 f"{method} is defined for two classes, and there are {len(self.classes_)}: call "
                 f"estimators_[k].{method} for the class classes_[k] against the rest."

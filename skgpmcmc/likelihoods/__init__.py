@@ -13,6 +13,7 @@ from .gaussian import Gaussian
 from .negative_binomial import NegativeBinomial
 from .ordinal import OrdinalProbit
 from .poisson import Poisson
+from .softmax import Softmax
 from .student_t import StudentT
 from .volatility import Volatility
 
@@ -29,6 +30,7 @@ __all__ = [
     "Poisson",
     "PredictiveMoments",
     "Probit",
+    "Softmax",
     "StudentT",
     "TiltedMoments",
     "Volatility",

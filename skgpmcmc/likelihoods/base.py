@@ -103,6 +103,11 @@ class Likelihood(ABC):
     steep: ClassVar[bool] = False
     targets: ClassVar[str] = "finite numbers"
 
+    @property
+    def n_functions(self) -> int:
+        """Latent functions that a target depends on: one, but for `Softmax`."""
+        return 1
+
     @abstractmethod
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log p(y | f), point by point.

@@ -9,7 +9,13 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import GaussianApproximation, Shape, Sites
+from ..approximations import (
+    ClasswiseApproximation,
+    GaussianApproximation,
+    Shape,
+    Sites,
+    averaged,
+)
 from ..model import LatentGP
 from ..modes import Evaluation
 
@@ -17,6 +23,8 @@ __all__ = ["Design", "DesignPoint", "spread_out"]
 
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1
+#: Most sweeps that improve coupled sites.
+_N_SWEEPS = 40
 #: Least precision of a site that is interpolated, as a share of the Fisher information.
 _LEAST_SHARE = 0.05
 
@@ -29,28 +37,36 @@ class DesignPoint(NamedTuple):
     gradient: FloatArray  # (p,), of the log evidence
     log_density: float  # log evidence + log p(theta)
     sites: Sites
-    shape: Shape
+    shape: Shape | None  # None for coupled sites, whose density is not bent
 
     @classmethod
-    def of(cls, model: LatentGP, evaluation: Evaluation) -> Self:
-        """Keep what the emulator and the reference need of an evaluation."""
+    def of(cls, model: LatentGP, evaluation: Evaluation, start: Sites | None = None) -> Self:
+        """Keep what the emulator and the reference need of an evaluation.
+
+        Where sites have to be improved for that, this begins at `start`.
+        """
         fit = evaluation.fit
         return cls(
             evaluation.theta,
             fit.log_evidence,
             evaluation.gradient,
             evaluation.log_density,
-            _smooth_sites(model, fit.q),
-            Shape.of(model, fit.q),
+            _smooth_sites(model, fit.q, start),
+            Shape.of(model, fit.q) if model.likelihood.n_functions == 1 else None,
         )
 
 
-def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
+def _smooth_sites(model: LatentGP, q: GaussianApproximation, start: Sites | None) -> Sites:
     """Sites that can be interpolated over theta: none of them vanishes.
 
     Where a likelihood is not log-concave, Laplace leaves sites without precision; they get a
-    little of what they have on average, and the same mean.
+    little of what they have on average, and the same mean. The coupled sites of a softmax at its
+    mode make a poor importance density: they are averaged.
     """
+    if isinstance(q, ClasswiseApproximation):
+        if start is not None:
+            q = ClasswiseApproximation.from_sites(q.prior, start)
+        return averaged(q, model.observations_at(q.prior.theta), _N_SWEEPS).sites
     if model.likelihood.log_concave:
         return q.sites
     usual = model.observations_at(q.prior.theta).fisher_information(q.mean)

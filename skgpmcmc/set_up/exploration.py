@@ -64,7 +64,7 @@ def examine(
     """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
     precise = approximation.refined(_TOLERANCE)
     found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
-    return None if found is None else DesignPoint.of(model, found)
+    return None if found is None else DesignPoint.of(model, found, start)
 
 
 def explore(

@@ -322,8 +322,8 @@ def _flattening(model: LatentGP) -> FloatArray:
             continue
         squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
         parts.append(_FLAT / np.maximum(squares, 1e-12))
-    parts.append(np.zeros(len(model.likelihood.parameters)))
-    return np.concatenate(parts)
+    n_kernels = len(model.kernel_thetas(model.start))
+    return np.concatenate([*parts * n_kernels, np.zeros(len(model.likelihood.parameters))])
 
 
 def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:

@@ -71,6 +71,7 @@ def compare_variants(
     has.
     """
     rng = np.random.default_rng(seed)
+    bends = model.likelihood.n_functions == 1  # coupled sites have no margins to bend
 
     def log_variance(density: Density) -> float:
         estimate = importance_estimate(model, density, N_DRAWS, rng, defensive=defensive)
@@ -82,7 +83,8 @@ def compare_variants(
             least = float(found.min())
             n_draws = np.exp(least) / noise**2
             # A sweep costs as much as n draws.
-            if n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS):
+            no_use = n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS)
+            if no_use or (strength > 0.0 and not bends):
                 found[k] = least
                 continue
             if strength == 0.0:

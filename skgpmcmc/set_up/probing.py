@@ -91,7 +91,7 @@ def probe(
         Work whose results are to be sent back.
     """
     target = learner.emulate()
-    reference = learner.reference(0, 1.0)
+    reference = learner.reference(0, 1.0 if learner.model.likelihood.n_functions == 1 else 0.0)
     thetas, typical = _to_be_probed(learner, target, pool)
     if visited is not None:
         thetas = np.concatenate([visited, thetas])

@@ -16,6 +16,7 @@ ORDER = (
     ("covariance", "emulator"),
     ("gaussian",),
     ("model",),
+    ("classwise",),
     ("approximations",),
     ("importance", "modes"),
     ("transitions",),

@@ -9,12 +9,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc import (
+    BayesianGPClassifier,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.approximations import EP, Exact, Laplace, averaged
+from skgpmcmc.classwise import ClasswiseGP
 from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import (
@@ -22,6 +24,7 @@ from skgpmcmc.likelihoods import (
     NegativeBinomial,
     OrdinalProbit,
     Poisson,
+    Softmax,
     StudentT,
     Volatility,
 )
@@ -71,6 +74,10 @@ CASES = {
         BayesianGPVolatilityRegressor(),
         lambda rng: 0.01 * np.exp(F) * rng.standard_normal(32),
     ),
+    "softmax": (
+        BayesianGPClassifier(multi_class="softmax"),
+        lambda rng: np.argmax(np.stack([F, -F, 0.3 + 0.0 * F]) + rng.gumbel(size=(3, 32)), axis=0),
+    ),
 }
 N_BATCHES, N_DRAWS = 4, 128
 
@@ -78,22 +85,22 @@ N_BATCHES, N_DRAWS = 4, 128
 def grid_reference(model, draws):
     """Means and quantiles by importance sampling on a grid that is wide enough to show it."""
     low, high, sd = draws.min(axis=(0, 1)), draws.max(axis=(0, 1)), draws.std(axis=(0, 1))
-    n_nodes = 75 if len(sd) == 2 else 31
+    joint = model.likelihood.n_functions > 1
+    n_nodes = 31 if len(sd) == 3 else 45 if joint else 75
     ends = zip(low - 6.0 * sd, high + 3.0 * sd, strict=True)  # gammas have long left tails in logs
     grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
     rng = np.random.default_rng(1)
     exact = isinstance(model.likelihood, Gaussian)
-    heavy = isinstance(model.likelihood, StudentT)
-    approximation = Exact() if exact else Laplace(tol=1e-4) if heavy else EP(tol=0.1)
+    by_mode = joint or isinstance(model.likelihood, StudentT)
+    approximation = Exact() if exact else Laplace(tol=1e-4) if by_mode else EP(tol=0.1)
     log_density = np.empty((len(grid.nodes), N_BATCHES))
     with threadpool_limits(1):
         for row, theta in enumerate(grid.nodes):
             fit = approximation.fit(model, theta)
             log_density[row] = fit.log_evidence + model.hyperprior.log_prob(theta)
             if not exact:
-                estimate = importance_estimate(
-                    model, fit.q, N_BATCHES * N_DRAWS, rng, defensive=0.02
-                )
+                q = averaged(fit.q, model.observations, 5) if joint else fit.q
+                estimate = importance_estimate(model, q, N_BATCHES * N_DRAWS, rng, defensive=0.02)
                 weights = estimate.log_weights.reshape(N_BATCHES, N_DRAWS)
                 log_density[row] += np.logaddexp.reduce(weights, axis=1) - np.log(N_DRAWS)
                 log_density[row] -= fit.log_evidence
@@ -127,6 +134,7 @@ LIKELIHOODS = {
     "student-t": StudentT(0.5),
     "ordinal": OrdinalProbit((-0.5, 0.7)),
     "gaussian": Gaussian(0.5),
+    "softmax": Softmax(3),
 }
 PRIORS = {
     "k1__constant_value": stats.lognorm(0.4),
@@ -146,6 +154,9 @@ def small_model(likelihood):
     prior = default_hyperprior(covariance, likelihood)
     priors = {name: PRIORS[name] for name in prior.distributions}
     hyperprior = default_hyperprior(covariance, likelihood, priors)
+    if likelihood.n_functions > 1:
+        three = default_hyperprior(covariance, likelihood, priors, 3)
+        return ClasswiseGP(covariance, likelihood, three, np.zeros(3), separate=True)
     return LatentGP(covariance, likelihood, hyperprior, np.zeros(3), OFFSET)
 
 
@@ -205,6 +216,21 @@ class ForgetsOffset(PseudoMarginalMetropolis):
         return super().start(replace(model, offset=None), theta, rng, retained=retained)
 
 
+class ForgetsAClass(PseudoMarginalMetropolis):
+    """Leaves the last class out of the normalizer."""
+
+    def start(self, model, theta, rng, *, retained=None):
+        broken = replace(model, likelihood=WithoutLast(3))
+        return super().start(broken, theta, rng, retained=retained)
+
+
+class WithoutLast(Softmax):
+    def log_prob(self, y, f):
+        parts = self.by_class(f)
+        others = np.logaddexp.reduce(parts[:-1], axis=0)
+        return parts[np.ravel(y).astype(int), np.arange(parts.shape[1])] - others
+
+
 def twin(cls):
     return lambda t: cls(t.reference, t.proposal, t.n_importance, t.defensive)
 
@@ -215,6 +241,7 @@ def twin(cls):
         ("student-t", ForgetsParameters),
         ("ordinal", ForgetsParameters),
         ("poisson", ForgetsOffset),
+        ("softmax", ForgetsAClass),
     ],
 )
 def test_wrong_twin_is_caught(name, cls):

@@ -1,0 +1,310 @@
+"""Gaussian approximations for the softmax, whose sites couple the classes of a row.
+
+q(f) = N(f; mu, Sigma) with Sigma^-1 = K^-1 + W and mu = K a; K is block-diagonal with one block
+K_c for each class, and W = D - D R diag(1/w) R'D. There D is diagonal and positive, R stacks one
+identity for each class, and w = R'D 1 are the weights of the rows. At a mode D = w pi, with the
+class probabilities pi. Everything comes from factors of n x n matrices: those of
+B_c = I + D_c^1/2 K_c D_c^1/2, and of M M' = sum_c E_c with E_c = D_c^1/2 B_c^-1 D_c^1/2. Then
+(K + W^-1)^-1 = S = E - E R (M M')^-1 R'E, also where W is singular, which it always is: a function
+that all classes have in common changes no probability.
+
+References
+----------
+Rasmussen & Williams (2006), section 3.5 and algorithm 3.3; the gradient is derived in the
+documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from .._linalg import (
+    cholesky,
+    cholesky_solve,
+    half_log_det,
+    lower_gram,
+    lower_inverse,
+    mirrored,
+    product,
+    solve_lower,
+)
+from .._typing import FloatArray
+from ..classwise import ClasswisePrior
+from ..gaussian import GaussianPrior
+from ..likelihoods import Softmax
+from ..observations import Observations
+from .base import Draws, GaussianApproximation, Sites, factor_B
+
+__all__ = [
+    "ClasswiseApproximation",
+    "averaged",
+    "classwise_gradient",
+    "classwise_sites",
+    "prior_times_sites",
+]
+
+#: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
+_RATE = 0.6
+#: Change of a mean, in standard deviations, below which sweeps end.
+_SETTLED = 0.01
+#: Log2 of the number of points that averages over q are taken with.
+_LOG_POINTS = 6
+#: Least precision of a site.
+_TINY = 1e-12
+
+
+def prior_times_sites(
+    prior: GaussianPrior, sites: Sites, *, whitened: bool = False
+) -> GaussianApproximation:
+    """Return the Gaussian proportional to N(f; 0, K) times the sites, coupled or not."""
+    if isinstance(prior, ClasswisePrior):
+        return ClasswiseApproximation.from_sites(prior, sites)
+    return GaussianApproximation.from_sites(prior, sites, whitened=whitened)
+
+
+def classwise_sites(observed: Observations, f: FloatArray) -> Sites:
+    """Return the sites with the slope and the curvature of log p(y | f) at f of shape (C n,)."""
+    assert isinstance(observed.likelihood, Softmax)
+    precision = observed.likelihood.probabilities(f)
+    if observed.weight is not None:
+        precision *= np.tile(observed.weight, observed.likelihood.n_classes)
+    W_f = _coupled_product(precision, f, observed.likelihood.n_classes)
+    return Sites(W_f + observed.derivatives(f).first, precision)
+
+
+def _coupled_product(precision: FloatArray, f: FloatArray, n_classes: int) -> FloatArray:
+    """Return W f for D and f of shape (C n,), or f of shape (C n, m)."""
+    D = precision.reshape(n_classes, -1, *(1,) * (f.ndim - 1))
+    scaled = D * f.reshape(n_classes, -1, *f.shape[1:])
+    scaled -= D * (scaled.sum(axis=0) / D.sum(axis=0))
+    return scaled.reshape(f.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ClasswiseApproximation(GaussianApproximation):
+    """q(f) of a softmax: `precision` is D, and all else is stacked class after class too."""
+
+    prior: ClasswisePrior
+
+    @classmethod
+    def from_sites(
+        cls, prior: GaussianPrior, sites: Sites, *, whitened: bool = False
+    ) -> ClasswiseApproximation:
+        """Return the Gaussian proportional to N(f; 0, K) exp(shift'f - f'W f / 2)."""
+        assert isinstance(prior, ClasswisePrior)
+        q = cls(prior, sites.shift, sites.precision)
+        weights = sites.shift - q.solve_smoothed(q.prior.times(sites.shift))
+        posterior = cls(prior, weights, sites.precision)
+        posterior.__dict__.update(chols_B=q.chols_B, chol_M=q.chol_M, sites=sites)
+        return posterior
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.prior.parts)
+
+    @cached_property
+    def sites(self) -> Sites:
+        """The sites that make q of the prior."""
+        W_mean = _coupled_product(self.precision, self.mean, self.n_classes)
+        return Sites(self.weights + W_mean, self.precision)
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Mean of q; (C n,)."""
+        return self.prior.times(self.weights)
+
+    @property
+    def chol_B(self) -> FloatArray:
+        """Nothing: coupled sites have a B for each class, `chols_B`."""
+        raise TypeError("The sites of a softmax are coupled: there is no B of all classes.")
+
+    @property
+    def chol_white(self) -> FloatArray:
+        """Nothing, as above."""
+        raise TypeError("The sites of a softmax are coupled: they have no diagonal precision.")
+
+    @cached_property
+    def chols_B(self) -> tuple[FloatArray, ...]:
+        """Lower Cholesky factors of B_c."""
+        roots = self._by_class(self.root_precision)
+        return tuple(factor_B(p.K, root) for p, root in zip(self.prior.parts, roots, strict=True))
+
+    @cached_property
+    def chol_M(self) -> FloatArray:
+        """Lower Cholesky factor of the sum of E_c; an inverse and a product for each class."""
+        total = np.zeros_like(self.chols_B[0])
+        for root, factor in zip(self._by_class(self.root_precision), self.chols_B, strict=True):
+            total += _smoothed_inverse(root, factor)
+        return cholesky(total, overwrite=True)
+
+    @property
+    def half_log_det_B(self) -> float:
+        """``1/2 log |I + K W|``; R&W (3.44), for weights w."""
+        of_classes = sum(half_log_det(factor) for factor in self.chols_B)
+        weight = self._by_class(self.precision).sum(axis=0)
+        return of_classes + half_log_det(self.chol_M) - 0.5 * float(np.log(weight).sum())
+
+    def solve_smoothed(self, g: FloatArray) -> FloatArray:
+        """Return S g = (K + W^-1)^-1 g, for g of shape (C n,) or (C n, m)."""
+        own = [self._times_E(c, part) for c, part in enumerate(self._by_class(g))]
+        common = cholesky_solve(self.chol_M, sum(own[1:], own[0]))
+        return np.concatenate([part - self._times_E(c, common) for c, part in enumerate(own)])
+
+    def log_ratio_of_deviation(self, delta: FloatArray) -> FloatArray:
+        """Log [q(f) / N(f; 0, K)] at f = mean + delta, delta of shape (C n, m); (m,)."""
+        W_delta = _coupled_product(self.precision, delta, self.n_classes)
+        return np.asarray(
+            self.half_log_det_B
+            + 0.5 * float(self.mean @ self.weights)
+            + self.weights @ delta
+            - 0.5 * np.einsum("ij,ij->j", delta, W_delta)
+        )
+
+    def sample(self, rng: np.random.Generator, size: int) -> Draws:
+        """Independent draws of f.
+
+        With u ~ N(0, K), e ~ N(0, W) and v = u + K e, ``v - K S v`` = Sigma (K^-1 u + e) has the
+        covariance Sigma (K^-1 + W) Sigma = Sigma.
+        """
+        u = self.prior.sample(rng, size)
+        z = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
+        v = u + self.prior.times(self._site_noise(z))
+        delta = v - self.prior.times(self.solve_smoothed(v))
+        return Draws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
+
+    def _site_noise(self, z: FloatArray) -> FloatArray:
+        """Turn standard normal columns into columns with covariance W."""
+        z = self._by_class(z)
+        D = self._by_class(self.precision)[..., None]
+        root = np.sqrt(D)
+        noise = root * z - D * ((root * z).sum(axis=0) / D.sum(axis=0))
+        return noise.reshape(-1, z.shape[2])
+
+    @cached_property
+    def row_covariances(self) -> FloatArray:
+        """Covariances of the classes of each row under q; (n, C, C). Three solves a class."""
+        roots = self._by_class(self.root_precision)
+        halves = []  # M^-1 E_c K_c
+        alone = []  # variances without the coupling
+        for part, root, factor in zip(self.prior.parts, roots, self.chols_B, strict=True):
+            half = solve_lower(factor, np.multiply(part.K, root[:, None], order="F"))
+            alone.append(part.K.diagonal() - np.einsum("ij,ij->j", half, half))
+            half = solve_lower(factor, half, transpose=True, overwrite=True)
+            half *= root[:, None]
+            halves.append(solve_lower(self.chol_M, half, overwrite=True))
+        stacked = np.stack(halves)
+        covariances = np.einsum("cki,dki->icd", stacked, stacked)
+        covariances[:, np.arange(len(alone)), np.arange(len(alone))] += np.stack(alone).T
+        return covariances
+
+    def _by_class(self, values: FloatArray) -> FloatArray:
+        return self.prior.split(values)
+
+    def _times_E(self, c: int, g: FloatArray) -> FloatArray:
+        """E_c g for g of shape (n,) or (n, m)."""
+        root = self._by_class(self.root_precision)[c]
+        root = root if g.ndim == 1 else root[:, None]
+        return np.asarray(root * cholesky_solve(self.chols_B[c], root * g))
+
+
+def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
+    """Lower triangle of E_c from D_c^1/2 and the factor of B_c; zeros above."""
+    E = lower_gram(lower_inverse(factor))
+    E *= root[:, None]
+    E *= root
+    return E
+
+
+def classwise_gradient(q: ClasswiseApproximation, observed: Observations) -> FloatArray:
+    """Gradient of Laplace's log evidence in theta, the moving mode included.
+
+    ``d log q / dK_c = a_c a_c' / 2 - S_cc / 2 + u_c g_c'``, with the slope g of log p(y | f) at the
+    mode, and u = (I - S K) s, where s is the derivative of ``-1/2 log |I + K W|`` in the mode.
+    """
+    slope = q.prior.split(observed.derivatives(q.mean).first)
+    of_mode = _slope_of_half_log_det(q)
+    u = q.prior.split(of_mode - q.solve_smoothed(q.prior.times(of_mode)))
+    A = np.empty((q.n_classes, *q.chol_M.shape))
+    by_class = zip(A, *(q.prior.split(v) for v in (q.root_precision, q.weights)), strict=True)
+    for c, (block, root, a) in enumerate(by_class):
+        E = mirrored(_smoothed_inverse(root, q.chols_B[c]))
+        half = solve_lower(q.chol_M, E)
+        block[:] = 0.5 * (product(half.T, half) - E)  # -S_cc / 2
+        block += 0.5 * np.outer(a, a) + np.outer(u[c], slope[c])
+    return q.prior.contract(A)
+
+
+def _slope_of_half_log_det(q: ClasswiseApproximation) -> FloatArray:
+    """Derivative of ``-1/2 log |I + K W|`` in the mode, on which W depends; (C n,).
+
+    It is -1/2 sum_i tr(Sigma_i dW_i) over rows, where ``W_i = w (diag(pi) - pi pi')``.
+    """
+    D = q.prior.split(q.precision)
+    weight = D.sum(axis=0)
+    p = D / weight
+    mixed = np.einsum("icd,di->ci", q.row_covariances, p)
+    variance = np.einsum("icc->ci", q.row_covariances)
+    trace = variance - (variance * p).sum(axis=0) - 2.0 * mixed + 2.0 * (p * mixed).sum(axis=0)
+    return np.asarray(-0.5 * weight * p * trace).ravel()
+
+
+def averaged(
+    q: ClasswiseApproximation, observed: Observations, n_sweeps: int
+) -> ClasswiseApproximation:
+    """Return a Gaussian whose sites have slope and curvature averaged over itself.
+
+    Where p(f | y, theta) is skewed, its mean and its spread are not those of the mode. The Gaussian
+    nearest to it, in the sense of KL(q || p), has sites with the mean of the slope of log p(y | f)
+    and the mean of its curvature (Opper & Archambeau, 2009). The latter is that of the mean
+    probabilities here, times a number for each row that keeps its trace. Means are taken over fixed
+    points: the result is a function of q alone. It is a better importance density than Laplace.
+
+    Parameters
+    ----------
+    q : ClasswiseApproximation
+        Where the sweeps begin.
+    observed : Observations
+        Of a softmax.
+    n_sweeps : int
+        At most so many damped steps; fewer if the mean moves by less than 1 % of its standard
+        deviations.
+    """
+    for _ in range(n_sweeps):
+        before, wanted = q.sites, _averaged_sites(q, observed)
+        mixed = (old + _RATE * (new - old) for old, new in zip(before, wanted, strict=True))
+        new = ClasswiseApproximation.from_sites(q.prior, Sites(*mixed))
+        moved = q.prior.split(new.mean - q.mean) ** 2 / np.einsum("icc->ci", q.row_covariances)
+        q = new
+        if moved.max() < _SETTLED**2:
+            break
+    return q
+
+
+def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
+    C, mean = q.n_classes, q.prior.split(q.mean).T
+    roots = np.linalg.cholesky(q.row_covariances)
+    f = mean[:, None, :] + np.einsum("icd,sd->isc", roots, _normal_points(C))
+    p = np.exp(f - f.max(axis=2, keepdims=True))
+    p /= p.sum(axis=2, keepdims=True)
+    usual = p.mean(axis=1)
+    spread = 1.0 - np.einsum("isc,isc->i", p, p) / p.shape[1]
+    share = spread / np.maximum(1.0 - np.einsum("ic,ic->i", usual, usual), _TINY)
+    weight = np.ones(len(mean)) if observed.weight is None else observed.weight
+    precision = np.maximum((weight * share)[:, None] * usual, _TINY).T.ravel()
+    slope = -usual
+    slope[np.arange(len(mean)), observed.y.astype(np.intp)] += 1.0
+    shift = _coupled_product(precision, q.mean, C) + (weight[:, None] * slope).T.ravel()
+    return Sites(shift, precision)
+
+
+@cache
+def _normal_points(dim: int) -> FloatArray:
+    """Points that stand for N(0, I); (2 ^ k, dim)."""
+    uniform = qmc.Sobol(dim, rng=0).random_base2(_LOG_POINTS)
+    return np.asarray(ndtri(uniform))
