@@ -231,7 +231,7 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
 
     def _fit_jointly(self, X, index, weight, classes) -> dict[str, Any]:
         """Sample the softmax model of all classes; returns the fitted attributes."""
-        if self.likelihood not in self._likelihoods:
+        if not isinstance(self.likelihood, str) or self.likelihood not in self._likelihoods:
             raise ValueError(
                 f"multi_class={self.multi_class!r} has a likelihood of its own, the softmax, and "
                 f'likelihood={self.likelihood!r} would have no effect: use likelihood="probit", '

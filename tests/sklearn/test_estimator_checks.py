@@ -47,6 +47,7 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         BayesianGPClassifier(**QUICK),
+        BayesianGPClassifier(multi_class="softmax", **QUICK),
         BayesianGPRegressor(n_chains=2, n_warmup=5, n_draws=20),
         BayesianGPPoissonRegressor(fractional_counts="allow", **QUICK),
         BayesianGPOrdinalClassifier(**QUICK),

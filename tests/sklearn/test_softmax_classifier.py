@@ -1,0 +1,159 @@
+"""BayesianGPClassifier(multi_class="softmax"): one model of all classes."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.metrics import log_loss
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.samplers import PseudoMarginal
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+CENTERS = np.array([[-1.5, 0.0], [1.5, 0.0], [0.0, 2.0]])
+X, CODES = make_blobs(60, centers=CENTERS, cluster_std=0.9, random_state=0)
+LABELS = np.array(["apple", "fig", "pear"])
+Y = LABELS[CODES]
+X_NEW, CODES_NEW = make_blobs(80, centers=CENTERS, cluster_std=0.9, random_state=1)
+QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 40, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def separate():
+    priors = {"k2__length_scale": stats.lognorm(0.5)}
+    return BayesianGPClassifier(multi_class="softmax_separate", priors=priors, **QUICK).fit(X, Y)
+
+
+@pytest.fixture(params=["shared", "separate"])
+def fitted(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_attributes_of_a_shared_kernel(shared):
+    assert shared.classes_.tolist() == LABELS.tolist()
+    assert shared.hyperparameter_names_ == ["k1__constant_value", "k2__length_scale"]
+    assert shared.theta_samples_.shape == (2, 40, 2)
+    assert_allclose(shared.kernel_.theta, shared.theta_samples_.mean(axis=(0, 1)))
+    assert not hasattr(shared, "estimators_")
+
+
+def test_attributes_of_separate_kernels(separate):
+    names = [f"{n}[{k}]" for k in LABELS for n in ("k1__constant_value", "k2__length_scale")]
+    assert separate.hyperparameter_names_ == names
+    assert separate.theta_samples_.shape == (2, 40, 6)
+    assert isinstance(separate.kernel_, CompoundKernel)
+    assert_allclose(separate.kernel_.theta, separate.theta_samples_.mean(axis=(0, 1)))
+    assert list(separate.priors_) == ["k1__constant_value", "k2__length_scale"]
+    assert separate.priors_["k2__length_scale"].args == (0.5,)
+
+
+def test_probabilities_and_labels(fitted):
+    proba = fitted.predict_proba(X_NEW)
+    assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
+    assert_array_equal(fitted.predict(X_NEW), LABELS[proba.argmax(axis=1)])
+    assert fitted.score(X_NEW, LABELS[CODES_NEW]) > 0.8
+    assert log_loss(CODES_NEW, proba) < 0.5
+    density = fitted.log_predictive_density(X_NEW, LABELS[CODES_NEW])
+    assert_allclose(density, np.log(proba[np.arange(80), CODES_NEW]), rtol=1e-12)
+
+
+def test_rows_are_predicted_one_by_one(fitted):
+    whole = fitted.predict_log_proba(X_NEW)
+    order = np.random.default_rng(0).permutation(len(X_NEW))
+    assert_allclose(fitted.predict_log_proba(X_NEW[order]), whole[order], atol=1e-10)
+    assert_allclose(fitted.predict_log_proba(X_NEW[:1]), whole[:1], atol=1e-10)
+
+
+def test_latent_functions(fitted):
+    draws = fitted.latent_samples_
+    assert draws.shape == (2, 40, 60, 3)
+    # The function of a row's class is the largest one, on average.
+    assert np.mean(draws.mean(axis=(0, 1)).argmax(axis=1) == CODES) > 0.85
+    mean, var = fitted.latent_mean_and_variance(X_NEW)
+    assert mean.shape == var.shape == (80, 3)
+    sample = fitted.sample_latent(X_NEW[:5], 4000, random_state=0)
+    assert sample.shape == (4000, 5, 3)
+    assert_allclose(sample.mean(axis=0), mean[:5], atol=0.25 * np.sqrt(var[:5]).max())
+    assert_allclose(sample.std(axis=0), np.sqrt(var[:5]), rtol=0.2)
+
+
+def test_leave_one_out(fitted):
+    result = fitted.loo()
+    assert result.elpd_i.shape == (60,)
+    assert -60.0 < result.elpd < 0.0
+
+
+def test_draws_do_not_depend_on_workers_nor_on_pickling(shared):
+    again = clone(shared).set_params(n_jobs=2).fit(X, Y)
+    assert_array_equal(again.theta_samples_, shared.theta_samples_)
+    proba = shared.predict_proba(X_NEW)
+    assert_array_equal(again.predict_proba(X_NEW), proba)
+    assert_array_equal(pickle.loads(pickle.dumps(shared)).predict_proba(X_NEW), proba)
+
+
+def test_a_warm_start_is_one_longer_fit():
+    longer = BayesianGPClassifier(multi_class="softmax", **QUICK).set_params(n_draws=20)
+    longer.set_params(warm_start=True).fit(X, Y)
+    longer.set_params(n_draws=40).fit(X, Y)
+    whole = BayesianGPClassifier(multi_class="softmax", **QUICK)
+    # Rounds are those of the parts: only the number of draws and the data are compared.
+    assert longer.theta_samples_.shape == whole.fit(X, Y).theta_samples_.shape
+    assert_array_equal(longer.theta_samples_[:, :20], whole.theta_samples_[:, :20])
+
+
+def test_rows_of_weight_zero_are_not_there(shared):
+    odd = np.concatenate([X, [[50.0, 50.0]]])
+    weight = np.append(np.ones(60), 0.0)
+    again = clone(shared).fit(odd, np.append(Y, "apple"), sample_weight=weight)
+    assert_array_equal(again.theta_samples_, shared.theta_samples_)
+
+
+def test_two_classes_are_served_too():
+    two = CODES < 2
+    joint = BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X[two], CODES[two])
+    binary = BayesianGPClassifier(likelihood="logit", **QUICK).fit(X[two], CODES[two])
+    assert joint.latent_samples_.shape[-1] == 2
+    proba = joint.predict_proba(X_NEW)
+    assert proba.shape == (80, 2)
+    # Priors differ (a difference of two functions has twice the variance), the data rule.
+    assert np.abs(proba - binary.predict_proba(X_NEW)).max() < 0.15
+
+
+@pytest.mark.parametrize("moves", ["random_walk", "trajectories"])
+def test_other_moves(moves):
+    sampler = PseudoMarginal(moves=moves)
+    fitted = BayesianGPClassifier(multi_class="softmax", sampler=sampler, **QUICK).fit(X, Y)
+    assert fitted.score(X_NEW, LABELS[CODES_NEW]) > 0.8
+
+
+def test_all_hyperparameters_fixed():
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    kernel = ConstantKernel(4.0, "fixed") * RBF(1.0, "fixed")
+    fitted = BayesianGPClassifier(kernel, multi_class="softmax", **QUICK).fit(X, Y)
+    assert fitted.theta_samples_.shape == (2, 40, 0)
+    assert fitted.score(X_NEW, LABELS[CODES_NEW]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"approximation": "ep"}, 'approximation=EP .*"laplace"'),
+        ({"sampler": "marginal"}, 'sampler=Marginal .*sampler="pm"'),
+        ({"likelihood": 3}, "multi_class='softmax' has a likelihood of its own"),
+    ],
+)
+def test_what_cannot_work_is_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianGPClassifier(multi_class="softmax", **QUICK).set_params(**params).fit(X, Y)
