@@ -19,15 +19,16 @@ import joblib
 import numpy as np
 import scipy
 import sklearn
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import skgpmcmc
-from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.convergence import summarize_convergence
 from skgpmcmc.covariance import default_kernel, make_covariance
+from skgpmcmc.gaussian import GaussianPrior
 from skgpmcmc.hyperpriors import HyperPrior, default_prior
-from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS
+from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS, Likelihood, Probit
 from skgpmcmc.model import LatentGP
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,6 +68,26 @@ def _signs(target: np.ndarray) -> np.ndarray:
     return np.where(target == classes[1], 1.0, -1.0)
 
 
+def load_ordinal(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, classes 1 to 5, and which rows train in each split, for one of Chu's data sets.
+
+    `name` is that of a file such as "chu_stocks" for ``chu_stocks.csv``. Inputs are as they come;
+    the last result has shape (n, 20).
+    """
+    table = np.genfromtxt(data_folder() / f"{name}.csv", delimiter=",", skip_header=1)
+    X = table[:, :-2]  # then come the value that was binned, and its bin
+    splits = data_folder() / f"{name}_splits.csv"
+    train = np.genfromtxt(splits, delimiter=",", skip_header=1, dtype=str) == "T"
+    return X[:, np.ptp(X, axis=0) > 0.0], table[:, -1].astype(int), train
+
+
+def load_returns(name: str, n_last: int) -> tuple[np.ndarray, np.ndarray]:
+    """Standardized time and the last daily returns of an exchange rate, in per cent."""
+    table = np.genfromtxt(data_folder() / f"{name}.csv", delimiter=",", names=True, dtype=None)
+    y = table["target"][-n_last:].astype(float)
+    return StandardScaler().fit_transform(np.arange(len(y), dtype=float)[:, None]), y
+
+
 def default_model(
     X: np.ndarray, y: np.ndarray, likelihood: str = "probit", *, ard: bool = False
 ) -> LatentGP:
@@ -81,18 +102,28 @@ def default_model(
 SMALLEST_SHARE = 0.25
 
 
-def _simulate(
-    n: int, d: int, theta: np.ndarray, seed: int, *, ard: bool
+def simulate(
+    likelihood: Likelihood,
+    n: int,
+    theta: np.ndarray,
+    seed: int,
+    *,
+    d: int = 1,
+    ard: bool = False,
+    accept: Callable[[np.ndarray], bool] = lambda y: True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """X uniform in the unit cube; f and y from the model at theta, until both classes are big."""
+    """X uniform in the unit cube; f from the default kernel at theta, y given f, until accepted."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, d))
-    model = default_model(X, np.ones(n), ard=ard)
-    prior = model.prior_at(theta)
+    prior = GaussianPrior(make_covariance(default_kernel(d, ard=ard), X), theta)
     while True:
-        y = model.likelihood.sample(prior.sample(rng), rng)
-        if SMALLEST_SHARE <= np.mean(y > 0.0) <= 1.0 - SMALLEST_SHARE:
+        y = likelihood.sample(prior.sample(rng), rng)
+        if accept(y):
             return X, y
+
+
+def _balanced(y: np.ndarray) -> bool:
+    return bool(SMALLEST_SHARE <= np.mean(y > 0.0) <= 1.0 - SMALLEST_SHARE)
 
 
 def simulate_binary(
@@ -102,13 +133,13 @@ def simulate_binary(
 
     f and y are drawn again while the smaller class has less than a quarter of the rows.
     """
-    return _simulate(n, d, np.array([log_sigma, log_tau]), seed, ard=False)
+    return simulate(Probit(), n, np.array([log_sigma, log_tau]), seed, d=d, accept=_balanced)
 
 
 def simulate_ard(seed: int, n: int = 200, d: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Like `simulate_binary`, with sigma = e^2 and log tau_r equally spaced from -1 to 2."""
     theta = np.concatenate([[2.0], np.linspace(-1.0, 2.0, d)])
-    return _simulate(n, d, theta, seed, ard=True)
+    return simulate(Probit(), n, theta, seed, d=d, ard=True, accept=_balanced)
 
 
 @dataclass(frozen=True)
@@ -199,13 +230,13 @@ CASES: dict[str, Case] = {
 
 
 def fit_quietly(
-    classifier: BayesianGPClassifier, X: np.ndarray, y: np.ndarray
+    estimator: BaseEstimator, X: np.ndarray, y: np.ndarray
 ) -> tuple[float, float, list[str]]:
     """Fit; returns wall seconds, processor seconds and the warnings, which are not shown."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         wall, processor = time.perf_counter(), time.process_time()
-        classifier.fit(X, y)
+        estimator.fit(X, y)
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
     return wall, processor, [str(w.message) for w in caught]
 
@@ -214,6 +245,13 @@ def min_ess(theta: np.ndarray) -> float:
     """Least bulk or tail effective sample size, over hyper-parameters (n_chains, n_draws, p)."""
     summary = summarize_convergence(theta)
     return float(min(summary.ess_bulk.min(), summary.ess_tail.min()))
+
+
+def mean_and_error(values: Sequence[float]) -> str:
+    """Mean and its standard error, which overlapping splits make a guide only."""
+    each = np.asarray(values, dtype=float)
+    error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
+    return f"{each.mean():.4f} ± {error:.4f}"
 
 
 def use_core(core: int | None) -> None:

@@ -1,12 +1,13 @@
-"""NumPyro's NUTS on the classifier's default model, as a peer: same model, priors and data.
+"""NumPyro's NUTS on the default models, as a peer: same model, priors and data.
 
 Run as ``python -m benchmarks.nuts --data sim2 [--seed 0] [--n-draws 250]``; needs ``pip install
 numpyro``. For one core, set ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1`` and run under ``taskset -c
 1``; XLA's own threads are switched off here if JAX has not been imported before.
 
 The latent function is whitened, f = L v with v ~ N(0, I), and everything else is NumPyro's default:
-target acceptance 0.8, tree depth at most 10, diagonal mass matrix, uniform starts. Chains are run
-by the kernel's own transition in compiled blocks, so that a time limit can be kept.
+target acceptance 0.8, tree depth at most 10, diagonal mass matrix, uniform starts. For regression
+it is integrated out instead, and the mass matrix of the few hyper-parameters is dense. Chains are
+run by the kernel's own transition in compiled blocks, so that a time limit can be kept.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ BLOCK = 25
 BLOCK_SECONDS = 2.0
 
 MAX_RHAT = 1.01
+#: Hyper-parameters, in the order of the package.
+SITES = ("constant_value", "length_scale", "noise_scale")
 
 
 def import_jax() -> Any:
@@ -52,23 +55,83 @@ def import_jax() -> Any:
 def make_model(
     X: np.ndarray, y: np.ndarray, *, ard: bool = False, jitter: float = DEFAULT_JITTER
 ) -> Callable[[], None]:
-    """Return the default probit classifier as a NumPyro model, with whitened f.
+    """Return the default probit classifier as a NumPyro model; y is -1 or +1."""
+    import_jax()
+    from jax import numpy as jnp
+    from jax.scipy.special import log_ndtr
 
-    Sites ``constant_value`` (1,) and ``length_scale`` (1,) or (d,) are Gamma on the natural scale;
-    NumPyro moves them on the natural-log scale. Site ``v`` (n,) is the whitened f.
-    """
+    targets = jnp.asarray(y, dtype=float)
+    return _whitened(X, lambda f: log_ndtr(targets * f), ard=ard, jitter=jitter)
+
+
+def make_poisson_model(
+    X: np.ndarray, y: np.ndarray, offset: np.ndarray, *, jitter: float = DEFAULT_JITTER
+) -> Callable[[], None]:
+    """Return counts with the mean exp(f + offset) as a NumPyro model."""
+    import_jax()
+    from jax import numpy as jnp
+
+    counts, shift = jnp.asarray(y, dtype=float), jnp.asarray(offset)
+    return _whitened(X, lambda f: counts * (f + shift) - jnp.exp(f + shift), jitter=jitter)
+
+
+def make_marginal_model(
+    X: np.ndarray, y: np.ndarray, *, jitter: float = DEFAULT_JITTER
+) -> Callable[[], None]:
+    """Return regression with f integrated out, and an unknown ``noise_scale`` (1,)."""
     jax = import_jax()
     import numpyro
     import numpyro.distributions as dist
     from jax import numpy as jnp
-    from jax.scipy.special import log_ndtr
+
+    kernel_matrix = _sampled_kernel(X, ard=False, jitter=jitter)
+    targets, identity = jnp.asarray(y, dtype=float), jnp.asarray(np.eye(len(y)))
+
+    def model() -> None:
+        K = kernel_matrix()
+        noise = numpyro.sample("noise_scale", dist.LogNormal(0.0, 1.0).expand([1]).to_event(1))
+        L = jnp.linalg.cholesky(K + noise[0] ** 2 * identity)
+        whitened = jax.scipy.linalg.solve_triangular(L, targets, lower=True)
+        log_evidence = -0.5 * jnp.sum(whitened**2) - jnp.sum(jnp.log(jnp.diagonal(L)))
+        numpyro.factor("likelihood", log_evidence)
+
+    return model
+
+
+def _whitened(
+    X: np.ndarray, log_prob: Callable[[Any], Any], *, ard: bool = False, jitter: float
+) -> Callable[[], None]:
+    """Model of y given f by the logs of p(y_i | f_i); site ``v`` (n,) is the whitened f."""
+    import numpyro
+    import numpyro.distributions as dist
+    from jax import numpy as jnp
+
+    kernel_matrix = _sampled_kernel(X, ard=ard, jitter=jitter)
+
+    def model() -> None:
+        K = kernel_matrix()
+        v = numpyro.sample("v", dist.Normal(0.0, 1.0).expand([len(X)]).to_event(1))
+        numpyro.factor("likelihood", jnp.sum(log_prob(jnp.linalg.cholesky(K) @ v)))
+
+    return model
+
+
+def _sampled_kernel(X: np.ndarray, *, ard: bool, jitter: float) -> Callable[[], Any]:
+    """K with hyper-parameters from the default priors.
+
+    Sites ``constant_value`` (1,) and ``length_scale`` (1,) or (d,) are Gamma on the natural scale;
+    NumPyro moves them on the natural-log scale.
+    """
+    import jax
+    import numpyro
+    import numpyro.distributions as dist
+    from jax import numpy as jnp
 
     n, d = X.shape
     relative_jitter = jnp.asarray(1.0 + jitter * np.eye(n))
     distances = jnp.asarray(cdist(X, X, "sqeuclidean"))
     off_diagonal = jnp.asarray(1.0 - np.eye(n))
     centred = jnp.asarray(X - X.mean(axis=0))
-    targets = jnp.asarray(y, dtype=float)
 
     def scaled_distances(length_scale: Any) -> Any:
         if not ard:
@@ -77,16 +140,13 @@ def make_model(
         norms = jnp.sum(Z * Z, axis=1)
         return jax.nn.relu(norms[:, None] + norms - 2.0 * Z @ Z.T) * off_diagonal
 
-    def model() -> None:
+    def kernel_matrix() -> Any:
         constant = numpyro.sample("constant_value", dist.Gamma(1.1, 0.1).expand([1]).to_event(1))
         prior = dist.Gamma(1.0, 1.0 / np.sqrt(d)).expand([d if ard else 1]).to_event(1)
         length_scale = numpyro.sample("length_scale", prior)
-        v = numpyro.sample("v", dist.Normal(0.0, 1.0).expand([n]).to_event(1))
-        K = constant[0] * jnp.exp(-0.5 * scaled_distances(length_scale)) * relative_jitter
-        f = jnp.linalg.cholesky(K) @ v
-        numpyro.factor("likelihood", jnp.sum(log_ndtr(targets * f)))
+        return constant[0] * jnp.exp(-0.5 * scaled_distances(length_scale)) * relative_jitter
 
-    return model
+    return kernel_matrix
 
 
 class Chains:
@@ -100,12 +160,20 @@ class Chains:
         Tracing, start values and compilation.
     """
 
-    def __init__(self, model: Callable[[], None], n_chains: int, n_warmup: int, seed: int) -> None:
+    def __init__(
+        self,
+        model: Callable[[], None],
+        n_chains: int,
+        n_warmup: int,
+        seed: int,
+        *,
+        dense_mass: bool = False,
+    ) -> None:
         jax = import_jax()
         from numpyro.infer import NUTS
 
         start = time.perf_counter()
-        self._kernel = NUTS(model)
+        self._kernel = NUTS(model, dense_mass=dense_mass)
         self._n_warmup = n_warmup
         keys = jax.random.split(jax.random.PRNGKey(seed), n_chains)
         self.states = [self._kernel.init(key, n_warmup, None, (), {}) for key in keys]
@@ -157,7 +225,11 @@ def _log_theta(z: dict[str, Any]) -> Any:
     """Natural logs in scikit-learn's order; NumPyro's unconstrained values are just these."""
     from jax import numpy as jnp
 
-    return jnp.concatenate([z["constant_value"], z["length_scale"]])
+    return jnp.concatenate([z[site] for site in _sites(z)])
+
+
+def _sites(z: dict[str, Any]) -> list[str]:
+    return [site for site in SITES if site in z]
 
 
 class _BlockLength:
@@ -221,27 +293,24 @@ def sample(
 
 
 def run_nuts(
-    X: np.ndarray,
-    y: np.ndarray,
+    model: Callable[[], None],
     *,
-    ard: bool = False,
+    dense_mass: bool = False,
     n_chains: int = 4,
     n_warmup: int = 1000,
     n_draws: int = 1000,
     seed: int = 0,
     max_warmup_seconds: float = 2400.0,
     max_sampling_seconds: float | None = None,
-    jitter: float = DEFAULT_JITTER,
 ) -> dict[str, Any]:
     """Run NUTS, and report cost and convergence of the hyper-parameters on the log scale.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-        -1 or +1.
-    ard : bool
-        One length-scale per column of X.
+    model : callable
+        NumPyro model, of one of the functions above.
+    dense_mass : bool
+        Adapt a full mass matrix and not a diagonal one.
     n_chains, n_warmup, n_draws : int
         Chains run one after the other; `n_warmup` and `n_draws` are per chain.
     seed : int
@@ -249,8 +318,6 @@ def run_nuts(
         For all chains together. A warm-up cut short is reported by ``"warmup_complete": False``.
     max_sampling_seconds : float, optional
         Sampling ends after the round of blocks in which this time has passed.
-    jitter : float
-        Relative, as in the package: K_ii <- K_ii (1 + jitter).
 
     Returns
     -------
@@ -261,35 +328,37 @@ def run_nuts(
         chains had not converged, so that this time is one.
     """
     with threadpool_limits(1):
-        model = make_model(X, y, ard=ard, jitter=jitter)
-        chains = Chains(model, n_chains, n_warmup, seed)
-        start = time.perf_counter()
+        chains = Chains(model, n_chains, n_warmup, seed, dense_mass=dense_mass)
+        start, processor = time.perf_counter(), time.process_time()
         n_done, n_leapfrog_warmup = warm_up(chains, n_warmup, max_warmup_seconds)
         seconds_warmup = time.perf_counter() - start
         start = time.perf_counter()
         theta, n_steps, diverging = sample(chains, n_draws, max_sampling_seconds)
         seconds_sampling = time.perf_counter() - start
+        processor = time.process_time() - processor
     summary = summarize_convergence(theta)
     min_ess = float(min(summary.ess_bulk.min(), summary.ess_tail.min()))
     scaled = seconds_sampling * 1000.0 / min_ess if min_ess > 0.0 else np.inf
     converged = bool(np.all(summary.r_hat <= MAX_RHAT))
     draws = theta.reshape(-1, theta.shape[2])
     n_leapfrog = n_leapfrog_warmup + int(n_steps.sum())
+    z = chains.states[0].z
     return {
         "n_chains": n_chains,
         "n_warmup": n_done,
         "warmup_complete": min(n_done) == n_warmup,
         "n_draws": theta.shape[1],
-        "jitter": jitter,
+        "dense_mass": dense_mass,
         "seconds_compile": chains.seconds_compile,
         "seconds_warmup": seconds_warmup,
         "seconds_sampling": seconds_sampling,
+        "seconds_processor": processor,
         "seconds_per_leapfrog": (seconds_warmup + seconds_sampling) / n_leapfrog,
         "leapfrog_per_warmup": n_leapfrog_warmup / max(sum(n_done), 1),
         "leapfrog_per_draw": float(n_steps.mean()),
         "step_size": [float(state.adapt_state.step_size) for state in chains.states],
         "divergences": int(diverging.sum()),
-        "hyperparameters": ["constant_value"] + ["length_scale"] * (theta.shape[2] - 1),
+        "hyperparameters": [site for site in _sites(z) for _ in z[site]],
         "posterior_mean_log": draws.mean(axis=0).tolist(),
         "posterior_sd_log": draws.std(axis=0, ddof=1).tolist(),
         "mcse_mean_log": summary.mcse_mean.tolist(),
@@ -314,10 +383,9 @@ def main() -> None:
     parser.add_argument("--max-sampling-seconds", type=float, default=None)
     parser.add_argument("--jitter", type=float, default=DEFAULT_JITTER)
     settings = vars(parser.parse_args())
-    name = settings.pop("data")
-    case = CASES[name]
-    X, y = case.load(settings["seed"])
-    print(json.dumps(plain(run_nuts(X, y, ard=case.ard, **settings)), indent=1, allow_nan=False))
+    case, jitter = CASES[settings.pop("data")], settings.pop("jitter")
+    model = make_model(*case.load(settings["seed"]), ard=case.ard, jitter=jitter)
+    print(json.dumps(plain(run_nuts(model, **settings)), indent=1, allow_nan=False))
 
 
 if __name__ == "__main__":

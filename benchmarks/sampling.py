@@ -17,10 +17,11 @@ import argparse
 import dataclasses
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import log_loss
@@ -43,7 +44,7 @@ from .common import (
     save,
     use_core,
 )
-from .nuts import run_nuts
+from .nuts import make_model, run_nuts
 
 EFFECTIVE = 1000.0
 MAX_RHAT = 1.01
@@ -67,18 +68,18 @@ PAPERS: dict[str, tuple[Sampler, str]] = {
 
 
 def measure(
-    classifier: BayesianGPClassifier, seconds: float, processor: float, warned: Sequence[str]
+    estimator: BaseEstimator, seconds: float, processor: float, warned: Sequence[str]
 ) -> dict[str, Any]:
-    """Cost and convergence of a fitted classifier."""
-    d: Diagnostics = classifier.diagnostics_
-    theta = classifier.theta_samples_
+    """Cost and convergence of a fitted estimator."""
+    d: Diagnostics = estimator.diagnostics_
+    theta = estimator.theta_samples_
     ess = float(min(d.ess_bulk.min(), d.ess_tail.min()))
     r_hat = float(d.r_hat.max())
     scaled = d.seconds_sampling * EFFECTIVE / ess if ess > 0.0 else np.inf
     return {
         "n_chains": theta.shape[0],
         "n_draws": theta.shape[1],
-        "hyperparameters": classifier.hyperparameter_names_,
+        "hyperparameters": estimator.hyperparameter_names_,
         "posterior_mean_log": theta.mean(axis=(0, 1)),
         "posterior_sd_log": theta.reshape(-1, theta.shape[2]).std(axis=0, ddof=1),
         "r_hat": d.r_hat,
@@ -115,17 +116,23 @@ def run_ours(
     classifier = BayesianGPClassifier(
         ard=case.ard, n_draws=args.n_draws, random_state=seed, n_jobs=1
     )
-    wall, processor, warned = fit_quietly(classifier, X, y)
     wanted = 0.0 if case.ard else args.min_ess
+    return fit_until(classifier, X, y, wanted, args.max_draws), classifier
+
+
+def fit_until(
+    estimator: BaseEstimator, X: np.ndarray, y: np.ndarray, wanted: float, max_draws: int
+) -> dict[str, Any]:
+    """Fit, and double the chains until they have as many effective draws as wanted."""
+    wall, processor, warned = fit_quietly(estimator, X, y)
     while (
-        min_ess(classifier.theta_samples_) < wanted
-        and classifier.theta_samples_.shape[1] < args.max_draws
+        min_ess(estimator.theta_samples_) < wanted and estimator.theta_samples_.shape[1] < max_draws
     ):
-        n_draws = min(args.max_draws, 2 * classifier.theta_samples_.shape[1])
-        classifier.set_params(warm_start=True, n_draws=n_draws)
-        more_wall, more_processor, warned = fit_quietly(classifier, X, y)
+        n_draws = min(max_draws, 2 * estimator.theta_samples_.shape[1])
+        estimator.set_params(warm_start=True, n_draws=n_draws)
+        more_wall, more_processor, warned = fit_quietly(estimator, X, y)
         wall, processor = wall + more_wall, processor + more_processor
-    return measure(classifier, wall, processor, warned), classifier
+    return measure(estimator, wall, processor, warned)
 
 
 def run_paper(
@@ -150,30 +157,30 @@ def run_paper(
 
 
 def run_numpyro(
-    case: Case,
-    X: np.ndarray,
-    y: np.ndarray,
+    model: Callable[[], None],
     seed: int,
     ours: dict[str, Any],
-    jitter: float,
     args: argparse.Namespace,
+    *,
+    dense_mass: bool = False,
 ) -> dict[str, Any]:
     """Run NUTS beside our fit of this very run; `ratio` is what it takes longer."""
     result = run_nuts(
-        X,
-        y,
-        ard=case.ard,
+        model,
+        dense_mass=dense_mass,
         n_warmup=args.nuts_warmup,
         n_draws=args.nuts_draws,
         seed=seed,
         max_warmup_seconds=args.max_warmup_seconds,
         max_sampling_seconds=args.max_sampling_seconds,
-        jitter=jitter,
     )
     # Where too little was drawn for an effective sample size, the time spent is a lower bound.
     seconds = result["seconds_to_1000"]
     if not np.isfinite(seconds):
         seconds = result["seconds_warmup"] + result["seconds_sampling"]
+    # On a core that others use, too, the shares that we and NUTS got of it may differ.
+    share = result["seconds_processor"] / (result["seconds_warmup"] + result["seconds_sampling"])
+    ratio = seconds / ours["seconds_to_1000"]
     return {
         **result,
         "seconds_to_1000": seconds,
@@ -183,7 +190,10 @@ def run_numpyro(
         "n_warmup_wanted": args.nuts_warmup,
         "ours_seconds_to_1000": ours["seconds_to_1000"],
         "ours_converged": ours["converged"],
-        "ratio": seconds / ours["seconds_to_1000"],
+        "ratio": ratio,
+        "ratio_of_processor_seconds": (
+            ratio * share * ours["seconds_total"] / ours["seconds_processor"]
+        ),
         "difference_in_sd": (
             np.abs(np.array(result["posterior_mean_log"]) - ours["posterior_mean_log"])
             / ours["posterior_sd_log"]
@@ -221,41 +231,55 @@ def run_sklearn(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str
 # --- one case -------------------------------------------------------------------------------------
 
 
-def _stored(name: str) -> dict[str, Any]:
-    """What is known of a case so far."""
-    case, stored = CASES[name], load_results(f"sampling_{name}")
-    about = {
-        "case": name,
-        "title": case.title,
-        "ard": case.ard,
-        "simulated": case.simulated,
-        "targets": {
-            "per_evaluation": case.per_evaluation,
-            "per_operation": case.per_operation,
-            "times_faster": case.times_faster,
-        },
-    }
-    kinds = ("ours", "reference", "papers", "nuts", "sklearn")
-    return {**about, **{kind: stored.get(kind, {}) for kind in kinds}}
+class Record:
+    """What is known of a case, in a file of its own.
+
+    Attributes
+    ----------
+    case : Case
+    results : dict
+        By kind, such as "ours", and then by seed or data.
+    """
+
+    def __init__(self, case: Case, name: str, benchmark: str = "sampling") -> None:
+        self.case, self._name, self._file = case, name, f"{benchmark}_{name}"
+        self.results = self._stored()
+
+    def _stored(self) -> dict[str, Any]:
+        stored = load_results(self._file)
+        about = {
+            "case": self._name,
+            "title": self.case.title,
+            "ard": self.case.ard,
+            "simulated": self.case.simulated,
+            "targets": {
+                "per_evaluation": self.case.per_evaluation,
+                "per_operation": self.case.per_operation,
+                "times_faster": self.case.times_faster,
+            },
+        }
+        kinds = ("ours", "reference", "papers", "nuts", "sklearn")
+        return {**about, **{kind: stored.get(kind, {}) for kind in kinds}}
+
+    def keep(self, kind: str, key: str, value: dict[str, Any]) -> None:
+        """Add a result and save."""
+        self.results = self._stored()  # another run may have added to it
+        self.results[kind] = {**self.results[kind], key: plain(value)}
+        save(self._file, {"seeds": sorted(self.results["ours"])}, self.results)
 
 
 def run_case(name: str, args: argparse.Namespace) -> None:
     """Measure what is asked for, seed after seed, and save after each."""
     case = CASES[name]
-    results = _stored(name)
-
-    def keep(kind: str, key: str, value: dict[str, Any]) -> None:
-        results.update(_stored(name))  # another run may have added to it
-        results[kind] = {**results[kind], key: plain(value)}
-        save(f"sampling_{name}", {"seeds": sorted(results["ours"])}, results)
-
+    record = Record(case, name)
+    keep = record.keep
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         X, y = case.load(seed)
         ours, classifier = run_ours(case, X, y, seed, args)
         model = classifier._sampling.run.models[0]
         data = str(seed) if case.simulated else "all"
         if not case.ard:
-            known = results["reference"].get(data)
+            known = record.results["reference"].get(data)
             if args.reference and (known is None or known["jitter"] != model.covariance.jitter):
                 draws = classifier.theta_samples_.reshape(-1, 2)
                 known = quadrature.reference(model, draws, args.reference_draws)
@@ -271,9 +295,9 @@ def run_case(name: str, args: argparse.Namespace) -> None:
         if args.sklearn and number == 0:
             keep("sklearn", str(seed), run_sklearn(case, X, y, seed))
         if args.nuts and number < args.nuts_seeds:
-            jitter = model.covariance.jitter
-            keep("nuts", str(seed), run_numpyro(case, X, y, seed, ours, jitter, args))
-    show(case, results)
+            peer = make_model(X, y, ard=case.ard, jitter=model.covariance.jitter)
+            keep("nuts", str(seed), run_numpyro(peer, seed, ours, args))
+    show(case, record.results)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -365,6 +389,16 @@ def show(case: Case, results: dict[str, Any]) -> None:
         )
 
 
+def add_nuts_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `run_numpyro` wants to know."""
+    parser.add_argument("--nuts", action="store_true", help="NumPyro's NUTS")
+    parser.add_argument("--nuts-seeds", type=int, default=1)
+    parser.add_argument("--nuts-warmup", type=int, default=1000)
+    parser.add_argument("--nuts-draws", type=int, default=1000)
+    parser.add_argument("--max-warmup-seconds", type=float, default=2400.0)
+    parser.add_argument("--max-sampling-seconds", type=float, default=None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=[*CASES, "all"], default="sim2")
@@ -383,12 +417,7 @@ def main() -> None:
     parser.add_argument("--papers-warmup", type=int, default=500)
     parser.add_argument("--papers-draws", type=int, default=500)
     parser.add_argument("--sklearn", action="store_true", help="scikit-learn's Laplace GPC")
-    parser.add_argument("--nuts", action="store_true", help="NumPyro's NUTS")
-    parser.add_argument("--nuts-seeds", type=int, default=1)
-    parser.add_argument("--nuts-warmup", type=int, default=1000)
-    parser.add_argument("--nuts-draws", type=int, default=1000)
-    parser.add_argument("--max-warmup-seconds", type=float, default=2400.0)
-    parser.add_argument("--max-sampling-seconds", type=float, default=None)
+    add_nuts_options(parser)
     args = parser.parse_args()
     use_core(args.core)
     for name in CASES if args.case == "all" else [args.case]:

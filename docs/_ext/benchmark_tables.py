@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -23,8 +24,10 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 SCORES = ("accuracy", "log_loss", "brier", "auc", "capacity_accuracy", "capacity_auc", "seconds")
 
 
-#: Rows of the table of sampling, in this order.
+#: Rows of the tables of sampling, in this order; others come last.
 CASES = ("sim2", "sim10", "pima", "cancer", "ard10", "ionosphere")
+CASES += ("poisson", "negative_binomial", "ordinal", "machine_cpu", "softmax", "volatility")
+CASES += ("student_t", "regression")
 
 
 def table_lines(name: str, results: Path = RESULTS, part: str = "cost") -> list[str]:
@@ -148,8 +151,13 @@ def _comparison(document: dict[str, Any]) -> list[str]:
 
 
 def _mean_and_error(runs: Iterable[dict[str, Any]], score: str) -> str:
-    values = np.array([np.nan if r["scores"][score] is None else r["scores"][score] for r in runs])
-    digits = 1 if score == "seconds" else 3
+    values = [np.nan if r["scores"][score] is None else r["scores"][score] for r in runs]
+    return _average(values, 1 if score == "seconds" else 3)
+
+
+def _average(each: npt.ArrayLike, digits: int) -> str:
+    """Mean ± standard error."""
+    values = np.asarray(each, dtype=float)
     mean = values.mean()
     if np.isnan(mean):
         return "undefined"
@@ -162,9 +170,10 @@ def _mean_and_error(runs: Iterable[dict[str, Any]], score: str) -> str:
 
 
 def _sampling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Render one of the tables of benchmarks/sampling.py."""
+    """Render one of the tables of benchmarks/sampling.py and benchmarks/models.py."""
     by_case = {document["results"]["case"]: document["results"] for document in documents}
-    results = [by_case[case] for case in CASES if case in by_case]
+    order = [*(case for case in CASES if case in by_case), *by_case]
+    results = [by_case[case] for case in dict.fromkeys(order)]
     lines = {
         "cost": _sampling_cost,
         "seconds": _sampling_seconds,
@@ -337,6 +346,48 @@ def _sampling_sklearn(results: Sequence[dict[str, Any]]) -> list[str]:
     return _list_table("scikit-learn's Laplace GPC", head, rows)
 
 
+# --- errors of predictions ------------------------------------------------------------------------
+
+
+def _regression(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Scores of regression, and their paired differences."""
+    rows = []
+    for data, r in documents[0]["results"].items():
+        methods = list(r["methods"])
+        for score, title in (("nlpd", "negative log density"), ("rmse", "RMSE")):
+            ours, theirs = ([run[score] for run in runs] for runs in r["methods"].values())
+            rows.append(
+                [
+                    data,
+                    f"{r['n_train']} and {r['n_test']}",
+                    title,
+                    _average(ours, 3),
+                    _average(theirs, 3),
+                    _average(np.subtract(ours, theirs), 3),
+                ]
+            )
+    head = ["data", "training and test rows", "score", *methods, "paired difference"]
+    return [*_list_table("", head, rows), *_provenance(documents[0])]
+
+
+def _ordinal(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Errors of ordered classes by data and method."""
+    rows = []
+    for data, r in documents[0]["results"].items():
+        for method, runs in r["methods"].items():
+            rows.append(
+                [
+                    data.replace("_", " "),
+                    f"{r['n_train']} and {r['n_test']}, {len(runs)}",
+                    method,
+                    *(_average([run[key] for run in runs], 3) for key in ("zero_one", "absolute")),
+                ]
+            )
+    head = ["data", "training and test rows, splits", "method"]
+    head += ["mean zero-one error", "mean absolute error"]
+    return [*_list_table("", head, rows), *_provenance(documents[0])]
+
+
 # --- scaling, predictions, grid -------------------------------------------------------------------
 
 
@@ -491,6 +542,9 @@ def _ard(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
 
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
+    "models_": _sampling,
+    "regression": _regression,
+    "ordinal": _ordinal,
     "scaling": _scaling,
     "target_ess_": _target_ess,
     "prediction": _prediction,

@@ -284,6 +284,41 @@ def test_table_of_the_committed_noise(table_lines):
     assert all(float(row[4].split()[0]) < float(row[3].split()[0]) for row in rows[1:])
 
 
+def test_table_of_regression_has_paired_differences(table_lines, tmp_path):
+    methods = {
+        "ours": [{"nlpd": 1.0, "rmse": 2.0}, {"nlpd": 3.0, "rmse": 4.0}],
+        "theirs": [{"nlpd": 2.0, "rmse": 2.0}, {"nlpd": 4.0, "rmse": 5.0}],
+    }
+    results = {"toy": {"n_train": 6, "n_test": 4, "methods": methods}}
+    document = {**ABOUT, "benchmark": "regression", "results": results}
+    (tmp_path / "regression.json").write_text(json.dumps(document), "utf-8")
+    rows = cells(table_lines("regression", tmp_path))
+    assert rows[0][3:] == ["ours", "theirs", "paired difference"]
+    assert rows[1][3:] == ["2.000 ± 1.000", "3.000 ± 1.000", "-1.000 ± 0.000"]
+    assert rows[2][5] == "-0.500 ± 0.500"
+
+
+def test_table_of_ordered_classes(table_lines, tmp_path):
+    runs = [{"zero_one": 0.2, "absolute": 0.3}, {"zero_one": 0.4, "absolute": 0.5}]
+    results = {"toy_set": {"n_train": 6, "n_test": 4, "methods": {"ours": runs}}}
+    document = {**ABOUT, "benchmark": "ordinal", "results": results}
+    (tmp_path / "ordinal.json").write_text(json.dumps(document), "utf-8")
+    _, row = cells(table_lines("ordinal", tmp_path))
+    assert row == ["toy set", "6 and 4, 2", "ours", "0.300 ± 0.100", "0.400 ± 0.100"]
+
+
+def test_cases_without_a_place_in_the_tables_come_last(table_lines, tmp_path):
+    for name in ("another", "regression", "poisson"):
+        result = {"case": name, "title": name, "ours": {}, "nuts": {}, "targets": {}}
+        document = {**ABOUT, "benchmark": f"models_{name}", "results": result}
+        run = {"min_ess": 1.0, "max_r_hat": 1.0, "operations_per_evaluation": 1.0}
+        result["targets"] = {"per_evaluation": None, "per_operation": None}
+        result["ours"] = {"0": {**run, "per_evaluation": 0.5, "per_operation": 0.1}}
+        (tmp_path / f"models_{name}.json").write_text(json.dumps(document), "utf-8")
+    rows = cells(table_lines("models_*", tmp_path))
+    assert [row[0] for row in rows[1:]] == ["poisson", "regression", "another"]
+
+
 def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
     lines = table_lines("nothing", tmp_path)
     assert "nothing.json`` *is not there yet.*" in lines[0]
