@@ -192,10 +192,16 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
     """
     names = [f"{name}[{j}]" for j, name in enumerate(model.hyperprior.names)]
     laws = [model.hyperprior.distributions[name] for name in model.hyperprior.names]
-    n = len(model.covariance.X)
+
+    def agreement(draws: JointDraws) -> FloatArray:
+        if model.likelihood.n_functions == 1:
+            return draws.f * draws.y
+        # Targets are numbers of functions: the value of that one.
+        by_function = draws.f.reshape(len(draws.f), model.likelihood.n_functions, -1)
+        return np.take_along_axis(by_function, draws.y[:, None].astype(np.intp), axis=1)[:, 0]
 
     def mean_agreement(draws: JointDraws) -> FloatArray:
-        return np.asarray((draws.f * draws.y).mean(axis=1))
+        return np.asarray(agreement(draws).mean(axis=1))
 
     def log_size(draws: JointDraws) -> FloatArray:
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
@@ -211,9 +217,9 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         )
 
     statistics = [
-        Statistic("f'K(theta)^-1 f", whitened_norm, stats.chi2(n).cdf),
+        Statistic("f'K(theta)^-1 f", whitened_norm, stats.chi2(model.n_latent).cdf),
         Statistic("mean f y", mean_agreement, None),
-        Statistic("f y at the first point", lambda draws: draws.f[:, 0] * draws.y[:, 0], None),
+        Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
         Statistic("log p(y | f)", log_lik, None),
     ]

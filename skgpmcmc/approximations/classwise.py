@@ -100,7 +100,8 @@ class ClasswiseApproximation(GaussianApproximation):
         q = cls(prior, sites.shift, sites.precision)
         weights = sites.shift - q.solve_smoothed(q.prior.times(sites.shift))
         posterior = cls(prior, weights, sites.precision)
-        posterior.__dict__.update(chols_B=q.chols_B, chol_M=q.chol_M, sites=sites)
+        shared = ("chols_B", "smoothed_inverses", "chol_M")
+        posterior.__dict__.update({name: getattr(q, name) for name in shared}, sites=sites)
         return posterior
 
     @property
@@ -136,12 +137,16 @@ class ClasswiseApproximation(GaussianApproximation):
         return tuple(factor_B(p.K, root) for p, root in zip(self.prior.parts, roots, strict=True))
 
     @cached_property
+    def smoothed_inverses(self) -> tuple[FloatArray, ...]:
+        """E_c, whole matrices; an inverse and a product for each class."""
+        roots = self._by_class(self.root_precision)
+        return tuple(_smoothed_inverse(*pair) for pair in zip(roots, self.chols_B, strict=True))
+
+    @cached_property
     def chol_M(self) -> FloatArray:
-        """Lower Cholesky factor of the sum of E_c; an inverse and a product for each class."""
-        total = np.zeros_like(self.chols_B[0])
-        for root, factor in zip(self._by_class(self.root_precision), self.chols_B, strict=True):
-            total += _smoothed_inverse(root, factor)
-        return cholesky(total, overwrite=True)
+        """Lower Cholesky factor of the sum of E_c."""
+        first, *others = self.smoothed_inverses
+        return cholesky(sum(others, first))
 
     @property
     def half_log_det_B(self) -> float:
@@ -152,9 +157,11 @@ class ClasswiseApproximation(GaussianApproximation):
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return S g = (K + W^-1)^-1 g, for g of shape (C n,) or (C n, m)."""
-        own = [self._times_E(c, part) for c, part in enumerate(self._by_class(g))]
+        inverses = self.smoothed_inverses
+        own = [product(E, part) for E, part in zip(inverses, self._by_class(g), strict=True)]
         common = cholesky_solve(self.chol_M, sum(own[1:], own[0]))
-        return np.concatenate([part - self._times_E(c, common) for c, part in enumerate(own)])
+        pairs = zip(inverses, own, strict=True)
+        return np.concatenate([part - product(E, common) for E, part in pairs])
 
     def log_ratio_of_deviation(self, delta: FloatArray) -> FloatArray:
         """Log [q(f) / N(f; 0, K)] at f = mean + delta, delta of shape (C n, m); (m,)."""
@@ -165,6 +172,12 @@ class ClasswiseApproximation(GaussianApproximation):
             + self.weights @ delta
             - 0.5 * np.einsum("ij,ij->j", delta, W_delta)
         )
+
+    def widened(self, share: float) -> ClasswiseApproximation:
+        """Return q with the same mean and `share` of the precision of its sites."""
+        precision = share * self.precision
+        W_mean = _coupled_product(precision, self.mean, self.n_classes)
+        return self.from_sites(self.prior, Sites(self.weights + W_mean, precision))
 
     def sample(self, rng: np.random.Generator, size: int) -> Draws:
         """Independent draws of f.
@@ -188,15 +201,12 @@ class ClasswiseApproximation(GaussianApproximation):
 
     @cached_property
     def row_covariances(self) -> FloatArray:
-        """Covariances of the classes of each row under q; (n, C, C). Three solves a class."""
-        roots = self._by_class(self.root_precision)
+        """Covariances of the classes of each row under q; (n, C, C). Two operations a class."""
         halves = []  # M^-1 E_c K_c
         alone = []  # variances without the coupling
-        for part, root, factor in zip(self.prior.parts, roots, self.chols_B, strict=True):
-            half = solve_lower(factor, np.multiply(part.K, root[:, None], order="F"))
-            alone.append(part.K.diagonal() - np.einsum("ij,ij->j", half, half))
-            half = solve_lower(factor, half, transpose=True, overwrite=True)
-            half *= root[:, None]
+        for part, E in zip(self.prior.parts, self.smoothed_inverses, strict=True):
+            half = product(E, part.K)
+            alone.append(part.K.diagonal() - np.einsum("ij,ij->j", part.K, half))
             halves.append(solve_lower(self.chol_M, half, overwrite=True))
         stacked = np.stack(halves)
         covariances = np.einsum("cki,dki->icd", stacked, stacked)
@@ -206,19 +216,13 @@ class ClasswiseApproximation(GaussianApproximation):
     def _by_class(self, values: FloatArray) -> FloatArray:
         return self.prior.split(values)
 
-    def _times_E(self, c: int, g: FloatArray) -> FloatArray:
-        """E_c g for g of shape (n,) or (n, m)."""
-        root = self._by_class(self.root_precision)[c]
-        root = root if g.ndim == 1 else root[:, None]
-        return np.asarray(root * cholesky_solve(self.chols_B[c], root * g))
-
 
 def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
-    """Lower triangle of E_c from D_c^1/2 and the factor of B_c; zeros above."""
+    """E_c from D_c^1/2 and the factor of B_c."""
     E = lower_gram(lower_inverse(factor))
     E *= root[:, None]
     E *= root
-    return E
+    return mirrored(E)
 
 
 def classwise_gradient(q: ClasswiseApproximation, observed: Observations) -> FloatArray:
@@ -231,9 +235,8 @@ def classwise_gradient(q: ClasswiseApproximation, observed: Observations) -> Flo
     of_mode = _slope_of_half_log_det(q)
     u = q.prior.split(of_mode - q.solve_smoothed(q.prior.times(of_mode)))
     A = np.empty((q.n_classes, *q.chol_M.shape))
-    by_class = zip(A, *(q.prior.split(v) for v in (q.root_precision, q.weights)), strict=True)
-    for c, (block, root, a) in enumerate(by_class):
-        E = mirrored(_smoothed_inverse(root, q.chols_B[c]))
+    by_class = zip(A, q.smoothed_inverses, q.prior.split(q.weights), strict=True)
+    for c, (block, E, a) in enumerate(by_class):
         half = solve_lower(q.chol_M, E)
         block[:] = 0.5 * (product(half.T, half) - E)  # -S_cc / 2
         block += 0.5 * np.outer(a, a) + np.outer(u[c], slope[c])
@@ -287,24 +290,24 @@ def averaged(
 
 
 def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
-    C, mean = q.n_classes, q.prior.split(q.mean).T
     roots = np.linalg.cholesky(q.row_covariances)
-    f = mean[:, None, :] + np.einsum("icd,sd->isc", roots, _normal_points(C))
+    steps = np.einsum("icd,sd->isc", roots, _normal_points(q.n_classes))
+    f = q.prior.split(q.mean).T[:, None, :] + steps
     p = np.exp(f - f.max(axis=2, keepdims=True))
     p /= p.sum(axis=2, keepdims=True)
     usual = p.mean(axis=1)
     spread = 1.0 - np.einsum("isc,isc->i", p, p) / p.shape[1]
     share = spread / np.maximum(1.0 - np.einsum("ic,ic->i", usual, usual), _TINY)
-    weight = np.ones(len(mean)) if observed.weight is None else observed.weight
+    n = len(usual)
+    weight = np.ones(n) if observed.weight is None else observed.weight
     precision = np.maximum((weight * share)[:, None] * usual, _TINY).T.ravel()
     slope = -usual
-    slope[np.arange(len(mean)), observed.y.astype(np.intp)] += 1.0
-    shift = _coupled_product(precision, q.mean, C) + (weight[:, None] * slope).T.ravel()
+    slope[np.arange(n), observed.y.astype(np.intp)] += 1.0
+    shift = _coupled_product(precision, q.mean, q.n_classes) + (weight[:, None] * slope).T.ravel()
     return Sites(shift, precision)
 
 
 @cache
 def _normal_points(dim: int) -> FloatArray:
-    """Points that stand for N(0, I); (2 ^ k, dim)."""
-    uniform = qmc.Sobol(dim, rng=0).random_base2(_LOG_POINTS)
-    return np.asarray(ndtri(uniform))
+    """Points that stand for N(0, I); (2 ^ _LOG_POINTS, dim)."""
+    return np.asarray(ndtri(qmc.Sobol(dim, rng=0).random_base2(_LOG_POINTS)))

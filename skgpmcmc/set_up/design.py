@@ -23,8 +23,8 @@ __all__ = ["Design", "DesignPoint", "spread_out"]
 
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1
-#: Most sweeps that improve coupled sites.
-_N_SWEEPS = 40
+#: Most sweeps that improve coupled sites, and the share of their precision that is kept.
+_N_SWEEPS, _SHARE = 40, 0.85
 #: Least precision of a site that is interpolated, as a share of the Fisher information.
 _LEAST_SHARE = 0.05
 
@@ -46,27 +46,38 @@ class DesignPoint(NamedTuple):
         Where sites have to be improved for that, this begins at `start`.
         """
         fit = evaluation.fit
+        q = _of_reference(model, fit.q, start)
         return cls(
             evaluation.theta,
             fit.log_evidence,
             evaluation.gradient,
             evaluation.log_density,
-            _smooth_sites(model, fit.q, start),
-            Shape.of(model, fit.q) if model.likelihood.n_functions == 1 else None,
+            _smooth_sites(model, q),
+            None if isinstance(q, ClasswiseApproximation) else Shape.of(model, q),
         )
 
 
-def _smooth_sites(model: LatentGP, q: GaussianApproximation, start: Sites | None) -> Sites:
+def _of_reference(
+    model: LatentGP, q: GaussianApproximation, start: Sites | None
+) -> GaussianApproximation:
+    """Return the Gaussian that importance densities are made of: q itself, but for a softmax.
+
+    There the Gaussian at the mode is a poor one. Its sites are averaged, which makes it the
+    nearest in the sense of KL(q || p) and thus too narrow, and then widened.
+    """
+    if not isinstance(q, ClasswiseApproximation):
+        return q
+    if start is not None:
+        q = ClasswiseApproximation.from_sites(q.prior, start)
+    return averaged(q, model.observations_at(q.prior.theta), _N_SWEEPS).widened(_SHARE)
+
+
+def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
     """Sites that can be interpolated over theta: none of them vanishes.
 
     Where a likelihood is not log-concave, Laplace leaves sites without precision; they get a
-    little of what they have on average, and the same mean. The coupled sites of a softmax at its
-    mode make a poor importance density: they are averaged.
+    little of what they have on average, and the same mean.
     """
-    if isinstance(q, ClasswiseApproximation):
-        if start is not None:
-            q = ClasswiseApproximation.from_sites(q.prior, start)
-        return averaged(q, model.observations_at(q.prior.theta), _N_SWEEPS).sites
     if model.likelihood.log_concave:
         return q.sites
     usual = model.observations_at(q.prior.theta).fisher_information(q.mean)
