@@ -1,4 +1,4 @@
-"""What an effective draw costs for the models that are no binary classifiers.
+"""What an effective draw costs for the models other than binary classifiers.
 
 Run as ``python -m benchmarks.models --case NAME|all [--seeds 5] [--nuts] [--core 0]``, with
 ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. One core: chains run one after the other, on one BLAS
@@ -18,9 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import (
+    BayesianGPClassifier,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -93,6 +95,11 @@ def _machine_cpu(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return StandardScaler().fit_transform(X), y
 
 
+def _iris() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_iris(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
 def _poisson_peer(model: LatentGP) -> Callable[[], None]:
     assert model.offset is not None
     covariance = model.covariance
@@ -136,6 +143,12 @@ MODELS: dict[str, ModelCase] = {
         BayesianGPOrdinalClassifier,
         simulated=False,
         per_evaluation=0.5,
+    ),
+    "softmax": _model(
+        "three classes by a softmax, iris, n=150",
+        lambda seed: _iris(),
+        lambda: BayesianGPClassifier(multi_class="softmax"),
+        simulated=False,
     ),
     "volatility": _model(
         "volatility, 500 returns of GBP/USD",

@@ -388,6 +388,26 @@ def _ordinal(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*_list_table("", head, rows), *_provenance(documents[0])]
 
 
+def _multiclass(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Scores of methods for several classes."""
+    rows = []
+    for data, r in documents[0]["results"].items():
+        methods = r["methods"]
+        for score, title, digits in (
+            ("log_loss", "log loss", 3),
+            ("accuracy", "accuracy", 3),
+            ("seconds", "seconds", 1),
+        ):
+            each = [_average([run[score] for run in runs], digits) for runs in methods.values()]
+            rows.append([data, f"{r['n_classes']}, {r['n_train']}", title, *each])
+        chains = [runs for runs in methods.values() if "max_r_hat" in runs[0]]
+        largest = [f"{max(run['max_r_hat'] for run in runs):.3f}" for runs in chains]
+        missing = [""] * (len(methods) - len(chains))
+        rows.append([data, "", "largest R-hat", *largest, *missing])
+    head = ["data", "classes, training rows", "", *methods]
+    return [*_list_table("", head, rows), *_provenance(documents[0])]
+
+
 # --- scaling, predictions, grid -------------------------------------------------------------------
 
 
@@ -545,6 +565,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "models_": _sampling,
     "regression": _regression,
     "ordinal": _ordinal,
+    "multiclass": _multiclass,
     "scaling": _scaling,
     "target_ess_": _target_ess,
     "prediction": _prediction,

@@ -307,6 +307,18 @@ def test_table_of_ordered_classes(table_lines, tmp_path):
     assert row == ["toy set", "6 and 4, 2", "ours", "0.300 ± 0.100", "0.400 ± 0.100"]
 
 
+def test_table_of_several_classes(table_lines, tmp_path):
+    run = {"log_loss": 0.2, "accuracy": 0.9, "seconds": 2.0}
+    methods = {"ours": [{**run, "max_r_hat": 1.01}, {**run, "max_r_hat": 1.002}], "theirs": [run]}
+    results = {"toy": {"n_train": 6, "n_test": 4, "n_classes": 3, "methods": methods}}
+    document = {**ABOUT, "benchmark": "multiclass", "results": results}
+    (tmp_path / "multiclass.json").write_text(json.dumps(document), "utf-8")
+    rows = cells(table_lines("multiclass", tmp_path))
+    assert rows[0][3:] == ["ours", "theirs"]
+    assert rows[1][2:4] == ["log loss", "0.200 ± 0.000"]
+    assert rows[-1][2:] == ["largest R-hat", "1.010", ""]
+
+
 def test_cases_without_a_place_in_the_tables_come_last(table_lines, tmp_path):
     for name in ("another", "regression", "poisson"):
         result = {"case": name, "title": name, "ours": {}, "nuts": {}, "targets": {}}
