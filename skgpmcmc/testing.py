@@ -20,7 +20,6 @@ from scipy.integrate import quad
 
 from ._typing import FloatArray, IntArray
 from .approximations import Approximation
-from .convergence import summarize_convergence
 from .covariance import default_kernel, make_covariance
 from .importance import importance_estimate
 from .likelihoods import Likelihood, Probit
@@ -490,6 +489,8 @@ def simulation_based_calibration(
     Talts, Betancourt, Simpson, Vehtari & Gelman (2018), *Validating Bayesian inference algorithms
     with simulation-based calibration*.
     """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
     statistics = calibration_statistics(model) if statistics is None else statistics
     ranks = np.empty((n_replicates, len(statistics)), dtype=np.intp)
     ess = np.empty((n_replicates, len(statistics)))
@@ -509,7 +510,8 @@ def simulation_based_calibration(
         own = np.array([s.values(truth)[0] for s in statistics])
         kept = values[np.linspace(0, n_all - 1, n_kept).round().astype(int)]
         ranks[row] = _ranks(own, kept, stream)
-        ess[row] = summarize_convergence(values.reshape(n_chains, n_draws, -1)).ess_bulk
+        by_chain = values.reshape(n_chains, n_draws, -1)
+        ess[row] = array_stats.ess(by_chain, method="bulk", chain_axis=0, draw_axis=1)
     names = [s.name for s in statistics]
     return CalibrationReport(
         dict(zip(names, ranks.T, strict=True)), dict(zip(names, ess.T, strict=True)), n_kept
