@@ -238,20 +238,10 @@ def draw(cases: Mapping[str, Any], path: Path) -> None:
     for row, name in zip(axes, shown, strict=True):
         for axis in row:
             axis.set_axis_off()
-        row[0].set_ylabel(cases[name]["title"])
         for axis, (statistic, ranks) in zip(row, cases[name]["ranks"].items(), strict=False):
             p_value = cases[name]["p_values"][statistic]
             _histogram(axis, np.array(ranks), f"{statistic}\np = {p_value:.2g}")
-        row[0].text(
-            -0.12,
-            0.5,
-            cases[name]["title"].replace(", ", ",\n"),
-            rotation=90,
-            ha="right",
-            va="center",
-            transform=row[0].transAxes,
-            fontsize=8,
-        )
+        row[0].set_ylabel(cases[name]["title"].replace(", ", ",\n"), fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     print(f"drew {path.name}")

@@ -161,5 +161,7 @@ def test_committed_ranks_are_uniform(case):
 def test_estimator_is_calibrated(case):
     report = calibrate(case, n_replicates=60, seed=0)
     assert report.p_value > LEVEL, report
+    # Chains are continued until theta has twice the draws that are kept; functions of f may have
+    # fewer.
     least = min(ess.min() for ess in report.ess.values())
-    assert least > report.n_kept, report
+    assert least > 0.5 * report.n_kept, report
