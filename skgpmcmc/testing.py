@@ -1,8 +1,9 @@
 """Examinations of samplers and of their parts, for this package's tests and for third parties.
 
 `prior_invariance_test` asks whether a transition leaves p(theta, f | y) unchanged, for any model;
+`simulation_based_calibration` whether a whole fit, set-up and all, recovers what was simulated;
 `exact_answer_test` compares long chains with an answer known by other means; `check_likelihood` and
-`check_approximation` examine single parts. The first two return reports, whose thresholds are the
+`check_approximation` examine single parts. The first three return reports, whose thresholds are the
 caller's; the checks raise an AssertionError that says what is wrong.
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 from scipy import stats
 from scipy.integrate import quad
 
-from ._typing import FloatArray
+from ._typing import FloatArray, IntArray
 from .approximations import Approximation
 from .covariance import default_kernel, make_covariance
 from .importance import importance_estimate
@@ -27,17 +28,21 @@ from .transitions import ChainState, Transition
 
 __all__ = [
     "PROBABILITIES",
+    "CalibrationReport",
     "ExactAnswerReport",
     "InvarianceReport",
     "JointDraws",
     "Reference",
     "Statistic",
+    "calibration_statistics",
     "check_approximation",
     "check_likelihood",
     "exact_answer_test",
     "joint_statistics",
     "prior_invariance_test",
+    "rank_p_value",
     "simulate_joint",
+    "simulation_based_calibration",
     "start_at_latent",
     "start_with_particles",
 ]
@@ -206,22 +211,16 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
     def log_size(draws: JointDraws) -> FloatArray:
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
 
-    def whitened_norm(draws: JointDraws) -> FloatArray:
-        pairs = zip(draws.theta, draws.f, strict=True)
-        return np.array([float((model.prior_at(t).whiten(f) ** 2).sum()) for t, f in pairs])
-
-    def log_lik(draws: JointDraws) -> FloatArray:
-        rows = zip(*draws, strict=True)
-        return np.array(
-            [replace(model, y=y).observations_at(theta).total(f) for theta, f, y in rows]
-        )
-
     statistics = [
+<<<<<<< HEAD
         Statistic("f'K(theta)^-1 f", whitened_norm, stats.chi2(model.n_latent).cdf),
+=======
+        Statistic("f'K(theta)^-1 f", _whitened_norm(model), stats.chi2(n).cdf),
+>>>>>>> 2469536b753e43416f99cb938a82f8abbcfd0fd2
         Statistic("mean f y", mean_agreement, None),
         Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
-        Statistic("log p(y | f)", log_lik, None),
+        Statistic("log p(y | f)", _log_lik(model), None),
     ]
     for j, (name, law, positive) in enumerate(
         zip(names, laws, model.hyperprior.positive, strict=True)
@@ -233,6 +232,24 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
             Statistic(f"{what} * log mean f^2", _times_component(j, log_size), None),
         ]
     return statistics
+
+
+def _whitened_norm(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+    def values(draws: JointDraws) -> FloatArray:
+        pairs = zip(draws.theta, draws.f, strict=True)
+        return np.array([float((model.prior_at(t).whiten(f) ** 2).sum()) for t, f in pairs])
+
+    return values
+
+
+def _log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+    def values(draws: JointDraws) -> FloatArray:
+        rows = zip(*draws, strict=True)
+        return np.array(
+            [replace(model, y=y).observations_at(theta).total(f) for theta, f, y in rows]
+        )
+
+    return values
 
 
 def _component(j: int) -> Callable[[JointDraws], FloatArray]:
@@ -349,6 +366,221 @@ def _ks_p_value(statistic: Statistic, end: JointDraws, fresh: JointDraws) -> flo
     if statistic.cdf is not None:
         return float(stats.kstest(statistic.cdf(values), "uniform").pvalue)
     return float(stats.ks_2samp(values, statistic.values(fresh), method="asymp").pvalue)
+
+
+# --- calibration of whole fits --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationReport:
+    """Outcome of `simulation_based_calibration`.
+
+    Attributes
+    ----------
+    ranks : dict of str to ndarray of shape (n_replicates,)
+        How many of the kept draws of each statistic lie below its true value.
+    ess : dict of str to ndarray of shape (n_replicates,)
+        Bulk effective sample size of each statistic, all draws together. Where it is below
+        `n_kept`, the kept draws depend on one another, and the ranks crowd at both ends although
+        the sampler may be right.
+    n_kept : int
+        Draws among which the true value is ranked: a rank is one of 0, ..., n_kept.
+    """
+
+    ranks: dict[str, IntArray]
+    ess: dict[str, FloatArray]
+    n_kept: int
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """`rank_p_value` of each statistic."""
+        return {name: rank_p_value(ranks, self.n_kept) for name, ranks in self.ranks.items()}
+
+    @property
+    def p_value(self) -> float:
+        """Family-wise p-value: the smallest one times their number (Bonferroni), at most 1."""
+        return min(1.0, len(self.ranks) * min(self.p_values.values()))
+
+    def __str__(self) -> str:
+        rows = [
+            f"{p:9.2g}  {name}, least ESS {self.ess[name].min():.0f}"
+            for name, p in sorted(self.p_values.items(), key=_second)
+        ]
+        return "\n".join([f"p = {self.p_value:.2g}", *rows])
+
+
+def calibration_statistics(model: LatentGP) -> list[Statistic]:
+    """Return what `simulation_based_calibration` ranks by default.
+
+    All components of theta, and three functions of f: its value at the first input, log p(y | f),
+    and ``f' K(theta)^-1 f``. Ranks of theta alone stay uniform for a sampler that ignores the data
+    and returns the prior; those of log p(y | f) do not.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives kernel, priors and likelihood.
+
+    Returns
+    -------
+    list of Statistic
+        Without their laws, which ranks do not need.
+
+    References
+    ----------
+    Modrak, Moon, Kim, Burkner, Huurre, Faltejskova, Gelman & Vehtari (2023), *Simulation-based
+    calibration checking for Bayesian computation: the choice of test quantities shapes
+    sensitivity*.
+    """
+    names = model.hyperprior.names
+    labels = [
+        name if names.count(name) == 1 else f"{name}[{names[:j].count(name)}]"
+        for j, name in enumerate(names)
+    ]
+    return [
+        *(Statistic(label, _component(j), None) for j, label in enumerate(labels)),
+        Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
+        Statistic("log p(y | f)", _log_lik(model), None),
+        Statistic("f'K(theta)^-1 f", _whitened_norm(model), None),
+    ]
+
+
+def simulation_based_calibration(
+    model: LatentGP,
+    fit: Callable[[LatentGP, np.random.Generator], tuple[FloatArray, FloatArray]],
+    *,
+    n_replicates: int,
+    rng: np.random.Generator,
+    n_kept: int = 63,
+    statistics: Sequence[Statistic] | None = None,
+    accept: Callable[[FloatArray], bool] | None = None,
+) -> CalibrationReport:
+    """Rank what was simulated among the draws of a fit to it.
+
+    In every replicate (theta, f, y) is drawn from the model, and `fit` draws from the posterior
+    given y. If it is right, the truth is like one more draw: its rank among nearly independent
+    draws is uniform. Truths that crowd at both ends say that the draws are too narrow, in the
+    middle that they are too wide, at one end that they are biased. Everything that `fit` does takes
+    part, so that this also examines set-up and warm-up, and whether a run is long enough.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The joint distribution; its own targets do not matter.
+    fit : callable
+        ``fit(model, rng) -> (theta, f)``: draws of shape (n_chains, n_draws, p) and
+        (n_chains, n_draws, n) from the posterior given the targets of that model.
+    n_replicates : int
+        Fits.
+    rng : numpy.random.Generator
+        For everything; every replicate has a stream of its own.
+    n_kept : int, default=63
+        Draws that are kept of each fit, evenly spaced over all of its chains. So many should be
+        nearly independent: see `CalibrationReport.ess`. One less than a multiple of the bars of a
+        histogram makes these equal.
+    statistics : sequence of Statistic, optional
+        `calibration_statistics` by default.
+    accept : callable, optional
+        ``accept(y) -> bool``: whether targets are kept, or drawn anew with theta and f. As it sees
+        y alone, the truth remains a draw from the posterior given y, whatever it refuses.
+
+    Returns
+    -------
+    CalibrationReport
+        Ranks, effective sample sizes and p-values.
+
+    Raises
+    ------
+    ValueError
+        If a fit has fewer than `n_kept` draws.
+
+    References
+    ----------
+    Talts, Betancourt, Simpson, Vehtari & Gelman (2018), *Validating Bayesian inference algorithms
+    with simulation-based calibration*.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    statistics = calibration_statistics(model) if statistics is None else statistics
+    ranks = np.empty((n_replicates, len(statistics)), dtype=np.intp)
+    ess = np.empty((n_replicates, len(statistics)))
+    for row, stream in enumerate(rng.spawn(n_replicates)):
+        truth = _accepted(model, stream, accept)
+        theta, f = fit(replace(model, y=truth.y[0]), stream)
+        n_chains, n_draws = theta.shape[:2]
+        n_all = n_chains * n_draws
+        if n_all < n_kept:
+            raise ValueError(f"n_kept={n_kept} draws are ranked, but a fit has only {n_all}.")
+        draws = JointDraws(
+            theta.reshape(n_all, -1),
+            f.reshape(n_all, -1),
+            np.broadcast_to(truth.y, (n_all, truth.y.shape[1])),
+        )
+        values = np.stack([s.values(draws) for s in statistics], axis=1)
+        own = np.array([s.values(truth)[0] for s in statistics])
+        kept = values[np.linspace(0, n_all - 1, n_kept).round().astype(int)]
+        ranks[row] = _ranks(own, kept, stream)
+        by_chain = values.reshape(n_chains, n_draws, -1)
+        ess[row] = array_stats.ess(by_chain, method="bulk", chain_axis=0, draw_axis=1)
+    names = [s.name for s in statistics]
+    return CalibrationReport(
+        dict(zip(names, ranks.T, strict=True)), dict(zip(names, ess.T, strict=True)), n_kept
+    )
+
+
+def _accepted(
+    model: LatentGP, rng: np.random.Generator, accept: Callable[[FloatArray], bool] | None
+) -> JointDraws:
+    while True:
+        truth = simulate_joint(model, 1, rng)
+        if accept is None or accept(truth.y[0]):
+            return truth
+
+
+def _ranks(truth: FloatArray, kept: FloatArray, rng: np.random.Generator) -> IntArray:
+    """How many of the rows of `kept` lie below the truth, column by column; ties at random."""
+    below, ties = (kept < truth).sum(axis=0), (kept == truth).sum(axis=0)
+    return np.asarray(below + rng.integers(ties + 1))
+
+
+def rank_p_value(ranks: IntArray, n_kept: int) -> float:
+    """Probability that uniform ranks have a distribution function as odd as that of `ranks`.
+
+    For every i the number of ranks below i is binomial. The statistic is the smallest tail
+    probability among these; its law is exact, by recursion over i.
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (n_replicates,)
+        Independent; each is one of 0, ..., n_kept.
+    n_kept : int
+        Largest rank that is possible.
+
+    Returns
+    -------
+    float
+        The p-value.
+
+    References
+    ----------
+    Sailynoja, Burkner & Vehtari (2022), *Graphical test for discrete uniformity and its
+    applications in goodness-of-fit evaluation and multiple sample comparison*.
+    """
+    n = len(ranks)
+    counts, places = np.arange(n + 1), np.arange(1, n_kept + 1)
+    share = (places / (n_kept + 1))[:, None]
+    tails = np.minimum(stats.binom.cdf(counts, n, share), stats.binom.sf(counts - 1, n, share))
+    below = np.searchsorted(np.sort(ranks), places)
+    # A little more than what was observed, so that rounding does not part it from its equals.
+    least = tails[places - 1, below].min() * (1.0 + 1e-9)
+    inside = np.eye(1, n + 1)[0]  # P(so many ranks below i, and no tail so far as small as that)
+    for i, tail in zip(places, tails, strict=True):
+        possible = np.flatnonzero(inside)
+        left = n - possible[:, None]
+        # Of the ranks that are not below i - 1, each is i - 1 with the same probability.
+        steps = stats.binom.pmf(counts - possible[:, None], left, 1.0 / (n_kept + 2 - i))
+        inside = np.where(tail > least, inside[possible] @ steps, 0.0)
+    return float(np.clip(1.0 - inside.sum(), 0.0, 1.0))
 
 
 # --- chains against a known answer ----------------------------------------------------------------

@@ -560,6 +560,37 @@ def _ard(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*lines, *_provenance(documents[0])]
 
 
+def _sbc(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Calibration of every estimator, or with the part "power" what it would notice."""
+    document = documents[0]
+    if part == "power":
+        return _sbc_power(document["results"]["power"])
+    rows = []
+    for case in document["results"]["cases"].values():
+        statistic, least = min(case["p_values"].items(), key=lambda pair: pair[1])
+        rows.append(
+            [
+                case["title"],
+                str(case["n_replicates"]),
+                str(len(case["p_values"])),
+                _decimals(case["p_value"], 3),
+                f"{least:.3f}, {statistic}",
+                _decimals(min(case["least_ess"].values()), 0),
+                f"{100.0 * case['accepted']:.0f} %",
+                _decimals(case["processor_seconds"] / 60.0, 1),
+            ]
+        )
+    head = ["estimator", "replicates", "statistics", "family-wise p", "smallest p", "least ESS"]
+    head += ["data sets not refused", "minutes of the processor"]
+    return [*_list_table("", head, rows), *_provenance(document)]
+
+
+def _sbc_power(wrong: Sequence[dict[str, float]]) -> list[str]:
+    rows = [[_two(w["scale"]), _two(w["shift"]), _two(w["power"])] for w in wrong]
+    head = ["sd of the draws, in posterior sd", "their shift, in posterior sd", "share noticed"]
+    return _list_table("", head, rows)
+
+
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
     "models_": _sampling,
@@ -571,6 +602,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "prediction": _prediction,
     "ard": _ard,
     "grid": _grid,
+    "sbc": _sbc,
 }
 
 

@@ -1,5 +1,6 @@
 """Likelihoods: how targets and latent values relate, point by point."""
 
+from .._quadrature import Bend, Cuts
 from .base import (
     Derivatives,
     Likelihood,
@@ -19,6 +20,8 @@ from .volatility import Volatility
 
 __all__ = [
     "BERNOULLI_LIKELIHOODS",
+    "Bend",
+    "Cuts",
     "Derivatives",
     "Gaussian",
     "Likelihood",

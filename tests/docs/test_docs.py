@@ -331,6 +331,13 @@ def test_cases_without_a_place_in_the_tables_come_last(table_lines, tmp_path):
     assert [row[0] for row in rows[1:]] == ["poisson", "regression", "another"]
 
 
+def test_table_of_the_committed_calibration(table_lines):
+    rows = cells(table_lines("sbc"))
+    assert rows[0][:3] == ["estimator", "replicates", "statistics"]
+    assert all(float(row[3]) > 1e-3 for row in rows[1:])
+    assert cells(table_lines("sbc", part="power"))[0][2] == "share noticed"
+
+
 def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
     lines = table_lines("nothing", tmp_path)
     assert "nothing.json`` *is not there yet.*" in lines[0]
