@@ -227,6 +227,7 @@ def _sampling_seconds(results: Sequence[dict[str, Any]]) -> list[str]:
         if not runs:
             continue
         reports = [run["emulator"] for run in runs if run["emulator"] is not None]
+        shares = [run["seconds_processor"] / run["seconds_total"] for run in runs]
         acceptance = [
             rate
             for run in runs
@@ -240,12 +241,14 @@ def _sampling_seconds(results: Sequence[dict[str, Any]]) -> list[str]:
                 _median_and_worst(runs, "seconds_before", 1, large_is_good=False),
                 _median_and_worst(runs, "n_evaluations_before", 0, large_is_good=False),
                 _median_and_worst(runs, "seconds_to_1000", 1, large_is_good=False),
+                f"{_two(np.median(shares))} ({_two(min(shares))})",
                 _decimals(max((e["probe_error"] for e in reports), default=None), 2),
                 _decimals(min(acceptance, default=None), 2),
             ]
         )
     head = ["data", "ms per evaluation", "set-up and warm-up, s", "evaluations in them"]
-    head += ["seconds to 1000 effective draws", "largest error of the emulator"]
+    head += ["seconds to 1000 effective draws", "share of the core"]
+    head += ["largest error of the emulator"]
     head += ["least acceptance of the surrogate move"]
     return _list_table("Seconds on one core: median (worst) of the runs", head, rows)
 
@@ -305,6 +308,7 @@ def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
     for r in results:
         for seed, run in sorted(r["nuts"].items()):
             bound = "at least " if run["lower_bound"] else ""
+            of_processor = run.get("ratio_of_processor_seconds")
             done, wanted = min(run["n_warmup"]), run["n_warmup_wanted"]
             rows.append(
                 [
@@ -321,11 +325,13 @@ def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
                     _decimals(run["ours_seconds_to_1000"], 1)
                     + ("" if run["ours_converged"] else " (not converged)"),
                     bound + _decimals(run["ratio"], 0),
+                    "none" if of_processor is None else bound + _decimals(of_processor, 0),
                     _decimals(r["targets"]["times_faster"], 0),
                 ]
             )
     head = ["data", "seed", "compilation, s", "warm-up", "draws per chain", "ESS", "R-hat"]
-    head += ["divergences", "NUTS: seconds to 1000", "ours", "ratio", "wanted"]
+    head += ["divergences", "NUTS: seconds to 1000", "ours", "ratio"]
+    head += ["ratio of processor seconds", "wanted"]
     return _list_table("NumPyro's NUTS and the default sampler, in one run", head, rows)
 
 

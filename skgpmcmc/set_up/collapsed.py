@@ -69,7 +69,7 @@ def set_up_collapsed(
     yield from learner.refine(learner.max_rounds)
     report = yield from _examined(learner)
     if report.held_out_error >= TRUSTED:
-        yield from learner.refine(LATER_ROUNDS)
+        yield from learner.refine(LATER_ROUNDS, report.held_out_error)
         report = yield from _examined(learner)
     trajectories: Trajectories | None = None
     if report.held_out_error >= TRUSTED:

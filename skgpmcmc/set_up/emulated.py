@@ -95,7 +95,7 @@ def set_up_emulated(
         if settings.emulates and probed.report.probe_error < TRUSTED:
             break
         if settings.emulates and n_more > 0:
-            yield from learner.refine(LATER_ROUNDS)
+            yield from learner.refine(LATER_ROUNDS, probed.report.held_out_error)
         else:
             trajectories = yield from tuned_trajectories(
                 learner, probed.reference, probed.target.correction

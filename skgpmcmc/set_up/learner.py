@@ -180,19 +180,25 @@ class Learner:
         """Most batches of points that the first refinement asks for; at most MOST_ROUNDS."""
         return 8 + 2 * self.dim if self.few else LATER_ROUNDS
 
-    def refine(self, max_rounds: int) -> Work:
+    def refine(self, max_rounds: int, known_error: float | None = None) -> Work:
         """Add points from the tempered emulated posterior until they are predicted well.
 
         Parameters
         ----------
         max_rounds : int
             Most batches of points.
+        known_error : float, optional
+            Error at draws from pi*, where it is known to be large, whatever the last batch showed.
+            Then pi* is large where the posterior is not, and points there count as well.
 
         Yields
         ------
         sequence of Task
             Work whose results are to be sent back.
         """
+        everywhere = known_error is not None
+        if known_error is not None:
+            self.held_out_error = max(self.held_out_error, known_error)
         for n_more in range(max_rounds, -1, -1):
             target = self.emulate()
             pool = run_pool(
@@ -213,16 +219,22 @@ class Learner:
                 candidates / self.scale, self.used().theta / self.scale, self.batch_size
             )
             found = self.add((yield self.tasks(candidates[where])))
-            self.held_out_error = self._error(target, found)
+            self.held_out_error = self._error(target, found, everywhere=everywhere)
 
-    def _error(self, target: EmulatedPosterior, points: Sequence[DesignPoint]) -> float:
-        """Root mean square error of prediction, over points that the posterior could visit."""
+    def _error(
+        self, target: EmulatedPosterior, points: Sequence[DesignPoint], *, everywhere: bool
+    ) -> float:
+        """Root mean square error of prediction, over points that the posterior could visit.
+
+        Or over all that it or pi* could.
+        """
         limit = self.design.best.log_density - self.dim - 5.0
-        gaps = [
-            float(target.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
-            for point in points
-            if point.log_density > limit
-        ]
+        gaps = []
+        for point in points:
+            emulated = float(target.emulator.value_and_gradient(point.theta)[0])
+            gap = emulated - point.log_evidence
+            if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
+                gaps.append(gap)
         return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
 
     def used(self) -> Design:
