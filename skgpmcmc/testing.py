@@ -212,11 +212,7 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
 
     statistics = [
-<<<<<<< HEAD
-        Statistic("f'K(theta)^-1 f", whitened_norm, stats.chi2(model.n_latent).cdf),
-=======
-        Statistic("f'K(theta)^-1 f", _whitened_norm(model), stats.chi2(n).cdf),
->>>>>>> 2469536b753e43416f99cb938a82f8abbcfd0fd2
+        Statistic("f'K(theta)^-1 f", _whitened_norm(model), stats.chi2(model.n_latent).cdf),
         Statistic("mean f y", mean_agreement, None),
         Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
