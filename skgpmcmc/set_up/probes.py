@@ -24,6 +24,7 @@ __all__ = [
     "cheapest_plan",
     "compare_variants",
     "most_draws",
+    "most_operations",
     "plan_for",
     "take_probe",
 ]
@@ -44,8 +45,9 @@ FEWEST_DRAWS = 16
 _MANY_DRAWS = 0.1
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 4_000_000
-#: Most O(n^3) operations of an evaluation, on average over the posterior.
-_MOST_OPERATIONS = 5.4
+#: Most O(n^3) operations of an evaluation, on average over the posterior; with several latent
+#: functions, for each of them. There chains stay more, and densities of another kind are missing.
+_MOST_OPERATIONS, _MOST_OPERATIONS_EACH = 5.4, 10.0
 
 
 class Probe(NamedTuple):
@@ -66,9 +68,9 @@ def compare_variants(
 ) -> FloatArray | None:
     """Log of the relative variance of a weight with each of the VARIANTS of a reference.
 
-    None where K is singular. Variants that cannot pay for their cost, because few draws of a
-    cheaper one bring the log estimate to the standard deviation `noise`, are given what that one
-    has.
+    None where K is singular; infinity for a variant that does not exist for this model. Variants
+    that cannot pay for their cost, because few draws of a cheaper one bring the log estimate to
+    the standard deviation `noise`, are given what that one has.
     """
     rng = np.random.default_rng(seed)
     bends = model.likelihood.n_functions == 1  # coupled sites have no margins to bend
@@ -80,11 +82,12 @@ def compare_variants(
     found = np.full(len(VARIANTS), np.inf)
     try:
         for k, (n_sweeps, strength) in enumerate(VARIANTS):
+            if strength > 0.0 and not bends:
+                continue
             least = float(found.min())
             n_draws = np.exp(least) / noise**2
             # A sweep costs as much as n draws.
-            no_use = n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS)
-            if no_use or (strength > 0.0 and not bends):
+            if n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS):
                 found[k] = least
                 continue
             if strength == 0.0:
@@ -148,7 +151,14 @@ class Plan(NamedTuple):
     score: float  # the smaller the better
 
 
-def cheapest_plan(log_variance: FloatArray, n: int, noise: float) -> Plan:
+def most_operations(model: LatentGP) -> float:
+    """Return the budget of an evaluation, in operations for each latent function."""
+    return _MOST_OPERATIONS if model.likelihood.n_functions == 1 else _MOST_OPERATIONS_EACH
+
+
+def cheapest_plan(
+    log_variance: FloatArray, n: int, noise: float, budget: float = _MOST_OPERATIONS
+) -> Plan:
     """Choose the variant whose plan has little cost and few rejections.
 
     Parameters
@@ -159,17 +169,29 @@ def cheapest_plan(log_variance: FloatArray, n: int, noise: float) -> Plan:
         Number of rows.
     noise : float
         Standard deviation of the log estimate that is aimed at.
+    budget : float
+        Most operations of an evaluation.
 
     Returns
     -------
     Plan
         See `plan_for`.
     """
-    plans = [plan_for(k, column, n, noise) for k, column in enumerate(log_variance.T)]
+    plans = [
+        plan_for(k, column, n, noise, budget)
+        for k, column in enumerate(log_variance.T)
+        if np.isfinite(column).all()
+    ]
     return min(plans, key=lambda plan: plan.score)
 
 
-def plan_for(variant: int, log_variance: FloatArray, n: int, noise: float) -> Plan:
+def plan_for(
+    variant: int,
+    log_variance: FloatArray,
+    n: int,
+    noise: float,
+    budget: float = _MOST_OPERATIONS,
+) -> Plan:
     """Choose the number of draws for a variant.
 
     Parameters
@@ -183,7 +205,9 @@ def plan_for(variant: int, log_variance: FloatArray, n: int, noise: float) -> Pl
         draws 4 N / n, or 1 + 2 N / n through the whitened factor, with N / n more for skewed
         ones.
     noise : float
-        What is aimed at if it can be had for _MOST_OPERATIONS on average.
+        What is aimed at if it can be had for the budget.
+    budget : float
+        Most operations of an evaluation, on average.
 
     Returns
     -------
@@ -198,7 +222,7 @@ def plan_for(variant: int, log_variance: FloatArray, n: int, noise: float) -> Pl
         whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
         drawing = 1.0 + (3.0 if strength else 2.0) * share if whitened else 4.0 * share
         cost = 2.0 + 2.0 * n_sweeps + drawing
-        if cost <= _MOST_OPERATIONS:
+        if cost <= budget:
             break
     # Acceptance rate of proposals that only the noise of the estimates can reject, where the
     # noise is large: that is where chains stay.

@@ -24,6 +24,7 @@ from .probes import (
     cheapest_plan,
     compare_variants,
     most_draws,
+    most_operations,
     plan_for,
     take_probe,
 )
@@ -107,7 +108,8 @@ def probe(
     if not len(log_variance):
         raise RuntimeError(no_density(learner.model, thetas[0]))
     learner.add(points)
-    plan = cheapest_plan(log_variance, len(learner.model.y), settings.noise)
+    budget = most_operations(learner.model)
+    plan = cheapest_plan(log_variance, len(learner.model.y), settings.noise, budget)
     reference = learner.reference(*VARIANTS[plan.variant])
     probes = yield _tasks(take_probe, learner, reference, thetas, settings)
     learner.n_evaluations += len(probes)
@@ -167,7 +169,13 @@ def _probed(
     of_log_variance = Quadratic.fit(thetas, log_variance, center, scale, noise=0.5, term_sd=1.0)
     # The cost of a plan, once more, over many draws.
     everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, learner.dim))[0]
-    plan = plan_for(plan.variant, everywhere, len(learner.model.y), settings.noise)
+    plan = plan_for(
+        plan.variant,
+        everywhere,
+        len(learner.model.y),
+        settings.noise,
+        most_operations(learner.model),
+    )
     count: int | DrawCount = settings.n_importance or DrawCount(
         of_log_variance, plan.noise, FEWEST_DRAWS, plan.most
     )

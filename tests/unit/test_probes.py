@@ -303,3 +303,11 @@ def test_the_count_has_bounds(constant, expected):
 def test_the_count_is_constant_far_away():
     count = draw_count(np.log(5.0), slope=0.3)
     assert count.at(np.array([3.0])) == count.at(np.array([50.0]))
+
+
+def test_variants_that_do_not_exist_are_not_chosen():
+    log_variance = levels(plain=4.0, sweep=4.0)
+    log_variance[:, [strength > 0.0 for _, strength in VARIANTS]] = np.inf
+    for budget in np.linspace(4.0, 12.0, 9):
+        plan = cheapest_plan(log_variance, 100, 0.12, budget)
+        assert VARIANTS[plan.variant][1] == 0.0
