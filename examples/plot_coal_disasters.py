@@ -65,9 +65,9 @@ for year, quantity in ((steepest, "rate"), (steepest_log, "log rate")):
     print(f"P(steepest fall of the {quantity} between 1875 and 1900) = {share:.2f}")
 
 # %%
-# Replicated data are the check of the model: Poisson counts of every year, given a drawn rate. Do as
-# many years have no disaster, one, two, ... as in the data? They do, but for rather few years with
-# exactly two: of eight 90 % intervals, one may well miss.
+# Replicated data are the check of the model: Poisson counts of every year, given a drawn rate. Do
+# as many years have no disaster, one, two, ... as in the data? They do, but for rather few years
+# with exactly two: of eight 90 % intervals, one may well miss.
 
 replicates = np.random.default_rng(0).poisson(rate)
 counts = np.arange(8)

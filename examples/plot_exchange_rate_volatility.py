@@ -42,8 +42,9 @@ dates = table["date"].astype("datetime64[D]")
 returns = table["target"]
 
 # %%
-# Time is in months. Volatility is rougher than the draws of an RBF covariance, hence the Matérn one;
-# the prior of its length-scale is centered at two months. Sampling stops at 400 effective draws.
+# Time is in months. Volatility is rougher than the draws of an RBF covariance, hence the Matérn
+# one; the prior of its length-scale is centered at two months. Sampling stops at 400 effective
+# draws.
 
 months = (dates - dates[0]).astype(float)[:, None] / 30.4
 model = BayesianGPVolatilityRegressor(
@@ -57,9 +58,9 @@ model = BayesianGPVolatilityRegressor(
 print(model.diagnostics_)
 
 # %%
-# Leave-one-out densities of the days, against normal returns whose standard deviation never changes.
-# Of the most extreme days the draws know too little (Pareto k above 0.7), so that their densities are
-# rough; the figure marks these days.
+# Leave-one-out densities of the days, against normal returns whose standard deviation never
+# changes. Of the most extreme days the draws know too little (Pareto k above 0.7), so that their
+# densities are rough; the figure marks these days.
 
 loo = model.loo()
 print(loo)

@@ -4,11 +4,11 @@ Counts per something: exposure, and counts that vary too much
 
 Male horseshoe crabs, called satellites, gather around nesting pairs. Of 173 females the width of
 the shell and the number of satellites are known. Females of the same width make one row here: its
-count is the number of their satellites, and its exposure the number of females. Poisson counts
-with the rates of the rows say the same grouped or not, but is the Poisson law right?
+count is the number of their satellites, and its exposure the number of females. If the counts are
+Poisson, nothing is lost by adding them up. But are they?
 
-Data: H. J. Brockmann (1996), Satellite male groups in horseshoe crabs, Limulus polyphemus,
-Ethology 102; A. Agresti, Categorical Data Analysis, table 4.3.
+Data: H. J. Brockmann (1996), Satellite male groups in horseshoe crabs, Limulus polyphemus, Ethology
+102; A. Agresti, Categorical Data Analysis, table 4.3.
 """
 
 import os
@@ -48,10 +48,10 @@ satellites = np.array(SATELLITES.split(), dtype=int)
 # %%
 # Two laws of the counts
 # ----------------------
-# Under both, the mean is the number of females times a rate exp(f(width)). The negative binomial law
-# multiplies it with a random factor, one per row, whose variance is one over the inferred "shape".
-# The length-scale is a few centimeters, give or take a factor of four. More draws than usual enter a
-# prediction, so that the edges of drawn bands are smooth.
+# Under both, the mean is the number of females times a rate exp(f(width)). The negative binomial
+# law multiplies it with a random factor, one per row, whose variance is one over the inferred
+# "shape". The length-scale is a few centimeters, give or take a factor of four. More draws than
+# usual enter a prediction, so that the edges of drawn bands are smooth.
 
 models = {
     likelihood: BayesianGPPoissonRegressor(
@@ -100,8 +100,8 @@ with sklearn.config_context(enable_metadata_routing=True):
         print(f"{name}: held-out log density {density:.1f}, explained deviance {explained:.2f}")
 
 # %%
-# The rates that they infer are alike. How sure they are of them is not, and still less are the counts
-# that they expect: rows are more often empty, or crowded, than Poisson counts can be.
+# The rates that they infer are alike. How sure they are of them is not, and still less are the
+# counts that they expect: rows are more often empty, or crowded, than Poisson counts can be.
 
 grid = np.linspace(20.5, 34.0, 200)[:, None]
 counts = np.arange(61)

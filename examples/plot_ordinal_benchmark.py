@@ -3,9 +3,9 @@ How fast is this computer? Ordered classes
 ==========================================
 
 The performance of 209 computers of the 1980s, in five classes from slow to fast, is predicted from
-cycle time, memory, cache and channels. Three of four are in the lowest class. An ordinal model knows
-that "4 instead of 5" is a smaller mistake than "1 instead of 5": one latent function decides, and
-classes are what lies between thresholds, which are inferred with it.
+cycle time, memory, cache and channels. Three of four are in the lowest class. An ordinal model
+knows that "4 instead of 5" is a smaller mistake than "1 instead of 5": one latent function decides,
+and classes are what lies between thresholds, which are inferred with it.
 
 Data: machine CPU, with classes and training and test sets as in W. Chu and Z. Ghahramani (2005),
 Gaussian processes for ordinal regression, Journal of Machine Learning Research 6; from the UCI
@@ -31,14 +31,15 @@ folder = Path(os.environ.get("SKGPMCMC_DATA", ""))
 if not (folder / "chu_machine_cpu.csv").is_file():
     sys.exit(
         "chu_machine_cpu.csv is not here. Set SKGPMCMC_DATA to the folder that holds it, and "
-        "chu_machine_cpu_splits.csv. They are W. Chu's ordinal benchmark: columns myct, mmin, mmax, "
+        "chu_machine_cpu_splits.csv: W. Chu's ordinal benchmark, columns myct, mmin, mmax, "
         "cach, chmin, chmax, y_continuous and target (1 to 5), and split01 to split20, with T for "
         "training and E for test."
     )
 
 # %%
-# The first of Chu's twenty splits: 150 computers for training. The features span orders of magnitude,
-# and their logs do not. The last but one column is what the classes were made of, so it stays away.
+# The first of Chu's twenty splits: 150 computers for training. The features span orders of
+# magnitude, and their logs do not. The last but one column is what the classes were made of, so it
+# stays away.
 
 table = np.genfromtxt(folder / "chu_machine_cpu.csv", delimiter=",", skip_header=1)
 X, y = table[:, :6], table[:, -1].astype(int)
@@ -70,13 +71,15 @@ for name, guess in guesses.items():
     error = np.abs(guess - y[test])
     print(f"{name:31s} zero-one error {np.mean(error > 0):.3f}, absolute {error.mean():.3f}")
 Z = model[:-1].transform(X[test])
-print(f"log probability of the true class, average {gp.log_predictive_density(Z, y[test]).mean():.3f}")
+print(
+    f"log probability of the true class, average {gp.log_predictive_density(Z, y[test]).mean():.3f}"
+)
 
 # %%
-# Draws of the thresholds: the first one is a number, the others follow at gaps whose logs are sampled.
-# Adding the same to f and to all thresholds changes no probability, so that their common level is
-# hardly known. What matters is where f lies between thresholds: draw by draw, the difference from
-# their middle.
+# Draws of the thresholds: the first one is a number, the others follow at gaps whose logs are
+# sampled. Adding the same to f and to all thresholds changes no probability, so that their common
+# level is hardly known. What matters is where f lies between thresholds: draw by draw, the
+# difference from their middle.
 
 first = gp.hyperparameter_names_.index("threshold")
 draws = gp.theta_samples_[:, :, first:].reshape(-1, len(gp.classes_) - 1)
