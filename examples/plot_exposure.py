@@ -23,7 +23,7 @@ from skgpmcmc import BayesianGPPoissonRegressor
 
 # REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
 reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws, n_folds = (2, 100, 2) if reduced else (4, 500, 5)
+n_chains, n_draws, n_averaged, n_folds = (2, 100, 50, 2) if reduced else (4, 500, 200, 5)
 
 # Widths in cm, the number of females of each width, and of all their satellites.
 WIDTHS = """
@@ -59,7 +59,7 @@ models = {
         priors={"k2__length_scale": stats.lognorm(0.7, scale=3.0)},
         n_chains=n_chains,
         n_draws=n_draws,
-        max_predict_draws=400,
+        max_predict_draws=n_averaged,
         random_state=0,
     ).fit(widths, satellites, exposure=females)
     for likelihood in ("poisson", "negative_binomial")
@@ -104,7 +104,7 @@ with sklearn.config_context(enable_metadata_routing=True):
 # counts that they expect: rows are more often empty, or crowded, than Poisson counts can be.
 
 grid = np.linspace(20.5, 34.0, 200)[:, None]
-counts = np.arange(61)
+counts = np.arange(51)
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 left.scatter(
     widths[:, 0], satellites / females, s=14 * females, color="0.6", label="data, area: females"
