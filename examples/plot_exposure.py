@@ -77,7 +77,8 @@ for name, model in models.items():
 # ------------------------------
 # The check is a cross-validation. Exposures are metadata, which scikit-learn cuts into folds and
 # hands to the methods that request them: here `fit` and `score`. The score is the share of the
-# deviance that the mean explains; it knows nothing of the spread, as the log density does.
+# deviance that the mean explains, exposures included; unlike the log density, it knows nothing of
+# the spread.
 
 folds = KFold(n_folds, shuffle=True, random_state=0)
 with sklearn.config_context(enable_metadata_routing=True):
