@@ -19,6 +19,8 @@ from numpydoc.validate import validate
 
 import skgpmcmc
 
+from ..helpers import DATA_VARIABLE, data_directory
+
 ROOT = Path(__file__).parents[2]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -58,17 +60,38 @@ def test_examples_in_pages(page):
     assert run_doctests([test]) == ""
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda s: s.name)
-def test_example_scripts(script):
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NEED_DATA = [script for script in EXAMPLES if DATA_VARIABLE in script.read_text("utf-8")]
+by_name = {"ids": lambda script: script.name}
+
+
+def run_example(script, data):
+    """Run a script with short chains; `data` is the folder with the papers' data sets."""
     settings = {"REDUCED": "1", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, **settings},
+        env={**os.environ, **settings, DATA_VARIABLE: str(data)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("script", EXAMPLES, **by_name)
+def test_example_scripts(script):
+    data = data_directory()
+    if script in NEED_DATA and data is None:
+        pytest.skip(f"its data are not here: set {DATA_VARIABLE}")
+    done = run_example(script, data)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("script", NEED_DATA, **by_name)
+def test_an_example_without_its_data_says_what_it_needs(script, tmp_path):
+    done = run_example(script, tmp_path)
+    assert done.returncode == 1
+    assert f"Set {DATA_VARIABLE}" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 # --- docstrings -----------------------------------------------------------------------------------
