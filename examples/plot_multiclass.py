@@ -26,7 +26,7 @@ reduced = os.environ.get("REDUCED") == "1"
 n_chains, n_draws = (2, 100) if reduced else (4, 500)
 
 # Ways to handle more than two classes.
-METHODS = ("one_vs_rest",)
+METHODS = ("one_vs_rest", "softmax")
 
 data = load_iris()
 X, y = data.data[:, :2], data.target
@@ -40,7 +40,7 @@ for method in METHODS:
 
 # %%
 # Maps mix the colors of the three kinds in proportion to their probabilities: gray is "no idea".
-# Both have no idea far from all flowers, and are torn where two kinds grow. In between, where all
+# All have no idea far from all flowers, and are torn where two kinds grow. In between, where all
 # flowers around are of one kind, averaging is bolder, and on the test flowers rightly so.
 
 colors = np.array([[0.9, 0.6, 0.0], [0.0, 0.45, 0.7], [0.8, 0.3, 0.6]])
