@@ -13,6 +13,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import Approximation
+from ..emulator import Quadratic
 from ..model import LatentGP
 from ..stretches import switch
 from ..transitions import (
@@ -98,14 +99,23 @@ def set_up_emulated(
             yield from learner.refine(LATER_ROUNDS, probed.report.held_out_error)
         else:
             trajectories = yield from tuned_trajectories(
-                learner, probed.reference, probed.target.correction
+                learner, probed.reference, _no_correction(learner)
             )
             break
     if trajectories is None and not learner.few:
         visited = yield from _rehearsed(learner, probed, settings, len(rngs))
         probed = yield from probe(learner, learner.posterior_pool(), settings, visited)
+    if trajectories is not None:
+        # What draws from a poor emulator showed need not hold where trajectories go.
+        visited_pool = Pool(trajectories.visited[None], trajectories.leapfrog)
+        probed = yield from probe(learner, visited_pool, settings)
+        trajectories = trajectories.corrected(probed.reference, probed.target.correction)
     pool = learner.posterior_pool()
     return _assembled(learner, probed, pool, trajectories, rngs, settings)
+
+
+def _no_correction(learner: Learner) -> Quadratic:
+    return Quadratic.flat(learner.design.best.theta, learner.scale)
 
 
 def _rehearsed(

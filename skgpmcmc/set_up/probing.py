@@ -141,7 +141,7 @@ def _to_be_probed(
 ) -> tuple[FloatArray, BoolArray]:
     """Draws from pi*, marked, and, if few hyper-parameters allow it, others from its tails."""
     draws = pool.theta.reshape(-1, learner.dim)
-    n_typical = min(12 + 4 * learner.dim, 60)
+    n_typical = min(12 + 4 * learner.dim, 60, len(draws))
     thetas = draws[learner.rng.choice(len(draws), n_typical, replace=False)]
     if learner.few:
         tempered = Tempered(target, 1.0 / learner.temperature)

@@ -8,7 +8,7 @@ theta) at its end corrects what is left of the error of the approximation.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,11 +118,16 @@ def _leapfrog(root: FloatArray, log_step: float, n_steps: tuple[int, int]) -> Le
 
 
 class Trajectories(NamedTuple):
-    """A tuned trajectory on the approximate posterior, and where the chains that tuned it ended."""
+    """A tuned trajectory on the approximate posterior, and where the chains that tuned it were."""
 
     target: ApproximatePosterior
     leapfrog: Leapfrog
+    visited: FloatArray  # (m, p), in the later part
     ends: FloatArray  # (n_chains, p)
+
+    def corrected(self, sites: InterpolatedSites, correction: Quadratic) -> Trajectories:
+        """Return the same with another start of iterations, and another correction."""
+        return self._replace(target=replace(self.target, sites=sites, correction=correction))
 
 
 def tuned_trajectories(
@@ -156,7 +161,7 @@ def tuned_trajectories(
     root = (
         root_of(learner.explored, correlated=_CORRELATED) if len(learner.explored) else learner.root
     )
-    log_step = float(np.log(0.8 * learner.dim**-0.25))
+    log_step, later = float(np.log(0.8 * learner.dim**-0.25)), []
     for n_trajectories in _TUNING_TRAJECTORIES:
         seeds = learner.seeds(len(starts))
         tuned = yield [
@@ -171,6 +176,6 @@ def tuned_trajectories(
         log_step = float(np.mean([chain.log_step for chain in tuned]))
         # The step size belongs to the metric that it was tuned with.
         leapfrog = _leapfrog(root, log_step, _N_LEAPS)
-        later = [chain.theta[len(chain.theta) // 3 :] for chain in tuned]
-        root = root_of(np.concatenate(later), correlated=_CORRELATED)
-    return Trajectories(target, leapfrog, starts)
+        later.append(np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]))
+        root = root_of(later[-1], correlated=_CORRELATED)
+    return Trajectories(target, leapfrog, np.concatenate(later[1:]), starts)
