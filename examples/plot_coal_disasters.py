@@ -2,7 +2,7 @@
 When did coal mines become safer? A rate that changes over time
 ===============================================================
 
-Explosions in British coal mines that killed ten or more, year by year from 1851 to 1962: 191 of
+Explosions in British coal mines that killed ten or more, from March 1851 to March 1962: 191 of
 them. Classical analyses look for one change point. A log-Gaussian Cox process assumes only that the
 log of the rate is a smooth function of time, and how smooth is inferred as well.
 
@@ -28,6 +28,8 @@ counts_by_year = (
 )
 disasters = np.array([int(digit) for digit in counts_by_year])
 years = 1851 + np.arange(len(disasters))
+exposure = np.ones(len(years))
+exposure[[0, -1]] = 0.80, 0.22  # from March 15, and until March 22
 
 # %%
 # Time is in decades, so that the prior of the length-scale can be read: the rate forgets itself
@@ -43,7 +45,7 @@ model = BayesianGPPoissonRegressor(
     n_chains=n_chains,
     n_draws=n_draws,
     random_state=0,
-).fit(decades(years), disasters)
+).fit(decades(years), disasters, exposure=exposure)
 print(model.diagnostics_)
 
 # %%
@@ -69,7 +71,7 @@ for year, quantity in ((steepest, "rate"), (steepest_log, "log rate")):
 # as many years have no disaster, one, two, ... as in the data? They do, but for rather few years
 # with exactly two: of eight 90 % intervals, one may well miss.
 
-replicates = np.random.default_rng(0).poisson(rate)
+replicates = np.random.default_rng(0).poisson(rate * exposure)
 counts = np.arange(8)
 years_with = (replicates[:, :, None] == counts).sum(axis=1)
 

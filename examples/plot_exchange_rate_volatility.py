@@ -59,8 +59,8 @@ print(model.diagnostics_)
 
 # %%
 # Leave-one-out densities of the days, against normal returns whose standard deviation never
-# changes. Of the most extreme days the draws know too little (Pareto k above 0.7), so that their
-# densities are rough; the figure marks these days.
+# changes. Of a few days the draws know too little (Pareto k above 0.7), so that their densities are
+# rough; the figure marks these days.
 
 loo = model.loo()
 print(loo)

@@ -119,10 +119,11 @@ for (name, model), color in zip(models.items(), ("C1", "C0"), strict=True):
     expected = model.predict_count_proba([[26.0]], counts, exposure=[6])[0]
     right.step(counts, expected, where="mid", color=color, label=label)
 near = (females == 6) & (np.abs(widths[:, 0] - 26.0) <= 1.5)
-right.plot(satellites[near], np.zeros(near.sum()), "k^", clip_on=False, label="rows of six females")
+observed = "observed: six females\n24.5 to 27.5 cm wide"
+right.plot(satellites[near], np.zeros(near.sum()), "k^", clip_on=False, label=observed)
 left.set(xlabel="width of the female [cm]", ylabel="satellites per female")
 left.legend()
 right.set(xlabel="satellites of six females 26 cm wide", ylabel="predictive probability")
 right.set_ylim(bottom=0.0)
-right.legend()
+right.legend(loc="upper right")
 plt.show()
