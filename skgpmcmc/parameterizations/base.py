@@ -1,8 +1,8 @@
 """What a parameterization is: two verbs, and the points that they lead to.
 
-While theta moves, something else has to stay still, and f follows. `auxiliary` takes that something
-from a state; `relocate` says where it leads at another theta, and how probable that is. A transition
-sees a conditional distribution of some coordinates, and nothing of what they mean.
+While theta moves, something else has to stay still, and f follows. `auxiliary` takes that
+something from a state; `relocate` says where it leads at another theta, and how probable that is. A
+transition sees a conditional distribution of some coordinates, and nothing of what they mean.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class HyperPoint(ABC):
 
     @cached_property
     def _parameter_scores(self) -> FloatArray:
-        """Derivatives of each row's log p(y | f) in the likelihood's parameters at fixed f; (k, n)."""
+        """Derivatives of each row's log p(y | f) in the likelihood's parameters; (k, n)."""
         observed = self.model.observations_at(self.position)
         return observed.parameter_derivatives(self.state.f).log_prob
 

@@ -13,6 +13,7 @@ from .._typing import FloatArray
 from ..approximations import GaussianApproximation
 from ..gaussian import GaussianPrior
 from ..model import GPState, LatentGP
+from ..observations import Observations
 from .roots import FactorRoot
 
 __all__ = ["LatentConditional", "LatentPoint", "chol_white"]
@@ -43,12 +44,16 @@ class LatentConditional:
         """Return the point of a state under the same prior."""
         if isinstance(state.local, LatentPoint):
             return state.local
-        return LatentPoint(self.model, state, self.prior.whiten(state.f))
+        return LatentPoint(self._observed, state, self.prior.whiten(state.f))
 
     def at(self, position: FloatArray) -> LatentPoint:
         """Return the point at v."""
         state = self.model.state_in(self.prior, self.prior.unwhiten(position))
-        return LatentPoint(self.model, state, position)
+        return LatentPoint(self._observed, state, position)
+
+    @cached_property
+    def _observed(self) -> Observations:
+        return self.model.observations_at(self.prior.theta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +62,21 @@ class LatentPoint:
 
     Attributes
     ----------
-    model : LatentGP
+    observed : Observations
+        p(y | f) at its theta.
     state : GPState
         With f = L v.
     position : ndarray of shape (n,)
         v.
     """
 
-    model: LatentGP
+    observed: Observations
     state: GPState
     position: FloatArray
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices are made anew on demand: states stay O(n) when they travel between processes.
-        return {"model": self.model, "state": self.state, "position": self.position}
+        return {"observed": self.observed, "state": self.state, "position": self.position}
 
     @property
     def log_density(self) -> float:
@@ -80,12 +86,11 @@ class LatentPoint:
     @cached_property
     def gradient(self) -> FloatArray:
         """``L' d log p(y | f) / df - v``; (n,)."""
-        observed = self.model.observations_at(self.state.theta)
-        slope = observed.derivatives(self.state.f).first
+        slope = self.observed.derivatives(self.state.f).first
         return transposed_lower_product(self.state.prior.chol, slope) - self.position
 
     @cached_property
     def metric_root(self) -> FactorRoot:
         """Of the metric I + L'R L, R the Fisher information of f."""
-        observed = self.model.observations_at(self.state.theta)
-        return FactorRoot(chol_white(self.state.prior, observed.fisher_information(self.state.f)))
+        information = self.observed.fisher_information(self.state.f)
+        return FactorRoot(chol_white(self.state.prior, information))

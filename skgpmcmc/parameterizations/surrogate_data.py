@@ -101,9 +101,7 @@ class _Frame(NamedTuple):
 
     def pulled(self, g: FloatArray) -> FloatArray:
         """``b = T^-1 L' S^-1 g``, so that m = L T'^-1 b."""
-        return solve_lower(
-            self.factor, transposed_lower_product(self.prior.chol, g / self.noise)
-        )
+        return solve_lower(self.factor, transposed_lower_product(self.prior.chol, g / self.noise))
 
 
 def _matched_noise(observed: Observations, variance: FloatArray) -> FloatArray:
@@ -170,9 +168,7 @@ class SurrogatePoint(HyperPoint):
         LA = lower_product(L, 0.5 * (A_bar + A_bar.T))
         L_bar = np.outer(f_bar, w) + np.outer(g / noise, c_bar) + 2.0 * LA / noise[:, None]
         precision_bar = (
-            g * lower_product(L, c_bar)
-            + 0.5 * (noise - g * g)
-            + np.einsum("ij,ij->i", LA, L)
+            g * lower_product(L, c_bar) + 0.5 * (noise - g * g) + np.einsum("ij,ij->i", LA, L)
         )
         noise_bar = -precision_bar / noise**2
         K_bar = cholesky_pullback(L, L_bar)

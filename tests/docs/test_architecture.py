@@ -18,6 +18,7 @@ ORDER = (
     ("model",),
     ("approximations",),
     ("importance", "modes"),
+    ("parameterizations",),
     ("transitions",),
     ("warmup",),
     ("stretches",),

@@ -1,0 +1,59 @@
+"""Several transitions, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..model import GPState, LatentGP
+from .base import StepInfo, Transition
+
+__all__ = ["Sweep"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep(Transition[GPState]):
+    """At every step all parts move in their order, each as often as it is repeated.
+
+    **Invariant:** what all its parts leave unchanged.
+
+    Attributes
+    ----------
+    parts : sequence of Transition
+        All on (theta, f); the first one starts chains.
+    repeats : sequence of int
+        How often each moves.
+    """
+
+    parts: Sequence[Transition[GPState]]
+    repeats: Sequence[int]
+    name = "sweep"
+
+    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
+        """Return a state of the first part at theta."""
+        return self.parts[0].start(model, theta, rng)
+
+    def step(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> tuple[GPState, StepInfo]:
+        """Let every part move."""
+        infos: list[StepInfo] = []
+        cost = 0.0
+        for part, repeat in zip(self.parts, self.repeats, strict=True):
+            for _ in range(repeat):
+                state, info = part.step(model, state, rng)
+                infos.append(info)
+                # An evaluation of p(y | f) alone is O(n) where another is O(n^3) or O(n^2).
+                cost += info.n_evaluations / (1 if part.moves_theta else len(state.f))
+        whole = StepInfo(
+            self.name,
+            any(info.accepted for info in infos),
+            float(np.mean([info.acceptance_probability for info in infos])),
+            cost,
+            any(info.failed for info in infos),
+            tuple(infos),
+        )
+        return state, whole
