@@ -71,7 +71,7 @@ def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) ->
 
 
 def resolve_approximation(value: Any, sampler: Sampler | None = None) -> Approximation:
-    """Return the approximation that `approximation` names; "auto" is EP where any is needed."""
+    """Return the approximation that `approximation` names; "auto" is the sampler's best."""
     automatic = isinstance(value, str) and value == "auto"
     if sampler is not None and sampler.integrates_f:
         if not automatic:
@@ -80,7 +80,15 @@ def resolve_approximation(value: Any, sampler: Sampler | None = None) -> Approxi
                 'use approximation="auto".'
             )
         return Exact()
-    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS["ep"]}
+    best = "ep" if sampler is None else sampler.best_approximation
+    if best is None:
+        if not automatic:
+            raise ValueError(
+                f"approximation={value!r} has no use, as this sampler approximates nothing: use "
+                'approximation="auto", or a sampler such as "pm" or "khr".'
+            )
+        best = "ep"  # not looked at
+    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best]}
     approximation = _named_or_configured("approximation", value, known, Approximation)
     approximation.check()
     return approximation

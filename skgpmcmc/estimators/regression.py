@@ -78,7 +78,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         "gaussian": Gaussian,
         "student_t": StudentT,
     }
-    _samplers = ("collapsed", "pm", "marginal")
+    _samplers = ("collapsed", *OneLatentFunction._samplers)
 
     def __init__(
         self,

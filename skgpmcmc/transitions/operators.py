@@ -61,5 +61,11 @@ class Operator(ABC):
 
     def with_log_scale(self, log_scale: float) -> Self:
         """Return the same operator with another scale."""
-        changes: dict[str, Any] = {"log_scale": log_scale}
+        return self._with(log_scale=log_scale)
+
+    def with_target(self, target_acceptance: float) -> Self:
+        """Return the same operator, to be tuned to another acceptance rate."""
+        return self._with(target_acceptance=target_acceptance)
+
+    def _with(self, **changes: Any) -> Self:
         return replace(self, **changes)  # type: ignore[type-var]
