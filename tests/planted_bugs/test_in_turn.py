@@ -82,7 +82,7 @@ class WithoutKineticEnergy(Trajectory):
     def move(self, conditional, point, root, rng):
         outcome = replace_decision(super(), conditional, point, root, rng)
         log_ratio = outcome.point.log_density - point.log_density
-        accepted, probability = metropolis_accepts(log_ratio, rng)
+        accepted, _ = metropolis_accepts(log_ratio, rng)
         return outcome._replace(point=outcome.point if accepted else point, accepted=accepted)
 
 
