@@ -58,7 +58,9 @@ __all__ = [
     "IN_TURN",
     "SAMPLERS",
     "Ancillary",
+    "Augmented",
     "Collapsed",
+    "InTurn",
     "Interweaving",
     "KnorrHeldRue",
     "Marginal",
@@ -355,7 +357,7 @@ def _begun(operator: Operator, dim: int) -> Operator:
 
 
 @dataclass(eq=False)
-class _InTurn(Sampler):
+class InTurn(Sampler):
     """Moves of f given theta, and of theta given what a parameterization keeps, in turn.
 
     Parameters
@@ -439,11 +441,13 @@ class _InTurn(Sampler):
 
 
 @dataclass(eq=False)
-class _Augmented(_InTurn):
+class Augmented(InTurn):
     """Chains that move theta under one parameterization, or under two.
 
     Parameters
     ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape
+        See `InTurn`.
     hyper : str or Operator, default="mh"
         How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
     """
@@ -491,26 +495,13 @@ class _Augmented(_InTurn):
 
 
 @dataclass(eq=False)
-class Sufficient(_Augmented):
+class Sufficient(Augmented):
     """Chains on theta and f in turn, theta given f (SA): exact, and slow unless data are plenty.
 
     Parameters
     ----------
-    target_acceptance : float in (0, 1) or None, default=None
-        Acceptance rate to which warm-up tunes the moves of theta; None is what is recommended for
-        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always.
-    latent : str or Transition, default="hmc_v2"
-        How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
-        "hmc_v2", or a transition that leaves theta alone.
-    n_latent : int, default=5
-        Moves of f in each iteration.
-    max_leapfrog : int, default=10
-        Most leapfrog steps of a trajectory of f or theta.
-    learn_shape : bool, default=True
-        Give steps of theta the covariance that warm-up has seen. False is the papers' choice, a
-        multiple of the identity.
-    hyper : str or Operator, default="mh"
-        How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
+        See `Augmented`.
     conjugate : bool, default=False
         Draw the constant factor of the kernel from its conditional distribution, which needs an
         inverse-gamma prior on it.
@@ -572,26 +563,13 @@ def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
 
 
 @dataclass(eq=False)
-class Ancillary(_Augmented):
+class Ancillary(Augmented):
     """Chains on theta and f in turn, theta given the whitened f (AA): exact.
 
     Parameters
     ----------
-    target_acceptance : float in (0, 1) or None, default=None
-        Acceptance rate to which warm-up tunes the moves of theta; None is what is recommended for
-        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always.
-    latent : str or Transition, default="hmc_v2"
-        How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
-        "hmc_v2", or a transition that leaves theta alone.
-    n_latent : int, default=5
-        Moves of f in each iteration.
-    max_leapfrog : int, default=10
-        Most leapfrog steps of a trajectory of f or theta.
-    learn_shape : bool, default=True
-        Give steps of theta the covariance that warm-up has seen. False is the papers' choice, a
-        multiple of the identity.
-    hyper : str or Operator, default="mh"
-        How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
+        See `Augmented`.
 
     References
     ----------
@@ -604,26 +582,13 @@ class Ancillary(_Augmented):
 
 
 @dataclass(eq=False)
-class Interweaving(_Augmented):
+class Interweaving(Augmented):
     """Chains that move theta given f, and then given the whitened f (ASIS): exact.
 
     Parameters
     ----------
-    target_acceptance : float in (0, 1) or None, default=None
-        Acceptance rate to which warm-up tunes the moves of theta; None is what is recommended for
-        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always.
-    latent : str or Transition, default="hmc_v2"
-        How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
-        "hmc_v2", or a transition that leaves theta alone.
-    n_latent : int, default=5
-        Moves of f in each iteration.
-    max_leapfrog : int, default=10
-        Most leapfrog steps of a trajectory of f or theta.
-    learn_shape : bool, default=True
-        Give steps of theta the covariance that warm-up has seen. False is the papers' choice, a
-        multiple of the identity.
-    hyper : str or Operator, default="mh"
-        How theta moves under both: "mh", "hmc", "smmala" or "slice", or a configured operator.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
+        See `Augmented`.
 
     References
     ----------
@@ -637,26 +602,13 @@ class Interweaving(_Augmented):
 
 
 @dataclass(eq=False)
-class Surrogate(_Augmented):
+class Surrogate(Augmented):
     """Chains on theta and f in turn, theta given surrogate data and f standardized by them: exact.
 
     Parameters
     ----------
-    target_acceptance : float in (0, 1) or None, default=None
-        Acceptance rate to which warm-up tunes the moves of theta; None is what is recommended for
-        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always.
-    latent : str or Transition, default="hmc_v2"
-        How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
-        "hmc_v2", or a transition that leaves theta alone.
-    n_latent : int, default=5
-        Moves of f in each iteration.
-    max_leapfrog : int, default=10
-        Most leapfrog steps of a trajectory of f or theta.
-    learn_shape : bool, default=True
-        Give steps of theta the covariance that warm-up has seen. False is the papers' choice, a
-        multiple of the identity.
-    hyper : str or Operator, default="mh"
-        How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
+        See `Augmented`.
 
     References
     ----------
@@ -669,23 +621,16 @@ class Surrogate(_Augmented):
 
 
 @dataclass(eq=False)
-class KnorrHeldRue(_InTurn):
+class KnorrHeldRue(InTurn):
     """Chains that propose theta and f together, f from an approximation at the new theta: exact.
+
+    Where the approximation is poor chains stick: with a probit link Laplace is, and
+    ``approximation="ep"`` helps.
 
     Parameters
     ----------
-    target_acceptance : float in (0, 1) or None, default=None
-        Acceptance rate to which warm-up tunes the walk of theta; None is 0.25.
-    latent : str or Transition, default="hmc_v2"
-        How f moves between joint updates: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice",
-        "hmc", "hmc_v1", "hmc_v2", or a transition that leaves theta alone.
-    n_latent : int, default=5
-        Moves of f in each iteration.
-    max_leapfrog : int, default=10
-        Most leapfrog steps of a trajectory of f.
-    learn_shape : bool, default=True
-        Give steps of theta the covariance that warm-up has seen. False is the papers' choice, a
-        multiple of the identity.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape
+        See `InTurn`; the walk of theta is tuned to 0.25 by default.
     defensive : float in [0, 1), default=0.05
         Probability with which f is proposed from the prior instead. It bounds the weights; with 0,
         as in the paper, chains can stick where the approximation is poor.
