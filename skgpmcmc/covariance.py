@@ -153,6 +153,16 @@ class Covariance(ABC):
         """Give ``dK / dtheta_r``, jitter included, one (n, n) matrix after the other.
 
         For what no contraction yields, such as the Fisher information of theta.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Hyper-parameters, natural logs.
+
+        Yields
+        ------
+        ndarray of shape (n, n)
+            Freshly allocated.
         """
         zero = self._zero_diagonal(theta)
         for dK in self._derivatives(theta):

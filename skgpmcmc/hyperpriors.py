@@ -129,7 +129,7 @@ class HyperPrior:
         return np.asarray(self.value_and_gradient(theta)[1])
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Minus the second derivatives of `log_prob` at theta of shape (p,), at least 0; (p,)."""
+        """Return minus the second derivatives of `log_prob` at theta, at least 0; both (p,)."""
         curvature = self._closed.curvature(theta)
         for position, form in self._others:
             curvature[position] = form.curvature(theta[position])

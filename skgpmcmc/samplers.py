@@ -446,8 +446,8 @@ class Augmented(InTurn):
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape
-        See `InTurn`.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `InTurn`
+        How f moves, and what is tuned.
     hyper : str or Operator, default="mh"
         How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
     """
@@ -500,8 +500,8 @@ class Sufficient(Augmented):
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
-        See `Augmented`.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
     conjugate : bool, default=False
         Draw the constant factor of the kernel from its conditional distribution, which needs an
         inverse-gamma prior on it.
@@ -568,8 +568,8 @@ class Ancillary(Augmented):
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
-        See `Augmented`.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
 
     References
     ----------
@@ -587,8 +587,8 @@ class Interweaving(Augmented):
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
-        See `Augmented`.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
 
     References
     ----------
@@ -607,8 +607,8 @@ class Surrogate(Augmented):
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper
-        See `Augmented`.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
 
     References
     ----------
@@ -629,8 +629,8 @@ class KnorrHeldRue(InTurn):
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape
-        See `InTurn`; the walk of theta is tuned to 0.25 by default.
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `InTurn`
+        How f moves; the walk of theta is tuned to 0.25 by default.
     defensive : float in [0, 1), default=0.05
         Probability with which f is proposed from the prior instead. It bounds the weights; with 0,
         as in the paper, chains can stick where the approximation is poor.
