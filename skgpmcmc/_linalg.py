@@ -2,8 +2,8 @@
 
 Every Cholesky factorization, triangular solve, inverse and large product of the package goes
 through this file, so that what a sampler spends can be counted. The counter counts *calls*: a
-factorization or an inverse of an n x n matrix is one operation; a product or a triangular solve
-with m columns is m / n of one.
+factorization, its derivative or an inverse of an n x n matrix is one operation; a product or a
+triangular solve with m columns is m / n of one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ __all__ = [
     "add_outer",
     "add_to_diagonal",
     "cholesky",
+    "cholesky_inverse",
+    "cholesky_pullback",
     "cholesky_solve",
     "count_operations",
     "half_log_det",
@@ -33,10 +35,12 @@ __all__ = [
     "mirrored",
     "product",
     "solve_lower",
+    "transposed_lower_product",
 ]
 
 
 _BLOCK = 64  # columns at a time, where a routine goes block by block
+_SMALLEST = 32  # where going by halves ends in a closed form
 _SMALL = 256  # matrices up to this size fit into the cache
 
 
@@ -52,11 +56,12 @@ class OperationCount:
     inverse: float = 0.0
     product: float = 0.0
     triangular_solve: float = 0.0
+    cholesky_derivative: float = 0.0
 
     @property
     def total(self) -> float:
         """Sum over the kinds."""
-        return self.cholesky + self.inverse + self.product + self.triangular_solve
+        return float(sum(getattr(self, field.name) for field in fields(self)))
 
     def add(self, other: OperationCount) -> None:
         """Add another count to this one."""
@@ -173,6 +178,68 @@ def _inverse_by_halves(L: FloatArray) -> FloatArray:
     return inverse
 
 
+def cholesky_inverse(L: FloatArray) -> FloatArray:
+    """Lower triangle of ``(L L')^-1``, in Fortran order, with zeros above the diagonal."""
+    _record("inverse", 1.0)
+    return lapack.dlauum(_inverse_by_halves(L), lower=1)[0]
+
+
+def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
+    """Derivatives of a scalar in A, from those in its Cholesky factor L.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, n)
+        Lower factor of A, in Fortran order.
+    L_bar : ndarray of shape (n, n)
+        Derivatives in the entries of L; what stands above the diagonal is ignored.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        Lower triangular, in Fortran order: the derivative along dA, symmetric, is the sum over its
+        entries times those of dA.
+
+    References
+    ----------
+    Murray (2016), *Differentiation of the Cholesky decomposition*: reverse mode, block by block
+    from the last to the first, here by halves, so that nearly all of it is products.
+    """
+    _record("cholesky_derivative", 1.0)
+    bar = np.asfortranarray(np.tril(L_bar))
+    _pull_back_by_halves(L, bar)
+    return bar
+
+
+def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
+    """Replace derivatives in L by those in A, in place.
+
+    With L = [L1 0; C L2] and A = [A1 .; B A2], the factorization goes from A1 = L1 L1' over
+    C = B L1'^-1 to A2 - C C' = L2 L2', and this goes back.
+    """
+    n = len(L)
+    if n <= _SMALLEST:
+        P = _folded(L.T @ bar)
+        solved = blas.dtrsm(1.0, L, P + P.T, lower=1, trans_a=1)
+        bar[:] = _folded(blas.dtrsm(1.0, L, solved, side=1, lower=1))
+        return
+    half = n // 2
+    C, bar_C = L[half:, :half], bar[half:, :half]
+    bar_1, bar_2 = bar[:half, :half], bar[half:, half:]
+    _pull_back_by_halves(L[half:, half:], bar_2)
+    bar_C -= (bar_2 + bar_2.T) @ C
+    bar_C[:] = blas.dtrsm(1.0, L[:half, :half], bar_C, side=1, lower=1)
+    bar_1 -= np.tril(bar_C.T @ C)
+    _pull_back_by_halves(L[:half, :half], bar_1)
+
+
+def _folded(A: FloatArray) -> FloatArray:
+    """Lower triangle with half of the diagonal."""
+    A = np.tril(A)
+    A.flat[:: len(A) + 1] *= 0.5
+    return A
+
+
 def lower_gram(L: FloatArray) -> FloatArray:
     """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there."""
     _record("product", 1.0)
@@ -185,6 +252,12 @@ def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     if B.ndim == 1:
         return blas.dtrmv(L, B, lower=1)
     return blas.dtrmm(1.0, L, B, lower=1)
+
+
+def transposed_lower_product(L: FloatArray, x: FloatArray) -> FloatArray:
+    """``L' x`` for a lower triangular L and x of shape (n,)."""
+    _record("product", 1.0 / len(L))
+    return blas.dtrmv(L, x, lower=1, trans=1)
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:

@@ -103,8 +103,8 @@ class SamplingRun:
         One per model.
     chains : list of Ongoing
         Model after model, chain after chain.
-    references : list of Reference
-        One per model: the Gaussian that its chains use at any theta.
+    references : list of Reference or None
+        One per model: the Gaussian that its chains use at any theta; None where they use none.
     estimators : list of PseudoMarginalMetropolis or None
         One per model: what estimates p(y | theta); None where it is not estimated.
     reports : list of EmulatorReport or None
@@ -118,7 +118,7 @@ class SamplingRun:
     models: list[LatentGP]
     draws: list[Draws]
     chains: list[Ongoing]
-    references: list[Reference]
+    references: list[Reference | None]
     estimators: list[PseudoMarginalMetropolis | None]
     reports: list[EmulatorReport | None]
     n_discarded: int
@@ -320,9 +320,9 @@ def _begin(
 ) -> tuple[list[Ongoing], list[Stretch]]:
     """Start every chain on its frozen transition, and let it settle."""
     calls = [
-        (model, ready.transition, theta, rng, ready.n_settle)
+        (model, ready.transition, theta, rng, ready.n_settle, state)
         for model, ready in zip(models, prepared, strict=True)
-        for theta, rng in zip(ready.thetas, ready.rngs, strict=True)
+        for theta, rng, state in zip(ready.thetas, ready.rngs, _states(ready), strict=True)
     ]
     stretches = list(pool(joblib.delayed(switch)(*call) for call in calls))
     chains = [
@@ -330,6 +330,11 @@ def _begin(
         for call, stretch in zip(calls, stretches, strict=True)
     ]
     return chains, stretches
+
+
+def _states(prepared: Prepared) -> Sequence[ChainState | None]:
+    """States in which chains begin, None for one that starts afresh."""
+    return prepared.states or [None] * len(prepared.rngs)
 
 
 def _no_draws(

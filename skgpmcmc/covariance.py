@@ -12,6 +12,7 @@ to a constant factor of the kernel; where K_ii = 0 it is j times the mean diagon
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -148,6 +149,33 @@ class Covariance(ABC):
         )
         return self._contract(theta, A, self._matrix(theta) if K is None else K)
 
+    def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        """Give ``dK / dtheta_r``, jitter included, one (n, n) matrix after the other.
+
+        For what no contraction yields, such as the Fisher information of theta.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Hyper-parameters, natural logs.
+
+        Yields
+        ------
+        ndarray of shape (n, n)
+            Freshly allocated.
+        """
+        zero = self._zero_diagonal(theta)
+        for dK in self._derivatives(theta):
+            diagonal = dK.diagonal().copy()
+            mean = diagonal.mean()
+            dK.flat[:: len(dK) + 1] = diagonal + self.jitter * np.where(zero, mean, diagonal)
+            yield dK
+
+    @property
+    def variance(self) -> int | None:
+        """Where theta has a constant that multiplies the whole of K; None without one."""
+        return _variance_in(self.kernel)
+
     def _zero_diagonal(self, theta: FloatArray) -> Any:
         return np.asarray(self.diagonal(theta, self.X) == 0.0)
 
@@ -158,6 +186,11 @@ class Covariance(ABC):
     @abstractmethod
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
+
+    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        """Derivatives without jitter, freshly allocated."""
+        _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
+        return (np.array(dK[:, :, r], order="F") for r in range(len(theta)))
 
     def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
         """Bind new inputs of shape (m, d) too; what is bound already is returned as it is."""
@@ -174,6 +207,18 @@ class Covariance(ABC):
     def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """Prior covariance of new inputs with one another; (m, m), no jitter."""
         return np.asarray(self.kernel.clone_with_theta(theta)(X_new))
+
+
+def _variance_in(kernel: Kernel) -> int | None:
+    """Where a free constant factor of a kernel stands among its hyper-parameters."""
+    if isinstance(kernel, ConstantKernel):
+        return 0 if kernel.n_dims else None
+    if not isinstance(kernel, Product):
+        return None
+    first, second = _variance_in(kernel.k1), _variance_in(kernel.k2)
+    if first is not None:
+        return first
+    return None if second is None else int(kernel.k1.n_dims) + second
 
 
 class CrossCovariance:
@@ -374,6 +419,29 @@ class _ConstantTimesStationary(Covariance):
                 total = np.einsum("ij,ij->", A, self._raw_distances.T)
                 gradient[self._length_scale] = total / length_scale[0] ** 2
         return gradient
+
+    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        constant, length_scale = self.values(theta)
+        K = self._matrix(theta)
+        if self._length_scale is None:
+            if self._constant is not None:
+                yield K
+            return
+        before = self._constant is not None and self._constant.start < self._length_scale.start
+        if before:
+            yield K.copy(order="F")
+        slope = self._scaled_slope(constant, length_scale, K)
+        for r, tau in enumerate(length_scale):
+            if self.anisotropic:
+                distance = np.subtract.outer(self.X[:, r], self.X[:, r]) ** 2
+            else:
+                distance = self._raw_distances
+            dK = np.multiply(slope, distance.T, order="F")
+            dK /= tau**2
+            np.fill_diagonal(dK, 0.0)
+            yield dK
+        if self._constant is not None and not before:
+            yield K.copy(order="F")
 
     def _scaled_slope(self, constant: float, length_scale: FloatArray, K: FloatArray) -> FloatArray:
         """Constant times g, off the diagonal; (n, n), Fortran order."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from ._typing import FloatArray
 from .covariance import Covariance, CrossCovariance
 
 __all__ = ["GaussianPrior", "LatentMoments"]
+
+T = TypeVar("T")
 
 
 class LatentMoments(NamedTuple):
@@ -71,6 +74,21 @@ class GaussianPrior:
     def size(self) -> int:
         """Number of latent values."""
         return len(self.covariance.X)
+
+    @cached_property
+    def _remembered(self) -> dict[Hashable, Any]:
+        return {}
+
+    def remember(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returns, made once and kept as long as the factor of K is.
+
+        For matrices that belong to theta and the data alone, such as a mass matrix: they serve all
+        states that share this prior. `what` names them and the model that they belong to.
+        """
+        if what not in self._remembered:
+            self._remembered[what] = make()
+        found: T = self._remembered[what]
+        return found
 
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK_ij / dtheta_r`` for the kernel's hyper-parameters; overwrites A."""

@@ -128,6 +128,13 @@ class HyperPrior:
         """Gradient of `log_prob` with respect to theta, of the shape of theta; 0 outside."""
         return np.asarray(self.value_and_gradient(theta)[1])
 
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return minus the second derivatives of `log_prob` at theta, at least 0; both (p,)."""
+        curvature = self._closed.curvature(theta)
+        for position, form in self._others:
+            curvature[position] = form.curvature(theta[position])
+        return np.asarray(np.maximum(curvature, 0.0))
+
     def value_and_gradient(self, theta: FloatArray) -> tuple[Any, FloatArray]:
         """`log_prob` and `gradient`, which share the exponentials, in one call.
 
@@ -261,6 +268,11 @@ class _ClosedForm:
             slope -= self._twice_bend * z
         return self._total(z, growth), slope
 
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Minus the second derivatives; (p,)."""
+        growth = np.exp(self._power * (theta - self._centre))
+        return np.asarray(self._twice_bend + self._power**2 * growth)
+
     def _total(self, z: FloatArray, growth: FloatArray) -> Any:
         total = z.dot(self._linear) - growth.dot(self._ones) + self._constant
         return total - (z * z).dot(self._bend) if self._bends else total
@@ -350,6 +362,9 @@ class _Form(Protocol):
     def slope(self, u: FloatArray) -> FloatArray:
         """Its derivative."""
 
+    def curvature(self, u: FloatArray) -> FloatArray:
+        """Minus the derivative of the slope."""
+
 
 def _other_form(distribution: Any, *, positive: bool) -> _Form:
     _, loc, scale = _parameters(distribution)
@@ -370,6 +385,9 @@ class _HalfCauchy:
 
     def slope(self, u: FloatArray) -> FloatArray:
         return np.asarray(-np.tanh(u - self._centre))
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        return np.asarray(1.0 - np.tanh(u - self._centre) ** 2)
 
 
 class _Numerical:
@@ -399,3 +417,8 @@ class _Numerical:
                 self.log_density, u, initial_step=step, step_direction=direction
             ).df
         return np.where(np.isfinite(slope), slope, 0.0)
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        # Good for a metric, which asks for no more than a few digits.
+        step = 1e-3
+        return (self.slope(u - step) - self.slope(u + step)) / (2.0 * step)

@@ -25,6 +25,7 @@ class GPState(NamedTuple):
     prior: GaussianPrior  # holds theta and the factor of K
     f: FloatArray  # (n,), latent scale
     log_lik: float  # log p(y | f), natural log
+    local: Any = None  # what the last move knows of this very point, and the next may use
 
     @property
     def theta(self) -> FloatArray:

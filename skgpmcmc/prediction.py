@@ -20,7 +20,7 @@ from ._threads import one_thread
 from ._typing import FloatArray, IntArray
 from .approximations import Density, Reference, density_from
 from .covariance import CrossCovariance
-from .gaussian import LatentMoments
+from .gaussian import GaussianPrior, LatentMoments
 from .importance import importance_estimate, log_importance_weights
 from .likelihoods import Likelihood
 from .model import LatentGP
@@ -88,9 +88,14 @@ class Particles(NamedTuple):
 
 
 def parts_of(
-    model: LatentGP, reference: Reference, theta: FloatArray, n_jobs: int | None = None
+    model: LatentGP, reference: Reference | None, theta: FloatArray, n_jobs: int | None = None
 ) -> tuple[FloatArray, ...]:
-    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n)."""
+    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
+
+    Without a reference there are none.
+    """
+    if reference is None:
+        return ()
     rows = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
     with one_thread():
         done = joblib.Parallel(n_jobs=n_jobs)(
@@ -125,6 +130,7 @@ class Predictor:
         from the density beside the draw's own f, with their weights: that is one refresh of a
         pseudo-marginal chain, so that averages stay those of the exact posterior, and have far less
         noise than with the draw's own f alone. The same draws are made whenever they are needed.
+        With none of them the draw's own f stands alone, and needs no `parts`.
     """
 
     model: LatentGP
@@ -247,8 +253,9 @@ class Predictor:
 
     def _own_moments(self, draws: IntArray, X: FloatArray | CrossCovariance) -> LatentMoments:
         """Moments of f* given the theta that some draws share, and f of each if it is not out."""
-        q = self._density(int(draws[0])).q
-        return q.predict(X) if self.particles is None else q.prior.condition(self.f[draws].T, X)
+        if self.particles is None:
+            return self._density(int(draws[0])).q.predict(X)
+        return self._prior(int(draws[0])).condition(self.f[draws].T, X)
 
     def class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
         """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
@@ -325,9 +332,11 @@ class Predictor:
             parts=tuple(part[draws] for part in self.parts),
         )
 
+    def _prior(self, draw: int) -> GaussianPrior:
+        return self.model.prior_at(self.theta[draw])
+
     def _density(self, draw: int) -> Density:
-        prior = self.model.prior_at(self.theta[draw])
-        return density_from(prior, tuple(part[draw] for part in self.parts))
+        return density_from(self._prior(draw), tuple(part[draw] for part in self.parts))
 
     def batches(self, X_new: FloatArray) -> list[_Batch]:
         """Part new rows into batches, bound to the kernel where that takes little memory.
@@ -362,6 +371,11 @@ class Predictor:
         log_weight : ndarray
             Of the columns; the weights add up to that of the draws.
         """
+        if self.particles is not None and self.particles.n == 0:
+            prior, f = self._prior(int(draws[0])), self.f[draws].T
+            for batch in batches:
+                yield batch.rows, prior.condition(f, batch.X), np.log(self.weight[draws])
+            return
         density = self._density(int(draws[0]))
         if self.particles is None:
             log_weight = np.log(self.weight[draws].sum(keepdims=True))
@@ -390,10 +404,9 @@ class Predictor:
 
     def jointly(self, draws: IntArray, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (m, g) and covariance (m, m) of f* given the theta that g draws share, and f."""
-        q = self._density(int(draws[0])).q
         if self.particles is None:
-            return q.predict_jointly(X_new)
-        return q.prior.condition_jointly(self.f[draws].T, X_new)
+            return self._density(int(draws[0])).q.predict_jointly(X_new)
+        return self._prior(int(draws[0])).condition_jointly(self.f[draws].T, X_new)
 
 
 def _equal_rows(theta: FloatArray) -> list[IntArray]:

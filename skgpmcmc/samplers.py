@@ -9,15 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy import stats
 
+from . import parameterizations
 from ._params import Configuration, check_in
 from ._typing import FloatArray
 from .approximations import Approximation
 from .likelihoods import Gaussian, Likelihood
-from .model import LatentGP
+from .model import GPState, LatentGP
+from .parameterizations import Parameterization
 from .set_up import (
     MOST_BATCHES,
     EmulatorSettings,
@@ -25,17 +29,60 @@ from .set_up import (
     set_up_collapsed,
     set_up_emulated,
     set_up_random_walk,
+    set_up_sweep,
 )
-from .transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
+from .transitions import (
+    ConjugateVariance,
+    CrankNicolson,
+    CurvatureShape,
+    EllipticalSlice,
+    GaussianRandomWalk,
+    HyperUpdate,
+    JointUpdate,
+    Langevin,
+    LatentUpdate,
+    MarginalMetropolis,
+    MassShape,
+    Operator,
+    PriorShape,
+    PseudoMarginalMetropolis,
+    RandomWalk,
+    Sweep,
+    Trajectory,
+    Transition,
+    UnivariateSlice,
+)
 from .warmup import Schedule
 
-__all__ = ["SAMPLERS", "Collapsed", "Marginal", "PseudoMarginal", "Sampler"]
+__all__ = [
+    "IN_TURN",
+    "SAMPLERS",
+    "Ancillary",
+    "Augmented",
+    "Collapsed",
+    "InTurn",
+    "Interweaving",
+    "KnorrHeldRue",
+    "Marginal",
+    "PseudoMarginal",
+    "Sampler",
+    "Sufficient",
+    "Surrogate",
+]
 
 _MOVES = ("emulated", "trajectories", "random_walk")
 #: Warm-up iterations of a random walk that has to be tuned, and of a sampler that has not.
 _N_TUNED, _N_SETTLED = 500, 50
 #: Importance draws where nothing is learned about them.
 _N_IMPORTANCE = 64
+
+
+def _check_one_function(sampler: Sampler, likelihood: Likelihood) -> None:
+    if likelihood.n_functions > 1:
+        raise ValueError(
+            f"sampler={type(sampler).__name__} works with one latent function, and the "
+            f'{likelihood.name} likelihood has one for each class: use sampler="pm".'
+        )
 
 
 @dataclass(eq=False)
@@ -51,6 +98,8 @@ class Sampler(Configuration, ABC):
 
     #: Whether f is integrated out exactly, so that no approximation is needed.
     integrates_f: ClassVar[bool] = False
+    #: Name of the approximation that suits it best; None where it uses none.
+    best_approximation: ClassVar[str | None] = "ep"
 
     target_acceptance: float = 0.25
 
@@ -60,6 +109,9 @@ class Sampler(Configuration, ABC):
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the sampler cannot work with the likelihood; any will do here."""
+
+    def check_model(self, model: LatentGP) -> None:
+        """Raise a ValueError if the sampler cannot work with kernel or priors; any will do here."""
 
     def n_warmup(self, wanted: int | None) -> int:
         """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
@@ -188,11 +240,7 @@ class Marginal(Sampler):
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Refuse a likelihood with several latent functions, whose q has no predictions."""
-        if likelihood.n_functions > 1:
-            raise ValueError(
-                f"sampler={type(self).__name__} works with one latent function, and the "
-                f'{likelihood.name} likelihood has one for each class: use sampler="pm".'
-            )
+        _check_one_function(self, likelihood)
 
     def set_up(
         self,
@@ -284,9 +332,362 @@ class Collapsed(Sampler):
         return set_up_collapsed(model, approximation, starts, rngs, rng, n_warmup)
 
 
+# --- f and theta in turn --------------------------------------------------------------------------
+
+#: Share of the step of a standard normal target with which tuning begins.
+_CAUTION = float(np.log(0.5))
+
+
+def _latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
+    """Moves of f that have a name, with the scales that tuning begins with."""
+    walk = _begun(RandomWalk(), dim)
+    trajectory = _begun(Trajectory(max_steps=max_leapfrog), dim)
+    return {
+        "mh": LatentUpdate(walk, MassShape()),
+        "mh_v1": LatentUpdate(walk, PriorShape()),
+        "mh_v2": CrankNicolson(walk.log_scale),
+        "smmala": LatentUpdate(_begun(Langevin(), dim)),
+        "elliptical_slice": EllipticalSlice(),
+        "hmc": LatentUpdate(trajectory, MassShape()),
+        "hmc_v1": LatentUpdate(trajectory, CurvatureShape()),
+        "hmc_v2": LatentUpdate(trajectory, PriorShape()),
+    }
+
+
+def _hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
+    """Moves of theta that have a name, with the scales that tuning begins with."""
+    return {
+        "mh": _begun(RandomWalk(), dim),
+        "hmc": _begun(Trajectory(max_steps=max_leapfrog), dim),
+        "smmala": _begun(Langevin(), dim),
+        "slice": UnivariateSlice(),
+    }
+
+
+def _begun(operator: Operator, dim: int) -> Operator:
+    return operator.with_log_scale(operator.typical_log_scale(dim) + _CAUTION)
+
+
+@dataclass(eq=False)
+class InTurn(Sampler):
+    """Moves of f given theta, and of theta given what a parameterization keeps, in turn.
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1) or None, default=None
+        Acceptance rate to which warm-up tunes the moves of theta; None is what is recommended for
+        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always.
+    latent : str or Transition, default="hmc_v2"
+        How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
+        "hmc_v2", or a transition that leaves theta alone.
+    n_latent : int, default=5
+        Moves of f in each iteration.
+    max_leapfrog : int, default=10
+        Most leapfrog steps of a trajectory of f or theta.
+    learn_shape : bool, default=True
+        Give steps of theta the covariance that warm-up has seen. False is the papers' choice, a
+        multiple of the identity.
+    """
+
+    best_approximation: ClassVar[str | None] = None
+
+    target_acceptance: float | None = None  # type: ignore[assignment]
+    latent: Any = "hmc_v2"
+    n_latent: int = 5
+    max_leapfrog: int = 10
+    learn_shape: bool = True
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Refuse a likelihood with several latent functions: moves know one factor of K."""
+        _check_one_function(self, likelihood)
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        if self.target_acceptance is not None:
+            super().check()
+        for name in ("n_latent", "max_leapfrog"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"sampler: {name} must be an integer >= 1; got {value!r}.")
+        known = sorted(_latent_moves(1, 1))
+        if isinstance(self.latent, Transition):
+            if self.latent.moves_theta:
+                raise ValueError(
+                    f"sampler: latent={self.latent.name!r} moves theta too, but f has to move "
+                    f"given theta: use one of {known} or a transition that leaves theta alone."
+                )
+        elif self.latent not in known:
+            raise ValueError(
+                f"sampler: latent must be one of {known} or a Transition; got {self.latent!r}."
+            )
+
+    def set_up(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        rng: np.random.Generator,
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Tune every move on the posterior itself; `n_importance` does not matter."""
+        parts = [(self._latent_part(len(model.y)), self.n_latent)]
+        if len(model.start):
+            parts = self._with_hyper_parts(model, approximation, parts)
+        sweep = Sweep(*zip(*parts, strict=True))
+        return set_up_sweep(
+            model, sweep, starts, rngs, n_warmup, learns_shape=bool(self.learn_shape)
+        )
+
+    def _latent_part(self, n_rows: int) -> Transition[GPState]:
+        if isinstance(self.latent, Transition):
+            return self.latent
+        return _latent_moves(n_rows, self.max_leapfrog)[self.latent]
+
+    @abstractmethod
+    def _with_hyper_parts(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        latent: list[tuple[Transition[GPState], int]],
+    ) -> list[tuple[Transition[GPState], int]]:
+        """Return all parts of an iteration, and how often each moves, from those of f."""
+
+
+@dataclass(eq=False)
+class Augmented(InTurn):
+    """Chains that move theta under one parameterization, or under two.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `InTurn`
+        How f moves, and what is tuned.
+    hyper : str or Operator, default="mh"
+        How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
+    """
+
+    #: Under which theta moves, in this order.
+    _parameterizations: ClassVar[tuple[type[Parameterization], ...]]
+
+    hyper: Any = "mh"
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        known = _hyper_moves(1, 1)
+        if not isinstance(self.hyper, Operator) and self.hyper not in known:
+            raise ValueError(
+                f"sampler: hyper must be one of {sorted(known)} or an Operator; got {self.hyper!r}."
+            )
+        operator = self._operator(1)
+        if self.target_acceptance is not None and operator.target_acceptance is None:
+            raise ValueError(
+                f"sampler: target_acceptance={self.target_acceptance!r} has no use, as "
+                f"hyper={operator.name!r} always accepts: use target_acceptance=None."
+            )
+
+    def _operator(self, dim: int) -> Operator:
+        if isinstance(self.hyper, Operator):
+            operator: Operator = self.hyper
+        else:
+            operator = _hyper_moves(dim, self.max_leapfrog)[self.hyper]
+        if self.target_acceptance is None or operator.target_acceptance is None:
+            return operator
+        return operator.with_target(self.target_acceptance)
+
+    def _with_hyper_parts(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        latent: list[tuple[Transition[GPState], int]],
+    ) -> list[tuple[Transition[GPState], int]]:
+        operator = self._operator(len(model.start))
+        return [
+            *latent,
+            *((HyperUpdate(kind(), operator), 1) for kind in self._parameterizations),
+        ]
+
+
+@dataclass(eq=False)
+class Sufficient(Augmented):
+    """Chains on theta and f in turn, theta given f (SA): exact, and slow unless data are plenty.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
+    conjugate : bool, default=False
+        Draw the constant factor of the kernel from its conditional distribution, which needs an
+        inverse-gamma prior on it.
+
+    References
+    ----------
+    Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
+    """
+
+    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
+        parameterizations.Sufficient,
+    )
+
+    conjugate: bool = False
+
+    def check_model(self, model: LatentGP) -> None:
+        """Raise a ValueError if a conjugate draw is wanted, and prior or kernel do not allow it."""
+        if self.conjugate:
+            _conjugate_variance(model)
+
+    def _with_hyper_parts(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        latent: list[tuple[Transition[GPState], int]],
+    ) -> list[tuple[Transition[GPState], int]]:
+        if not self.conjugate:
+            return super()._with_hyper_parts(model, approximation, latent)
+        gibbs = _conjugate_variance(model)
+        others = np.delete(np.arange(len(model.start)), gibbs.position)
+        parts: list[tuple[Transition[GPState], int]] = [*latent, (gibbs, 1)]
+        if len(others):
+            update = HyperUpdate(
+                parameterizations.Sufficient(), self._operator(len(others)), free=others
+            )
+            parts.append((update, 1))
+        return parts
+
+
+def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
+    """Return the Gibbs update of the variance, or say what stands in its way."""
+    position = model.covariance.variance
+    if position is None:
+        raise ValueError(
+            "sampler: conjugate=True draws a constant that multiplies the whole kernel, and "
+            f"kernel={model.covariance.kernel!r} has none that is free: use a kernel such as "
+            "ConstantKernel() * RBF(), or conjugate=False."
+        )
+    name = model.hyperprior.names[position]
+    prior = model.hyperprior.distributions[name]
+    shapes, loc, scale = prior.dist._parse_args(*prior.args, **prior.kwds)
+    if type(prior.dist) is not type(stats.invgamma) or loc != 0.0:
+        raise ValueError(
+            f"sampler: conjugate=True needs an inverse-gamma prior on {name!r}, and it has "
+            f"{prior.dist.name}: use priors={{{name!r}: scipy.stats.invgamma(1.0)}}, or "
+            "conjugate=False."
+        )
+    return ConjugateVariance(position, float(shapes[0]), float(scale))
+
+
+@dataclass(eq=False)
+class Ancillary(Augmented):
+    """Chains on theta and f in turn, theta given the whitened f (AA): exact.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
+
+    References
+    ----------
+    Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
+    """
+
+    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
+        parameterizations.Ancillary,
+    )
+
+
+@dataclass(eq=False)
+class Interweaving(Augmented):
+    """Chains that move theta given f, and then given the whitened f (ASIS): exact.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
+
+    References
+    ----------
+    Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (6).
+    """
+
+    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
+        parameterizations.Sufficient,
+        parameterizations.Ancillary,
+    )
+
+
+@dataclass(eq=False)
+class Surrogate(Augmented):
+    """Chains on theta and f in turn, theta given surrogate data and f standardized by them: exact.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
+
+    References
+    ----------
+    Murray & Adams (2010); Filippone, Zhong & Girolami (2013), section 2.4.
+    """
+
+    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
+        parameterizations.SurrogateData,
+    )
+
+
+@dataclass(eq=False)
+class KnorrHeldRue(InTurn):
+    """Chains that propose theta and f together, f from an approximation at the new theta: exact.
+
+    Where the approximation is poor chains stick: with a probit link Laplace is, and
+    ``approximation="ep"`` helps.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `InTurn`
+        How f moves; the walk of theta is tuned to 0.25 by default.
+    defensive : float in [0, 1), default=0.05
+        Probability with which f is proposed from the prior instead. It bounds the weights; with 0,
+        as in the paper, chains can stick where the approximation is poor.
+
+    References
+    ----------
+    Knorr-Held & Rue (2002); Filippone, Zhong & Girolami (2013), section 2.3.
+    """
+
+    best_approximation: ClassVar[str | None] = "laplace"
+
+    defensive: float = 0.05
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_in("sampler", "defensive", self.defensive, "[0, 1)")
+
+    def _with_hyper_parts(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        latent: list[tuple[Transition[GPState], int]],
+    ) -> list[tuple[Transition[GPState], int]]:
+        log_scale = _begun(RandomWalk(), len(model.start)).log_scale
+        target = 0.25 if self.target_acceptance is None else self.target_acceptance
+        joint = JointUpdate(approximation, log_scale, target, defensive=self.defensive)
+        return [(joint, 1), *latent]
+
+
 #: The samplers that have a name in the estimators.
 SAMPLERS: dict[str, type[Sampler]] = {
     "pm": PseudoMarginal,
     "marginal": Marginal,
     "collapsed": Collapsed,
+    "sa": Sufficient,
+    "aa": Ancillary,
+    "asis": Interweaving,
+    "surr": Surrogate,
+    "khr": KnorrHeldRue,
 }
+
+#: Those in which f and theta move in turn, which any likelihood allows.
+IN_TURN = ("sa", "aa", "asis", "surr", "khr")

@@ -16,18 +16,30 @@ import numpy as np
 from ._linalg import OperationCount, count_operations
 from ._threads import one_thread
 from ._typing import FloatArray
-from .model import LatentGP
+from .model import GPState, LatentGP
 from .transitions import (
     ChainState,
     GaussianRandomWalk,
     MarginalMetropolis,
     MarginalState,
     StepInfo,
+    Sweep,
     Transition,
 )
 from .warmup import Window, tuned_log_scale
 
-__all__ = ["Stretch", "Tally", "no_density", "sample", "start", "sum_tallies", "switch", "tune"]
+__all__ = [
+    "Stretch",
+    "Tally",
+    "TunedStretch",
+    "no_density",
+    "sample",
+    "start",
+    "sum_tallies",
+    "switch",
+    "tune",
+    "tune_sweep",
+]
 
 _MAX_START_ATTEMPTS = 30
 
@@ -69,6 +81,13 @@ class Stretch(NamedTuple):
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
     tally: Tally
+
+
+class TunedStretch(NamedTuple):
+    """A stretch in which the scales of a sweep were tuned."""
+
+    stretch: Stretch
+    log_scales: list[float]  # of its tuned parts, where tuning has led
 
 
 def start(
@@ -125,14 +144,48 @@ def tune(
     return recorder.stretch(state, rng, log_scale, operations)
 
 
+def tune_sweep(
+    model: LatentGP,
+    sweep: Sweep,
+    state: GPState,
+    rng: np.random.Generator,
+    n_steps: int,
+    first_gains: Sequence[int],
+) -> TunedStretch:
+    """One window of warm-up: the scale of every part follows its acceptance probabilities.
+
+    `first_gains` has, for each part of the sweep, the steps since its tuning began.
+    """
+    recorder = _Recorder(n_steps, state)
+    with one_thread(), count_operations() as operations:
+        for i in range(n_steps):
+            state, info = sweep.step(model, state, rng)
+            probabilities = sweep.mean_probabilities(info)
+            sweep = sweep.with_log_scales(
+                [
+                    tuned_log_scale(log_scale, probabilities[part], target, first_gains[part] + i)
+                    for part, log_scale, target in sweep.tuned
+                ]
+            )
+            recorder.add(state, info)
+    stretch = recorder.stretch(state, rng, 0.0, operations)
+    return TunedStretch(stretch, [log_scale for _, log_scale, _ in sweep.tuned])
+
+
 def switch(
     model: LatentGP,
     transition: Transition[Any],
     theta: FloatArray,
     rng: np.random.Generator,
     n_settle: int,
+    state: ChainState | None = None,
 ) -> Stretch:
-    """Start the frozen transition where the set-up leaves a chain, and let it settle."""
+    """Start the frozen transition where the set-up leaves a chain, and let it settle.
+
+    Without a state, it starts afresh at theta.
+    """
+    if state is not None:
+        return sample(model, transition, state, rng, n_settle)
     begun = start(model, transition, theta, rng)
     settled = sample(model, transition, begun.state, rng, n_settle)
     return settled._replace(tally=sum_tallies([begun.tally, settled.tally]))
@@ -175,10 +228,11 @@ class _Recorder:
         self._theta[self._row] = state.theta
         self._f[self._row] = state.f
         self._row += 1
-        self._n_steps[info.move] += 1
-        self._n_accepted[info.move] += info.accepted
+        for part in info.parts or (info,):
+            self._n_steps[part.move] += 1
+            self._n_accepted[part.move] += part.accepted
+            self._n_failed += part.failed
         self._n_evaluations += info.n_evaluations
-        self._n_failed += info.failed
 
     def stretch(
         self,

@@ -16,7 +16,7 @@ import numpy as np
 from ._typing import FloatArray
 from .transitions import GaussianRandomWalk
 
-__all__ = ["Schedule", "Window", "pooled_walk", "tuned_log_scale"]
+__all__ = ["Schedule", "Window", "pooled_covariance", "pooled_walk", "tuned_log_scale"]
 
 _N_WINDOWS = 10
 _SHAPE_WINDOWS = range(1, 7)  # after these windows the shape is learned anew
@@ -79,9 +79,14 @@ def pooled_walk(
     dim = history.shape[2]
     if not learns_shape or dim == 0:
         return walk.with_log_scale(float(np.mean(log_scales)))
+    return walk.with_covariance(pooled_covariance(history))
+
+
+def pooled_covariance(history: FloatArray) -> FloatArray:
+    """Covariance (p, p) of the later half of draws (n_chains, n_steps, p), all chains together."""
+    dim = history.shape[2]
     recent = history[:, history.shape[1] // 2 :].reshape(-1, dim)
     n = len(recent)
     # Shrunk towards a small sphere, as few distinct points may have been seen.
     covariance = np.atleast_2d(np.cov(recent, rowvar=False)) if n > 1 else np.zeros((dim, dim))
-    covariance = (n * covariance + 5.0 * 1e-2 * np.eye(dim)) / (n + 5.0)
-    return walk.with_covariance(covariance)
+    return np.asarray((n * covariance + 5.0 * 1e-2 * np.eye(dim)) / (n + 5.0))

@@ -82,7 +82,7 @@ def resolve_approximation(
 ) -> Approximation:
     """Return the approximation that `approximation` names.
 
-    "auto" is EP, Laplace for a softmax, or nothing where none is needed.
+    "auto" is the sampler's best, Laplace for a softmax, or nothing where none is needed.
     """
     automatic = isinstance(value, str) and value == "auto"
     if sampler is not None and sampler.integrates_f:
@@ -92,8 +92,17 @@ def resolve_approximation(
                 'use approximation="auto".'
             )
         return Exact()
-    coupled = likelihood is not None and likelihood.n_functions > 1
-    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS["laplace" if coupled else "ep"]}
+    best = "ep" if sampler is None else sampler.best_approximation
+    if best is None:
+        if not automatic:
+            raise ValueError(
+                f"approximation={value!r} has no use, as this sampler approximates nothing: use "
+                'approximation="auto", or a sampler such as "pm" or "khr".'
+            )
+        best = "ep"  # not looked at
+    if likelihood is not None and likelihood.n_functions > 1:
+        best = "laplace"
+    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best]}
     approximation = _named_or_configured("approximation", value, known, Approximation)
     approximation.check()
     if likelihood is not None:

@@ -28,6 +28,7 @@ from ..hyperpriors import HyperPrior
 from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..prediction import Particles, Predictor, parts_of, spread_subset
+from ..samplers import IN_TURN
 
 #: With default priors, features outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
@@ -84,7 +85,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     #: Strings that `likelihood` accepts, set by each estimator that has this parameter.
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {}
     #: Strings that `sampler` accepts.
-    _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal")
+    _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *IN_TURN)
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -118,6 +119,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             self.priors, covariance, likelihood, problems[0].n_kernels
         )
         models = [problem.model(covariance, hyperprior) for problem in problems]
+        sampler.check_model(models[0])
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
         rounds = sampler.max_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
         monitor = _CallbackMonitor(self, len(problems) * self.n_chains, rounds)
@@ -216,7 +218,9 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         f = draws.f.reshape(n_chains * n_draws, -1)
         chosen = spread_subset(theta, self.max_predict_draws, rng)
         particles = None
-        if estimator is not None:
+        if run.references[m] is None:
+            particles = Particles(0, 0.0, 0)
+        elif estimator is not None:
             particles = Particles(
                 _N_PREDICT_PARTICLES, estimator.defensive, int(rng.integers(2**31))
             )

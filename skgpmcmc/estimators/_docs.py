@@ -29,10 +29,10 @@ priors : mapping of str to frozen scipy.stats distribution, or None, default=Non
     for the rest.
 """,
     "pm": """
-sampler : {"pm", "marginal"} or Sampler, default="pm"
+sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr"} or Sampler, default="pm"
     "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
-    and predictions by the approximation's Gaussian. Or a configured object from
-    `skgpmcmc.samplers`.
+    and predictions by the approximation's Gaussian. The others move f and theta in turn: exact
+    and slow, for comparisons. Or a configured object from `skgpmcmc.samplers`.
 """,
     "approximation": """
 approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"

@@ -51,10 +51,11 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         for the rest.
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
         Link between latent value and class probability of binary problems; a softmax has its own.
-    sampler : {"pm", "marginal"} or Sampler, default="pm"
+    sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr"} or Sampler, default="pm"
         "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
-        and predictions by the approximation's Gaussian, the papers' "MCMC EP". Or a configured
-        object from `skgpmcmc.samplers`.
+        and predictions by the approximation's Gaussian, the papers' "MCMC EP". The others move f
+        and theta in turn: exact and slow, for comparisons. Or a configured object from
+        `skgpmcmc.samplers`.
     approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
         Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
         of "marginal". "auto" is "ep", and "laplace" for a softmax. Or a configured object from

@@ -36,10 +36,12 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
         targets). "student_t" lets outliers be, and needs ``sampler="pm"``.
-    sampler : {"auto", "collapsed", "pm", "marginal"} or Sampler, default="collapsed"
+    sampler : {"collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr"} or Sampler, \
+            default="collapsed"
         "collapsed": the latent function is integrated out, exact. "pm": pseudo-marginal, exact,
-        for any likelihood. "marginal": theta from the approximate marginal posterior. Or a
-        configured object from `skgpmcmc.samplers`.
+        for any likelihood. "marginal": theta from the approximate marginal posterior. The others
+        move f and theta in turn: exact and slow, for comparisons. Or a configured object from
+        `skgpmcmc.samplers`.
     %(approximation)s
     alpha : float, default=0.0
         Known noise variance that is added for every row, in units of y squared.
@@ -78,7 +80,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         "gaussian": Gaussian,
         "student_t": StudentT,
     }
-    _samplers = ("collapsed", "pm", "marginal")
+    _samplers = ("collapsed", *OneLatentFunction._samplers)
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from .emulated import MOST_BATCHES, set_up_emulated
 from .random_walk import set_up_random_walk
 from .report import EmulatorReport
 from .settings import EmulatorSettings
+from .sweeps import set_up_sweep
 from .work import Done, Prepared, SetUp, Task, perform
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "set_up_collapsed",
     "set_up_emulated",
     "set_up_random_walk",
+    "set_up_sweep",
 ]

@@ -16,7 +16,7 @@ from .._linalg import OperationCount, count_operations
 from .._threads import one_thread
 from .._typing import FloatArray
 from ..approximations import Reference
-from ..transitions import PseudoMarginalMetropolis, Transition
+from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from .report import EmulatorReport
 
 __all__ = ["Done", "Prepared", "SetUp", "Task", "perform"]
@@ -40,7 +40,7 @@ class Prepared(NamedTuple):
     """What a set-up leaves to the chains of one model."""
 
     transition: Transition[Any]  # frozen
-    reference: Reference  # the Gaussian q(f) that the transition uses at any theta
+    reference: Reference | None  # the Gaussian q(f) that the transition uses at any theta, if any
     estimator: PseudoMarginalMetropolis | None  # what estimates p(y | theta), if anything does
     thetas: list[FloatArray]  # where each chain begins; (p,), natural logs
     rngs: list[np.random.Generator]  # one per chain
@@ -48,6 +48,7 @@ class Prepared(NamedTuple):
     n_tuned: int  # iterations that each chain has made in the set-up
     n_evaluations: int  # of a (marginal) likelihood, in the set-up
     report: EmulatorReport | None
+    states: list[ChainState] | None = None  # where chains begin, if not afresh at their theta
 
 
 #: Yields batches of tasks, is sent the values that they returned, returns what it prepared.

@@ -1,10 +1,17 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
 from .base import ChainState, StepInfo, Transition
+from .conjugate_variance import ConjugateVariance
+from .crank_nicolson import CrankNicolson
 from .elliptical_slice import EllipticalSlice
 from .hamiltonian import CheapDensity, CheapPoint, Jump, Leapfrog, TMixture
+from .hyper_update import HyperUpdate
+from .joint_update import JointUpdate
+from .langevin import Langevin
+from .latent_update import CurvatureShape, LatentShape, LatentUpdate, MassShape, PriorShape
 from .marginal import MarginalMetropolis, MarginalState
 from .mixture import Mixture
+from .operators import Operator, Outcome
 from .proposals import GaussianRandomWalk, Proposal
 from .pseudo_marginal import (
     ParticleRefresh,
@@ -12,26 +19,48 @@ from .pseudo_marginal import (
     PseudoMarginalState,
     RetainedParticle,
 )
+from .random_walk import RandomWalk
 from .surrogate import SurrogateProposal
+from .sweep import Sweep
+from .trajectory import Trajectory
+from .tunable import Tunable
+from .univariate_slice import UnivariateSlice
 
 __all__ = [
     "ChainState",
     "CheapDensity",
     "CheapPoint",
+    "ConjugateVariance",
+    "CrankNicolson",
+    "CurvatureShape",
     "EllipticalSlice",
     "GaussianRandomWalk",
+    "HyperUpdate",
+    "JointUpdate",
     "Jump",
+    "Langevin",
+    "LatentShape",
+    "LatentUpdate",
     "Leapfrog",
     "MarginalMetropolis",
     "MarginalState",
+    "MassShape",
     "Mixture",
+    "Operator",
+    "Outcome",
     "ParticleRefresh",
+    "PriorShape",
     "Proposal",
     "PseudoMarginalMetropolis",
     "PseudoMarginalState",
+    "RandomWalk",
     "RetainedParticle",
     "StepInfo",
     "SurrogateProposal",
+    "Sweep",
     "TMixture",
+    "Trajectory",
     "Transition",
+    "Tunable",
+    "UnivariateSlice",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
-from ..model import LatentGP
+from ..model import GPState, LatentGP
 
 __all__ = [
     "ChainState",
@@ -16,6 +17,7 @@ __all__ = [
     "Transition",
     "metropolis_accepts",
     "rejected_proposal",
+    "start_from_prior",
 ]
 
 
@@ -39,6 +41,7 @@ class StepInfo(NamedTuple):
     acceptance_probability: float  # min(1, ratio); 0 where the proposal failed
     n_evaluations: float  # of a (marginal) likelihood; m / n for m fresh particles alone
     failed: bool  # the proposal was rejected because its factorization failed
+    parts: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
 
 
 S = TypeVar("S", bound=ChainState)
@@ -51,9 +54,12 @@ class Transition(ABC, Generic[S]):
     ----------
     name : str
         What diagnostics call it.
+    moves_theta : bool
+        Whether it may change theta, which costs a factorization of K.
     """
 
     name: str
+    moves_theta: ClassVar[bool] = True
 
     @abstractmethod
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
@@ -79,3 +85,16 @@ def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo
     """Report a proposal that has no state: outside the prior's support, or a failed evaluation."""
     failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
     return StepInfo(move, False, 0.0, float(failed), failed)
+
+
+def start_from_prior(
+    model: LatentGP, theta: FloatArray, rng: np.random.Generator
+) -> GPState | None:
+    """Return the state at theta with f from the prior; None without a finite density."""
+    if not np.isfinite(model.hyperprior.log_prob(theta)):
+        return None
+    try:
+        state = model.state_at(theta, model.prior_at(theta).sample(rng))
+    except NotPositiveDefiniteError:
+        return None
+    return state if np.isfinite(state.log_lik) else None

@@ -31,6 +31,7 @@ class EllipticalSlice(Transition[GPState]):
     """
 
     name = "elliptical slice"
+    moves_theta = False
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
         """Return the state at theta with f from the prior."""

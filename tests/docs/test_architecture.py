@@ -19,6 +19,7 @@ ORDER = (
     ("classwise",),
     ("approximations",),
     ("importance", "modes"),
+    ("parameterizations",),
     ("transitions",),
     ("warmup",),
     ("stretches",),

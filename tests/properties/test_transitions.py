@@ -23,6 +23,7 @@ from skgpmcmc.transitions import (
     ParticleRefresh,
     PseudoMarginalMetropolis,
     RetainedParticle,
+    StepInfo,
     SurrogateProposal,
     TMixture,
 )
@@ -359,7 +360,7 @@ def test_a_proposal_without_prior_mass_is_rejected_unevaluated(model, make, bad)
     state = transition.start(model, THETA, rng)
     after, info = transition.step(model, state, rng)
     assert_array_equal(after.theta, THETA)
-    assert info == (transition.name, False, 0.0, 0, False)
+    assert info == StepInfo(transition.name, False, 0.0, 0, False)
 
 
 @every_metropolis
@@ -370,7 +371,7 @@ def test_a_proposal_outside_a_bounded_prior_has_not_failed(make):
     rng = np.random.default_rng(17)
     after, info = transition.step(model, transition.start(model, THETA, rng), rng)
     assert_array_equal(after.theta, THETA)
-    assert info == (transition.name, False, 0.0, 0, False)
+    assert info == StepInfo(transition.name, False, 0.0, 0, False)
     assert transition.start(model, np.array([np.log(6.0), 0.0]), rng) is None
 
 
@@ -381,7 +382,7 @@ def test_a_factorization_that_fails_is_a_rejection_and_counted(model, make):
     state = transition.start(model, THETA, rng)
     after, info = transition.step(model, state, rng)
     assert_array_equal(after.theta, THETA)
-    assert info == (transition.name, False, 0.0, 1, True)
+    assert info == StepInfo(transition.name, False, 0.0, 1, True)
     assert transition.start(model, THETA + 0.3, rng) is None
 
 
@@ -399,7 +400,7 @@ def test_a_proposal_where_K_is_singular_is_a_rejection_and_counted(make):
     state = transition.start(model, short, rng)
     after, info = transition.step(model, state, rng)
     assert_array_equal(after.theta, short)
-    assert info == (transition.name, False, 0.0, 1, True)
+    assert info == StepInfo(transition.name, False, 0.0, 1, True)
 
 
 @every_metropolis
@@ -474,7 +475,7 @@ def test_a_refresh_keeps_one_particle_and_its_weight(model):
         assert not new.all(axis=0).any()
         assert after.density is state.density
         assert after.estimate.particles.shape == state.estimate.particles.shape
-        assert info == ("refresh", True, 1.0, 4 / N, False)
+        assert info == StepInfo("refresh", True, 1.0, 4 / N, False)
         state = after
 
 
@@ -491,7 +492,7 @@ def test_a_retained_particle_is_the_only_one_that_moves(model):
         others = np.arange(4) != index
         assert_array_equal(after.estimate.log_weights[others], state.estimate.log_weights[others])
         assert after.density is state.density
-        assert info == ("retained particle", True, 1.0, 1 / N, False)
+        assert info == StepInfo("retained particle", True, 1.0, 1 / N, False)
         moved.add(index)
         state = after
     assert len(moved) > 1

@@ -150,6 +150,7 @@ def test_all_hyperparameters_fixed():
     [
         ({"approximation": "ep"}, 'approximation=EP .*"laplace"'),
         ({"sampler": "marginal"}, 'sampler=Marginal .*sampler="pm"'),
+        ({"sampler": "aa"}, 'sampler=.* one latent function.*sampler="pm"'),
         ({"likelihood": 3}, "multi_class='softmax' has a likelihood of its own"),
     ],
 )

@@ -403,3 +403,46 @@ def test_a_start_that_has_no_logarithm_is_refused(kernel, named):
 def test_default_kernel():
     assert default_kernel(3) == ConstantKernel() * RBF(1.0)
     assert_array_equal(default_kernel(3, ard=True).theta, np.zeros(4))
+
+
+# --- derivatives one by one -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", FAST.values(), ids=FAST.keys())
+@pytest.mark.parametrize("jitter", JITTERS)
+def test_derivatives_are_what_contractions_contract(kernel, jitter):
+    covariance = make_covariance(kernel, inputs(), jitter)
+    theta = covariance.start + 0.1
+    A = np.random.default_rng(1).standard_normal((N, N))
+    each = [(A * dK).sum() for dK in covariance.derivatives(theta)]
+    assert_allclose(each, covariance.contract(theta, A), rtol=1e-8, atol=1e-10)
+
+
+def test_derivatives_of_a_kernel_without_variance_at_a_point():
+    covariance = make_covariance(DotProduct(0.5, "fixed") * ConstantKernel(2.0), inputs(), 0.3)
+    theta = covariance.start
+    (dK,) = covariance.derivatives(theta)
+    assert_allclose(dK, covariance.matrix(theta), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "position"),
+    [
+        (constant() * RBF(0.8), 0),
+        (RBF([0.8, 1.0, 2.0]) * constant(), 3),
+        ((RBF(0.8) * RationalQuadratic()) * constant(), 3),
+        (RBF(0.8) * (Matern(0.3) * constant()), 2),
+        (constant("fixed") * RBF(0.8), None),
+        (constant() * RBF(0.8) + WhiteKernel(), None),
+        (RBF(0.8), None),
+    ],
+)
+def test_where_the_variance_is(kernel, position):
+    covariance = make_covariance(kernel, inputs())
+    assert covariance.variance == position
+    if position is not None:
+        assert covariance.names[position].endswith("constant_value")
+        theta, other = covariance.start, covariance.start.copy()
+        other[position] += 0.7
+        scaled = np.exp(0.7) * covariance.matrix(theta)
+        assert_allclose(covariance.matrix(other), scaled, rtol=1e-12)

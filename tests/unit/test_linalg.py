@@ -112,6 +112,38 @@ def test_lower_gram_is_the_lower_triangle(n):
     assert_array_equal(L, before)
 
 
+@pytest.mark.parametrize("n", [1, 7, 150])
+def test_cholesky_inverse(n):
+    A = spd(n)
+    inverse = linalg.cholesky_inverse(linalg.cholesky(A))
+    assert_allclose(inverse, np.tril(np.linalg.inv(A)), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 7, 33, 150])
+def test_cholesky_pullback(n):
+    """Against differences of a weighted sum over the factor, in some symmetric directions."""
+    A, L = spd(n), factor(n)
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((n, n))
+    before = weights.copy()
+    bar = linalg.cholesky_pullback(L, weights)
+    assert_array_equal(weights, before)
+    assert_array_equal(np.triu(bar, 1), 0.0)
+    step = 1e-5
+    for _ in range(3):
+        change = rng.standard_normal((n, n)) / n
+        change = change + change.T
+        up, down = (np.linalg.cholesky(A + h * change) for h in (step, -step))
+        expected = (np.tril(weights) * (up - down)).sum() / (2.0 * step)
+        assert (bar * change).sum() == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_transposed_lower_product(n):
+    L, x = factor(n), np.random.default_rng(0).standard_normal(n)
+    assert_allclose(linalg.transposed_lower_product(L, x), L.T @ x, atol=1e-14)
+
+
 def test_gram_of_the_inverse_factor_is_the_inverse():
     A = spd(9)
     gram = linalg.lower_gram(linalg.lower_inverse(linalg.cholesky(A)))

@@ -1,0 +1,26 @@
+"""Coordinates in which a part of (theta, f) moves, and what stays still meanwhile."""
+
+from .ancillary import Ancillary
+from .base import Conditional, HyperConditional, HyperPoint, Parameterization, Point
+from .latent import LatentConditional, LatentPoint
+from .roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
+from .sufficient import Sufficient
+from .surrogate_data import SurrogateData
+
+__all__ = [
+    "Ancillary",
+    "Conditional",
+    "DenseRoot",
+    "FactorRoot",
+    "HyperConditional",
+    "HyperPoint",
+    "IdentityRoot",
+    "LatentConditional",
+    "LatentPoint",
+    "MassRoot",
+    "Parameterization",
+    "Point",
+    "Root",
+    "Sufficient",
+    "SurrogateData",
+]

@@ -1,0 +1,77 @@
+"""Ancillary augmentation: the whitened latents stay still while theta moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._linalg import cholesky_pullback, lower_product, solve_lower
+from .._typing import FloatArray
+from ..gaussian import GaussianPrior
+from ..model import GPState, LatentGP
+from .base import HyperPoint, Parameterization
+
+__all__ = ["Ancillary", "pushed_forward"]
+
+
+@dataclass(frozen=True)
+class Ancillary(Parameterization):
+    """v = L^-1 f stands still: theta has the density p(theta) p(y | L(theta) v).
+
+    v knows nothing of theta before the targets are seen, so that chains mix well where the data
+    say little about each f_i, and slowly where they say much: see `Sufficient`.
+
+    References
+    ----------
+    Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (5) and appendix A.2.
+    """
+
+    name: ClassVar[str] = "ancillary"
+
+    def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> FloatArray:
+        """Return v."""
+        return state.prior.whiten(state.f)
+
+    def relocate(
+        self, model: LatentGP, auxiliary: FloatArray, prior: GaussianPrior
+    ) -> AncillaryPoint:
+        """Return f = L v under another prior."""
+        state = model.state_in(prior, prior.unwhiten(auxiliary))
+        log_density = state.log_lik + model.hyperprior.log_prob(prior.theta)
+        return AncillaryPoint(model, auxiliary, state, log_density)
+
+
+class AncillaryPoint(HyperPoint):
+    """A point of theta at fixed v."""
+
+    def _gradient(self) -> tuple[FloatArray, FloatArray]:
+        prior, observed = self.state.prior, self.model.observations_at(self.position)
+        slope = observed.derivatives(self.state.f).first
+        # d log p(y | L v) = slope' dL v, back through the factorization to K.
+        bar = cholesky_pullback(prior.chol, np.outer(slope, self.auxiliary))
+        return prior.contract(bar), self._parameter_scores.sum(axis=1)
+
+    def _information(self) -> FloatArray:
+        """``J' R J`` with R the information of f and J = df / dtheta."""
+        prior, observed = self.state.prior, self.model.observations_at(self.position)
+        L, information = prior.chol, np.zeros((len(self.position), len(self.position)))
+        moves = [
+            lower_product(L, pushed_forward(L, dK) @ self.auxiliary)
+            for dK in prior.covariance.derivatives(prior.kernel_theta)
+        ]
+        J = np.reshape(moves, (len(moves), -1))
+        own = len(moves)
+        information[:own, :own] = (J * observed.fisher_information(self.state.f)) @ J.T
+        return information
+
+
+def pushed_forward(L: FloatArray, dA: FloatArray) -> FloatArray:
+    """``L^-1 dL`` for the factor L of A and the change dL that a change dA makes of it.
+
+    It is the lower triangle, with half of the diagonal, of L^-1 dA L'^-1.
+    """
+    whitened = np.tril(solve_lower(L, np.asfortranarray(solve_lower(L, dA).T)))
+    whitened.flat[:: len(L) + 1] *= 0.5
+    return whitened

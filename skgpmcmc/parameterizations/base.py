@@ -1,0 +1,249 @@
+"""What a parameterization is: two verbs, and the points that they lead to.
+
+While theta moves, something else has to stay still, and f follows. `auxiliary` takes that
+something from a state; `relocate` says where it leads at another theta, and how probable that is. A
+transition sees a conditional distribution of some coordinates, and nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from .._linalg import NotPositiveDefiniteError
+from .._typing import FloatArray, IntArray
+from ..gaussian import GaussianPrior
+from ..model import GPState, LatentGP
+from .roots import DenseRoot, SquareRoot
+
+__all__ = ["Conditional", "HyperConditional", "HyperPoint", "Parameterization", "Point"]
+
+#: Added to a metric of theta, so that it has a factor where neither data nor prior say anything.
+_RIDGE = 1e-6
+
+
+class Point(Protocol):
+    """Where some coordinates are, all else standing still; derivatives come on demand."""
+
+    @property
+    def state(self) -> GPState:
+        """The (theta, f) that the coordinates stand for."""
+        ...
+
+    @property
+    def position(self) -> FloatArray:
+        """The coordinates; (k,)."""
+        ...
+
+    @property
+    def log_density(self) -> float:
+        """Log of their conditional density, up to a constant."""
+        ...
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Gradient of `log_density`; (k,)."""
+        ...
+
+    @property
+    def metric_root(self) -> SquareRoot:
+        """Root of the inverse of a metric tensor there, near minus the expected Hessian."""
+        ...
+
+
+class Conditional(Protocol):
+    """The distribution of some coordinates given what stands still."""
+
+    def at(self, position: FloatArray) -> Point | None:
+        """Return the point there; None without a density, or where K has no factor."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class HyperPoint(ABC):
+    """A point of theta under a parameterization.
+
+    Attributes
+    ----------
+    model : LatentGP
+    auxiliary : object
+        What stood still on the way.
+    state : GPState
+        theta, and the f that goes with it.
+    log_density : float
+        Of theta given y and the auxiliary, up to a constant.
+    """
+
+    model: LatentGP
+    auxiliary: Any
+    state: GPState
+    log_density: float
+
+    @property
+    def position(self) -> FloatArray:
+        """theta, natural logs; (p,)."""
+        return self.state.theta
+
+    @cached_property
+    def gradient(self) -> FloatArray:
+        """Gradient of `log_density` in theta; (p,)."""
+        of_kernel, of_likelihood = self._gradient()
+        of_prior = self.model.hyperprior.gradient(self.position)
+        return np.concatenate([of_kernel, of_likelihood]) + of_prior
+
+    @cached_property
+    def metric(self) -> FloatArray:
+        """Fisher information of theta, plus minus the Hessian of its prior; (p, p).
+
+        Of parameters of the likelihood, which have no Fisher information in closed form, the
+        squared scores of the rows.
+        """
+        metric = np.diag(self.model.hyperprior.curvature(self.position) + _RIDGE)
+        own = len(self.model.covariance.start)
+        scores = self._parameter_scores
+        metric[own:, own:] += scores @ scores.T
+        return metric + self._information()
+
+    @cached_property
+    def metric_root(self) -> DenseRoot:
+        """Root of the inverse of `metric`; the identity where the metric is not finite."""
+        try:
+            root = DenseRoot.of_precision(self.metric)
+        except np.linalg.LinAlgError:
+            return DenseRoot(np.eye(len(self.position)))
+        return root if np.isfinite(root.matrix).all() else DenseRoot(np.eye(len(self.position)))
+
+    @cached_property
+    def _parameter_scores(self) -> FloatArray:
+        """Derivatives of each row's log p(y | f) in the likelihood's parameters; (k, n)."""
+        observed = self.model.observations_at(self.position)
+        return observed.parameter_derivatives(self.state.f).log_prob
+
+    @abstractmethod
+    def _gradient(self) -> tuple[FloatArray, FloatArray]:
+        """Gradient in the kernel's hyper-parameters and in the likelihood's, without the prior."""
+
+    @abstractmethod
+    def _information(self) -> FloatArray:
+        """Fisher information of what the kernel's hyper-parameters do; (p, p)."""
+
+
+class Parameterization(ABC):
+    """What stays still while theta moves.
+
+    Attributes
+    ----------
+    name : str
+        What diagnostics call it.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> Any:
+        """Return what stays still, a function of the state or a draw that is given it."""
+
+    @abstractmethod
+    def relocate(self, model: LatentGP, auxiliary: Any, prior: GaussianPrior) -> HyperPoint:
+        """Return the point at the theta of a prior, whose factor of K may be there already.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K has no factor there.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class HyperConditional:
+    """theta, or some of its components, given y and what a parameterization keeps.
+
+    Attributes
+    ----------
+    model : LatentGP
+    parameterization : Parameterization
+    auxiliary : object
+        What stands still.
+    here : GaussianPrior
+        Of the current theta.
+    free : ndarray of int or None
+        Positions of the components that move; None moves all.
+    """
+
+    model: LatentGP
+    parameterization: Parameterization
+    auxiliary: Any
+    here: GaussianPrior
+    free: IntArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: LatentGP,
+        parameterization: Parameterization,
+        state: GPState,
+        rng: np.random.Generator,
+        free: IntArray | None = None,
+    ) -> HyperConditional:
+        """Return the conditional distribution that a state belongs to."""
+        auxiliary = parameterization.auxiliary(model, state, rng)
+        return cls(model, parameterization, auxiliary, state.prior, free)
+
+    @property
+    def begin(self) -> Point:
+        """The current point."""
+        return self._placed(self.here)
+
+    def at(self, position: FloatArray) -> Point | None:
+        """Return the point there; None outside the prior's support, or where K has no factor."""
+        theta = self.theta(position)
+        if not np.isfinite(self.model.hyperprior.log_prob(theta)):
+            return None
+        try:
+            return self._placed(self.model.prior_at(theta))
+        except NotPositiveDefiniteError:
+            return None
+
+    def theta(self, position: FloatArray) -> FloatArray:
+        """All of theta, the components that stay included; (p,)."""
+        if self.free is None:
+            return position
+        theta = self.here.theta.copy()
+        theta[self.free] = position
+        return theta
+
+    def _placed(self, prior: GaussianPrior) -> Point:
+        point = self.parameterization.relocate(self.model, self.auxiliary, prior)
+        return point if self.free is None else _SomeComponents(point, self.free)
+
+
+@dataclass(frozen=True, eq=False)
+class _SomeComponents:
+    """A point of theta of which only some components are coordinates."""
+
+    whole: HyperPoint
+    free: IntArray
+
+    @property
+    def state(self) -> GPState:
+        return self.whole.state
+
+    @property
+    def position(self) -> FloatArray:
+        return np.asarray(self.whole.position[self.free])
+
+    @property
+    def log_density(self) -> float:
+        return self.whole.log_density
+
+    @property
+    def gradient(self) -> FloatArray:
+        return np.asarray(self.whole.gradient[self.free])
+
+    @cached_property
+    def metric_root(self) -> DenseRoot:
+        return DenseRoot.of_precision(self.whole.metric[np.ix_(self.free, self.free)])

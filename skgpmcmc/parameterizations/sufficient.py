@@ -1,0 +1,75 @@
+"""Sufficient augmentation: f stays still while theta moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from .._linalg import add_outer, cholesky_inverse, cholesky_solve, product
+from .._typing import FloatArray
+from ..gaussian import GaussianPrior
+from ..model import GPState, LatentGP
+from .base import HyperPoint, Parameterization
+
+__all__ = ["Sufficient"]
+
+
+@dataclass(frozen=True)
+class Sufficient(Parameterization):
+    """f stands still: theta has the density p(theta) N(f; 0, K) p(y | f, theta).
+
+    The targets enter through parameters of the likelihood alone. With few data about each f_i the
+    chain is slow, because f knows theta well: see `Ancillary`.
+
+    References
+    ----------
+    Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (4) and appendix A.1.
+    """
+
+    name: ClassVar[str] = "sufficient"
+
+    def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> FloatArray:
+        """Return f."""
+        return state.f
+
+    def relocate(
+        self, model: LatentGP, auxiliary: FloatArray, prior: GaussianPrior
+    ) -> SufficientPoint:
+        """Return the same f under another prior."""
+        state = model.state_in(prior, auxiliary)
+        log_density = (
+            prior.log_prob(auxiliary) + state.log_lik + model.hyperprior.log_prob(prior.theta)
+        )
+        return SufficientPoint(model, auxiliary, state, log_density)
+
+
+class SufficientPoint(HyperPoint):
+    """A point of theta at fixed f."""
+
+    @cached_property
+    def _precision(self) -> FloatArray:
+        """Lower triangle of K^-1."""
+        return cholesky_inverse(self.state.prior.chol)
+
+    def _gradient(self) -> tuple[FloatArray, FloatArray]:
+        # 1/2 a'K_j a - 1/2 tr(K^-1 K_j) with a = K^-1 f, by one contraction.
+        prior = self.state.prior
+        a = cholesky_solve(prior.chol, self.state.f)
+        folded = self._precision.copy(order="F")
+        folded.flat[:: len(a) + 1] *= 0.5
+        of_kernel = prior.contract(add_outer(-folded, 0.5 * a, a))
+        return of_kernel, self._parameter_scores.sum(axis=1)
+
+    def _information(self) -> FloatArray:
+        """``1/2 tr(K^-1 K_j K^-1 K_k)``."""
+        prior = self.state.prior
+        precision = self._precision + np.tril(self._precision, -1).T
+        parts = [product(precision, dK) for dK in prior.covariance.derivatives(prior.kernel_theta)]
+        information = np.zeros((len(self.position), len(self.position)))
+        for j, one in enumerate(parts):
+            for k, other in enumerate(parts):
+                information[j, k] = 0.5 * np.einsum("ij,ji->", one, other)
+        return information

@@ -1,0 +1,221 @@
+"""Surrogate data: f given noisy copies of itself stays still, standardized, while theta moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from .._linalg import (
+    add_to_diagonal,
+    cholesky_pullback,
+    half_log_det,
+    lower_product,
+    product,
+    solve_lower,
+    transposed_lower_product,
+)
+from .._typing import FloatArray
+from ..gaussian import GaussianPrior
+from ..model import GPState, LatentGP
+from ..observations import Observations
+from .ancillary import pushed_forward
+from .base import HyperPoint, Parameterization
+from .latent import chol_white
+
+__all__ = ["SurrogateData"]
+
+#: Least and largest noise, in units of the prior variance.
+_LEAST, _MOST = 1e-8, 1e8
+#: Step of central differences of the noise, in logs: the error is about 1e-8 of it.
+_STEP = 1e-4
+
+
+@dataclass(frozen=True)
+class SurrogateData(Parameterization):
+    """g ~ N(f, S) and eta = D^-1 (f - m) stand still, where p(f | g, theta) = N(m, D D').
+
+    theta has the density p(theta) N(g; 0, K + S) p(y | D eta + m). The noise S of a row is the one
+    for which g_i alone would say as much about f_i as y_i does: the variance of p(y_i | f_i)
+    N(f_i; 0, K_ii) is matched. It is a function of theta. A large S leads back to `Ancillary`, a
+    small one to `Sufficient`.
+
+    References
+    ----------
+    Murray & Adams (2010), *Slice sampling covariance hyperparameters of latent Gaussian models*;
+    Filippone, Zhong & Girolami (2013), section 2.4.
+    """
+
+    name: ClassVar[str] = "surrogate data"
+
+    def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> _Surrogate:
+        """Draw g given f, and standardize f given g."""
+        frame = _Frame.of(model, state.prior)
+        g = state.f + np.sqrt(frame.noise) * rng.standard_normal(len(state.f))
+        v = state.prior.whiten(state.f)
+        return _Surrogate(g, transposed_lower_product(frame.factor, v) - frame.pulled(g))
+
+    def relocate(
+        self, model: LatentGP, auxiliary: _Surrogate, prior: GaussianPrior
+    ) -> SurrogatePoint:
+        """Return f = D eta + m under another prior."""
+        frame = _Frame.of(model, prior)
+        g, b = auxiliary.g, frame.pulled(auxiliary.g)
+        w = solve_lower(frame.factor, auxiliary.eta + b, transpose=True)
+        state = model.state_in(prior, prior.unwhiten(w))
+        # log N(g; 0, K + S) by |K + S| = |S| |T T'| and the Woodbury formula.
+        log_surrogate = (
+            -0.5 * np.log(frame.noise).sum()
+            - half_log_det(frame.factor)
+            - 0.5 * (g * g / frame.noise).sum()
+            + 0.5 * b @ b
+        )
+        log_density = state.log_lik + log_surrogate + model.hyperprior.log_prob(prior.theta)
+        return SurrogatePoint(model, auxiliary, state, float(log_density), b, w)
+
+
+class _Surrogate(NamedTuple):
+    """What stands still."""
+
+    g: FloatArray  # (n,), latent scale
+    eta: FloatArray  # (n,), standard normal given g
+
+
+class _Frame(NamedTuple):
+    """What belongs to a theta, whatever g: the noise, and the factor T of I + L'S^-1 L."""
+
+    prior: GaussianPrior
+    noise: FloatArray  # (n,), S
+    factor: FloatArray  # (n, n), T; D = L T'^-1
+
+    @classmethod
+    def of(cls, model: LatentGP, prior: GaussianPrior) -> _Frame:
+        def make() -> tuple[FloatArray, FloatArray]:
+            noise = _matched_noise(model.observations_at(prior.theta), prior.K.diagonal())
+            return noise, chol_white(prior, 1.0 / noise)
+
+        return cls(prior, *prior.remember((cls, model), make))
+
+    def pulled(self, g: FloatArray) -> FloatArray:
+        """``b = T^-1 L' S^-1 g``, so that m = L T'^-1 b."""
+        return solve_lower(self.factor, transposed_lower_product(self.prior.chol, g / self.noise))
+
+
+def _matched_noise(observed: Observations, variance: FloatArray) -> FloatArray:
+    """S with 1 / S = 1 / (variance of p(y | f) N(f; 0, variance)) - 1 / variance; (n,)."""
+    beta = observed.tilted_moments(np.zeros(len(variance)), variance).beta
+    # The tilted variance is v - v^2 beta; where it is not below v, nothing is known of f.
+    noise = 1.0 / np.maximum(beta, 1.0 / ((1.0 + _MOST) * variance)) - variance
+    return np.asarray(np.maximum(noise, _LEAST * variance))
+
+
+class _NoiseSlopes(NamedTuple):
+    """Derivatives of the noise, row by row."""
+
+    in_variance: FloatArray  # (n,), with respect to K_ii
+    in_parameters: FloatArray  # (k, n), with respect to the likelihood's parameters
+
+    @classmethod
+    def of(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
+        variance, observed = prior.K.diagonal(), model.observations_at(prior.theta)
+        up, down = (_matched_noise(observed, variance * np.exp(h)) for h in (_STEP, -_STEP))
+        values = prior.theta[len(model.covariance.start) :]
+        slopes = []
+        for e in _STEP * np.eye(len(values)):
+            ends = (_matched_noise(observed.with_parameters(values + h), variance) for h in (e, -e))
+            slopes.append(np.subtract(*ends) / (2.0 * _STEP))
+        return cls(
+            (up - down) / (2.0 * _STEP * variance), np.reshape(slopes, (len(values), len(variance)))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SurrogatePoint(HyperPoint):
+    """A point of theta at fixed surrogate data and standardized f.
+
+    Attributes
+    ----------
+    b, w : ndarray of shape (n,)
+        ``T^-1 L' S^-1 g`` and ``L^-1 f = T'^-1 (eta + b)``.
+    """
+
+    b: FloatArray
+    w: FloatArray
+
+    @property
+    def _frame(self) -> _Frame:
+        return _Frame.of(self.model, self.state.prior)
+
+    @cached_property
+    def _slopes(self) -> _NoiseSlopes:
+        return _NoiseSlopes.of(self.model, self.state.prior)
+
+    def _gradient(self) -> tuple[FloatArray, FloatArray]:
+        """Reverse mode through f = L w, w = T'^-1 (eta + b), b = T^-1 L' S^-1 g, and T."""
+        prior, noise, T = self._frame
+        L, g, b, w = prior.chol, self.auxiliary.g, self.b, self.w
+        observed = self.model.observations_at(self.position)
+        f_bar = observed.derivatives(self.state.f).first
+        u_bar = solve_lower(T, transposed_lower_product(L, f_bar))
+        c_bar = solve_lower(T, u_bar + b, transpose=True)
+        T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
+        add_to_diagonal(T_bar, -1.0 / T.diagonal())
+        # T T' = I + L' S^-1 L.
+        A_bar = cholesky_pullback(T, T_bar)
+        LA = lower_product(L, 0.5 * (A_bar + A_bar.T))
+        L_bar = np.outer(f_bar, w) + np.outer(g / noise, c_bar) + 2.0 * LA / noise[:, None]
+        precision_bar = (
+            g * lower_product(L, c_bar) + 0.5 * (noise - g * g) + np.einsum("ij,ij->i", LA, L)
+        )
+        noise_bar = -precision_bar / noise**2
+        K_bar = cholesky_pullback(L, L_bar)
+        add_to_diagonal(K_bar, noise_bar * self._slopes.in_variance)
+        of_likelihood = self._parameter_scores.sum(axis=1) + self._slopes.in_parameters @ noise_bar
+        return prior.contract(K_bar), of_likelihood
+
+    def _information(self) -> FloatArray:
+        """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
+        prior, noise, T = self._frame
+        observed = self.model.observations_at(self.position)
+        half = solve_lower(T, np.asfortranarray(prior.chol.T / noise))
+        precision = add_to_diagonal(-product(half.T, half), 1.0 / noise)
+        moves, parts = [], []
+        for dK, d_noise in self._directions():
+            moves.append(self._move(dK, d_noise))
+            change = np.diag(d_noise) if dK is None else add_to_diagonal(dK, d_noise)
+            parts.append(product(precision, change))
+        J = np.reshape(moves, (len(moves), len(noise)))
+        information = (J * observed.fisher_information(self.state.f)) @ J.T
+        for j, one in enumerate(parts):
+            for k, other in enumerate(parts):
+                information[j, k] += 0.5 * np.einsum("ij,ji->", one, other)
+        return np.asarray(information)
+
+    def _directions(self) -> Iterator[tuple[FloatArray | None, FloatArray]]:
+        """Changes of K (None for none) and of the noise, for each component of theta."""
+        prior = self.state.prior
+        for dK in prior.covariance.derivatives(prior.kernel_theta):
+            yield dK, self._slopes.in_variance * dK.diagonal()
+        for d_noise in self._slopes.in_parameters:
+            yield None, d_noise
+
+    def _move(self, dK: FloatArray | None, d_noise: FloatArray) -> FloatArray:
+        """Forward mode: the change of f; (n,)."""
+        prior, noise, T = self._frame
+        L, g = prior.chol, self.auxiliary.g
+        d_precision = -d_noise / noise**2
+        dA = product(L.T, d_precision[:, None] * L)
+        dc = transposed_lower_product(L, g * d_precision)
+        df = np.zeros(len(g))
+        if dK is not None:
+            dL = lower_product(L, pushed_forward(L, dK))
+            cross = product(L.T, dL / noise[:, None])
+            dA += cross + cross.T
+            dc += dL.T @ (g / noise)
+            df += dL @ self.w
+        dT = lower_product(T, pushed_forward(T, dA))
+        db = solve_lower(T, dc - dT @ self.b)
+        return df + lower_product(L, solve_lower(T, db - dT.T @ self.w, transpose=True))

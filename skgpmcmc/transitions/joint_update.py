@@ -1,0 +1,108 @@
+"""Joint Metropolis-Hastings on theta and f, f proposed from an approximation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._linalg import NotPositiveDefiniteError
+from .._typing import FloatArray
+from ..approximations import Density, Reference
+from ..importance import importance_estimate, log_importance_weights
+from ..model import GPState, LatentGP
+from .base import StepInfo, metropolis_accepts, rejected_proposal
+from .tunable import Tunable, root_of
+
+__all__ = ["JointUpdate"]
+
+
+@dataclass(frozen=True, eq=False)
+class JointUpdate(Tunable):
+    """theta' by a random walk and f' ~ q(f | y, theta'), accepted or rejected together.
+
+    The weight of the current f is taken under the q of the current theta, so that other moves of f
+    may come between.
+
+    **Invariant:** leaves p(theta, f | y) unchanged, for any q that is a function of (y, theta).
+
+    Attributes
+    ----------
+    reference : Reference
+        Gives q at any theta.
+    log_scale : float
+    target_acceptance : float or None, default=0.25
+    root : ndarray of shape (p, p) or None
+        Shape of the walk; None is the identity.
+    defensive : float in [0, 1), default=0.0
+        Probability with which f' comes from the prior instead: the weights are then bounded, where
+        the likelihood is.
+
+    References
+    ----------
+    Knorr-Held & Rue (2002); Filippone, Zhong & Girolami (2013), section 2.3.
+    """
+
+    reference: Reference
+    log_scale: float = 0.0
+    target_acceptance: float | None = 0.25
+    root: FloatArray | None = None
+    defensive: float = 0.0
+    name = "joint update"
+
+    def with_log_scale(self, log_scale: float) -> JointUpdate:
+        """Return the same update with another scale of the walk."""
+        return replace(self, log_scale=log_scale)
+
+    def with_covariance(self, covariance: FloatArray) -> JointUpdate:
+        """Return the update with a walk of that shape and the scale 2.38 / sqrt(p)."""
+        scale = 2.38 / np.sqrt(len(covariance))
+        return replace(self, root=root_of(covariance), log_scale=float(np.log(scale)))
+
+    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
+        """Return the state at theta with f from q."""
+        drawn = self._draw(model, theta, rng)
+        return None if drawn is None else drawn[0]
+
+    def step(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> tuple[GPState, StepInfo]:
+        """Propose (theta', f'), and accept or reject both."""
+        z = rng.standard_normal(len(state.theta))
+        theta = state.theta + np.exp(self.log_scale) * (z if self.root is None else self.root @ z)
+        drawn = self._draw(model, theta, rng)
+        if drawn is None:
+            return state, rejected_proposal(self.name, model, theta)
+        candidate, log_weight = drawn
+        own = log_importance_weights(
+            model, self._density(model, state), state.f[:, None], defensive=self.defensive
+        )
+        log_prior = model.hyperprior.log_prob
+        log_ratio = log_weight - float(own[0]) + log_prior(theta) - log_prior(state.theta)
+        accepted, probability = metropolis_accepts(log_ratio, rng)
+        return candidate if accepted else state, StepInfo(
+            self.name, accepted, probability, 1.0, False
+        )
+
+    def _draw(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> tuple[GPState, float] | None:
+        """Draw f at theta; returns the state and its log weight."""
+        if not np.isfinite(model.hyperprior.log_prob(theta)):
+            return None
+        try:
+            density = self.reference.at(model, theta)
+            drawn = importance_estimate(model, density, 1, rng, defensive=self.defensive)
+        except NotPositiveDefiniteError:
+            return None
+        if not np.isfinite(drawn.log_likelihood):
+            return None
+        state = model.state_in(density.q.prior, drawn.particles[:, 0].copy())
+        state.prior.remember((self.reference, model), lambda: density)
+        return state, drawn.log_likelihood
+
+    def _density(self, model: LatentGP, state: GPState) -> Density:
+        """Return q at the theta of a state, made once."""
+        return state.prior.remember(
+            (self.reference, model), lambda: self.reference.at(model, state.theta)
+        )

@@ -1,0 +1,68 @@
+"""Hamiltonian (hybrid) Monte Carlo on any coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..parameterizations import Conditional, Point, Root
+from .base import metropolis_accepts
+from .operators import Operator, Outcome
+
+__all__ = ["Trajectory"]
+
+
+@dataclass(frozen=True)
+class Trajectory(Operator):
+    """A leapfrog trajectory with the mass matrix (B B')^-1.
+
+    The number of steps is drawn from 1, ..., `max_steps` and the step size varies by a tenth, both
+    without a look at the point: no trajectory length then suits a period of the target.
+
+    **Invariant:** leaves the conditional distribution unchanged, for any root B that does not
+    depend on x.
+
+    Attributes
+    ----------
+    log_scale : float
+        Log of the step size.
+    target_acceptance : float or None, default=0.7
+    max_steps : int, default=10
+
+    References
+    ----------
+    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993). The Hamiltonian is the one
+    of momenta B' p, which have the covariance I.
+    """
+
+    log_scale: float = -1.0
+    target_acceptance: float | None = 0.7
+    max_steps: int = 10
+    name = "trajectory"
+
+    def move(
+        self, conditional: Conditional, point: Point, root: Root, rng: np.random.Generator
+    ) -> Outcome:
+        """Follow one trajectory, and accept or reject where it ends."""
+        n_steps = int(rng.integers(1, self.max_steps + 1))
+        step = np.exp(self.log_scale) * rng.uniform(0.9, 1.1)
+        momentum = rng.standard_normal(len(point.position))
+        energy = point.log_density - 0.5 * momentum @ momentum
+        here = point
+        momentum = momentum + 0.5 * step * root.pull(point.gradient)
+        for i in range(n_steps):
+            position = here.position + step * root.apply(momentum)
+            there = conditional.at(position) if np.isfinite(position).all() else None
+            if there is None:
+                return Outcome.rejected(point, i + 1, position)
+            here = there
+            share = 0.5 if i == n_steps - 1 else 1.0
+            momentum = momentum + share * step * root.pull(here.gradient)
+        log_ratio = float(here.log_density - 0.5 * momentum @ momentum - energy)
+        accepted, probability = metropolis_accepts(log_ratio, rng)
+        return Outcome(here if accepted else point, accepted, probability, n_steps)
+
+    def typical_log_scale(self, dim: int) -> float:
+        """Return log(0.8 dim^-1/4) (Neal, 2011)."""
+        return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))

@@ -1,0 +1,361 @@
+"""Moves of f, of theta, and of both in turn: exact answers and joint distributions.
+
+`tests/planted_bugs/test_in_turn.py` shows that the joint tests, at these sizes, catch wrong moves.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.covariance import default_kernel, make_covariance
+from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.parameterizations import Ancillary, DenseRoot, Sufficient, SurrogateData
+from skgpmcmc.testing import (
+    PROBABILITIES,
+    Reference,
+    exact_answer_test,
+    prior_invariance_test,
+    start_at_latent,
+)
+from skgpmcmc.transitions import (
+    ConjugateVariance,
+    CrankNicolson,
+    CurvatureShape,
+    EllipticalSlice,
+    HyperUpdate,
+    JointUpdate,
+    Langevin,
+    LatentUpdate,
+    MassShape,
+    RandomWalk,
+    Sweep,
+    Trajectory,
+    UnivariateSlice,
+)
+
+from ..helpers import Z_LIMIT, GaussianNoise, make_model
+from . import test_every_model as every
+from .test_grid_posterior import Grid
+from .test_joint import LEAST_ACCEPTANCE, LEVEL, small_model
+
+LEAST_ESS = 1000
+TRAJECTORY = Trajectory(-0.5, max_steps=4)
+
+#: Moves of f, by the names that samplers give them.
+LATENT = {
+    "mh": LatentUpdate(RandomWalk(-0.9), MassShape()),
+    "mh_v1": LatentUpdate(RandomWalk(-0.5)),
+    "mh_v2": CrankNicolson(0.0),
+    "smmala": LatentUpdate(Langevin(0.0)),
+    "elliptical_slice": EllipticalSlice(),
+    "hmc": LatentUpdate(TRAJECTORY, MassShape()),
+    "hmc with a mass matrix": LatentUpdate(TRAJECTORY, MassShape(0.5 * np.eye(4) + 0.5)),
+    "hmc_v1": LatentUpdate(TRAJECTORY, CurvatureShape()),
+    "hmc_v2": LatentUpdate(TRAJECTORY),
+}
+PARAMETERIZATIONS = {"sa": Sufficient(), "aa": Ancillary(), "surr": SurrogateData()}
+OPERATORS = {
+    "mh": RandomWalk(-0.5),
+    "hmc": Trajectory(-1.2, max_steps=3),
+    "smmala": Langevin(0.3),
+    "slice": UnivariateSlice(),
+}
+HYPER = {
+    f"{name} {operator}": HyperUpdate(PARAMETERIZATIONS[name], OPERATORS[operator])
+    for name in PARAMETERIZATIONS
+    for operator in OPERATORS
+}
+
+
+def sweep(*parts):
+    return Sweep(parts, (1,) * len(parts))
+
+
+#: What moves theta and f together, or several times.
+WHOLE = {
+    "asis": sweep(LATENT["hmc_v2"], HYPER["sa mh"], HYPER["aa mh"]),
+    "surr": sweep(LATENT["smmala"], HYPER["surr slice"]),
+    "khr": JointUpdate(Laplace(), -0.3),
+    "khr, defensive": JointUpdate(EP(), -0.3, defensive=0.3),
+    "khr and f": sweep(JointUpdate(Laplace(), -0.3), LATENT["hmc_v1"], LATENT["mh_v2"]),
+    "some of theta": sweep(
+        HyperUpdate(Sufficient(), Trajectory(-0.7, max_steps=3), free=np.array([1])),
+        HyperUpdate(Ancillary(), Langevin(0.3), free=np.array([0])),
+    ),
+}
+
+# --- operators on a density that is known ---------------------------------------------------------
+
+
+class Bent:
+    """x_0 is the log of a Gamma(2) variable and x_1 ~ N(x_0^2 / 2, 1): skewed and curved."""
+
+    def at(self, position):
+        return BentPoint(position)
+
+    @staticmethod
+    def draw(rng):
+        first = np.log(rng.gamma(2.0))
+        return np.array([first, 0.5 * first**2 + rng.standard_normal()])
+
+
+@dataclass(frozen=True, eq=False)
+class BentPoint:
+    """A metric that changes from place to place, and suits the density."""
+
+    position: np.ndarray
+
+    @property
+    def log_density(self):
+        x, y = np.clip(self.position, -40.0, 40.0)
+        return 2.0 * x - np.exp(x) - 0.5 * (y - 0.5 * x**2) ** 2
+
+    @property
+    def gradient(self):
+        x, y = np.clip(self.position, -40.0, 40.0)
+        return np.array([2.0 - np.exp(x) + x * (y - 0.5 * x**2), 0.5 * x**2 - y])
+
+    @property
+    def metric_root(self):
+        x = np.clip(self.position[0], -40.0, 40.0)
+        return DenseRoot.of_precision(np.array([[0.5 + np.exp(x) + x**2, -x], [-x, 1.0]]))
+
+
+def operator_test(operator, n_replicates=1200, n_steps=8, seed=0):
+    """Smallest p-value, Bonferroni: exact draws are moved, and must have kept their law."""
+    rng = np.random.default_rng(seed)
+    root = DenseRoot(np.array([[0.8, 0.0], [0.3, 1.2]]))
+    ends, n_accepted = [], 0
+    for _ in range(n_replicates):
+        point = BentPoint(Bent.draw(rng))
+        for _ in range(n_steps):
+            outcome = operator.move(Bent(), point, root, rng)
+            point = outcome.point
+            n_accepted += outcome.accepted
+        ends.append(point.position)
+    x, y = np.transpose(ends)
+    residual = y - 0.5 * x**2
+    p_values = [
+        stats.kstest(np.exp(np.minimum(x, 50.0)), stats.gamma(2.0).cdf).pvalue,
+        stats.kstest(residual, "norm").pvalue,
+        stats.pearsonr(x, residual).pvalue,
+        stats.pearsonr(np.abs(x - x.mean()), np.abs(residual)).pvalue,
+    ]
+    return len(p_values) * min(p_values), n_accepted / (n_replicates * n_steps)
+
+
+ON_BENT = {
+    "mh": RandomWalk(0.0),
+    "hmc": Trajectory(0.1, max_steps=4),
+    "smmala": Langevin(0.3),
+    "slice": UnivariateSlice(),
+}
+
+
+@pytest.mark.parametrize("name", ON_BENT)
+def test_operator(name):
+    p_value, acceptance_rate = operator_test(ON_BENT[name])
+    assert p_value > LEVEL
+    assert acceptance_rate > LEAST_ACCEPTANCE
+
+
+# --- joint distributions --------------------------------------------------------------------------
+
+SIZES = {"n_replicates": 600, "n_steps": 5, "n_reference": 3000}
+FEW = {"n_replicates": 300, "n_steps": 4}
+
+
+def joint_test(transition, model, **sizes):
+    """Prior-invariance test of a transition on (theta, f)."""
+    return prior_invariance_test(
+        model,
+        lambda *_: transition,
+        start_at_latent,
+        rng=np.random.default_rng(0),
+        **(SIZES | sizes),
+    )
+
+
+def check_joint(transition, model, **sizes):
+    report = joint_test(transition, model, **sizes)
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+def classes():
+    """Four points that say little of f."""
+    return small_model(4, 4.0)
+
+
+def numbers():
+    """Five points that say much of f, under wide priors; the noise belongs to theta."""
+    priors = {
+        "k1__constant_value": stats.lognorm(1.2, scale=2.0),
+        "k2__length_scale": stats.lognorm(1.0),
+        "noise_scale": stats.lognorm(0.3, scale=0.5),
+    }
+    covariance = make_covariance(default_kernel(1), np.linspace(0.0, 2.0, 5)[:, None])
+    likelihood = Gaussian(0.5)
+    hyperprior = default_hyperprior(covariance, likelihood, priors)
+    return LatentGP(covariance, likelihood, hyperprior, np.zeros(5))
+
+
+@pytest.mark.parametrize("name", LATENT)
+def test_moves_of_f(name):
+    check_joint(LATENT[name], classes())
+
+
+@pytest.mark.parametrize("name", HYPER)
+def test_moves_of_theta(name):
+    check_joint(HYPER[name], numbers(), **FEW)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_moves_of_both(name):
+    check_joint(WHOLE[name], classes(), **FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*HYPER, *WHOLE])
+@pytest.mark.parametrize("model", [classes, numbers])
+def test_moves_at_length(name, model):
+    check_joint((HYPER | WHOLE)[name], model(), n_replicates=3000, n_steps=8)
+
+
+PARAMETRIC = {
+    "negative binomial": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr hmc"]),
+    "volatility": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["aa smmala"]),
+    "student-t": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr smmala"]),
+    "ordinal": sweep(LatentUpdate(TRAJECTORY), HYPER["aa hmc"]),
+    "poisson": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr slice"]),
+    "gaussian": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["sa smmala"]),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETRIC)
+def test_other_likelihoods(name):
+    """Their parameters belong to theta, and rows have offsets."""
+    model = every.small_model(every.LIKELIHOODS[name])
+    check_joint(PARAMETRIC[name], model, n_replicates=200, n_steps=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PARAMETRIC)
+@pytest.mark.parametrize("move", ["aa hmc", "aa smmala", "surr hmc", "surr smmala"])
+def test_every_likelihood_at_length(name, move):
+    model = every.small_model(every.LIKELIHOODS[name])
+    check_joint(sweep(LatentUpdate(Langevin(0.0)), HYPER[move]), model, n_replicates=1500)
+
+
+# --- where the variance is conjugate --------------------------------------------------------------
+
+
+def conjugate_model():
+    model = small_model(4, 4.0)
+    priors = {
+        **model.hyperprior.distributions,
+        "k1__constant_value": stats.invgamma(3.0, scale=4.0),
+    }
+    return make_model(model.covariance.X, model.y, priors=priors)
+
+
+def conjugate(model):
+    return ConjugateVariance(model.covariance.variance, 3.0, 4.0)
+
+
+def test_conjugate_draw():
+    model = conjugate_model()
+    check_joint(conjugate(model), model)
+
+
+# --- exact answers under Gaussian noise -----------------------------------------------------------
+
+NOISE_VAR = 0.4
+
+
+def gaussian_model():
+    priors = {
+        "k1__constant_value": stats.lognorm(0.7, scale=2.0),
+        "k2__length_scale": stats.lognorm(0.5),
+    }
+    y = np.array([1.4, 0.9, -0.6, -0.2])
+    X = np.array([[0.0], [0.4], [1.1], [2.0]])
+    return make_model(X, y, GaussianNoise(NOISE_VAR), priors=priors)
+
+
+def latent_posterior(model, theta):
+    """Mean and covariance of f given y and theta, and log p(y, theta)."""
+    K = model.prior_at(theta).K
+    C = K + NOISE_VAR * np.eye(len(K))
+    mean, covariance = K @ np.linalg.solve(C, model.y), K - K @ np.linalg.solve(C, K)
+    evidence = stats.multivariate_normal(np.zeros(len(K)), C).logpdf(model.y)
+    return mean, covariance, evidence + model.hyperprior.log_prob(theta)
+
+
+def chains(transition, model, theta, n_draws, n_chains=4):
+    """Draws of theta and f; (n_chains, n_draws, p) and (n_chains, n_draws, n)."""
+    thetas, latents = [], []
+    for rng in np.random.default_rng(3).spawn(n_chains):
+        state = transition.start(model, theta, rng)
+        for i in range(n_draws + 100):
+            state, _ = transition.step(model, state, rng)
+            if i >= 100:
+                thetas.append(state.theta)
+                latents.append(state.f)
+    return (np.reshape(x, (n_chains, n_draws, -1)) for x in (thetas, latents))
+
+
+@pytest.mark.parametrize("name", LATENT)
+def test_f_has_its_exact_posterior(name):
+    model, theta = gaussian_model(), np.array([0.8, -1.0])
+    _, f = chains(LATENT[name], model, theta, 8000 if name.startswith("mh") else 4000)
+    mean, covariance, _ = latent_posterior(model, theta)
+    sd = np.sqrt(covariance.diagonal())
+    quantiles = mean[:, None] + np.outer(sd, stats.norm.ppf(PROBABILITIES))
+    report = exact_answer_test(f, Reference(mean, quantiles))
+    assert report.ess.min() >= LEAST_ESS
+    assert report.worst < Z_LIMIT, report.z
+    products = f[..., :1] * f
+    second = covariance[0] + mean[0] * mean
+    assert exact_answer_test(products, Reference(second)).worst < Z_LIMIT
+
+
+def check_joint_posterior(transition, n_draws):
+    """Means and quantiles of theta, and means of f and of theta times f."""
+    model = gaussian_model()
+    grid = Grid((np.arange(-3.0, 4.3, 0.15), np.arange(-2.6, 2.7, 0.12)))
+    parts = [latent_posterior(model, theta) for theta in grid.nodes]
+    log_density = np.array([part[2] for part in parts])
+    means = np.array([part[0] for part in parts])
+    mass = np.exp(log_density - log_density.max())
+    theta, f = chains(transition, model, np.array([0.7, 0.0]), n_draws)
+    report = exact_answer_test(theta, grid.reference(log_density))
+    assert report.ess.min() >= LEAST_ESS
+    assert report.worst < Z_LIMIT, report.z
+    for j in (None, 0, 1):
+        times = lambda x, j=j: 1.0 if j is None else x[..., [j]]  # noqa: E731
+        expected = mass @ (times(grid.nodes) * means) / mass.sum()
+        assert exact_answer_test(times(theta) * f, Reference(expected)).worst < Z_LIMIT
+
+
+#: Enough draws for the effective sample size that is wanted.
+N_DRAWS = {"mh": 9000, "hmc": 6000, "smmala": 3500, "slice": 2500}
+AT_LENGTH = {name: sweep(LATENT["hmc_v1"], HYPER[name]) for name in HYPER} | {
+    "asis": sweep(LATENT["hmc_v1"], HYPER["sa smmala"], HYPER["aa smmala"]),
+    "khr mh": WHOLE["khr and f"],
+}
+
+
+@pytest.mark.parametrize("name", ["sa slice", "aa mh"])
+def test_theta_and_f_have_their_exact_posterior(name):
+    check_joint_posterior(AT_LENGTH[name], N_DRAWS[name.split()[-1]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AT_LENGTH)
+def test_theta_and_f_have_their_exact_posterior_at_length(name):
+    check_joint_posterior(AT_LENGTH[name], 4 * N_DRAWS.get(name.split()[-1], 3500))

@@ -1,0 +1,316 @@
+"""Wrong twins of the moves of f and theta in turn, each of which the joint test must catch.
+
+The sizes are those of `tests/exactness/test_in_turn.py`, where the right twins pass.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skgpmcmc.approximations import Laplace
+from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
+from skgpmcmc.parameterizations.latent import LatentConditional
+from skgpmcmc.transitions import (
+    ConjugateVariance,
+    CrankNicolson,
+    HyperUpdate,
+    JointUpdate,
+    Langevin,
+    LatentUpdate,
+    RandomWalk,
+    StepInfo,
+    Trajectory,
+    UnivariateSlice,
+)
+from skgpmcmc.transitions.base import metropolis_accepts
+from skgpmcmc.transitions.operators import Outcome
+
+from ..exactness.test_in_turn import (
+    HYPER,
+    LATENT,
+    LEVEL,
+    classes,
+    conjugate,
+    conjugate_model,
+    joint_test,
+    numbers,
+    operator_test,
+)
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def likelihood_alone(update):
+    """Accepts steps that do not keep the prior by p(y | f)."""
+
+    class Forgetful(RandomWalk):
+        def move(self, conditional, point, root, rng):
+            step = np.exp(self.log_scale) * root.apply(rng.standard_normal(len(point.position)))
+            new = conditional.at(point.position + step)
+            log_ratio = new.state.log_lik - point.state.log_lik
+            accepted, probability = metropolis_accepts(log_ratio, rng)
+            return Outcome(new if accepted else point, accepted, probability, 1)
+
+    return replace(update, operator=Forgetful(update.log_scale))
+
+
+class WithoutShrinking(CrankNicolson):
+    """Adds a draw from the prior, and accepts by the likelihood alone."""
+
+    def step(self, model, state, rng):
+        new = model.moved(state, state.f + np.exp(self.log_scale) * state.prior.sample(rng))
+        accepted, probability = metropolis_accepts(new.log_lik - state.log_lik, rng)
+        return new if accepted else state, StepInfo(self.name, accepted, probability, 1, False)
+
+
+class OffCenter(RandomWalk):
+    """Steps towards the origin, as if they were symmetric."""
+
+    def move(self, conditional, point, root, rng):
+        class Pulled:
+            def at(self, position):
+                return conditional.at(0.75 * position)
+
+        return super().move(Pulled(), point, root, rng)
+
+
+class WithoutKineticEnergy(Trajectory):
+    """Compares densities of positions, not of positions and momenta."""
+
+    def move(self, conditional, point, root, rng):
+        outcome = replace_decision(super(), conditional, point, root, rng)
+        log_ratio = outcome.point.log_density - point.log_density
+        accepted, _ = metropolis_accepts(log_ratio, rng)
+        return outcome._replace(point=outcome.point if accepted else point, accepted=accepted)
+
+
+class SlowMomenta(Trajectory):
+    """Momenta have half of the standard deviation that the energy assumes."""
+
+    def move(self, conditional, point, root, rng):
+        class Halved:
+            integers, uniform = rng.integers, rng.uniform
+
+            def standard_normal(self, size):
+                return 0.5 * rng.standard_normal(size)
+
+        return super().move(conditional, point, root, Halved())
+
+
+class Certain:
+    """A generator for which every acceptance is certain."""
+
+    def __init__(self, rng):
+        self._rng = rng
+
+    def __getattr__(self, name):
+        return getattr(self._rng, name)
+
+    def uniform(self, *arguments):
+        return self._rng.uniform(*arguments) if arguments else 1.0 - 1e-300
+
+
+def replace_decision(operator, conditional, point, root, rng):
+    """The move of an operator whose proposals are all accepted."""
+    with np.errstate(divide="ignore"):
+        return operator.move(conditional, point, root, Certain(rng))
+
+
+class CurvatureOfTheState(LatentUpdate):
+    """A mass matrix that fits the current f."""
+
+    def step(self, model, state, rng):
+        point = LatentConditional(model, state.prior).point_of(state)
+
+        class Local:
+            def root(self, model, prior):
+                return point.metric_root
+
+        right = LatentUpdate(self.operator, Local())
+        return right.step(model, state, rng)
+
+
+class WithoutWayBack(Langevin):
+    """Takes the proposal for a symmetric one."""
+
+    def move(self, conditional, point, root, rng):
+        z = rng.standard_normal(len(point.position))
+        position = self._mean(point) + self._step * point.metric_root.apply(z)
+        new = conditional.at(position)
+        if new is None:
+            return Outcome.rejected(point, 1, position)
+        accepted, probability = metropolis_accepts(new.log_density - point.log_density, rng)
+        return Outcome(new if accepted else point, accepted, probability, 1)
+
+
+class Half:
+    """A generator whose uniform numbers between 0 and 1 are 1 / 2."""
+
+    def __init__(self, rng):
+        self._rng = rng
+
+    def uniform(self, *arguments):
+        return self._rng.uniform(*arguments) if arguments else 0.5
+
+
+class FixedLevel(UnivariateSlice):
+    """The level of the slice is half of the density, always."""
+
+    def _moved_along(self, line, axis, point, rng):
+        return super()._moved_along(line, axis, point, Half(rng))
+
+
+def with_operator(update, cls):
+    values = {"log_scale": update.log_scale}
+    if isinstance(update.operator, Trajectory):
+        values["max_steps"] = update.operator.max_steps
+    return replace(update, operator=cls(**values))
+
+
+# --- parameterizations ----------------------------------------------------------------------------
+
+
+def shifted(point, by):
+    return replace(point, log_density=point.log_density + by)
+
+
+class WithoutDeterminant(Sufficient):
+    """Forgets log |K|."""
+
+    def relocate(self, model, auxiliary, prior):
+        log_det = np.log(prior.chol.diagonal()).sum()
+        return shifted(super().relocate(model, auxiliary, prior), log_det)
+
+
+class PriorTwice(Ancillary):
+    """Counts p(f | theta), which v does not ask for."""
+
+    def relocate(self, model, auxiliary, prior):
+        point = super().relocate(model, auxiliary, prior)
+        return shifted(point, prior.log_prob(point.state.f))
+
+
+class LatentStays(Ancillary):
+    """The density of theta given v, while f stays."""
+
+    def relocate(self, model, auxiliary, prior):
+        point = super().relocate(model, auxiliary, prior)
+        f = self.f
+        return replace(point, state=model.state_in(prior, f))
+
+    def auxiliary(self, model, state, rng):
+        object.__setattr__(self, "f", state.f)
+        return super().auxiliary(model, state, rng)
+
+
+class WithoutSurrogate(SurrogateData):
+    """Forgets N(g; 0, K + S)."""
+
+    def relocate(self, model, auxiliary, prior):
+        point = super().relocate(model, auxiliary, prior)
+        return replace(
+            point, log_density=point.state.log_lik + model.hyperprior.log_prob(prior.theta)
+        )
+
+
+class NoiseOfTheDraw(SurrogateData):
+    """g has twice the noise that the density of theta assumes."""
+
+    def auxiliary(self, model, state, rng):
+        right = super().auxiliary(model, state, rng)
+        return right._replace(g=2.0 * right.g - state.f)
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+class StaleInterweaving(HyperUpdate):
+    """theta moves given f, and then given the whitened f of before."""
+
+    def step(self, model, state, rng):
+        v = state.prior.whiten(state.f)
+        middle, _ = HYPER["sa mh"].step(model, state, rng)
+        return super().step(model, model.state_in(middle.prior, middle.prior.unwhiten(v)), rng)
+
+
+class WrongShape(ConjugateVariance):
+    """n instead of n / 2."""
+
+    def step(self, model, state, rng):
+        wrong = ConjugateVariance(self.position, self.shape + 0.5 * len(state.f), self.scale)
+        return wrong.step(model, state, rng)
+
+
+class WithoutItsDeterminant(JointUpdate):
+    """Weighs the current f without the determinant of its q."""
+
+    def _density(self, model, state):
+        right = super()._density(model, state)
+
+        class Wrong:
+            q = right.q
+
+            def log_ratio_to_prior(self, f):
+                return right.log_ratio_to_prior(f) - right.half_log_det_B
+
+        return Wrong()
+
+
+WRONG_OPERATORS = {
+    "mh: prior's steps": OffCenter(0.0),
+    "hmc: slow momenta": SlowMomenta(0.1, max_steps=4),
+    "smmala: no way back": WithoutWayBack(0.3),
+    "slice: fixed level": FixedLevel(),
+}
+WRONG_MOVES_OF_F = {
+    "mh: likelihood alone": likelihood_alone(LATENT["mh"]),
+    "mh_v1: likelihood alone": likelihood_alone(LATENT["mh_v1"]),
+    "mh_v2: no shrinking": WithoutShrinking(0.0),
+    "hmc: no kinetic energy": with_operator(LATENT["hmc"], WithoutKineticEnergy),
+    "hmc_v1: mass of the state": CurvatureOfTheState(Trajectory(0.0, max_steps=4)),
+    "hmc_v2: no kinetic energy": with_operator(LATENT["hmc_v2"], WithoutKineticEnergy),
+    "smmala: no way back": with_operator(LATENT["smmala"], WithoutWayBack),
+}
+WRONG_MOVES_OF_THETA = {
+    "sa: no determinant": replace(HYPER["sa mh"], parameterization=WithoutDeterminant()),
+    "aa: p(f) twice": replace(HYPER["aa mh"], parameterization=PriorTwice()),
+    "aa: f stays": replace(HYPER["aa mh"], parameterization=LatentStays()),
+    "surr: no p(g)": replace(HYPER["surr mh"], parameterization=WithoutSurrogate()),
+    "surr: more noise": replace(HYPER["surr mh"], parameterization=NoiseOfTheDraw()),
+    "asis: stale coordinates": StaleInterweaving(Ancillary(), RandomWalk(-0.5)),
+}
+WRONG_JOINT_MOVES = {
+    "no determinant": WithoutItsDeterminant(Laplace(), -0.3),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_OPERATORS)
+def test_wrong_operator_is_caught(name):
+    p_value, _ = operator_test(WRONG_OPERATORS[name])
+    assert p_value < LEVEL
+
+
+@pytest.mark.parametrize("name", WRONG_MOVES_OF_F)
+def test_wrong_move_of_f_is_caught(name):
+    report = joint_test(WRONG_MOVES_OF_F[name], classes())
+    assert report.p_value < LEVEL, report
+
+
+@pytest.mark.parametrize("name", WRONG_MOVES_OF_THETA)
+def test_wrong_move_of_theta_is_caught(name):
+    report = joint_test(WRONG_MOVES_OF_THETA[name], numbers(), n_replicates=1000, n_steps=8)
+    assert report.p_value < LEVEL, report
+
+
+@pytest.mark.parametrize("name", WRONG_JOINT_MOVES)
+def test_wrong_joint_move_is_caught(name):
+    report = joint_test(WRONG_JOINT_MOVES[name], classes(), n_replicates=1000, n_steps=8)
+    assert report.p_value < LEVEL, report
+
+
+def test_wrong_conjugate_draw_is_caught():
+    right = conjugate(conjugate_model())
+    wrong = WrongShape(right.position, right.shape, right.scale)
+    report = joint_test(wrong, conjugate_model())
+    assert report.p_value < LEVEL, report

@@ -1,0 +1,262 @@
+"""Estimators whose chains move f and theta in turn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.model_selection import GridSearchCV
+
+from skgpmcmc import (
+    BayesianGPClassifier,
+    BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+    BayesianGPVolatilityRegressor,
+)
+from skgpmcmc.approximations import Laplace
+from skgpmcmc.samplers import Ancillary, Interweaving, KnorrHeldRue, Sufficient, Surrogate
+from skgpmcmc.transitions import (
+    HyperUpdate,
+    JointUpdate,
+    LatentUpdate,
+    PriorShape,
+    RandomWalk,
+    Sweep,
+    Trajectory,
+    UnivariateSlice,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:The default priors expect features"),
+]
+
+NAMES = ("sa", "aa", "asis", "surr", "khr")
+LATENT = ("mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1", "hmc_v2")
+HYPER = ("mh", "hmc", "smmala", "slice")
+every_name = pytest.mark.parametrize("name", NAMES)
+
+QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 6, "random_state": 0}
+X, Y = make_moons(24, noise=0.3, random_state=0)
+RNG = np.random.default_rng(0)
+TARGETS = {
+    BayesianGPClassifier: np.where(X[:, 0] > 1.2, 2, Y),
+    BayesianGPRegressor: X[:, 0] + 0.1 * RNG.standard_normal(24),
+    BayesianGPPoissonRegressor: RNG.poisson(np.exp(X[:, 1])),
+    BayesianGPOrdinalClassifier: np.digitize(X[:, 0], [0.0, 1.0]),
+    BayesianGPVolatilityRegressor: np.exp(X[:, 1]) * RNG.standard_normal(24),
+}
+
+
+def quick(sampler, **changes):
+    return BayesianGPClassifier(sampler=sampler, **{**QUICK, **changes})
+
+
+@every_name
+@pytest.mark.parametrize("estimator", TARGETS)
+def test_every_estimator_has_them(name, estimator):
+    model = estimator(sampler=name, **QUICK).fit(X, TARGETS[estimator])
+    log_density = model.log_predictive_density(X[:5], TARGETS[estimator][:5])
+    assert np.isfinite(log_density).all()
+    for part in getattr(model, "estimators_", [model]):
+        assert part.theta_samples_.shape[:2] == (2, 6)
+        assert np.isfinite(part.theta_samples_).all()
+        assert part.latent_samples_.shape == (2, 6, 24)
+
+
+def test_student_t_and_negative_binomial():
+    y = TARGETS[BayesianGPRegressor]
+    for name in ("aa", "surr"):
+        sampler = {"aa": Ancillary, "surr": Surrogate}[name](latent="smmala", hyper="smmala")
+        model = BayesianGPRegressor(likelihood="student_t", sampler=sampler, **QUICK).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+        counts = BayesianGPPoissonRegressor(
+            likelihood="negative_binomial", sampler=sampler, **QUICK
+        ).fit(X, TARGETS[BayesianGPPoissonRegressor])
+        assert np.isfinite(counts.predict(X)).all()
+
+
+@pytest.mark.parametrize("latent", LATENT)
+@pytest.mark.parametrize("hyper", HYPER)
+@pytest.mark.parametrize("kind", [Sufficient, Ancillary, Interweaving, Surrogate])
+def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
+    sampler = kind(latent=latent, hyper=hyper, n_latent=2, max_leapfrog=3)
+    changes = {"n_warmup": 2, "n_draws": 2, "n_chains": 1}
+    model = quick(sampler, **changes).fit(X[:10], Y[:10])
+    moves = model.diagnostics_.acceptance_rate
+    assert len(moves) == (3 if kind is Interweaving else 2)
+    # Two moves of f an iteration, and all are counted.
+    tally = model._sampling.run.draws[0].chain_tallies[0]
+    assert sorted(tally.n_steps.values())[-1] == 4
+
+
+@pytest.mark.parametrize("latent", LATENT)
+def test_any_move_of_f_goes_with_joint_updates(latent):
+    model = quick(KnorrHeldRue(latent=latent), n_warmup=2, n_draws=2).fit(X[:10], Y[:10])
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_configured_moves():
+    own = LatentUpdate(Trajectory(-2.0, max_steps=3), PriorShape())
+    sampler = Ancillary(latent=own, hyper=UnivariateSlice(max_widths=3))
+    model = quick(sampler).fit(X, Y)
+    latent, hyper = model._sampling.run.chains[0].transition.parts
+    assert latent.operator.max_steps == 3
+    assert hyper.operator.max_widths == 3
+
+
+def test_a_grid_search_reaches_their_fields():
+    search = GridSearchCV(
+        quick(Ancillary()), {"sampler__hyper": ["mh", "slice"], "sampler__n_latent": [1]}, cv=2
+    )
+    search.fit(X, Y)
+    assert search.best_params_["sampler__hyper"] in ("mh", "slice")
+    assert clone(quick(Surrogate(hyper="hmc"))).sampler.hyper == "hmc"
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+@every_name
+def test_predictions_condition_on_the_draws(name):
+    model = quick(name, max_predict_draws=None).fit(X, Y)
+    new = X[:4] + 0.1
+    run = model._sampling.run
+    expected = []
+    for theta, f in zip(
+        model.theta_samples_.reshape(12, -1), model.latent_samples_.reshape(12, -1), strict=True
+    ):
+        mean, var = run.models[0].prior_at(theta).condition(f[:, None], new)
+        expected.append(stats.norm.cdf(mean[:, 0] / np.sqrt(1.0 + var)))
+    assert_allclose(model.predict_proba(new)[:, 1], np.mean(expected, axis=0), rtol=1e-8)
+    latent = model.sample_latent(new, n_draws=5, random_state=0)
+    assert latent.shape == (5, 4)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        Interweaving(latent="smmala", hyper="smmala", n_latent=1),
+        Surrogate(latent="hmc_v1", hyper="hmc", n_latent=1, max_leapfrog=2),
+        KnorrHeldRue(n_latent=1),
+    ],
+)
+def test_neither_workers_nor_continuation_change_a_draw(sampler):
+    """Whatever is made anew where a state has travelled to is what it was."""
+    settings = {"n_draws": 53, "n_warmup": 4}
+    whole = quick(sampler, **settings).fit(X, Y)
+    parallel = quick(sampler, n_jobs=2, **settings).fit(X, Y)
+    assert_array_equal(parallel.theta_samples_, whole.theta_samples_)
+    assert_array_equal(parallel.latent_samples_, whole.latent_samples_)
+    half = quick(sampler, **settings | {"n_draws": 50}, warm_start=True).fit(X, Y)
+    half = pickle.loads(pickle.dumps(half)).set_params(n_draws=53).fit(X, Y)
+    assert_array_equal(half.theta_samples_, whole.theta_samples_)
+    assert_array_equal(half.latent_samples_, whole.latent_samples_)
+
+
+@every_name
+def test_all_chains_run_one_frozen_transition(name):
+    run = quick(name).fit(X, Y)._sampling.run
+    transitions = {id(chain.transition) for chain in run.chains}
+    assert len(transitions) == 1
+    assert isinstance(run.chains[0].transition, Sweep)
+
+
+def test_warm_up_tunes_every_move():
+    sampler = Ancillary(hyper="mh", latent="hmc_v2", n_latent=1)
+    model = quick(sampler, n_warmup=400, n_draws=400).fit(X, Y)
+    rates = model.diagnostics_.acceptance_rate
+    assert 0.1 < rates["random walk on theta (ancillary)"].mean() < 0.45
+    assert 0.5 < rates["trajectory on f"].mean() < 0.9
+    latent, hyper = model._sampling.run.chains[0].transition.parts
+    assert hyper.root.shape == (2, 2)
+    assert latent.log_scale != LatentUpdate(Trajectory()).log_scale
+
+
+def test_warm_up_keeps_the_shape_if_told_to():
+    model = quick(Ancillary(learn_shape=False), n_warmup=40).fit(X, Y)
+    _, hyper = model._sampling.run.chains[0].transition.parts
+    assert isinstance(hyper, HyperUpdate)
+    assert hyper.root is None
+
+
+def test_target_acceptance_is_that_of_theta():
+    model = quick(Ancillary(target_acceptance=0.4)).fit(X, Y)
+    latent, hyper = model._sampling.run.chains[0].transition.parts
+    assert (latent.target_acceptance, hyper.target_acceptance) == (0.7, 0.4)
+
+
+def test_nothing_to_infer_but_f():
+    kernel = ConstantKernel(2.0, "fixed") * RBF(0.7, "fixed")
+    model = quick("aa", kernel=kernel).fit(X, Y)
+    assert model.theta_samples_.shape == (2, 6, 0)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("ard", [False, True])
+def test_conjugate_variance(ard):
+    priors = {"k1__constant_value": stats.invgamma(2.0, scale=3.0)}
+    model = quick(Sufficient(conjugate=True), priors=priors, ard=ard).fit(X, Y)
+    assert "conjugate draw of the variance" in model.diagnostics_.acceptance_rate
+    assert len(np.unique(model.theta_samples_[0, :, 0])) == 6
+    alone = ConstantKernel(2.0) * RBF(0.7, "fixed")
+    model = quick(Sufficient(conjugate=True), priors=priors, kernel=alone).fit(X, Y)
+    assert len(np.unique(model.theta_samples_)) == 12
+
+
+def test_joint_updates_use_laplace_unless_told_otherwise():
+    for approximation, kind in {"auto": "Laplace", "ep": "EP"}.items():
+        model = quick("khr", approximation=approximation).fit(X, Y)
+        joint = model._sampling.run.chains[0].transition.parts[0]
+        assert isinstance(joint, JointUpdate)
+        assert type(joint.reference).__name__ == kind
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+GAMMA = {"k1__constant_value": stats.gamma(2.0)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sampler": Ancillary(latent="nuts")}, r"latent must be one of .*'hmc_v2'.*got 'nuts'"),
+        ({"sampler": Ancillary(hyper="gibbs")}, r"hyper must be one of .*'slice'.*got 'gibbs'"),
+        ({"sampler": Ancillary(latent=RandomWalk())}, "latent must be one of"),
+        (
+            {"sampler": Ancillary(latent=JointUpdate(Laplace()))},
+            "moves theta too.*use one of",
+        ),
+        ({"sampler": Ancillary(n_latent=0)}, "n_latent must be an integer >= 1; got 0"),
+        ({"sampler": Ancillary(max_leapfrog=2.5)}, "max_leapfrog must be an integer >= 1"),
+        ({"sampler": Ancillary(target_acceptance=1.5)}, "target_acceptance must be a number in"),
+        (
+            {"sampler": Ancillary(hyper="slice", target_acceptance=0.3)},
+            "has no use.*univariate slice.*use target_acceptance=None",
+        ),
+        ({"sampler": KnorrHeldRue(defensive=1.0)}, "defensive must be a number in"),
+        ({"sampler": "aa", "approximation": "ep"}, "approximation='ep' has no use"),
+        (
+            {"sampler": Sufficient(conjugate=True), "priors": GAMMA},
+            "inverse-gamma prior on 'k1__constant_value', and it has gamma.*invgamma",
+        ),
+        (
+            {"sampler": Sufficient(conjugate=True), "kernel": RBF() + WhiteKernel()},
+            "multiplies the whole kernel.*ConstantKernel",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(changes, message):
+    model = quick("sa").fit(X, Y)
+    before = model.theta_samples_
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**changes).fit(X, Y)
+    assert model.theta_samples_ is before

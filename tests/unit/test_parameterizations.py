@@ -1,0 +1,319 @@
+"""Densities, gradients and metrics of theta and of f in their coordinates."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process.kernels import (
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgpmcmc.covariance import default_kernel, make_covariance
+from skgpmcmc.likelihoods import (
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    OrdinalProbit,
+    Poisson,
+    Probit,
+    StudentT,
+    Volatility,
+)
+from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.parameterizations import (
+    Ancillary,
+    DenseRoot,
+    FactorRoot,
+    HyperConditional,
+    LatentConditional,
+    MassRoot,
+    Sufficient,
+    SurrogateData,
+)
+
+from ..helpers import finite_difference, relative_error
+
+LIKELIHOODS = {
+    "probit": Probit(),
+    "logit": Logit(),
+    "poisson": Poisson(),
+    "negative binomial": NegativeBinomial(1.5),
+    "volatility": Volatility(),
+    "student-t": StudentT(0.5),
+    "ordinal": OrdinalProbit((-0.5, 0.7)),
+    "gaussian": Gaussian(0.5),
+}
+KERNELS = {
+    "isotropic": default_kernel(2),
+    "ard": Matern([1.0, 0.7], nu=1.5) * ConstantKernel(2.0),
+    "generic": ConstantKernel(1.5) * RationalQuadratic(0.9, 1.7)
+    + DotProduct(0.5)
+    + WhiteKernel(0.1),
+}
+PARAMETERIZATIONS = {"sa": Sufficient(), "aa": Ancillary(), "surr": SurrogateData()}
+
+every_parameterization = pytest.mark.parametrize("name", PARAMETERIZATIONS)
+every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+N = 9
+
+
+def problem(likelihood, kernel="isotropic"):
+    """Model with offsets and weights, a state, and a stream."""
+    rng = np.random.default_rng(1)
+    covariance = make_covariance(KERNELS[kernel], rng.uniform(0.0, 2.0, size=(N, 2)))
+    law = LIKELIHOODS[likelihood]
+    offset = np.linspace(-0.2, 0.3, N)
+    model = LatentGP(covariance, law, default_hyperprior(covariance, law), np.zeros(N), offset)
+    theta = model.start + 0.2
+    f = model.prior_at(theta).sample(rng)
+    weight = np.linspace(0.5, 1.5, N)
+    model = replace(model, y=model.observations_at(theta).sample(f, rng), weight=weight)
+    return model, model.state_at(theta, f), rng
+
+
+@every_parameterization
+@every_likelihood
+@every_kernel
+def test_gradient_in_theta(name, likelihood, kernel):
+    """All hyper-parameters, those of the likelihood included."""
+    model, state, rng = problem(likelihood, kernel)
+    parameterization = PARAMETERIZATIONS[name]
+    auxiliary = parameterization.auxiliary(model, state, rng)
+
+    def log_density(theta):
+        return parameterization.relocate(model, auxiliary, model.prior_at(theta)).log_density
+
+    theta = state.theta + 0.1
+    point = parameterization.relocate(model, auxiliary, model.prior_at(theta))
+    assert relative_error(point.gradient, finite_difference(log_density, theta)) < 1e-6
+
+
+@every_parameterization
+@every_likelihood
+def test_f_is_where_it_was(name, likelihood):
+    model, state, rng = problem(likelihood)
+    conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
+    assert_allclose(conditional.begin.state.f, state.f, atol=1e-6)
+    assert_allclose(conditional.at(state.theta).state.f, state.f, atol=1e-6)
+    assert conditional.begin.state.prior is state.prior
+
+
+@every_likelihood
+def test_surrogate_density_is_that_of_dense_matrices(likelihood):
+    """N(g; 0, K + S) p(y | f) p(theta), and f = m + D eta with the moments of p(f | g)."""
+    model, state, rng = problem(likelihood)
+    parameterization = SurrogateData()
+    auxiliary = parameterization.auxiliary(model, state, rng)
+    prior = model.prior_at(state.theta + 0.3)
+    point = parameterization.relocate(model, auxiliary, prior)
+    S, K = np.diag(point._frame.noise), prior.K
+    expected = (
+        multivariate_normal(np.zeros(N), K + S).logpdf(auxiliary.g)
+        + model.observations_at(prior.theta).total(point.state.f)
+        + model.hyperprior.log_prob(prior.theta)
+    )
+    constant = 0.5 * N * np.log(2.0 * np.pi)
+    assert point.log_density - constant == pytest.approx(expected, rel=1e-9)
+    mean = K @ np.linalg.solve(K + S, auxiliary.g)
+    covariance = K - K @ np.linalg.solve(K + S, K)
+    other = parameterization.relocate(model, auxiliary._replace(eta=np.zeros(N)), prior)
+    assert_allclose(other.state.f, mean, atol=1e-6)
+    deviation = point.state.f - mean
+    # eta'eta is the squared Mahalanobis distance, whichever root D is.
+    assert deviation @ np.linalg.solve(covariance, deviation) == pytest.approx(
+        auxiliary.eta @ auxiliary.eta, rel=1e-3
+    )
+
+
+def test_surrogate_noise_matches_the_posterior_of_each_row():
+    model, state, _ = problem("logit")
+    model = replace(model, weight=None)
+    noise = (
+        SurrogateData()
+        .relocate(
+            model, SurrogateData().auxiliary(model, state, np.random.default_rng(0)), state.prior
+        )
+        ._frame.noise
+    )
+    f = np.linspace(-25.0, 25.0, 4001)
+    variance = state.prior.K.diagonal()
+    for i in range(N):
+        log_p = model.likelihood.log_prob(model.y[i], f + model.offset[i])
+        p = np.exp(log_p - 0.5 * f**2 / variance[i])
+        p /= p.sum()
+        tilted = p @ f**2 - (p @ f) ** 2
+        assert 1.0 / noise[i] == pytest.approx(1.0 / tilted - 1.0 / variance[i], rel=1e-6)
+
+
+@every_kernel
+def test_information_given_f(kernel):
+    """The covariance of the scores of f ~ N(0, K)."""
+    model, state, _ = problem("probit", kernel)
+    prior, own = state.prior, len(model.covariance.start)
+    K = prior.K
+    parts = [np.linalg.solve(K, dK) for dK in model.covariance.derivatives(prior.kernel_theta)]
+    expected = np.array([[0.5 * np.trace(a @ b) for b in parts] for a in parts])
+    point = Sufficient().relocate(model, state.f, prior)
+    assert relative_error(point._information()[:own, :own], expected) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["aa", "surr"])
+@every_kernel
+def test_information_given_what_stands_still(name, kernel):
+    """J'R J with J by differences; for surrogate data also that of g ~ N(0, K + S)."""
+    model, state, rng = problem("negative binomial", kernel)
+    parameterization = PARAMETERIZATIONS[name]
+    auxiliary = parameterization.auxiliary(model, state, rng)
+
+    def at(theta):
+        return parameterization.relocate(model, auxiliary, model.prior_at(theta))
+
+    theta = state.theta + 0.1
+    point = at(theta)
+    J = finite_difference(lambda t: at(t).state.f, theta)
+    if name == "aa":
+        J[len(model.covariance.start) :] = 0.0  # they do not move f
+    R = model.observations_at(theta).fisher_information(point.state.f)
+    expected = (J * R) @ J.T
+    if name == "surr":
+
+        def covariance(t):
+            there = at(t)
+            return there.state.prior.K + np.diag(there._frame.noise)
+
+        C = covariance(theta)
+        step = 1e-5
+        parts = [
+            np.linalg.solve(C, (covariance(theta + e) - covariance(theta - e)) / (2.0 * step))
+            for e in step * np.eye(len(theta))
+        ]
+        expected = expected + [[0.5 * np.trace(a @ b) for b in parts] for a in parts]
+    assert relative_error(point._information(), expected) < 1e-5
+
+
+@every_parameterization
+@every_likelihood
+def test_a_metric_has_a_root(name, likelihood):
+    model, state, rng = problem(likelihood)
+    point = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng).begin
+    root = point.metric_root.matrix
+    assert_allclose(root @ root.T, np.linalg.inv(point.metric), rtol=1e-8, atol=1e-12)
+    assert np.linalg.eigvalsh(point.metric).min() > 0.0
+
+
+def test_some_components_of_theta():
+    model, state, rng = problem("negative binomial", "ard")
+    free = np.array([0, 3])
+    whole = HyperConditional.of(model, Ancillary(), state, rng)
+    some = HyperConditional.of(model, Ancillary(), state, rng, free)
+    position = state.theta[free] + [0.1, -0.2]
+    theta = state.theta.copy()
+    theta[free] = position
+    one, other = some.at(position), whole.at(theta)
+    assert_allclose(one.state.theta, theta)
+    assert one.log_density == other.log_density
+    assert_allclose(one.gradient, other.gradient[free])
+    root = one.metric_root.matrix
+    assert_allclose(np.linalg.inv(root @ root.T), other.metric[np.ix_(free, free)], rtol=1e-8)
+
+
+@every_parameterization
+def test_no_density_outside_the_prior_or_where_K_is_singular(name):
+    model, state, rng = problem("probit")
+    conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
+    assert conditional.at(np.array([60.0, 0.0])) is None
+    singular = replace(model, covariance=model.covariance.with_jitter(0.0))
+    state = singular.state_at(np.array([0.0, -2.0]), state.f)
+    conditional = HyperConditional.of(singular, PARAMETERIZATIONS[name], state, rng)
+    assert conditional.at(np.array([0.0, 12.0])) is None
+
+
+# --- f in whitened coordinates --------------------------------------------------------------------
+
+
+@every_likelihood
+def test_whitened_latents(likelihood):
+    model, state, _ = problem(likelihood)
+    conditional = LatentConditional(model, state.prior)
+    point = conditional.point_of(state)
+    v = point.position
+    assert_allclose(state.prior.chol @ v, state.f, atol=1e-8)
+    assert point.log_density == pytest.approx(state.log_lik - 0.5 * v @ v)
+    expected = finite_difference(lambda x: conditional.at(x).log_density, v)
+    assert relative_error(point.gradient, expected) < 1e-6
+    L = state.prior.chol
+    R = model.observations_at(state.theta).fisher_information(state.f)
+    metric = np.eye(N) + L.T @ (R[:, None] * L)
+    B = np.array([point.metric_root.apply(e) for e in np.eye(N)]).T
+    assert_allclose(B @ B.T @ metric, np.eye(N), atol=1e-9)
+
+
+def test_a_point_travels_without_matrices():
+    model, state, _ = problem("poisson")
+    point = LatentConditional(model, state.prior).point_of(state)
+    _ = point.metric_root, point.gradient
+    after = pickle.loads(pickle.dumps(point))
+    assert set(vars(after)) == {"observed", "state", "position"}
+    assert_allclose(after.gradient, point.gradient, atol=0.0)
+
+
+ROOTS = {
+    "dense": DenseRoot(np.array([[1.0, 0.0, 0.0], [0.3, 0.8, 0.0], [-0.2, 0.1, 2.0]])),
+    "factor": FactorRoot(np.asfortranarray([[1.0, 0.0, 0.0], [0.3, 0.8, 0.0], [-0.2, 0.1, 2.0]])),
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_roots(name):
+    root, eye = ROOTS[name], np.eye(3)
+    B = np.array([root.apply(e) for e in eye]).T
+    assert_allclose(np.array([root.pull(e) for e in eye]), B, atol=1e-14)
+    assert_allclose(np.array([root.undo(B[:, i]) for i in range(3)]), eye, atol=1e-14)
+    assert root.log_det == pytest.approx(np.log(abs(np.linalg.det(B))))
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_root_of_a_mass_matrix(full):
+    """f = L B z has covariance M^-1."""
+    _, state, _ = problem("probit")
+    mass = np.diag(np.linspace(0.5, 2.0, N)) + (0.2 if full else 0.0)
+    root_mass = np.asfortranarray(np.linalg.cholesky(mass)) if full else np.sqrt(mass.diagonal())
+    root = MassRoot(state.prior.chol, root_mass)
+    B = np.array([root.apply(e) for e in np.eye(N)]).T
+    A = state.prior.chol @ B
+    assert_allclose(A @ A.T @ mass, np.eye(N), atol=1e-8)
+    assert_allclose(np.array([root.pull(e) for e in np.eye(N)]), B, atol=1e-8)
+
+
+# --- priors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        stats.gamma(1.1, scale=10.0),
+        stats.invgamma(2.0, scale=3.0),
+        stats.lognorm(0.7),
+        stats.halfnorm(0.0, 2.0),
+        stats.halfcauchy(0.0, 2.0),
+        stats.betaprime(2.0, 3.0),
+    ],
+    ids=lambda law: law.dist.name,
+)
+def test_curvature_of_a_prior(law):
+    covariance = make_covariance(default_kernel(1), np.zeros((2, 1)))
+    priors = {"k1__constant_value": law, "k2__length_scale": law}
+    hyperprior = default_hyperprior(covariance, Probit(), priors)
+    theta = np.array([0.4, -0.7])
+    expected = -finite_difference(hyperprior.gradient, theta).diagonal()
+    assert_allclose(hyperprior.curvature(theta), expected, rtol=1e-3)
