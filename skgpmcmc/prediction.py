@@ -390,7 +390,7 @@ class Predictor:
         self, density: Density, draws: IntArray, particles: Particles
     ) -> tuple[FloatArray, FloatArray]:
         """All f that stand for some draws of one theta, a column each, and their log weights."""
-        rng = _stream_of(particles.seed, self.theta[draws[0]])
+        rng = _stream_of(self.theta[draws[0]], particles.seed)
         fresh = importance_estimate(
             self.model, density, particles.n, rng, defensive=particles.defensive
         )
@@ -486,7 +486,7 @@ class _ClassProbabilities:
         self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
     ) -> FloatArray:
         mean, sd = moments.mean, np.sqrt(moments.var)[..., None]
-        rng = _stream_of(self.seed, theta)
+        rng = _stream_of(theta, self.seed, 1)
         total = np.zeros(mean.shape[:2])
         for _ in range(_N_PAIRS):
             step = sd * rng.standard_normal((len(mean), 1, mean.shape[2]))
@@ -497,9 +497,9 @@ class _ClassProbabilities:
         return total / (2 * _N_PAIRS)
 
 
-def _stream_of(seed: int, theta: FloatArray) -> np.random.Generator:
-    """Return the random numbers that belong to a theta."""
-    return np.random.default_rng([seed, *theta.view(np.uint32).tolist()])
+def _stream_of(theta: FloatArray, seed: int, *purpose: int) -> np.random.Generator:
+    """Return the random numbers that belong to a theta, others for another purpose."""
+    return np.random.default_rng([seed, *purpose, *theta.view(np.uint32).tolist()])
 
 
 @dataclass(frozen=True, eq=False)
