@@ -36,7 +36,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
         targets). "student_t" lets outliers be, and needs ``sampler="pm"``.
-    sampler : {"auto", "collapsed", "pm", "marginal"} or Sampler, default="collapsed"
+    sampler : {"collapsed", "pm", "marginal"} or Sampler, default="collapsed"
         "collapsed": the latent function is integrated out, exact. "pm": pseudo-marginal, exact,
         for any likelihood. "marginal": theta from the approximate marginal posterior. Or a
         configured object from `skgpmcmc.samplers`.
