@@ -124,13 +124,18 @@ class Diagnostics:
         if not self.emulators:
             return []
         designs = [e.n_design for e in self.emulators]
-        return [
+        line = (
             f"emulator: {min(designs)} to {max(designs)} design points, held-out error "
-            f"{_range(np.array([e.held_out_error for e in self.emulators]))}, error against the "
-            f"estimate {_range(np.array([e.probe_error for e in self.emulators]))}, importance "
-            f"draws {min(e.n_importance[0] for e in self.emulators)} to "
-            f"{max(e.n_importance[1] for e in self.emulators)}"
-        ]
+            f"{_range(np.array([e.held_out_error for e in self.emulators]))}"
+        )
+        most = max(e.n_importance[1] for e in self.emulators)
+        if most > 0:  # otherwise nothing is estimated
+            line += (
+                f", error against the estimate "
+                f"{_range(np.array([e.probe_error for e in self.emulators]))}, importance draws "
+                f"{min(e.n_importance[0] for e in self.emulators)} to {most}"
+            )
+        return [line]
 
 
 def _range(values: FloatArray) -> str:

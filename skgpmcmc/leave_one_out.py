@@ -38,7 +38,7 @@ class LeaveOneOut:
 
     def __str__(self) -> str:
         bad = int((self.pareto_k > 0.7).sum())
-        warning = f"; {bad} rows with Pareto k > 0.7" if bad else ""
+        warning = f"; {bad} row{'s' * (bad > 1)} with Pareto k > 0.7" if bad else ""
         return f"elpd {self.elpd:.1f} +- {self.se:.1f}, p_loo {self.p_loo:.1f}{warning}"
 
 

@@ -59,8 +59,9 @@ class OneLatentFunction(BaseBayesianGP):
         X : array-like of shape (n_samples, n_features)
             Rows at which the function is drawn.
         n_draws : int, default=1
-            Number of functions drawn; each belongs to a posterior draw of theta among those that
-            predictions use.
+            Number of functions drawn. Each continues one of the draws of (theta, f) that
+            predictions use: at training rows there are no more different ones than
+            `max_predict_draws`. For histograms there take `latent_samples_`.
         random_state : int, RandomState instance or None, default=None
             Seed of the draws.
 
