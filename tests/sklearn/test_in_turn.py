@@ -91,7 +91,7 @@ def combinations():
                 yield pytest.param(kind, latent, hyper, marks=marks)
 
 
-@pytest.mark.parametrize(("kind", "latent", "hyper"), combinations())
+@pytest.mark.parametrize(("kind", "latent", "hyper"), list(combinations()))
 def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
     sampler = kind(latent=latent, hyper=hyper, n_latent=2, max_leapfrog=3)
     changes = {"n_warmup": 2, "n_draws": 2, "n_chains": 1}
