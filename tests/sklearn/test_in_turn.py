@@ -81,9 +81,17 @@ def test_student_t_and_negative_binomial():
         assert np.isfinite(counts.predict(X)).all()
 
 
-@pytest.mark.parametrize("latent", LATENT)
-@pytest.mark.parametrize("hyper", HYPER)
-@pytest.mark.parametrize("kind", [Sufficient, Ancillary, Interweaving, Surrogate])
+def combinations():
+    """All of them, most only at length."""
+    for kind in (Sufficient, Ancillary, Interweaving, Surrogate):
+        for latent in LATENT:
+            for hyper in HYPER:
+                quick = latent == "hmc_v1" or (kind is Ancillary and hyper in ("mh", "smmala"))
+                marks = () if quick else pytest.mark.slow
+                yield pytest.param(kind, latent, hyper, marks=marks)
+
+
+@pytest.mark.parametrize(("kind", "latent", "hyper"), list(combinations()))
 def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
     sampler = kind(latent=latent, hyper=hyper, n_latent=2, max_leapfrog=3)
     changes = {"n_warmup": 2, "n_draws": 2, "n_chains": 1}
