@@ -38,6 +38,8 @@ _DROP = 40.0  # exp(-40) is 4e-18 of the height
 _FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
 _FAR_MODE = 30.0  # standard deviations
 _OUT_OF_REACH = 1e8  # standard deviations
+#: Standard deviations are not told from zero below this.
+_SMALLEST = 1e-150
 _STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
 _GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
 _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
@@ -309,7 +311,12 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
     halve = np.zeros(x.shape, dtype=bool)
     for _ in range(200):
         # So far out that rounding moves the slope by more, nothing depends on the mode any more.
-        unfinished = (np.abs(slope) > 1.0) & (np.abs(x) < _OUT_OF_REACH)
+        # The same where the spacing of f at the mean does: f at the mode is then a difference.
+        spacing = np.finfo(float).eps * (
+            np.abs(x) + np.abs(block.mean) / np.maximum(block.sd, _SMALLEST)
+        )
+        tolerance = np.maximum(8.0 * np.abs(curvature) * spacing, 1.0)
+        unfinished = (np.abs(slope) > tolerance) & (np.abs(x) < _OUT_OF_REACH)
         if not unfinished.any():
             return x
         low = np.where(slope > 0.0, x, low)

@@ -100,7 +100,7 @@ class ClasswisePrior(GaussianPrior):
     def condition_jointly(
         self, f: FloatArray, X_new: FloatArray | CrossCovariance
     ) -> tuple[FloatArray, FloatArray]:
-        """Means (C, m, g) and covariances (C, m, m) of f* given f of shape (C n, g)."""
+        """Return means (C, m, g) and covariances (C, m, m) of f* given f of shape (C n, g)."""
         new = self.covariance.at_new(X_new)
         pairs = zip(self.parts, self.split(f), strict=True)
         mean, covariance = _stacked([part.condition_jointly(own, new) for part, own in pairs])

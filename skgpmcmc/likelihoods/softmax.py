@@ -67,7 +67,7 @@ class Softmax(Likelihood):
         return np.asarray(parts[_index(y), np.arange(parts.shape[1])] - log_sum(parts, axis=0))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
-        """Derivatives in each latent value alone, in the layout of f of shape (C n,).
+        """Return derivatives in each latent value alone, in the layout of f of shape (C n,).
 
         The second ones in two values of a row, p_c (delta - p_c'), are those of the coupled sites.
         """

@@ -247,3 +247,12 @@ def test_two_ways_to_integrate_a_student_t(df):
     assert_allclose(likelihood.log_predictive(y, mean, var), mixture.log_z, rtol=1e-12)
     alone = [likelihood.log_predictive(*point) for point in zip(y, mean, var, strict=True)]
     assert_allclose(alone, mixture.log_z, rtol=1e-12, atol=1e-12)
+
+
+def test_tilted_moments_far_beyond_the_resolution_of_f():
+    """A mean of a million and a spread of ten thousand millions: f at the mode is all rounding."""
+    y = np.array([0.0, 1.0, 4.0, 30.0])
+    found = Poisson().tilted_moments(y, np.full(4, 973688.8), np.full(4, 4.68e10**2))
+    assert np.isfinite(found.log_z).all()
+    # Half of the line has no rate to speak of, the other half is impossible for an empty cell.
+    assert found.log_z[0] == pytest.approx(-np.log(2.0), abs=1e-4)
