@@ -256,3 +256,16 @@ def test_tilted_moments_far_beyond_the_resolution_of_f():
     assert np.isfinite(found.log_z).all()
     # Half of the line has no rate to speak of, the other half is impossible for an empty cell.
     assert found.log_z[0] == pytest.approx(-np.log(2.0), abs=1e-4)
+
+
+@pytest.mark.parametrize(("likelihood", "side"), [(Poisson(), 1.0), (Volatility(), -1.0)])
+def test_tilted_moments_where_the_slope_overflows_at_the_mean(likelihood, side):
+    """The slope at the mean is infinite: it says where the mode is, and not how near."""
+    y, mean, sd = np.array([0.0, 2.0, 7.0]) + 0.5 * (side < 0.0), side * 4010.0, 1.6
+    found = likelihood.tilted_moments(y, np.full(3, mean), np.full(3, sd**2))
+    f = side * np.linspace(-60.0, 12.0, 200_001)
+    log_height = likelihood.log_prob(y[:, None], f) + stats.norm.logpdf(f, mean, sd)
+    log_z = special.logsumexp(log_height, axis=1) + np.log(abs(f[1] - f[0]))
+    assert_allclose(found.log_z, log_z, rtol=1e-8)
+    average = np.exp(log_height - log_z[:, None]) @ f * abs(f[1] - f[0])
+    assert_allclose(mean + sd**2 * found.alpha, average, rtol=1e-8, atol=1e-8)
