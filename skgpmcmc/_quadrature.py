@@ -315,10 +315,10 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
         spacing = np.finfo(float).eps * (
             np.abs(x) + np.abs(block.mean) / np.maximum(block.sd, _SMALLEST)
         )
-        tolerance = np.maximum(8.0 * np.abs(curvature) * spacing, 1.0)
+        tolerance = np.maximum(np.abs(curvature) * (8.0 * spacing), 1.0)
         # A slope that overflows says which side the mode is on, and nothing about the distance.
-        known = np.isfinite(slope) & np.isfinite(curvature)
-        unfinished = ~(known & (np.abs(slope) <= tolerance)) & (np.abs(x) < _OUT_OF_REACH)
+        near = np.isfinite(tolerance) & (np.abs(slope) <= tolerance)
+        unfinished = ~near & (np.abs(x) < _OUT_OF_REACH)
         if not unfinished.any():
             return x
         low = np.where(slope > 0.0, x, low)

@@ -258,10 +258,22 @@ class _Interval(NamedTuple):
             return np.asarray(np.exp(gap - _HALF_LOG_TWO_PI - self.log_scaled))
 
     def moments(self, count: int) -> tuple[FloatArray, ...]:
-        """h_j = (low^j phi(low) - high^j phi(high)) / mass for j below `count`."""
+        """h_j = (low^j phi(low) - high^j phi(high)) / mass for j below `count`.
+
+        Where both ends are one number, what an ever narrower interval around it tends to:
+        -(x^j phi(x))' / phi(x).
+        """
         low, high = (np.where(np.isfinite(x), x, 0.0) for x in (self.low, self.high))
-        at_low, at_high = self.end_density(self.low), self.end_density(self.high)
-        return tuple(low**j * at_low - high**j * at_high for j in range(count))
+        empty = self.low == self.high
+        at_low, at_high = (np.where(empty, 0.0, self.end_density(x)) for x in (self.low, self.high))
+        return tuple(
+            np.where(
+                empty,
+                low ** (j + 1) - (j * low ** (j - 1) if j else 0.0),
+                low**j * at_low - high**j * at_high,
+            )
+            for j in range(count)
+        )
 
 
 def _half_square_gap(a: FloatArray, b: FloatArray) -> FloatArray:

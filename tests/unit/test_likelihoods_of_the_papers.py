@@ -269,3 +269,13 @@ def test_tilted_moments_where_the_slope_overflows_at_the_mean(likelihood, side):
     assert_allclose(found.log_z, log_z, rtol=1e-8)
     average = np.exp(log_height - log_z[:, None]) @ f * abs(f[1] - f[0])
     assert_allclose(mean + sd**2 * found.alpha, average, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("f", [1e20, -3e15, 1000.7])
+def test_an_ordinal_class_too_narrow_to_be_told_from_a_point(f):
+    """Both ends are the same distance from f, as numbers go: slopes are those of a density."""
+    likelihood = OrdinalProbit((0.0, 1e-14))
+    y, f, var = np.ones(1), np.array([f]), np.array([0.5])
+    found = likelihood.tilted_moments(y, f, var)
+    assert_allclose(found.alpha, -f / 1.5, rtol=1e-12)
+    assert_allclose(likelihood.derivatives(y, f).first, -f, rtol=1e-12)
