@@ -68,6 +68,8 @@ __all__ = [
     "Sampler",
     "Sufficient",
     "Surrogate",
+    "hyper_moves",
+    "latent_moves",
 ]
 
 _MOVES = ("emulated", "trajectories", "random_walk")
@@ -338,8 +340,11 @@ class Collapsed(Sampler):
 _CAUTION = float(np.log(0.5))
 
 
-def _latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
-    """Moves of f that have a name, with the scales that tuning begins with."""
+def latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
+    """Return the moves of f that have a name, with the scales that tuning begins with.
+
+    `dim` is the length of f, and `max_leapfrog` the most leapfrog steps of a trajectory.
+    """
     walk = _begun(RandomWalk(), dim)
     trajectory = _begun(Trajectory(max_steps=max_leapfrog), dim)
     return {
@@ -354,8 +359,8 @@ def _latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]
     }
 
 
-def _hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
-    """Moves of theta that have a name, with the scales that tuning begins with."""
+def hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
+    """Return the moves of theta that have a name, with the scales that tuning begins with."""
     return {
         "mh": _begun(RandomWalk(), dim),
         "hmc": _begun(Trajectory(max_steps=max_leapfrog), dim),
@@ -409,7 +414,7 @@ class InTurn(Sampler):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"sampler: {name} must be an integer >= 1; got {value!r}.")
-        known = sorted(_latent_moves(1, 1))
+        known = sorted(latent_moves(1, 1))
         if isinstance(self.latent, Transition):
             if self.latent.moves_theta:
                 raise ValueError(
@@ -444,7 +449,7 @@ class InTurn(Sampler):
     def _latent_part(self, n_rows: int) -> Transition[GPState]:
         if isinstance(self.latent, Transition):
             return self.latent
-        return _latent_moves(n_rows, self.max_leapfrog)[self.latent]
+        return latent_moves(n_rows, self.max_leapfrog)[self.latent]
 
     @abstractmethod
     def _with_hyper_parts(
@@ -476,7 +481,7 @@ class Augmented(InTurn):
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        known = _hyper_moves(1, 1)
+        known = hyper_moves(1, 1)
         if not isinstance(self.hyper, Operator) and self.hyper not in known:
             raise ValueError(
                 f"sampler: hyper must be one of {sorted(known)} or an Operator; got {self.hyper!r}."
@@ -492,7 +497,7 @@ class Augmented(InTurn):
         if isinstance(self.hyper, Operator):
             operator: Operator = self.hyper
         else:
-            operator = _hyper_moves(dim, self.max_leapfrog)[self.hyper]
+            operator = hyper_moves(dim, self.max_leapfrog)[self.hyper]
         if self.target_acceptance is None or operator.target_acceptance is None:
             return operator
         return operator.with_target(self.target_acceptance)

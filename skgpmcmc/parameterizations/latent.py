@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._linalg import transposed_lower_product
+from .._linalg import NotPositiveDefiniteError, transposed_lower_product
 from .._typing import FloatArray
 from ..approximations import GaussianApproximation
 from ..gaussian import GaussianPrior
@@ -91,6 +91,16 @@ class LatentPoint:
 
     @cached_property
     def metric_root(self) -> FactorRoot:
-        """Of the metric I + L'R L, R the Fisher information of f."""
-        information = self.observed.fisher_information(self.state.f)
-        return FactorRoot(chol_white(self.state.prior, information))
+        """Of the metric I + L'R L, R the Fisher information of f.
+
+        The identity where the metric is not finite or has no factor, as under counts with a rate
+        beyond all numbers: any function of the point is a legal metric.
+        """
+        with np.errstate(over="ignore"):
+            information = self.observed.fisher_information(self.state.f)
+        if np.isfinite(information).all():
+            try:
+                return FactorRoot(chol_white(self.state.prior, information))
+            except NotPositiveDefiniteError:
+                pass
+        return FactorRoot(np.eye(len(self.position)))

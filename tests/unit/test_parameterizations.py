@@ -317,3 +317,16 @@ def test_curvature_of_a_prior(law):
     theta = np.array([0.4, -0.7])
     expected = -finite_difference(hyperprior.gradient, theta).diagonal()
     assert_allclose(hyperprior.curvature(theta), expected, rtol=1e-3)
+
+
+def test_the_metric_of_counts_with_a_rate_beyond_all_numbers():
+    """It has no factor there, so steps are whitened ones: the chain goes on."""
+    X = np.linspace(0.0, 1.0, 4)[:, None]
+    covariance = make_covariance(default_kernel(1), X)
+    hyperprior = default_hyperprior(covariance, Poisson(), {})
+    model = LatentGP(covariance, Poisson(), hyperprior, np.array([0.0, 1.0, 3.0, 2.0]))
+    prior = model.prior_at(np.zeros(2))
+    for f in (np.full(4, 300.0), np.full(4, 900.0), np.array([0.0, 1.0, 2.0, 380.0])):
+        root = LatentConditional(model, prior).point_of(model.state_in(prior, f)).metric_root
+        assert np.isfinite(root.log_det)
+        assert np.isfinite(root.apply(np.ones(4))).all()
