@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -371,7 +372,7 @@ def _sample(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> St
 
 
 def _convergence(draws: FloatArray) -> dict[str, Any]:
-    """ESS of each chain, and R-hat of each variable at each checkpoint; draws (chains, draws, p)."""
+    """ESS of each chain, and R-hat of each variable at checkpoints; draws (chains, draws, p)."""
     n_draws = draws.shape[1]
     least = [_least_ess(chain) * ITERATIONS / n_draws for chain in draws]
     checkpoints = sorted({*(c for c in CHECKPOINTS if c < n_draws), n_draws})
@@ -383,7 +384,7 @@ def _convergence(draws: FloatArray) -> dict[str, Any]:
 
 
 def _least_ess(chain: FloatArray) -> float:
-    """Smallest effective sample size over the variables of a chain (draws, p); 0 if one is stuck."""
+    """Smallest effective sample size over the variables of a chain (draws, p); 0 if stuck."""
     if (np.ptp(chain, axis=0) == 0.0).any():
         return 0.0
     return float(array_stats.ess(chain[None], chain_axis=0, draw_axis=1, method="mean").min())
@@ -425,15 +426,20 @@ def order(methods: Mapping[str, Mapping[str, Any]]) -> str:
     """
     names = list(methods)
     final = {
-        name: np.concatenate([one["r_hat_of_each"] for one in methods[name]["sets"]])
+        name: np.concatenate([_finite(one["r_hat_of_each"]) for one in methods[name]["sets"]])
         for name in names
     }
     ranked = sorted(names, key=lambda name: float(np.median(final[name])))
     text = str(names.index(ranked[0]) + 1)
-    for first, second in zip(ranked, ranked[1:], strict=False):
+    for first, second in pairwise(ranked):
         test = stats.mannwhitneyu(final[first], final[second], alternative="less")
         text += ("|" if test.pvalue < LEVEL else ", ") + str(names.index(second) + 1)
     return text
+
+
+def _finite(values: Iterable[float | None]) -> list[float]:
+    """Numbers; files hold those that are infinite as null."""
+    return [np.inf if value is None else value for value in values]
 
 
 # --- what is printed and saved --------------------------------------------------------------------
@@ -444,7 +450,7 @@ def print_cell(cell: Cell, methods: Mapping[str, Mapping[str, Any]]) -> None:
     rows = []
     for name, result in methods.items():
         ess = np.concatenate([one["ess"] for one in result["sets"]])
-        r_hat = np.median([list(one["r_hat"].values()) for one in result["sets"]], axis=0)
+        r_hat = np.median([_finite(one["r_hat"].values()) for one in result["sets"]], axis=0)
         operations = np.mean([sum(one["operations"].values()) for one in result["sets"]])
         rows.append(
             [
@@ -474,15 +480,17 @@ def main() -> None:
     for cell in cells(scale):
         if args.table not in (None, cell.table) or args.group not in (None, cell.group):
             continue
+        name = f"comparative_{args.scale}"
         for method in cell.methods:
-            name = f"comparative_{args.scale}"
             results = load_results(name)
-            methods = results.setdefault(str(cell.table), {}).setdefault(cell.group, {})
-            methods = methods.setdefault(cell.shape, {})
+            place = results.setdefault(str(cell.table), {}).setdefault(cell.group, {})
+            place = place.setdefault(cell.shape, {"order": "", "methods": {}})
+            methods = place["methods"]
             if args.method not in (None, method) or (method in methods and not args.again):
                 continue
             with threadpool_limits(1):
                 methods[method] = measure(cell, method, scale.length(cell.table, cell.group))
+            place["order"] = order(methods)
             save(name, {"iterations": ITERATIONS, "most_leapfrog": MOST_LEAPFROG}, results)
         if methods:
             print_cell(cell, methods)

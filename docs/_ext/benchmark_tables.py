@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from docutils import nodes
+from paper_tables import comparative
+from rst_tables import decimals, list_table, provenance, two
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -58,14 +60,14 @@ def _estimator_noise(document: dict[str, Any]) -> list[str]:
         mine = [r for r in results if r["approximation"] == approximation]
         pima = [r for r in mine if r["data"] == "pima"]
         simulated = [r["log_sd"] for r in mine if r["data"] != "pima"]
-        rows += [["Pima", approximation, *(_two(r["log_sd"][n]) for n in sizes)] for r in pima]
+        rows += [["Pima", approximation, *(two(r["log_sd"][n]) for n in sizes)] for r in pima]
         ranges = [
-            f"{_two(np.median(v))} ({_two(min(v))} to {_two(max(v))})"
+            f"{two(np.median(v))} ({two(min(v))} to {two(max(v))})"
             for v in ([s[n] for s in simulated] for n in sizes)
         ]
         rows.append([f"simulated, median of {len(simulated)} (range)", approximation, *ranges])
     head = ["data", "approximation", *(f"N = {n}" for n in sizes)]
-    return [*_list_table("", head, sorted(rows)), *_provenance(document)]
+    return [*list_table("", head, sorted(rows)), *provenance(document)]
 
 
 def _convergence(documents: Sequence[dict[str, Any]]) -> list[str]:
@@ -78,7 +80,7 @@ def _convergence(documents: Sequence[dict[str, Any]]) -> list[str]:
         for j, name in enumerate(r["hyperparameters"]):
             mean, sd, r_hat, bulk, tail = (r[column][j] for column in columns)
             parameters.append(
-                [run, name, _two(mean), _two(sd), f"{r_hat:.3f}", f"{bulk:.0f}", f"{tail:.0f}"]
+                [run, name, two(mean), two(sd), f"{r_hat:.3f}", f"{bulk:.0f}", f"{tail:.0f}"]
             )
         rates = [rate for chain in r["acceptance_rate"].values() for rate in chain]
         n_kept = settings["n_chains"] * settings["n_draws"]
@@ -88,7 +90,7 @@ def _convergence(documents: Sequence[dict[str, Any]]) -> list[str]:
                 run,
                 f"{settings['n_chains']} x ({settings['n_warmup']} + {settings['n_draws']})",
                 f"{min(rates):.2f} to {max(rates):.2f}",
-                _two(r["log_likelihood_sd"][0]),
+                two(r["log_likelihood_sd"][0]),
                 f"{r['n_cubic'] / r['n_likelihood_evaluations']:.1f}",
                 f"{ess / n_kept:.3f}",
                 f"{r['seconds_warmup']:.0f} + {r['seconds_sampling']:.0f}",
@@ -115,9 +117,9 @@ def _convergence(documents: Sequence[dict[str, Any]]) -> list[str]:
         "seconds, 200 predictions",
     ]
     return [
-        *_list_table("Posterior and convergence", parameter_head, parameters),
-        *_list_table("Cost", run_head, runs),
-        *_provenance(documents[0]),
+        *list_table("Posterior and convergence", parameter_head, parameters),
+        *list_table("Cost", run_head, runs),
+        *provenance(documents[0]),
     ]
 
 
@@ -138,16 +140,16 @@ def _comparison(document: dict[str, Any]) -> list[str]:
                         method,
                         f"{max(max(c['r_hat']) for c in reports):.3f}",
                         f"{min(min(c['ess_bulk']) for c in reports):.0f}",
-                        _two(max(max(c["log_likelihood_sd"]) for c in reports)),
+                        two(max(max(c["log_likelihood_sd"]) for c in reports)),
                     ]
                 )
         n_splits = len({run["split"] for run in runs if run["data"] == data})
         size = f"{first['n_train']} training and {first['n_test']} test rows"
         score_head = ["method", *(score.replace("_", " ") for score in SCORES)]
         chain_head = ["method", "largest R-hat", "smallest bulk ESS", "largest noise (sd)"]
-        lines += _list_table(f"{data}: {size}, {n_splits} split(s)", score_head, scores)
-        lines += _list_table(f"{data}: chains, the worst over all splits", chain_head, chains)
-    return [*lines, *_provenance(document)]
+        lines += list_table(f"{data}: {size}, {n_splits} split(s)", score_head, scores)
+        lines += list_table(f"{data}: chains, the worst over all splits", chain_head, chains)
+    return [*lines, *provenance(document)]
 
 
 def _mean_and_error(runs: Iterable[dict[str, Any]], score: str) -> str:
@@ -183,7 +185,7 @@ def _sampling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         "sklearn": _sampling_sklearn,
     }[part](results)
     lines = lines or ["*Not measured yet.*", ""]
-    return [*lines, *(_provenance(documents[0], settings=False) if part == "cost" else [])]
+    return [*lines, *(provenance(documents[0], settings=False) if part == "cost" else [])]
 
 
 def _median_and_worst(
@@ -192,7 +194,7 @@ def _median_and_worst(
     worst = -np.inf if large_is_good else np.inf
     values = [worst if run[key] is None else run[key] for run in runs]
     extreme = min(values) if large_is_good else max(values)
-    return f"{_decimals(float(np.median(values)), digits)} ({_decimals(extreme, digits)})"
+    return f"{decimals(float(np.median(values)), digits)} ({decimals(extreme, digits)})"
 
 
 def _sampling_cost(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -207,9 +209,9 @@ def _sampling_cost(results: Sequence[dict[str, Any]]) -> list[str]:
                 r["title"],
                 str(len(runs)),
                 _median_and_worst(runs, "per_evaluation", 2, large_is_good=True),
-                _decimals(targets["per_evaluation"], 2),
+                decimals(targets["per_evaluation"], 2),
                 _median_and_worst(runs, "per_operation", 3, large_is_good=True),
-                _decimals(targets["per_operation"], 2),
+                decimals(targets["per_operation"], 2),
                 _median_and_worst(runs, "operations_per_evaluation", 1, large_is_good=False),
                 _median_and_worst(runs, "min_ess", 0, large_is_good=True),
                 _median_and_worst(runs, "max_r_hat", 3, large_is_good=False),
@@ -217,7 +219,7 @@ def _sampling_cost(results: Sequence[dict[str, Any]]) -> list[str]:
         )
     head = ["data", "runs", "effective draws per evaluation", "wanted"]
     head += ["per O(n^3) operation", "wanted", "operations per evaluation", "ESS", "R-hat"]
-    return _list_table("Effective draws: median (worst) of the runs", head, rows)
+    return list_table("Effective draws: median (worst) of the runs", head, rows)
 
 
 def _sampling_seconds(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -241,16 +243,16 @@ def _sampling_seconds(results: Sequence[dict[str, Any]]) -> list[str]:
                 _median_and_worst(runs, "seconds_before", 1, large_is_good=False),
                 _median_and_worst(runs, "n_evaluations_before", 0, large_is_good=False),
                 _median_and_worst(runs, "seconds_to_1000", 1, large_is_good=False),
-                f"{_two(np.median(shares))} ({_two(min(shares))})",
-                _decimals(max((e["probe_error"] for e in reports), default=None), 2),
-                _decimals(min(acceptance, default=None), 2),
+                f"{two(np.median(shares))} ({two(min(shares))})",
+                decimals(max((e["probe_error"] for e in reports), default=None), 2),
+                decimals(min(acceptance, default=None), 2),
             ]
         )
     head = ["data", "ms per evaluation", "set-up and warm-up, s", "evaluations in them"]
     head += ["seconds to 1000 effective draws", "share of the core"]
     head += ["largest error of the emulator"]
     head += ["least acceptance of the surrogate move"]
-    return _list_table("Seconds on one core: median (worst) of the runs", head, rows)
+    return list_table("Seconds on one core: median (worst) of the runs", head, rows)
 
 
 def _sampling_quadrature(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -269,15 +271,15 @@ def _sampling_quadrature(results: Sequence[dict[str, Any]]) -> list[str]:
                 [
                     r["title"],
                     seed,
-                    _decimals(run["min_ess"], 0),
-                    _decimals(gap["largest_z"], 2),
-                    _decimals(gap["largest_difference_in_sd"], 3),
-                    _decimals(error, 4),
+                    decimals(run["min_ess"], 0),
+                    decimals(gap["largest_z"], 2),
+                    decimals(gap["largest_difference_in_sd"], 3),
+                    decimals(error, 4),
                 ]
             )
     head = ["data", "seed", "ESS", "largest absolute z", "largest difference, posterior sd"]
     head += ["largest error of the reference, posterior sd"]
-    return _list_table("Means, standard deviations, 5 and 95 % quantiles", head, rows)
+    return list_table("Means, standard deviations, 5 and 95 % quantiles", head, rows)
 
 
 def _sampling_papers(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -300,7 +302,7 @@ def _sampling_papers(results: Sequence[dict[str, Any]]) -> list[str]:
             )
     head = ["data", "scheme", "runs", "ESS", "R-hat", "effective draws per evaluation"]
     head += ["per O(n^3) operation", "seconds to 1000 effective draws"]
-    return _list_table("Schemes of the papers: median (worst) of the runs", head, rows)
+    return list_table("Schemes of the papers: median (worst) of the runs", head, rows)
 
 
 def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -314,25 +316,25 @@ def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
                 [
                     r["title"],
                     seed,
-                    _decimals(run["seconds_compile"], 0),
+                    decimals(run["seconds_compile"], 0),
                     f"{run['seconds_warmup']:.0f} s"
                     + ("" if run["warmup_complete"] else f", incomplete ({done} of {wanted})"),
                     str(run["n_draws"]),
-                    _decimals(run["min_ess"], 0),
-                    _decimals(run["max_r_hat"], 3),
+                    decimals(run["min_ess"], 0),
+                    decimals(run["max_r_hat"], 3),
                     str(run["divergences"]),
-                    bound + _decimals(run["seconds_to_1000"], 0),
-                    _decimals(run["ours_seconds_to_1000"], 1)
+                    bound + decimals(run["seconds_to_1000"], 0),
+                    decimals(run["ours_seconds_to_1000"], 1)
                     + ("" if run["ours_converged"] else " (not converged)"),
-                    bound + _decimals(run["ratio"], 0),
-                    "none" if of_processor is None else bound + _decimals(of_processor, 0),
-                    _decimals(r["targets"]["times_faster"], 0),
+                    bound + decimals(run["ratio"], 0),
+                    "none" if of_processor is None else bound + decimals(of_processor, 0),
+                    decimals(r["targets"]["times_faster"], 0),
                 ]
             )
     head = ["data", "seed", "compilation, s", "warm-up", "draws per chain", "ESS", "R-hat"]
     head += ["divergences", "NUTS: seconds to 1000", "ours", "ratio"]
     head += ["ratio of processor seconds", "wanted"]
-    return _list_table("NumPyro's NUTS and the default sampler, in one run", head, rows)
+    return list_table("NumPyro's NUTS and the default sampler, in one run", head, rows)
 
 
 def _sampling_sklearn(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -340,16 +342,16 @@ def _sampling_sklearn(results: Sequence[dict[str, Any]]) -> list[str]:
         [
             r["title"],
             f"{run['n_train']} and {run['n_test']}",
-            _decimals(run["seconds"], 1),
-            _decimals(run["ours_seconds"], 1),
-            _decimals(run["log_loss"], 3),
-            _decimals(run["ours_log_loss"], 3),
+            decimals(run["seconds"], 1),
+            decimals(run["ours_seconds"], 1),
+            decimals(run["log_loss"], 3),
+            decimals(run["ours_log_loss"], 3),
         ]
         for r in results
         for run in r["sklearn"].values()
     ]
     head = ["data", "training and test rows", "fit, s", "our fit, s", "log loss", "our log loss"]
-    return _list_table("scikit-learn's Laplace GPC", head, rows)
+    return list_table("scikit-learn's Laplace GPC", head, rows)
 
 
 # --- errors of predictions ------------------------------------------------------------------------
@@ -373,7 +375,7 @@ def _regression(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
                 ]
             )
     head = ["data", "training and test rows", "score", *methods, "paired difference"]
-    return [*_list_table("", head, rows), *_provenance(documents[0])]
+    return [*list_table("", head, rows), *provenance(documents[0])]
 
 
 def _ordinal(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -391,7 +393,7 @@ def _ordinal(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
             )
     head = ["data", "training and test rows, splits", "method"]
     head += ["mean zero-one error", "mean absolute error"]
-    return [*_list_table("", head, rows), *_provenance(documents[0])]
+    return [*list_table("", head, rows), *provenance(documents[0])]
 
 
 def _multiclass(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -411,7 +413,7 @@ def _multiclass(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         missing = [""] * (len(methods) - len(chains))
         rows.append([data, "", "largest R-hat", *largest, *missing])
     head = ["data", "classes, training rows", "", *methods]
-    return [*_list_table("", head, rows), *_provenance(documents[0])]
+    return [*list_table("", head, rows), *provenance(documents[0])]
 
 
 # --- scaling, predictions, grid -------------------------------------------------------------------
@@ -422,20 +424,20 @@ def _scaling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     rows = [
         [
             str(r["n"]),
-            _decimals(r["seconds_before"], 1),
-            _decimals(r["ms_per_evaluation"], 1),
-            _decimals(r["operations_per_evaluation"], 1),
-            _decimals(r["per_evaluation"], 2),
-            _decimals(r["min_ess"], 0),
-            _decimals(r["seconds_to_400"], 0),
-            _decimals(r["mebibytes_peak"], 0),
+            decimals(r["seconds_before"], 1),
+            decimals(r["ms_per_evaluation"], 1),
+            decimals(r["operations_per_evaluation"], 1),
+            decimals(r["per_evaluation"], 2),
+            decimals(r["min_ess"], 0),
+            decimals(r["seconds_to_400"], 0),
+            decimals(r["mebibytes_peak"], 0),
         ]
         for r in documents[0]["results"]
     ]
     head = ["rows", "set-up and warm-up, s", "ms per evaluation", "operations per evaluation"]
     head += ["effective draws per evaluation", "ESS", "seconds to 400 effective draws"]
     head += ["peak memory, MiB"]
-    return [*_list_table("", head, rows), *_provenance(documents[0])]
+    return [*list_table("", head, rows), *provenance(documents[0])]
 
 
 def _target_ess(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -446,19 +448,19 @@ def _target_ess(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         rows.append(
             [
                 f"{settings['data']}, n={r['n']}",
-                _decimals(settings["target_ess"], 0),
+                decimals(settings["target_ess"], 0),
                 str(settings["n_jobs"]),
-                _decimals(r["seconds_total"], 0),
+                decimals(r["seconds_total"], 0),
                 str(r["n_draws"]),
-                _decimals(min(r["ess_bulk"]), 0),
-                _decimals(min(r["ess_tail"]), 0),
-                _decimals(r["max_r_hat"], 3),
-                _decimals(r["mebibytes_at_most"], 0),
+                decimals(min(r["ess_bulk"]), 0),
+                decimals(min(r["ess_tail"]), 0),
+                decimals(r["max_r_hat"], 3),
+                decimals(r["mebibytes_at_most"], 0),
             ]
         )
     head = ["data", "target_ess", "n_jobs", "seconds", "draws per chain", "ESS bulk", "ESS tail"]
     head += ["R-hat", "memory of all processes at most, MiB"]
-    return [*_list_table("", head, rows), *_provenance(documents[0], settings=False)]
+    return [*list_table("", head, rows), *provenance(documents[0], settings=False)]
 
 
 def _prediction(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -468,25 +470,25 @@ def _prediction(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         [
             label,
             str(one["distinct_thetas"]),
-            _decimals(one["seconds"], 2),
-            _decimals(one["ms_per_theta"], 1),
+            decimals(one["seconds"], 2),
+            decimals(one["ms_per_theta"], 1),
         ]
         for label, one in (("all draws", r["all"]), ("the default", r["default"]))
     ]
     head = ["draws", "distinct thetas", f"seconds for {r['n_new']} rows", "ms per theta"]
     other = [
-        ["largest change of a probability", _decimals(r["largest_change"], 4)],
-        ["root mean square change", _decimals(r["root_mean_square_change"], 4)],
-        ["size of the pickle, MB", _decimals(r["pickle_megabytes"], 1)],
+        ["largest change of a probability", decimals(r["largest_change"], 4)],
+        ["root mean square change", decimals(r["root_mean_square_change"], 4)],
+        ["size of the pickle, MB", decimals(r["pickle_megabytes"], 1)],
     ]
     other += [
-        [f"peak memory for {m['rows']} rows, small fit, MiB", _decimals(m["mebibytes"], 0)]
+        [f"peak memory for {m['rows']} rows, small fit, MiB", decimals(m["mebibytes"], 0)]
         for m in r["memory"]
     ]
     return [
-        *_list_table("Time", head, rows),
-        *_list_table("A hundred draws of theta against all, and memory", ["what", "value"], other),
-        *_provenance(documents[0]),
+        *list_table("Time", head, rows),
+        *list_table("A hundred draws of theta against all, and memory", ["what", "value"], other),
+        *provenance(documents[0]),
     ]
 
 
@@ -494,7 +496,7 @@ def _grid(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Grids, or with the part "controls" control variates."""
     document = documents[0]
     lines = (_grid_controls if part == "controls" else _grid_seconds)(document["results"])
-    return [*(lines or ["*Not measured yet.*", ""]), *_provenance(document)]
+    return [*(lines or ["*Not measured yet.*", ""]), *provenance(document)]
 
 
 def _grid_seconds(results: dict[str, Any]) -> list[str]:
@@ -502,9 +504,9 @@ def _grid_seconds(results: dict[str, Any]) -> list[str]:
     for data, r in results["grid"].items():
         p, sampler = str(r["n_hyperparameters"]), r["sampler"]
         n_draws = f"{sampler['n_draws_needed']:.0f} draws"
-        rows.append([data, p, "chains", n_draws, "", _decimals(sampler["seconds"], 1), ""])
+        rows.append([data, p, "chains", n_draws, "", decimals(sampler["seconds"], 1), ""])
         for label, g in r["grids"].items():
-            seconds = _decimals(g["seconds"], 1)
+            seconds = decimals(g["seconds"], 1)
             rows.append(
                 [
                     data,
@@ -513,12 +515,12 @@ def _grid_seconds(results: dict[str, Any]) -> list[str]:
                     f"{g['n_nodes']} nodes",
                     str(g["n_draws"]),
                     f"{seconds} (extrapolated)" if g["extrapolated"] else seconds,
-                    "" if g["extrapolated"] else _decimals(g["difference_in_sd"], 3),
+                    "" if g["extrapolated"] else decimals(g["difference_in_sd"], 3),
                 ]
             )
     head = ["data", "hyper-parameters", "method", "size", "importance draws"]
     head += ["seconds to an error of 0.03 sd", "difference from the chains, sd"]
-    return _list_table("", head, rows)
+    return list_table("", head, rows)
 
 
 def _grid_controls(results: dict[str, Any]) -> list[str]:
@@ -526,18 +528,18 @@ def _grid_controls(results: dict[str, Any]) -> list[str]:
         [
             data,
             label,
-            f"{_decimals(c['median_variance_reduction'], 1)} "
-            f"({_decimals(c['least_variance_reduction'], 1)})",
-            f"{_decimals(c['largest_gap_in_sd'], 3)} "
-            f"(± {_decimals(c['error_of_plain_mean_in_sd'], 3)})",
-            _decimals(c["seconds"], 1),
+            f"{decimals(c['median_variance_reduction'], 1)} "
+            f"({decimals(c['least_variance_reduction'], 1)})",
+            f"{decimals(c['largest_gap_in_sd'], 3)} "
+            f"(± {decimals(c['error_of_plain_mean_in_sd'], 3)})",
+            decimals(c["seconds"], 1),
         ]
         for data, r in results["controls"].items()
         for label, c in r["controls"].items()
     ]
     head = ["data", "control variate", "variance reduced by, median (least)"]
     head += ["largest shift of a mean, sd", "seconds to an error of 0.03 sd"]
-    return _list_table("", head, rows)
+    return list_table("", head, rows)
 
 
 #: Which function makes the tables of a benchmark whose name starts so.
@@ -562,8 +564,8 @@ def _ard(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         n_seeds, p = len(runs), runs[0]["n_hyperparameters"]
         head = ["proposal", "per evaluation", "same, median", "per operation", "per second"]
         head += ["set-up, s", "worst R-hat"]
-        lines += _list_table(f"{case['title']}: p = {p}, {n_seeds} seeds", head, rows)
-    return [*lines, *_provenance(documents[0])]
+        lines += list_table(f"{case['title']}: p = {p}, {n_seeds} seeds", head, rows)
+    return [*lines, *provenance(documents[0])]
 
 
 def _sbc(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -579,22 +581,22 @@ def _sbc(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
                 case["title"],
                 str(case["n_replicates"]),
                 str(len(case["p_values"])),
-                _decimals(case["p_value"], 3),
+                decimals(case["p_value"], 3),
                 f"{least:.3f}, {statistic}",
-                _decimals(min(case["least_ess"].values()), 0),
+                decimals(min(case["least_ess"].values()), 0),
                 f"{100.0 * case['accepted']:.0f} %",
-                _decimals(case["processor_seconds"] / 60.0, 1),
+                decimals(case["processor_seconds"] / 60.0, 1),
             ]
         )
     head = ["estimator", "replicates", "statistics", "family-wise p", "smallest p", "least ESS"]
     head += ["data sets not refused", "minutes of the processor"]
-    return [*_list_table("", head, rows), *_provenance(document)]
+    return [*list_table("", head, rows), *provenance(document)]
 
 
 def _sbc_power(wrong: Sequence[dict[str, float]]) -> list[str]:
-    rows = [[_two(w["scale"]), _two(w["shift"]), _two(w["power"])] for w in wrong]
+    rows = [[two(w["scale"]), two(w["shift"]), two(w["power"])] for w in wrong]
     head = ["sd of the draws, in posterior sd", "their shift, in posterior sd", "share noticed"]
-    return _list_table("", head, rows)
+    return list_table("", head, rows)
 
 
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
@@ -609,38 +611,8 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "ard": _ard,
     "grid": _grid,
     "sbc": _sbc,
+    "comparative_": comparative,
 }
-
-
-# --- reStructuredText -----------------------------------------------------------------------------
-
-
-def _two(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _decimals(value: float | None, digits: int) -> str:
-    """A number, which JSON holds as null where it is infinite or undefined."""
-    return "none" if value is None or not np.isfinite(value) else f"{value:.{digits}f}"
-
-
-def _list_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    if not rows:
-        return []
-    lines = [f".. list-table:: {title}".rstrip(), "   :header-rows: 1", ""]
-    for row in (head, *rows):
-        lines += [f"   {'*' if j == 0 else ' '} - {cell}" for j, cell in enumerate(row)]
-    return [*lines, ""]
-
-
-def _provenance(document: dict[str, Any], *, settings: bool = True) -> list[str]:
-    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
-    machine = document["machine"]
-    made = f"Made with {versions}, on {machine['machine']} with {machine['cpus']} CPUs"
-    if settings:
-        made += "; settings: "
-        made += ", ".join(f"{key} = {value}" for key, value in document["settings"].items())
-    return [f"{made}.", ""]
 
 
 class BenchmarkTable(SphinxDirective):
