@@ -159,8 +159,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         weight, X, y, rows = weighted_rows(sample_weight, X, y.astype(float), rows)
         shift, scale = self._normalization(y, weight)
         likelihood = self._resolved_likelihood(scale, rows)
-        problem = Problem(likelihood, (y - shift) / scale, None, weight)
-        fitted = self._fit_one(X, problem)
+        targets = (y - shift) / scale
+        self._check_targets(targets, likelihood)
+        fitted = self._fit_one(X, Problem(likelihood, targets, None, weight))
         fitted["latent_samples_"] = shift + scale * fitted["latent_samples_"]
         self._finish(X, {**fitted, "_normalized": (shift, scale)}, features)
         return self
@@ -189,6 +190,17 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                 f"{self.likelihood!r} leave them out."
             )
         return check.resolve_likelihood(self.likelihood, self._likelihoods)
+
+    def _check_targets(self, targets: np.ndarray, likelihood: Likelihood) -> None:
+        try:
+            check.check_targets(targets, likelihood)
+        except ValueError as error:
+            if self.normalize_y:
+                raise ValueError(
+                    f"{error} normalize_y=True has standardized them: use normalize_y=False for a "
+                    "likelihood that does not take every number."
+                ) from None
+            raise
 
     def _latent_scale(self):
         return self._normalized

@@ -18,7 +18,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.likelihoods import Gaussian, Poisson
 from skgpmcmc.samplers import PseudoMarginal
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -251,6 +251,12 @@ def test_draws_of_targets(fitted):
             "variances of Gaussian noise",
         ),
         ({"likelihood": "probit"}, {}, "likelihood must be one of"),
+        ({"likelihood": Poisson(), "sampler": "pm"}, {}, "counts.*use normalize_y=False"),
+        (
+            {"likelihood": Poisson(), "sampler": "pm", "normalize_y": False},
+            {},
+            "y must consist of counts",
+        ),
         ({"approximation": "ep"}, {}, "approximation='ep' has no use"),
         ({"normalize_y": "yes"}, {}, "normalize_y must be True or False"),
         ({}, {"noise_variance": -np.ones(N)}, "noise_variance must be finite and not negative"),
