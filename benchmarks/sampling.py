@@ -55,6 +55,7 @@ GOOD_TO_COMPARE = 3000.0
 #: The estimator makes no promises about shorter runs than this, see `skgpmcmc.convergence`.
 FEWEST_EFFECTIVE = 100.0
 
+
 @dataclasses.dataclass(frozen=True)
 class Scheme:
     """One of the papers' samplers; `longer` is how many times longer its chains are."""

@@ -127,8 +127,8 @@ SCALES = {
             2: Length(2, 4, 1000, 10_000),
             3: Length(2, 4, 500, 2000),
             4: Length(2, 4, 500, 1000),
-            5: Length(2, 4, 1000, 5000),
-            6: Length(1, 4, 1000, 5000),
+            5: Length(2, 4, 2000, 5000),
+            6: Length(1, 4, 2000, 4000),
         },
         {2: Length(1, 4, 500, 5000), 4: Length(1, 4, 500, 1000)},
     ),
@@ -197,9 +197,13 @@ Draws = Callable[[Stretch], FloatArray]
 
 @dataclass(frozen=True)
 class Run:
-    """The set-up of the chains of a cell for one data set, and which draws are looked at."""
+    """Chains of a cell for one data set, and which draws are looked at.
 
-    set_up: SetUp
+    As in the paper each chain is tuned by itself, and has a set-up of its own. The package's own
+    sampler has one for all.
+    """
+
+    set_ups: list[SetUp]
     model: LatentGP
     draws: Draws
 
@@ -231,8 +235,11 @@ def _sweep_run(
     draws: Draws,
 ) -> Run:
     sweep, model = Sweep((move,), (1,)), problem.model
-    set_up = set_up_sweep(model, sweep, starts, rngs, length.n_warmup, learns_shape=False)
-    return Run(set_up, model, draws)
+    set_ups = [
+        set_up_sweep(model, sweep, [theta], [rng], length.n_warmup, learns_shape=False)
+        for theta, rng in zip(starts, rngs, strict=True)
+    ]
+    return Run(set_ups, model, draws)
 
 
 def strategy_run(
@@ -246,16 +253,21 @@ def strategy_run(
         starts = [_with_psi(theta, chain) for theta, chain in zip(starts, rngs, strict=True)]
     sampler = _sampler(STRATEGIES[method], n_latent)
     approximation = APPROXIMATIONS[sampler.best_approximation or "laplace"]()
-    set_up = sampler.set_up(
-        problem.model,
-        approximation,
-        starts,
-        rngs,
-        rng,
-        n_importance=None,
-        n_warmup=length.n_warmup,
-    )
-    return Run(set_up, problem.model, lambda stretch: stretch.theta)
+    each = range(length.n_chains)
+    groups = [list(each)] if isinstance(sampler, PseudoMarginal) else [[chain] for chain in each]
+    set_ups = [
+        sampler.set_up(
+            problem.model,
+            approximation,
+            [starts[chain] for chain in group],
+            [rngs[chain] for chain in group],
+            rng,
+            n_importance=None,
+            n_warmup=length.n_warmup,
+        )
+        for group in groups
+    ]
+    return Run(set_ups, problem.model, lambda stretch: stretch.theta)
 
 
 def _sampler(name: str, n_latent: int) -> Sampler:
@@ -338,9 +350,10 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
         # One stream for every cell; methods of one cell share none.
         key = [seed, cell.table, len(problem.model.y), *map(ord, cell.group + method)]
         run = cell.make(problem, method, length, key)
-        prepared = _prepare(run.set_up)
         chains = [
-            _sample(run.model, prepared, chain, length.n_draws) for chain in range(length.n_chains)
+            _sample(run.model, prepared, chain, length.n_draws)
+            for prepared in map(_prepare, run.set_ups)
+            for chain in range(len(prepared.thetas))
         ]
         draws = np.stack([run.draws(stretch) for stretch in chains])
         seconds = time.perf_counter() - clock

@@ -68,7 +68,8 @@ def set_up_sweep(
         n_tuned += window.n_steps
         last = [chain.stretch for chain in tuned]
         rounds.append(last)
-        sweep = sweep.with_log_scales(np.mean([chain.log_scales for chain in tuned], axis=0))
+        # The median: a chain that begins far out may still be stuck, and asks for tiny steps.
+        sweep = sweep.with_log_scales(np.median([chain.log_scales for chain in tuned], axis=0))
         if window.learns_shape and learns_shape:
             history = np.concatenate([np.stack([s.theta for s in r]) for r in rounds], axis=1)
             sweep = sweep.with_covariance(pooled_covariance(history))
