@@ -1,9 +1,7 @@
-"""Plots, as scikit-learn display classes.
+"""Which predictions to trust: abstention curves."""
 
-matplotlib is imported when something is drawn, not before.
-"""
-
-from skgpmcmc.metrics import _capacity, abstention_curve
+from ..metrics import _capacity, abstention_curve
+from ._drawing import import_matplotlib
 
 __all__ = ["AbstentionCurveDisplay"]
 
@@ -181,7 +179,7 @@ class AbstentionCurveDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        plt, normalize_line_kwargs = _import_matplotlib()
+        plt, normalize_line_kwargs = import_matplotlib()
         if ax is None:
             _, ax = plt.subplots()
         style = _distinct_style(len(ax.get_lines()))
@@ -229,16 +227,3 @@ def _distinct_style(n_lines):
         "markersize": 4,
         "alpha": 0.85,
     }
-
-
-def _import_matplotlib():
-    """Return pyplot and a function that resolves the aliases of line properties (lw, ls, ...)."""
-    try:
-        import matplotlib.pyplot as plt
-        from matplotlib.cbook import normalize_kwargs
-        from matplotlib.lines import Line2D
-    except ImportError as error:
-        raise ImportError(
-            'plots need matplotlib, which is not installed: pip install "skgpmcmc[plots]"'
-        ) from error
-    return plt, lambda kwargs: normalize_kwargs(kwargs, Line2D)

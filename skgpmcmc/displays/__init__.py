@@ -1,0 +1,11 @@
+"""Plots, as scikit-learn display classes.
+
+matplotlib is imported when something is drawn, not before.
+"""
+
+from .abstention import AbstentionCurveDisplay
+from .autocorrelation import AutocorrelationDisplay
+from .scale_reduction import PSRFDisplay
+from .traces import TraceDisplay
+
+__all__ = ["AbstentionCurveDisplay", "AutocorrelationDisplay", "PSRFDisplay", "TraceDisplay"]

@@ -1,0 +1,76 @@
+"""Chains of a fitted estimator, or given ones, in the form that displays draw them."""
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["chains_of", "checked_chains"]
+
+
+def chains_of(estimator, class_label, hyperparameters):
+    """Return draws of theta of shape (n_chains, n_draws, p), and what each component is called.
+
+    A component that is a natural log says so in its name.
+    """
+    model = _model_of(estimator, class_label)
+    names = model.hyperparameter_names_
+    positive = model._predictor.model.hyperprior.positive
+    if hyperparameters is None:
+        hyperparameters = names
+    elif isinstance(hyperparameters, str):
+        hyperparameters = [hyperparameters]
+    unknown = [name for name in hyperparameters if name not in names]
+    if unknown:
+        raise ValueError(
+            f"hyperparameters={unknown} are not among those of {type(model).__name__}: choose from "
+            f"its hyperparameter_names_, {names}."
+        )
+    chosen = [names.index(name) for name in hyperparameters]
+    labels = [f"log {names[j]}" if positive[j] else names[j] for j in chosen]
+    return model.theta_samples_[:, :, chosen], labels
+
+
+def _model_of(estimator, class_label):
+    """Return the fitted model that has the chains: the last step of a pipeline, one of a class."""
+    if isinstance(estimator, Pipeline):
+        estimator = estimator[-1]
+    check_is_fitted(estimator)
+    if not hasattr(estimator, "diagnostics_"):
+        raise ValueError(
+            f"{type(estimator).__name__} has no chains: pass a fitted estimator of skgpmcmc, or a "
+            "pipeline that ends in one, or use from_samples."
+        )
+    models = getattr(estimator, "estimators_", None)
+    if models is None:
+        if class_label is not None:
+            raise ValueError(
+                f"class_label={class_label!r} has no use, as {type(estimator).__name__} is one "
+                "model: leave it out."
+            )
+        return estimator
+    classes = estimator.classes_.tolist()
+    if class_label not in classes:
+        raise ValueError(
+            f"{type(estimator).__name__} is fitted one class against the rest, with chains for "
+            f"each: pass one of {classes} as class_label; got {class_label!r}."
+        )
+    return models[classes.index(class_label)]
+
+
+def checked_chains(samples, names):
+    """Return draws as an array of shape (n_chains, n_draws, p), and p names."""
+    samples = np.asarray(samples, dtype=float)
+    if samples.ndim != 3 or 0 in samples.shape:
+        raise ValueError(
+            "samples must have the shape (n_chains, n_draws, n_hyperparameters), none of them 0; "
+            f"got {samples.shape}."
+        )
+    if not np.isfinite(samples).all():
+        raise ValueError("samples must be finite, and have NaN or infinity in them.")
+    n_names = samples.shape[2]
+    names = [f"theta[{j}]" for j in range(n_names)] if names is None else list(names)
+    if len(names) != n_names:
+        raise ValueError(
+            f"names must have one entry for each of the {n_names} hyper-parameters; got {names}."
+        )
+    return samples, names

@@ -1,0 +1,176 @@
+"""How soon chains forget: autocorrelation."""
+
+import numpy as np
+
+from ..convergence import autocorrelation
+from ._chains import chains_of, checked_chains
+from ._drawing import import_matplotlib, legend_label
+
+__all__ = ["AutocorrelationDisplay"]
+
+
+class AutocorrelationDisplay:
+    """Autocorrelation of chains against the lag: one line per hyper-parameter.
+
+    The faster it falls to zero, the more the draws are worth. Each chain is taken about its own
+    mean, and the chains are averaged: whether they agree is for `PSRFDisplay` to say.
+
+    Build it with `from_estimator` or `from_samples`.
+
+    Parameters
+    ----------
+    autocorrelation : ndarray of shape (n_lags, n_hyperparameters)
+        At the lags 0, 1, ...; mean over chains.
+    names : list of str
+        What each hyper-parameter is called.
+    name : str, default=None
+        Name of the chains in the legend, such as that of their sampler.
+
+    Attributes
+    ----------
+    lines_ : ndarray of matplotlib.lines.Line2D, of shape (n_hyperparameters,)
+        The lines.
+    ax_ : matplotlib.axes.Axes
+        The axes that hold them.
+    figure_ : matplotlib.figure.Figure
+        The figure that holds the axes.
+
+    See Also
+    --------
+    TraceDisplay : The chains themselves.
+    skgpmcmc.convergence.autocorrelation : The numbers.
+
+    Notes
+    -----
+    The middle panels of figures 3 and 4 of [1]_, which are of one chain, thinned by ten.
+
+    References
+    ----------
+    .. [1] Filippone & Girolami (2014), Pseudo-marginal Bayesian inference for Gaussian processes,
+       IEEE Transactions on Pattern Analysis and Machine Intelligence 36(11), section 4.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc.displays import AutocorrelationDisplay
+    >>> samples = np.random.default_rng(0).standard_normal((4, 100, 1))
+    >>> display = AutocorrelationDisplay.from_samples(samples, ["noise"])  # doctest: +SKIP
+    """
+
+    def __init__(self, autocorrelation, names, *, name=None):
+        self.autocorrelation = autocorrelation
+        self.names = names
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        *,
+        class_label=None,
+        hyperparameters=None,
+        max_lag=100,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the autocorrelation of the chains of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator of skgpmcmc
+            Fitted; or a pipeline that ends in one.
+        class_label : label, default=None
+            For more than two classes one against the rest: the one whose chains to take.
+        hyperparameters : str or sequence of str, default=None
+            Which to draw, by their names in `hyperparameter_names_`; None draws all.
+        max_lag : int, default=100
+            Largest lag; less if the chains are shorter.
+        name : str, default=None
+            Name of the chains in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        AutocorrelationDisplay
+            The display, drawn. Positive hyper-parameters are natural logs, as in
+            `theta_samples_`, and called so.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no chains, or not those that were asked for.
+        """
+        samples, names = chains_of(estimator, class_label, hyperparameters)
+        return cls.from_samples(samples, names, max_lag=max_lag, name=name, ax=ax, **kwargs)
+
+    @classmethod
+    def from_samples(cls, samples, names=None, *, max_lag=100, name=None, ax=None, **kwargs):
+        """Draw the autocorrelation of given chains.
+
+        Parameters
+        ----------
+        samples : array-like of shape (n_chains, n_draws, n_hyperparameters)
+            Draws of the hyper-parameters.
+        names : sequence of str, default=None
+            What each is called; None numbers them.
+        max_lag : int, default=100
+            Largest lag; less if the chains are shorter.
+        name : str, default=None
+            Name of the chains in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        AutocorrelationDisplay
+            The display, drawn.
+        """
+        samples, names = checked_chains(samples, names)
+        if max_lag < 1:
+            raise ValueError(f"max_lag must be an integer >= 1; got {max_lag!r}.")
+        values = autocorrelation(samples)[:, : max_lag + 1].mean(axis=0)
+        return cls(values, names, name=name).plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the lines, on their own or beside others on the same axes.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            Name of the chains in the legend; None is the display's own.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        AutocorrelationDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        plt, normalize_line_kwargs = import_matplotlib()
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        name = self.name if name is None else name
+        if not ax.get_lines():
+            ax.axhline(0.0, color="0.6", linewidth=0.8)
+        lags, lines = np.arange(len(self.autocorrelation)), []
+        for values, of in zip(self.autocorrelation.T, self.names, strict=True):
+            style = {"label": legend_label(name, of)} | normalize_line_kwargs(kwargs)
+            lines += ax.plot(lags, values, **style)
+        ax.set(xlabel="Lag", ylabel="Autocorrelation")
+        ax.legend()
+        self.lines_ = np.array(lines, dtype=object)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

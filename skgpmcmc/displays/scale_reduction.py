@@ -1,0 +1,300 @@
+"""Whether chains agree: the potential scale reduction factor on the way."""
+
+from numbers import Integral
+
+import numpy as np
+
+from ..convergence import gelman_rubin, min_draws, rank_r_hat
+from ._chains import chains_of, checked_chains
+from ._drawing import import_matplotlib, legend_label
+
+__all__ = ["PSRFDisplay"]
+
+#: Below these chains are said to agree: Vehtari et al., and the papers.
+_THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
+
+
+class PSRFDisplay:
+    """Potential scale reduction factor (R-hat) of the draws so far: one line per hyper-parameter.
+
+    It compares the spread between chains with that within them; one is ideal. A line that comes
+    down to the threshold and stays says that the chains have found the same posterior.
+
+    Build it with `from_estimator` or `from_samples`.
+
+    Parameters
+    ----------
+    iterations : ndarray of shape (n_checkpoints,)
+        Draws per chain that each value is made of: from the first one after the warm-up.
+    r_hat : ndarray of shape (n_checkpoints, n_hyperparameters)
+        The factor; infinite where there are too few draws, or a chain has not moved.
+    names : list of str
+        What each hyper-parameter is called.
+    upper : ndarray of shape (n_checkpoints, n_hyperparameters), default=None
+        Upper confidence limit, drawn dashed; None draws none.
+    threshold : float, default=None
+        Where a horizontal line is drawn; None draws none.
+    name : str, default=None
+        Name of the chains in the legend, such as that of their sampler.
+
+    Attributes
+    ----------
+    lines_ : ndarray of matplotlib.lines.Line2D, of shape (n_hyperparameters,)
+        The lines of the factor.
+    upper_lines_ : ndarray of matplotlib.lines.Line2D, of shape (n_hyperparameters,), or None
+        Those of its upper limit.
+    threshold_line_ : matplotlib.lines.Line2D or None
+        The horizontal line.
+    ax_ : matplotlib.axes.Axes
+        The axes that hold them.
+    figure_ : matplotlib.figure.Figure
+        The figure that holds the axes.
+
+    See Also
+    --------
+    TraceDisplay : The chains themselves.
+    skgpmcmc.convergence.rank_r_hat : The factor of ``method="rank"``.
+    skgpmcmc.convergence.gelman_rubin : The factor of ``method="gelman_rubin"``, and its limit.
+
+    Notes
+    -----
+    ``method="rank"`` is the R-hat of `diagnostics_`: split chains, rank-normalized [1]_, with 1.01
+    as its threshold. ``method="gelman_rubin"`` is the factor of [2]_, with 1.1: not split, and with
+    an upper limit. The right panels of figures 3 and 4 of [3]_ show the latter, as a median and a
+    97.5 per cent percentile.
+
+    References
+    ----------
+    .. [1] Vehtari, Gelman, Simpson, Carpenter & Burkner (2021), Rank-normalization, folding, and
+       localization: an improved R-hat, Bayesian Analysis 16(2).
+    .. [2] Gelman & Rubin (1992), Inference from iterative simulation using multiple sequences,
+       Statistical Science 7(4).
+    .. [3] Filippone & Girolami (2014), Pseudo-marginal Bayesian inference for Gaussian processes,
+       IEEE Transactions on Pattern Analysis and Machine Intelligence 36(11), section 4.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc.displays import PSRFDisplay
+    >>> samples = np.random.default_rng(0).standard_normal((4, 100, 1))
+    >>> display = PSRFDisplay.from_samples(samples, ["noise"])  # doctest: +SKIP
+    """
+
+    def __init__(self, iterations, r_hat, names, *, upper=None, threshold=None, name=None):
+        self.iterations = iterations
+        self.r_hat = r_hat
+        self.names = names
+        self.upper = upper
+        self.threshold = threshold
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        *,
+        class_label=None,
+        hyperparameters=None,
+        method="rank",
+        checkpoints=50,
+        threshold="auto",
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the factor of the chains of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator of skgpmcmc
+            Fitted; or a pipeline that ends in one.
+        class_label : label, default=None
+            For more than two classes one against the rest: the one whose chains to take.
+        hyperparameters : str or sequence of str, default=None
+            Which to draw, by their names in `hyperparameter_names_`; None draws all.
+        method : {"rank", "gelman_rubin"}, default="rank"
+            Which factor: see the notes of the class.
+        checkpoints : int or sequence of int, default=50
+            At how many numbers of draws, evenly spaced, or at which ones.
+        threshold : float, "auto" or None, default="auto"
+            Where a horizontal line is drawn. "auto" is 1.01, and 1.1 for "gelman_rubin"; None draws
+            none.
+        name : str, default=None
+            Name of the chains in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        PSRFDisplay
+            The display, drawn. Positive hyper-parameters are natural logs, as in
+            `theta_samples_`, and called so.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no chains, or not those that were asked for.
+        """
+        samples, names = chains_of(estimator, class_label, hyperparameters)
+        return cls.from_samples(
+            samples,
+            names,
+            method=method,
+            checkpoints=checkpoints,
+            threshold=threshold,
+            name=name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_samples(
+        cls,
+        samples,
+        names=None,
+        *,
+        method="rank",
+        checkpoints=50,
+        threshold="auto",
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the factor of given chains.
+
+        Parameters
+        ----------
+        samples : array-like of shape (n_chains, n_draws, n_hyperparameters)
+            Draws of the hyper-parameters. A single chain is compared with itself, half against
+            half.
+        names : sequence of str, default=None
+            What each is called; None numbers them.
+        method : {"rank", "gelman_rubin"}, default="rank"
+            Which factor: see the notes of the class.
+        checkpoints : int or sequence of int, default=50
+            At how many numbers of draws, evenly spaced, or at which ones.
+        threshold : float, "auto" or None, default="auto"
+            Where a horizontal line is drawn. "auto" is 1.01, and 1.1 for "gelman_rubin"; None draws
+            none.
+        name : str, default=None
+            Name of the chains in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        PSRFDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If the chains are too short, or a parameter is none of those above.
+        """
+        samples, names = checked_chains(samples, names)
+        if method not in _THRESHOLDS:
+            raise ValueError(f"method must be one of {list(_THRESHOLDS)}; got {method!r}.")
+        iterations = _iterations(checkpoints, samples)
+        so_far = [samples[:, :k] for k in iterations]
+        upper = None
+        if method == "rank":
+            r_hat = np.array([rank_r_hat(draws) for draws in so_far])
+        else:
+            r_hat, upper = np.swapaxes([gelman_rubin(draws) for draws in so_far], 0, 1)
+        if isinstance(threshold, str) and threshold == "auto":
+            threshold = _THRESHOLDS[method]
+        display = cls(iterations, r_hat, names, upper=upper, threshold=threshold, name=name)
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the lines, on their own or beside others on the same axes.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            Name of the chains in the legend; None is the display's own.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`, for the lines of the factor.
+
+        Returns
+        -------
+        PSRFDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        plt, normalize_line_kwargs = import_matplotlib()
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        name = self.name if name is None else name
+        lines = []
+        for values, of in zip(self.r_hat.T, self.names, strict=True):
+            style = {"label": legend_label(name, of)} | normalize_line_kwargs(kwargs)
+            lines += ax.plot(self.iterations, values, **style)
+        self.lines_ = np.array(lines, dtype=object)
+        self.upper_lines_ = self._plot_upper(ax)
+        self.threshold_line_ = self._plot_threshold(ax)
+        ax.set(xlabel="Draws per chain", ylabel="R-hat")
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _plot_upper(self, ax):
+        """Dashed lines in the colors of the others."""
+        if self.upper is None:
+            return None
+        lines = []
+        for values, line in zip(self.upper.T, self.lines_, strict=True):
+            lines += ax.plot(
+                self.iterations, values, color=line.get_color(), linestyle="--", linewidth=0.8
+            )
+        return np.array(lines, dtype=object)
+
+    def _plot_threshold(self, ax):
+        """Draw the horizontal line, once in the legend however many displays share the axes."""
+        if self.threshold is None:
+            return None
+        label = f"threshold {self.threshold:g}"
+        known = [line.get_label() for line in ax.get_lines()]
+        return ax.axhline(
+            self.threshold,
+            color="k",
+            linestyle=":",
+            linewidth=1.0,
+            label=None if label in known else label,
+        )
+
+
+def _iterations(checkpoints, samples):
+    """Numbers of draws at which to look; increasing integers."""
+    n_chains, n_draws, _ = samples.shape
+    least = min_draws(n_chains)
+    if n_draws < least:
+        raise ValueError(
+            f"chains of {n_draws} draws are too short to be compared: {n_chains} of them need at "
+            f"least {least} each."
+        )
+    if isinstance(checkpoints, Integral) and checkpoints >= 1:
+        evenly = np.linspace(0.0, n_draws, int(checkpoints) + 1)[1:]
+        return np.unique(np.maximum(np.rint(evenly).astype(int), least))
+    iterations = np.asarray(checkpoints)
+    if (
+        iterations.ndim != 1
+        or not np.issubdtype(iterations.dtype, np.integer)
+        or not np.all((iterations >= 1) & (iterations <= n_draws))
+        or not np.all(np.diff(iterations) > 0)
+    ):
+        raise ValueError(
+            "checkpoints must be an integer >= 1, or increasing numbers of draws between 1 and "
+            f"{n_draws}; got {checkpoints!r}."
+        )
+    return iterations

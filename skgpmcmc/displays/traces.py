@@ -1,0 +1,149 @@
+"""Where chains have been: traces."""
+
+import numpy as np
+
+from ._chains import chains_of, checked_chains
+from ._drawing import axes_for, import_matplotlib
+
+__all__ = ["TraceDisplay"]
+
+
+class TraceDisplay:
+    """Traces of hyper-parameters: one panel for each, one line per chain.
+
+    Chains that have converged look alike, and like noise about one level. A flat stretch is a chain
+    that sticks; two levels are two modes, or a chain that has not arrived.
+
+    Build it with `from_estimator` or `from_samples`.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n_chains, n_draws, n_hyperparameters)
+        Draws of the hyper-parameters.
+    names : list of str
+        What each is called.
+
+    Attributes
+    ----------
+    lines_ : ndarray of matplotlib.lines.Line2D, of shape (n_hyperparameters, n_chains)
+        The traces.
+    axes_ : ndarray of matplotlib.axes.Axes, of shape (n_hyperparameters,)
+        The axes that hold them.
+    figure_ : matplotlib.figure.Figure
+        The figure that holds the axes.
+
+    See Also
+    --------
+    AutocorrelationDisplay : How many draws a chain takes to forget where it was.
+    PSRFDisplay : Whether the chains agree.
+
+    Notes
+    -----
+    The left panels of figures 3 and 4 of [1]_.
+
+    References
+    ----------
+    .. [1] Filippone & Girolami (2014), Pseudo-marginal Bayesian inference for Gaussian processes,
+       IEEE Transactions on Pattern Analysis and Machine Intelligence 36(11), section 4.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc.displays import TraceDisplay
+    >>> samples = np.random.default_rng(0).standard_normal((4, 100, 1))
+    >>> display = TraceDisplay.from_samples(samples, ["noise"])  # doctest: +SKIP
+    """
+
+    def __init__(self, samples, names):
+        self.samples = samples
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, *, class_label=None, hyperparameters=None, ax=None, **kwargs
+    ):
+        """Draw the traces of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator of skgpmcmc
+            Fitted; or a pipeline that ends in one.
+        class_label : label, default=None
+            For more than two classes one against the rest: the one whose chains to draw.
+        hyperparameters : str or sequence of str, default=None
+            Which to draw, by their names in `hyperparameter_names_`; None draws all.
+        ax : matplotlib.axes.Axes or array of them, default=None
+            Where to draw, one for each hyper-parameter; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        TraceDisplay
+            The display, drawn. Positive hyper-parameters are natural logs, as in
+            `theta_samples_`, and called so.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no chains, or not those that were asked for.
+        """
+        samples, names = chains_of(estimator, class_label, hyperparameters)
+        return cls.from_samples(samples, names, ax=ax, **kwargs)
+
+    @classmethod
+    def from_samples(cls, samples, names=None, *, ax=None, **kwargs):
+        """Draw the traces of given chains.
+
+        Parameters
+        ----------
+        samples : array-like of shape (n_chains, n_draws, n_hyperparameters)
+            Draws of the hyper-parameters.
+        names : sequence of str, default=None
+            What each is called; None numbers them.
+        ax : matplotlib.axes.Axes or array of them, default=None
+            Where to draw, one for each hyper-parameter; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        TraceDisplay
+            The display, drawn.
+        """
+        return cls(*checked_chains(samples, names)).plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the traces.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or array of them, default=None
+            Where to draw, one for each hyper-parameter; None makes a new figure.
+        **kwargs : dict
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        TraceDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If there are more or fewer axes than hyper-parameters.
+        """
+        plt, normalize_line_kwargs = import_matplotlib()
+        axes = axes_for(plt, ax, len(self.names))
+        style = {"linewidth": 0.6, "alpha": 0.8} | normalize_line_kwargs(kwargs)
+        draws = np.arange(1, self.samples.shape[1] + 1)
+        lines = []
+        for j, (panel, name) in enumerate(zip(axes, self.names, strict=True)):
+            lines.append(panel.plot(draws, self.samples[:, :, j].T, **style))
+            panel.set_ylabel(name)
+        axes[-1].set_xlabel("Draw")
+        self.lines_ = np.array(lines, dtype=object)
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self
