@@ -43,6 +43,8 @@ _SMALLEST = 1e-150
 _STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
 _GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
 _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
+#: Nodes that no term needs within the resolution of double precision; beyond, the result is NaN.
+_MOST_STEPS = 10_000.0
 _PANEL_NODES = 32
 _GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
 _ROWS = 256  # points per block: a block of nodes stays in the processor's cache
@@ -116,7 +118,8 @@ def log_normalizer(
     Returns
     -------
     ndarray of shape (n,)
-        Natural log; NaN where `mean` or `var` is not finite or `var` is negative.
+        Natural log; NaN where `mean` or `var` is not finite or `var` is negative, and where they
+        are so far out that double precision does not tell the mode from its surroundings.
     """
     log_z = np.full(mean.shape, np.nan)
     for rows, block, block_shape in _blocks(shape, y, mean, var):
@@ -186,19 +189,28 @@ def tilted_moments(
     log_z, alpha, beta = (np.full(mean.shape, np.nan) for _ in range(3))
     for rows, block, block_shape in _blocks(shape, y, mean, var):
         x, weight, log_z[rows] = _rule(density, block_shape, block)
-        d1, d2 = density.slopes(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
-        mean_d1 = _average(weight, d1)
-        d1 = d1 - mean_d1[:, None]
-        curvature = -_average(weight, d2)
-        weak = block.sd**2 * np.abs(curvature) < 1.0
-        sd = np.where(weak, 1.0, block.sd)  # the second forms divide by it
-        alpha[rows] = np.where(weak, mean_d1, _average(weight, x) / sd)
-        weak_beta = curvature - _average(weight, d1 * d1)
-        strong_beta = -_average(weight, d1 * x) / sd  # d1 is centered, so x need not be
-        beta[rows] = np.where(weak, weak_beta, strong_beta)
-        if density.log_concave:  # rounding must not make it wider than the Gaussian
-            beta[rows] = np.maximum(beta[rows], 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            alpha[rows], beta[rows] = _slopes_of_normalizer(density, block, x, weight)
     return log_z, alpha, beta
+
+
+def _slopes_of_normalizer(
+    density: LogDensity, block: _Block, x: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return alpha and beta of `tilted_moments` from the nodes and weights of a block."""
+    d1, d2 = density.slopes(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
+    mean_d1 = _average(weight, d1)
+    d1 = d1 - mean_d1[:, None]
+    curvature = -_average(weight, d2)
+    weak = block.sd**2 * np.abs(curvature) < 1.0
+    sd = np.where(weak, 1.0, block.sd)  # the second forms divide by it
+    alpha = np.where(weak, mean_d1, _average(weight, x) / sd)
+    weak_beta = curvature - _average(weight, d1 * d1)
+    strong_beta = -_average(weight, d1 * x) / sd  # d1 is centered, so x need not be
+    beta = np.where(weak, weak_beta, strong_beta)
+    if density.log_concave:  # rounding must not make it wider than the Gaussian
+        beta = np.maximum(beta, 0.0)
+    return alpha, beta
 
 
 def _average(weight: FloatArray, values: FloatArray) -> FloatArray:
@@ -219,10 +231,11 @@ def _blocks(
 
 
 def _rule(density: LogDensity, shape: Bend | Cuts, block: _Block) -> _Nodes:
-    """Nodes and normalized weights for one block."""
-    if isinstance(shape, Cuts):
-        return _panel_rule(density, shape, block)
-    return _sinh_rule(density, shape, block)
+    """Nodes and normalized weights for one block; NaN where they are beyond double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(shape, Cuts):
+            return _panel_rule(density, shape, block)
+        return _sinh_rule(density, shape, block)
 
 
 def _panel_rule(density: LogDensity, cuts: Cuts, block: _Block) -> _Nodes:
@@ -264,10 +277,13 @@ def _sinh_rule(density: LogDensity, bend: Bend, block: _Block) -> _Nodes:
     # A Gaussian has its edges at sqrt(2 * 40) = 8.9 standard deviations.
     scale = np.minimum(near_mode - low, high - near_mode) / np.sqrt(2.0 * _DROP)
     largest_step = np.minimum(_STEP, _GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
-    n_steps = int(np.ceil(((u_high - u_low) / largest_step).max()))
-    step = (u_high - u_low) / n_steps
+    wanted = (u_high - u_low) / largest_step
+    lost = ~(wanted <= _MOST_STEPS)  # the mode is farther away than numbers can tell
+    n_steps = int(np.ceil(max(wanted[~lost].max(initial=0.0), 1.0)))
+    step = np.where(lost, 0.0, u_high - u_low) / n_steps
 
-    growth = np.exp(u_low[:, None] + step[:, None] * np.arange(n_steps + 1))
+    begin = np.where(lost, 0.0, u_low)
+    growth = np.exp(begin[:, None] + step[:, None] * np.arange(n_steps + 1))
     half_a = 0.5 * a[:, None]
     x = c[:, None] + half_a * (growth - 1.0 / growth)
     jacobian = half_a * (growth + 1.0 / growth)
@@ -275,6 +291,7 @@ def _sinh_rule(density: LogDensity, bend: Bend, block: _Block) -> _Nodes:
     log_height = log_height - 0.5 * x * x
     top = log_height.max(axis=1)
     weight = np.exp(log_height - top[:, None]) * jacobian
+    weight[lost] = np.nan
     total = weight.sum(axis=1)
     weight /= total[:, None]
     return _Nodes(x, weight, top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi))
@@ -285,8 +302,7 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
 
     def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         d1, d2 = density.slopes(block.y, block.mean + block.sd * x)
-        with np.errstate(over="ignore"):
-            return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
+        return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
     x = np.zeros_like(block.mean)
     slope, curvature = slope_at(x)
@@ -323,8 +339,7 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
             return x
         low = np.where(slope > 0.0, x, low)
         high = np.where(slope < 0.0, x, high)
-        with np.errstate(invalid="ignore"):
-            newton = x - slope / curvature
+        newton = x - slope / curvature
         # Far out a slope can overflow, and there is no such step.
         halve |= ~((newton > low) & (newton < high))
         x = np.where(unfinished, np.where(halve, 0.5 * (low + high), newton), x)

@@ -279,3 +279,17 @@ def test_an_ordinal_class_too_narrow_to_be_told_from_a_point(f):
     found = likelihood.tilted_moments(y, f, var)
     assert_allclose(found.alpha, -f / 1.5, rtol=1e-12)
     assert_allclose(likelihood.derivatives(y, f).first, -f, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Poisson(), NegativeBinomial(shape=1.7), Volatility(), StudentT(0.7, df=3.5)]
+)
+def test_tilted_moments_of_any_gaussian_end(likelihood):
+    """NaN is allowed where the mode may be 10 million standard deviations away, and nowhere else."""
+    rng = np.random.default_rng(0)
+    sd = 10.0 ** rng.uniform(-9.0, 11.0, 300)
+    mean = rng.choice([-1.0, 1.0], 300) * 10.0 ** rng.uniform(-3.0, 9.0, 300)
+    y = rng.choice([1.0, 2.0, 7.0, 1000.0], 300)
+    log_z = likelihood.tilted_moments(y, mean, sd**2).log_z
+    assert np.isfinite(log_z[np.abs(mean) < 1e7 * sd]).all()
+    assert not np.isinf(log_z).any()
