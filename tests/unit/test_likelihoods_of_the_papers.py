@@ -285,7 +285,7 @@ def test_an_ordinal_class_too_narrow_to_be_told_from_a_point(f):
     "likelihood", [Poisson(), NegativeBinomial(shape=1.7), Volatility(), StudentT(0.7, df=3.5)]
 )
 def test_tilted_moments_of_any_gaussian_end(likelihood):
-    """NaN is allowed where the mode may be 10 million standard deviations away, and nowhere else."""
+    """NaN is allowed where the mode may be ten million standard deviations away, and only there."""
     rng = np.random.default_rng(0)
     sd = 10.0 ** rng.uniform(-9.0, 11.0, 300)
     mean = rng.choice([-1.0, 1.0], 300) * 10.0 ** rng.uniform(-3.0, 9.0, 300)
