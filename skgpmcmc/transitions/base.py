@@ -42,6 +42,12 @@ class StepInfo(NamedTuple):
     n_evaluations: float  # of a (marginal) likelihood; m / n for m fresh particles alone
     failed: bool  # the proposal was rejected because its factorization failed
     parts: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
+    tuning: float | None = None  # what warm-up tunes instead of the acceptance probability
+
+    @property
+    def tuning_probability(self) -> float:
+        """What warm-up brings to the target acceptance rate."""
+        return self.acceptance_probability if self.tuning is None else self.tuning
 
 
 S = TypeVar("S", bound=ChainState)

@@ -26,6 +26,10 @@ class JointUpdate(Tunable):
 
     **Invariant:** leaves p(theta, f | y) unchanged, for any q that is a function of (y, theta).
 
+    The step is tuned on what theta alone would do, the weight of f at the mean of q in place of the
+    weights of the draws: these bound the acceptance rate however short the step is, and a walk that
+    were tuned on it would stop where they are poor.
+
     Attributes
     ----------
     reference : Reference
@@ -77,11 +81,12 @@ class JointUpdate(Tunable):
         own = log_importance_weights(
             model, self._density(model, state), state.f[:, None], defensive=self.defensive
         )
-        log_prior = model.hyperprior.log_prob
-        log_ratio = log_weight - float(own[0]) + log_prior(theta) - log_prior(state.theta)
-        accepted, probability = metropolis_accepts(log_ratio, rng)
+        log_prior = model.hyperprior.log_prob(theta) - model.hyperprior.log_prob(state.theta)
+        accepted, probability = metropolis_accepts(log_weight - float(own[0]) + log_prior, rng)
+        central = self._central(model, candidate) - self._central(model, state) + log_prior
+        tuning = 0.0 if np.isnan(central) else float(np.exp(min(central, 0.0)))
         return candidate if accepted else state, StepInfo(
-            self.name, accepted, probability, 1.0, False
+            self.name, accepted, probability, 1.0, False, tuning=tuning
         )
 
     def _draw(
@@ -106,3 +111,12 @@ class JointUpdate(Tunable):
         return state.prior.remember(
             (self.reference, model), lambda: self.reference.at(model, state.theta)
         )
+
+    def _central(self, model: LatentGP, state: GPState) -> float:
+        """Return the log weight at the mean of q, for Laplace its log evidence; made once."""
+
+        def weigh() -> float:
+            density = self._density(model, state)
+            return float(log_importance_weights(model, density, density.q.mean[:, None])[0])
+
+        return state.prior.remember((type(self), self.reference, model), weigh)

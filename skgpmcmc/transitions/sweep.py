@@ -61,9 +61,9 @@ class Sweep(Transition[GPState]):
         return Sweep(tuple(parts), self.repeats)
 
     def mean_probabilities(self, info: StepInfo) -> list[float]:
-        """Return the mean acceptance probability of each part in one step."""
+        """Return the mean of what is tuned of each part, in one step."""
         ends = np.cumsum([0, *self.repeats])
-        probabilities = [part.acceptance_probability for part in info.parts]
+        probabilities = [part.tuning_probability for part in info.parts]
         return [float(np.mean(probabilities[a:b])) for a, b in pairwise(ends)]
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:

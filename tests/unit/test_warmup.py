@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.transitions import GaussianRandomWalk
+from skgpmcmc.approximations import Laplace
+from skgpmcmc.transitions import GaussianRandomWalk, JointUpdate
 from skgpmcmc.warmup import Schedule, pooled_walk, tuned_log_scale
+
+from ..helpers import make_model, toy_classes
 
 LENGTHS = [0, 1, 2, 5, 20, 37, 500]
 
@@ -160,3 +163,26 @@ def test_proposals_have_the_stated_covariance(walk):
     error = np.sqrt((np.outer(C.diagonal(), C.diagonal()) + C**2) / len(moves))
     assert (np.abs(moves.T @ moves / len(moves) - C) < 4.0 * error).all()
     assert walk.propose(theta, rng)[1] == 0.0  # symmetric
+
+
+def test_a_joint_update_is_tuned_on_what_theta_alone_would_do():
+    """By Laplace's evidence: weights of draws of f would drive the step to nothing."""
+    X, y = toy_classes(15, 2, seed=1)
+    model = make_model(X, y)
+    update = JointUpdate(Laplace(), log_scale=0.3)
+    rng = np.random.default_rng(0)
+    state = update.start(model, np.array([1.0, -0.5]), rng)
+    found, wanted = [], []
+    for _ in range(20):
+        after, info = update.step(model, state, rng)
+        if after is state:
+            continue
+        before, now = (
+            Laplace().fit(model, s.theta).log_evidence + model.hyperprior.log_prob(s.theta)
+            for s in (state, after)
+        )
+        found.append(info.tuning_probability)
+        wanted.append(np.exp(min(now - before, 0.0)))
+        state = after
+    assert len(found) > 3
+    assert_allclose(found, wanted, rtol=1e-3)
