@@ -1,0 +1,99 @@
+"""The contract of a sampler: configuration that makes the set-up of chains."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._params import Configuration, check_in
+from .._typing import FloatArray
+from ..approximations import Approximation
+from ..likelihoods import Likelihood
+from ..model import LatentGP
+from ..set_up import SetUp
+from ..warmup import Schedule
+
+__all__ = ["Sampler", "check_one_function"]
+
+#: Warm-up iterations of what has to be tuned.
+_N_TUNED = 500
+
+
+@dataclass(eq=False)
+class Sampler(Configuration, ABC):
+    """How chains move on (theta, f).
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        Acceptance rate on the approximate marginal to which warm-up tunes a random walk;
+        Filippone & Girolami (2014), section 4.4, use 20 to 30 %.
+    """
+
+    #: Whether f is integrated out exactly, so that no approximation is needed.
+    integrates_f: ClassVar[bool] = False
+    #: Name of the approximation that suits it best; None where it uses none.
+    best_approximation: ClassVar[str | None] = "ep"
+
+    target_acceptance: float = 0.25
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        check_in("sampler", "target_acceptance", self.target_acceptance, "(0, 1)")
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError if the sampler cannot work with the likelihood; any will do here."""
+
+    def check_model(self, model: LatentGP) -> None:
+        """Raise a ValueError if the sampler cannot work with kernel or priors; any will do here."""
+
+    def n_warmup(self, wanted: int | None) -> int:
+        """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
+        return _N_TUNED if wanted is None else wanted
+
+    def max_set_up_rounds(self, n_warmup: int) -> int:
+        """Return the most batches of work that the set-up asks for."""
+        return 1 + len(Schedule.of_length(n_warmup).windows)
+
+    @abstractmethod
+    def set_up(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        rng: np.random.Generator,
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Return the set-up that prepares one model's chains.
+
+        Parameters
+        ----------
+        model : LatentGP
+            With a jitter that is safe at the starts.
+        approximation : Approximation
+            What the sampler builds on.
+        starts, rngs : sequences
+            Where each chain begins, natural logs, and its random stream.
+        rng : numpy.random.Generator
+            Of the set-up itself.
+        n_importance : int or None
+            Draws per likelihood estimate; None leaves the choice to the sampler.
+        n_warmup : int
+            Discarded iterations per chain.
+        """
+
+
+def check_one_function(sampler: Sampler, likelihood: Likelihood) -> None:
+    """Refuse a likelihood with several latent functions."""
+    if likelihood.n_functions > 1:
+        raise ValueError(
+            f"sampler={type(sampler).__name__} works with one latent function, and the "
+            f'{likelihood.name} likelihood has one for each class: use sampler="pm".'
+        )

@@ -1,0 +1,213 @@
+"""Samplers of theta with f integrated out: by an unbiased estimate, approximately, or exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._params import check_in
+from .._typing import FloatArray
+from ..approximations import Approximation
+from ..likelihoods import Gaussian, Likelihood
+from ..model import LatentGP
+from ..set_up import (
+    MOST_BATCHES,
+    EmulatorSettings,
+    SetUp,
+    set_up_collapsed,
+    set_up_emulated,
+    set_up_random_walk,
+)
+from ..transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
+from .base import Sampler, check_one_function
+
+__all__ = ["Collapsed", "Marginal", "PseudoMarginal"]
+
+_MOVES = ("emulated", "trajectories", "random_walk")
+#: Warm-up iterations of a sampler that has nothing to tune.
+_N_SETTLED = 50
+#: Importance draws where nothing is learned about them.
+_N_IMPORTANCE = 64
+
+
+@dataclass(eq=False)
+class PseudoMarginal(Sampler):
+    """Pseudo-marginal MCMC on theta: asymptotically exact draws of (theta, f).
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        See `Sampler`; for ``moves="random_walk"``.
+    defensive : float in [0, 1), default=0.05
+        Share of the importance draws that come from the prior. It bounds the weights; with 0, as
+        in the paper, their variance can be infinite and chains can stick.
+    moves : {"emulated", "trajectories", "random_walk"}, default="emulated"
+        "emulated": proposals come from a cheap chain on an emulator of the marginal likelihood,
+        learned in the set-up; the likelihood estimate corrects them exactly. "trajectories": they
+        come from Hamiltonian trajectories under the gradient of the approximate marginal
+        likelihood, which is also what "emulated" resorts to where its emulator is poor.
+        "random_walk": the papers' tuned random walk.
+    noise : float > 0, default=0.12
+        Standard deviation of the log-likelihood estimate at which ``n_importance="auto"`` aims;
+        not for ``moves="random_walk"``.
+    """
+
+    defensive: float = 0.05
+    moves: str = "emulated"
+    noise: float = 0.12
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_in("sampler", "defensive", self.defensive, "[0, 1)")
+        check_in("sampler", "noise", self.noise, "(0, inf)")
+        if self.moves not in _MOVES:
+            raise ValueError(f"sampler: moves must be one of {list(_MOVES)}; got {self.moves!r}.")
+
+    def n_warmup(self, wanted: int | None) -> int:
+        """Return discarded iterations per chain."""
+        if wanted is None and self.moves != "random_walk":
+            return _N_SETTLED
+        return super().n_warmup(wanted)
+
+    def max_set_up_rounds(self, n_warmup: int) -> int:
+        """Return the most batches of work that the set-up asks for."""
+        if self.moves != "random_walk":
+            return MOST_BATCHES
+        return super().max_set_up_rounds(n_warmup)
+
+    def set_up(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        rng: np.random.Generator,
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Learn an emulator, or tune a random walk."""
+        if self.moves != "random_walk":
+            settings = EmulatorSettings(
+                self.noise, self.defensive, n_importance, n_warmup, self.moves == "emulated"
+            )
+            return set_up_emulated(model, approximation, starts, rngs, rng, settings)
+        count = _N_IMPORTANCE if n_importance is None else n_importance
+
+        def frozen(walk: GaussianRandomWalk) -> PseudoMarginalMetropolis:
+            return PseudoMarginalMetropolis(approximation, walk, count, self.defensive)
+
+        return set_up_random_walk(
+            model, approximation, starts, rngs, n_warmup, self.target_acceptance, frozen
+        )
+
+
+@dataclass(eq=False)
+class Marginal(Sampler):
+    """Random walk on the approximate marginal posterior of theta (the papers' MCMC EP).
+
+    Cheaper than `PseudoMarginal` and free of Monte Carlo noise in the likelihood, but it targets
+    the approximation's posterior. Predictions use the approximation's Gaussian at each theta.
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        See `Sampler`.
+    """
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Refuse a likelihood with several latent functions, whose q has no predictions."""
+        check_one_function(self, likelihood)
+
+    def set_up(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        rng: np.random.Generator,
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Tune a random walk.
+
+        Parameters
+        ----------
+        model : LatentGP
+            With a jitter that is safe at the starts.
+        approximation : Approximation
+            The target.
+        starts, rngs : sequences
+            Where each chain begins, natural logs, and its random stream.
+        rng : numpy.random.Generator
+            Not used: every chain tunes with its own stream.
+        n_importance : int or None
+            Not used: nothing is estimated.
+        n_warmup : int
+            Discarded iterations per chain.
+
+        Returns
+        -------
+        SetUp
+            The generator that asks for work.
+        """
+
+        def frozen(walk: GaussianRandomWalk) -> MarginalMetropolis:
+            return MarginalMetropolis(approximation, walk)
+
+        return set_up_random_walk(
+            model, approximation, starts, rngs, n_warmup, self.target_acceptance, frozen
+        )
+
+
+@dataclass(eq=False)
+class Collapsed(Sampler):
+    """MCMC on theta with f integrated out in closed form, for Gaussian likelihoods: exact.
+
+    Proposals come from a cheap chain on an emulator of the marginal likelihood, learned in the
+    set-up, or, where that is poor, from Hamiltonian trajectories under its gradient; the exact
+    marginal likelihood corrects them. f is drawn from its Gaussian with every theta, and
+    predictions integrate it out.
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        Not used: nothing is tuned to it.
+    """
+
+    integrates_f: ClassVar[bool] = True
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError unless the likelihood is Gaussian."""
+        if not isinstance(likelihood, Gaussian):
+            raise ValueError(
+                'sampler="collapsed" integrates f out, which only a Gaussian likelihood allows; '
+                f'the likelihood is {likelihood.name!r}: use sampler="pm".'
+            )
+
+    def n_warmup(self, wanted: int | None) -> int:
+        """Return discarded iterations per chain."""
+        return _N_SETTLED if wanted is None else wanted
+
+    def max_set_up_rounds(self, n_warmup: int) -> int:
+        """Return the most batches of work that the set-up asks for."""
+        return MOST_BATCHES
+
+    def set_up(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        starts: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        rng: np.random.Generator,
+        *,
+        n_importance: int | None,
+        n_warmup: int,
+    ) -> SetUp:
+        """Learn an emulator of the evidence; `n_importance` does not matter."""
+        return set_up_collapsed(model, approximation, starts, rngs, rng, n_warmup)
