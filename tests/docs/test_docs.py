@@ -342,6 +342,24 @@ def test_table_of_several_classes(table_lines, tmp_path):
     assert rows[-1][2:] == ["largest R-hat", "1.010", ""]
 
 
+def test_table_of_the_comparative_evaluation(table_lines, tmp_path):
+    one = {"ess": [100.0, 300.0], "r_hat": {"1000": 1.5, "2000": None}, "operations": {"c": 2.0}}
+    methods = {
+        name: {"length": {"n_data": 1, "n_chains": 2, "n_draws": 2000}, "sets": [one]}
+        for name in ("AA", "PM")
+    }
+    results = {"5": {"lrg": {"n=100, d=2": {"order": "2|1", "methods": methods}}}}
+    document = {**ABOUT, "benchmark": "comparative_toy", "results": results}
+    document["settings"] = {"iterations": 20_000}
+    (tmp_path / "comparative_toy.json").write_text(json.dumps(document), "utf-8")
+    lines = table_lines("comparative_toy", tmp_path, "5")
+    rows = cells(lines)
+    assert rows[1] == ["AA", "200 (100)", "131 (57)", "1.50 inf", "2.00", "0.0050", "1 x 2 x 2000"]
+    assert rows[2][:3] == ["PM", "200 (100)", "none"]  # the paper does not have it
+    assert "Order of convergence: 2|1; in the paper: 3 5 1, 2 4." in lines
+    assert table_lines("comparative_toy", tmp_path, "6") == ["*Not measured yet.*", ""]
+
+
 def test_cases_without_a_place_in_the_tables_come_last(table_lines, tmp_path):
     for name in ("another", "regression", "poisson"):
         result = {"case": name, "title": name, "ours": {}, "nuts": {}, "targets": {}}

@@ -1,0 +1,65 @@
+"""The bench of the comparative evaluation: what stands still, and how methods are ordered."""
+
+import numpy as np
+import pytest
+
+from benchmarks.papers import comparative
+from benchmarks.papers.comparative import Length, cells, measure, order, simulated
+from skgpmcmc.parameterizations import Ancillary, Sufficient
+from skgpmcmc.transitions import HyperUpdate
+
+TINY = Length(n_data=1, n_chains=2, n_warmup=10, n_draws=20)
+SCALE = comparative.Scale((20,), (2,), (), {}, {})
+
+
+@pytest.mark.parametrize("cell", list(cells(SCALE)), ids=lambda cell: f"{cell.table} {cell.group}")
+def test_every_method_of_every_table_runs(cell):
+    for method in cell.methods:
+        (result,) = measure(cell, method, TINY)["sets"]
+        assert len(result["ess"]) == 2
+        assert sum(result["operations"].values()) > 0.0
+        assert all(0.0 <= rate <= 1.0 for rate in result["acceptance"].values())
+
+
+def test_inputs_hyperparameters_and_f_are_the_same_for_all_likelihoods():
+    first, *others = (simulated(name, 20, 2, 0) for name in comparative.LIKELIHOODS)
+    for other in others:
+        np.testing.assert_array_equal(first.model.covariance.X, other.model.covariance.X)
+        np.testing.assert_array_equal(first.theta, other.theta)
+        np.testing.assert_array_equal(first.f, other.f)
+
+
+@pytest.mark.parametrize("kind", [Sufficient, Ancillary])
+def test_what_stands_still_is_that_of_the_generating_state(kind):
+    problem = simulated("lrg", 20, 2, 0)
+    run = comparative.hyper_run(problem, "MH", TINY, [0], kind)
+    prepared = comparative._prepare(run.set_ups[0])
+    (part,) = prepared.transition.parts
+    assert isinstance(part, HyperUpdate)
+    model, state = problem.model, prepared.states[0]
+    assert state.theta[0] == problem.theta[0]
+    assert (state.theta[1:] != problem.theta[1:]).all()
+    if kind is Sufficient:
+        np.testing.assert_array_equal(state.f, problem.f)
+    else:
+        truth = model.prior_at(problem.theta).whiten(problem.f)
+        np.testing.assert_allclose(state.prior.whiten(state.f), truth, rtol=1e-6, atol=1e-6)
+
+
+def test_the_order_of_convergence():
+    rng = np.random.default_rng(0)
+
+    def method(r_hat):
+        return {"sets": [{"r_hat_of_each": r_hat + 0.01 * rng.standard_normal(40)}]}
+
+    methods = {"slow": method(2.0), "fast": method(1.0), "as fast": method(1.0)}
+    assert order(methods) in ("2, 3|1", "3, 2|1", "2|3|1", "3|2|1")
+    methods["stuck"] = {"sets": [{"r_hat_of_each": [None] * 40}]}
+    assert order(methods).endswith("1|4")
+
+
+def test_a_stuck_chain_has_no_effective_draws():
+    chain = np.random.default_rng(0).standard_normal((200, 2))
+    assert comparative._least_ess(chain) > 100.0
+    chain[:, 1] = 3.0
+    assert comparative._least_ess(chain) == 0.0
