@@ -45,9 +45,8 @@ from skgpmcmc.samplers import (
     KnorrHeldRue,
     PseudoMarginal,
     Sampler,
-    hyper_moves,
-    latent_moves,
 )
+from skgpmcmc.samplers.in_turn import hyper_moves, latent_moves
 from skgpmcmc.set_up import Prepared, SetUp, perform, set_up_sweep
 from skgpmcmc.stretches import Stretch, sample, switch
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition

@@ -13,8 +13,6 @@ from .in_turn import (
     KnorrHeldRue,
     Sufficient,
     Surrogate,
-    hyper_moves,
-    latent_moves,
 )
 from .integrated import Collapsed, Marginal, PseudoMarginal
 
@@ -32,8 +30,6 @@ __all__ = [
     "Sampler",
     "Sufficient",
     "Surrogate",
-    "hyper_moves",
-    "latent_moves",
 ]
 
 #: The samplers that have a name in the estimators.

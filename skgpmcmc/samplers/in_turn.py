@@ -360,7 +360,7 @@ class Surrogate(Augmented):
 class KnorrHeldRue(InTurn):
     """Chains that propose theta and f together, f from an approximation at the new theta: exact.
 
-    Where the approximation is poor chains stick: with a probit link Laplace is, and
+    Where the approximation is poor few proposals are accepted: with a probit link
     ``approximation="ep"`` helps.
 
     Parameters
