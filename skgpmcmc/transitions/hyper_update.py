@@ -9,15 +9,16 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..model import GPState, LatentGP
 from ..parameterizations import DenseRoot, HyperConditional, Parameterization
-from .base import StepInfo, start_from_prior
+from .base import StepInfo
+from .operator_update import OperatorUpdate
 from .operators import Operator
-from .tunable import Tunable, root_of
+from .tunable import root_of
 
 __all__ = ["HyperUpdate"]
 
 
 @dataclass(frozen=True, eq=False)
-class HyperUpdate(Tunable):
+class HyperUpdate(OperatorUpdate):
     """An operator on theta, while what the parameterization says stays still.
 
     **Invariant:** leaves p(theta, f | y) unchanged, as the operator leaves the conditional
@@ -44,30 +45,12 @@ class HyperUpdate(Tunable):
         """What diagnostics call it."""
         return f"{self.operator.name} on theta ({self.parameterization.name})"
 
-    @property
-    def log_scale(self) -> float:  # type: ignore[override]
-        """That of the operator."""
-        return self.operator.log_scale
-
-    @property
-    def target_acceptance(self) -> float | None:  # type: ignore[override]
-        """That of the operator."""
-        return self.operator.target_acceptance
-
-    def with_log_scale(self, log_scale: float) -> HyperUpdate:
-        """Return the same update with another scale."""
-        return replace(self, operator=self.operator.with_log_scale(log_scale))
-
     def with_covariance(self, covariance: FloatArray) -> HyperUpdate:
         """Return the update with steps of that shape, and the scale that goes with it."""
         if self.free is not None:
             covariance = covariance[np.ix_(self.free, self.free)]
         operator = self.operator.with_log_scale(self.operator.typical_log_scale(len(covariance)))
         return replace(self, root=root_of(covariance), operator=operator)
-
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
-        """Return the state at theta with f from the prior."""
-        return start_from_prior(model, theta, rng)
 
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
@@ -82,12 +65,6 @@ class HyperUpdate(Tunable):
         failed = lost is not None and bool(
             np.isfinite(model.hyperprior.log_prob(conditional.theta(lost)))
         )
-        info = StepInfo(
-            self.name,
-            outcome.accepted,
-            outcome.acceptance_probability,
-            outcome.n_evaluations,
-            failed,
-        )
+        info = self._info(outcome, failed=failed)
         # The very same state where nothing has moved, with all that is known of it.
         return state if outcome.point is point else outcome.point.state, info

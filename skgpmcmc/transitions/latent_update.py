@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -20,9 +20,9 @@ from ..parameterizations import (
     Root,
 )
 from ..parameterizations.latent import chol_white
-from .base import StepInfo, start_from_prior
+from .base import StepInfo
+from .operator_update import OperatorUpdate
 from .operators import Operator
-from .tunable import Tunable
 
 __all__ = ["CurvatureShape", "LatentShape", "LatentUpdate", "MassShape", "PriorShape"]
 
@@ -85,7 +85,7 @@ class MassShape:
 
 
 @dataclass(frozen=True)
-class LatentUpdate(Tunable):
+class LatentUpdate(OperatorUpdate):
     """An operator on v = L^-1 f.
 
     **Invariant:** leaves p(f | y, theta) unchanged, as the operator does; does not touch theta.
@@ -106,24 +106,6 @@ class LatentUpdate(Tunable):
         """What diagnostics call it."""
         return f"{self.operator.name} on f"
 
-    @property
-    def log_scale(self) -> float:  # type: ignore[override]
-        """That of the operator."""
-        return self.operator.log_scale
-
-    @property
-    def target_acceptance(self) -> float | None:  # type: ignore[override]
-        """That of the operator."""
-        return self.operator.target_acceptance
-
-    def with_log_scale(self, log_scale: float) -> LatentUpdate:
-        """Return the same update with another scale."""
-        return replace(self, operator=self.operator.with_log_scale(log_scale))
-
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
-        """Return the state at theta with f from the prior."""
-        return start_from_prior(model, theta, rng)
-
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
@@ -133,12 +115,6 @@ class LatentUpdate(Tunable):
         root = self.shape.root(model, state.prior)
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self.operator.move(conditional, point, root, rng)
-        info = StepInfo(
-            self.name,
-            outcome.accepted,
-            outcome.acceptance_probability,
-            outcome.n_evaluations,
-            False,
-        )
+        info = self._info(outcome, failed=False)
         assert isinstance(outcome.point, LatentPoint)  # of its own conditional distribution
         return outcome.point.state._replace(local=outcome.point), info
