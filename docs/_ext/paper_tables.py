@@ -43,6 +43,7 @@ def _cell(
             [
                 name,
                 f"{ess.mean():.0f} ({ess.std():.0f})",
+                _smooth(sets),
                 theirs.get(name, "none"),
                 " ".join(f"{value:.2f}" for value in r_hat),
                 f"{operations:.2f}",
@@ -50,7 +51,14 @@ def _cell(
                 f"{length['n_data']} x {length['n_chains']} x {length['n_draws']}",
             ]
         )
-    head = ["method", "ESS (sd)", "paper's ESS (sd)", "R-hat", "operations per iteration"]
+    head = [
+        "method",
+        "ESS (sd)",
+        "autoregressive",
+        "paper's ESS (sd)",
+        "R-hat",
+        "operations per iteration",
+    ]
     head += ["ESS per operation", "data sets x chains x draws"]
     lines = list_table(title, head, rows)
     converged = f"Order of convergence: {cell['order']}"
@@ -62,3 +70,9 @@ def _cell(
 def _finite(values: Iterable[float | None]) -> list[float]:
     """Numbers; JSON holds those that are infinite as null."""
     return [np.inf if value is None else value for value in values]
+
+
+def _smooth(sets: Iterable[Mapping[str, Any]]) -> str:
+    """Effective sample size by autoregressions, where it was measured."""
+    values = [ess for one in sets for ess in one.get("ess_autoregressive", [])]
+    return f"{np.mean(values):.0f} ({np.std(values):.0f})" if values else ""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from benchmarks.papers import comparative
 from benchmarks.papers.comparative import Length, cells, measure, order, simulated
@@ -60,6 +61,16 @@ def test_the_order_of_convergence():
 
 def test_a_stuck_chain_has_no_effective_draws():
     chain = np.random.default_rng(0).standard_normal((200, 2))
-    assert comparative._least_ess(chain) > 100.0
+    assert comparative._least(chain, comparative._geyer) > 100.0
     chain[:, 1] = 3.0
-    assert comparative._least_ess(chain) == 0.0
+    assert comparative._least(chain, comparative._geyer) == 0.0
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.6, 0.95])
+def test_effective_draws_of_an_autoregression(phi):
+    n = 20_000
+    noise = np.random.default_rng(1).standard_normal((n, 3))
+    chain = lfilter([1.0], [1.0, -phi], noise, axis=0)
+    wanted = n * (1.0 - phi) / (1.0 + phi)
+    for ess in (comparative._geyer, comparative._autoregressive):
+        np.testing.assert_allclose(ess(chain), wanted, rtol=0.2)
