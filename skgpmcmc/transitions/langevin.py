@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -58,6 +59,10 @@ class Langevin(Operator):
         )
         accepted, probability = metropolis_accepts(float(log_ratio), rng)
         return Outcome(candidate if accepted else point, accepted, probability, 1)
+
+    def with_log_scale(self, log_scale: float) -> Self:
+        """Return the same operator with another scale, at most the largest that is of use."""
+        return super().with_log_scale(min(log_scale, float(np.log(_LARGEST_STEP))))
 
     def typical_log_scale(self, dim: int) -> float:
         """Return the log of dim^-1/6, as the metric knows the scale."""

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.transitions import GaussianRandomWalk, JointUpdate
+from skgpmcmc.transitions import GaussianRandomWalk, JointUpdate, Langevin
 from skgpmcmc.warmup import Schedule, pooled_walk, tuned_log_scale
 
 from ..helpers import make_model, toy_classes
@@ -186,3 +186,10 @@ def test_a_joint_update_is_tuned_on_what_theta_alone_would_do():
         state = after
     assert len(found) > 3
     assert_allclose(found, wanted, rtol=1e-3)
+
+
+def test_a_langevin_step_does_not_grow_beyond_its_largest():
+    """Where every step is accepted, tuning would take the scale far away from where it acts."""
+    operator = Langevin().with_log_scale(9.0)
+    assert operator.log_scale == pytest.approx(0.5 * np.log(2.0))
+    assert operator.with_log_scale(-1.0).log_scale == -1.0
