@@ -304,26 +304,8 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
         d1, d2 = density.slopes(block.y, block.mean + block.sd * x)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
-    x = np.zeros_like(block.mean)
+    low, high, x = _bracket(slope_at, block)
     slope, curvature = slope_at(x)
-    # d1 decreases, so the mode lies between 0 and sd d1(mean), which is the slope at 0. Where that
-    # is far, steps of one in f, two, four and so on lead beyond the mode sooner.
-    farthest, step = np.abs(slope), 1.0 / np.maximum(block.sd, 1.0)
-    side, reached = np.sign(slope), np.zeros_like(x)
-    outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
-    while True:
-        beyond = (outer >= farthest) | (side * slope_at(side * outer)[0] <= 0.0)
-        if beyond.all():
-            break
-        reached = np.where(beyond, reached, outer)
-        step = np.where(beyond, step, 2.0 * step)
-        outer = np.where(beyond, outer, np.minimum(outer + step, farthest))
-    low = np.where(side > 0.0, reached, -outer)
-    high = np.where(side > 0.0, outer, -reached)
-    inside = reached > 0.0
-    if inside.any():
-        x = np.where(inside, 0.5 * (low + high), x)
-        slope, curvature = slope_at(x)
     halve = np.zeros(x.shape, dtype=bool)
     for _ in range(200):
         # So far out that rounding moves the slope by more, nothing depends on the mode any more.
@@ -353,6 +335,30 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
         f"density (first such point: y = {block.y[unfinished][0]}, "
         f"mean = {block.mean[unfinished][0]}, sd = {block.sd[unfinished][0]})."
     )
+
+
+def _bracket(
+    slope_at: Callable[[FloatArray], tuple[FloatArray, FloatArray]], block: _Block
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return two ends with the mode between them, and where to begin.
+
+    d1 decreases, so the mode lies between 0 and sd d1(mean), which is the slope at 0. Where that is
+    far, steps of one in f, two, four and so on lead beyond the mode sooner.
+    """
+    slope, _ = slope_at(np.zeros_like(block.mean))
+    farthest, step = np.abs(slope), 1.0 / np.maximum(block.sd, 1.0)
+    side, reached = np.sign(slope), np.zeros_like(slope)
+    outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
+    while True:
+        beyond = (outer >= farthest) | (side * slope_at(side * outer)[0] <= 0.0)
+        if beyond.all():
+            break
+        reached = np.where(beyond, reached, outer)
+        step = np.where(beyond, step, 2.0 * step)
+        outer = np.where(beyond, outer, np.minimum(outer + step, farthest))
+    low = np.where(side > 0.0, reached, -outer)
+    high = np.where(side > 0.0, outer, -reached)
+    return low, high, np.where(reached > 0.0, 0.5 * (low + high), 0.0)
 
 
 def _edges(
