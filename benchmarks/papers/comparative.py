@@ -1,17 +1,19 @@
 """Tables 1 to 6 of "A comparative evaluation of stochastic-based inference methods", made again.
 
-Run as ``python -m benchmarks.papers.comparative [--scale small|full] [--table 2] [--likelihood
-lrg] [--core 0]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. The small scale takes about
-half an hour, the full one (that of the paper: ten data sets and ten chains of 5000 + 20000
-iterations in each cell) many days. Cells that ``results/comparative_SCALE.json`` has already are
-left out unless ``--again`` is given, so a run can be stopped and continued.
+Run as ``python -m benchmarks.papers.comparative [--scale small|full] [--table 2] [--group lrg]
+[--method KHR] [--core 0]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. The small scale takes
+about an hour of one core, a table of it some minutes; the full one (that of the paper: ten data
+sets and ten chains of 5000 + 20000 iterations in each cell) many days. Cells that
+``results/comparative_SCALE.json`` has already are left out unless ``--again`` is given, so a run
+can be stopped and continued.
 
 Set-up of section 4.1: X uniform in the unit hypercube, sigma = exp(2), psi_r = log tau_r uniform in
 [-3, -1], the same X, theta and f for all likelihoods; tau_r ~ Gamma(1, rate 1), sigma ~
 InvGamma(1, scale 1). Effective sample sizes are those of single chains, the least over the sampled
-variables, scaled to 20000 iterations; R-hat is Gelman and Rubin's, the largest over the variables.
-The paper does not state the thresholds of its ordinal model: here five classes are equally probable
-under the prior, and the noise has standard deviation 1.
+variables, scaled to 20000 iterations; R-hat is Gelman and Rubin's, without the factor for degrees
+of freedom, the largest over the variables. The paper does not state the thresholds of its ordinal
+model: here five classes are equally probable under the prior, and the noise has standard deviation
+1.
 
 References
 ----------
@@ -442,7 +444,7 @@ def _density_at_zero(covariances: FloatArray, n: int) -> float:
 
 
 def _r_hat(draws: FloatArray) -> FloatArray:
-    """Gelman and Rubin's R-hat of each variable; infinite where no chain has moved."""
+    """R-hat of each variable, of whole chains and without ranks; infinite where none has moved."""
     if (np.ptp(draws, axis=1) == 0.0).all():
         return np.full(draws.shape[2], np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
