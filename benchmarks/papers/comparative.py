@@ -1,9 +1,9 @@
 """Tables 1 to 6 of "A comparative evaluation of stochastic-based inference methods", made again.
 
 Run as ``python -m benchmarks.papers.comparative [--scale small|full] [--table 2] [--group lrg]
-[--method KHR] [--core 0]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. The small scale takes
-about an hour of one core, a table of it some minutes; the full one (that of the paper: ten data
-sets and ten chains of 5000 + 20000 iterations in each cell) many days. Cells that
+[--method KHR] [--core 0]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. The small scale
+takes about an hour of one core, a table of it some minutes; the full one (that of the paper: ten
+data sets and ten chains of 5000 + 20000 iterations in each cell) many days. Cells that
 ``results/comparative_SCALE.json`` has already are left out unless ``--again`` is given, so a run
 can be stopped and continued.
 
