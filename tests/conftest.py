@@ -1,8 +1,33 @@
-"""Fixtures that several test files share; functions are in ``tests.helpers``."""
+"""Options, markers and fixtures that several test files share; functions are in `tests.helpers`."""
 
 import pytest
 
-from .helpers import DATA_VARIABLE, data_directory
+from . import helpers
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of every statistical test (default 0); the others keep theirs",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """A test marked by the former name `slow` is statistical."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("statistical")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """`helpers.seeded` follows --seed in statistical tests, and in no others."""
+    statistical = item.get_closest_marker("statistical") is not None
+    helpers.set_seed(item.config.getoption("seed") if statistical else 0)
 
 
 @pytest.fixture(scope="session")
@@ -10,11 +35,11 @@ def find_data():
     """Path of a data set of the papers by file name; the test is skipped where it is missing."""
 
     def find(name):
-        directory = data_directory()
+        directory = helpers.data_directory()
         if directory is None or not (directory / name).is_file():
             pytest.skip(
-                f"the data set {name} is not here: set {DATA_VARIABLE} to the directory that "
-                "holds the papers' data sets"
+                f"the data set {name} is not here: set {helpers.DATA_VARIABLE} to the directory "
+                "that holds the papers' data sets"
             )
         return directory / name
 

@@ -1,11 +1,15 @@
 """What several test files share: small models, references, and the suite for an approximation.
 
-Statistical tests compare with z-scores, |z| < 4 (p = 6e-5 each), or with p-values above 1e-4. No
-seed was chosen to pass. Where the reference is random too, its error is part of the z-score.
+Tests of chains compare with z-scores, |z| < 4 (p = 6e-5 each), or with p-values; docs/correctness
+adds up how often all of them together would fail for nothing. No seed was chosen to pass: the
+statistical ones take theirs from `seeded`, which the option ``--seed`` changes. Where the reference
+is random too, its error is part of the z-score.
 """
 
 import os
 import pickle
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -41,6 +46,34 @@ def data_directory():
     named = os.environ.get(DATA_VARIABLE)
     directory = Path(named) if named else REPOSITORY.parent / "shared" / "data"
     return directory if directory.is_dir() else None
+
+
+# --- seeds, and chains that are too short ---------------------------------------------------------
+
+_seed = 0
+
+
+def set_seed(seed):
+    """Seed of the test that comes next: that of the option ``--seed``, if it is statistical."""
+    global _seed
+    _seed = seed
+
+
+def seeded(offset=0):
+    """A seed for each offset below a thousand, and others for each ``--seed``."""
+    return offset + 1000 * _seed
+
+
+#: Mark of a test that fits chains too short to have converged.
+short_chains = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
+
+
+@contextmanager
+def too_short():
+    """The same for a fixture: no warning that chains have not converged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 # --- models ---------------------------------------------------------------------------------------

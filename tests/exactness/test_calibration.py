@@ -15,7 +15,7 @@ from benchmarks.sbc import CASES, N_KEPT, calibrate
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.testing import Statistic, rank_p_value, simulation_based_calibration
 
-from ..helpers import make_model
+from ..helpers import make_model, seeded
 
 #: Family-wise over the statistics of a test.
 LEVEL = 1e-3
@@ -156,10 +156,10 @@ def test_committed_ranks_are_uniform(case):
     assert len(p) * min(p.values()) > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES)
 def test_estimator_is_calibrated(case):
-    report = calibrate(case, n_replicates=60, seed=0)
+    report = calibrate(case, n_replicates=30, seed=seeded())
     assert report.p_value > LEVEL, report
     # Chains are continued until theta has twice the draws that are kept; functions of f may have
     # fewer.

@@ -21,7 +21,7 @@ from skgpmcmc.importance import importance_estimate
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
 
-from ..helpers import Z_LIMIT, make_model, orthant_probability
+from ..helpers import Z_LIMIT, make_model, orthant_probability, seeded
 from .test_joint import prepared, small_model
 
 LEAST_ESS = 1000
@@ -226,7 +226,6 @@ def run_chains(
     n_chains=4,
     n_importance=None,
     n_warmup=50,
-    seed=0,
 ):
     """Draws of a run."""
     run = sample_chains(
@@ -237,7 +236,7 @@ def run_chains(
         n_chains=n_chains,
         n_warmup=n_warmup,
         n_draws=n_draws,
-        seed=np.random.SeedSequence(seed),
+        seed=np.random.SeedSequence(seeded()),
     )
     return run.draws[0]
 
@@ -251,6 +250,7 @@ def check_against(answer, draws):
     assert tails.worst < Z_LIMIT, tails.z
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_emulated_is_exact(forty_points, exact, approximation):
     draws = run_chains(forty_points, PseudoMarginal(), approximation, N_EMULATED_DRAWS)
@@ -259,6 +259,7 @@ def test_emulated_is_exact(forty_points, exact, approximation):
     assert joint.worst < Z_LIMIT, joint.z
 
 
+@pytest.mark.statistical
 def test_random_walk_is_exact(forty_points, exact):
     draws = run_chains(forty_points, RANDOM_WALK, EP(), N_DRAWS, n_importance=16, n_warmup=300)
     check_against(exact, draws)
@@ -276,6 +277,7 @@ def evidence_reference(model, approximation):
     return GRID.reference(np.array(log_density))
 
 
+@pytest.mark.statistical
 def test_marginal_follows_its_own_evidence(forty_points):
     draws = run_chains(forty_points, Marginal(), Laplace(), N_DRAWS, n_warmup=300)
     report = exact_answer_test(draws.theta, evidence_reference(forty_points, Laplace()))
@@ -297,10 +299,11 @@ def over_emulated(model, surrogate, theta, rng):
     return log_target - float(surrogate.proposal.target.log_prob(theta))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_target_is_never_far_above_the_emulated_posterior(forty_points, exact, seed):
+@pytest.mark.statistical
+@pytest.mark.parametrize("offset", [0, 1])
+def test_the_target_is_never_far_above_the_emulated_posterior(forty_points, exact, offset):
     """A ratio that grew in the tails would let chains stay there for ever."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seeded(offset))
     ready = prepared(PseudoMarginal(), forty_points, EP(), rng)
     surrogate = ready.transition.parts[0]
     center, sd = exact.theta.mean, np.sqrt(exact.of_tails.mean[:2])
@@ -332,19 +335,19 @@ def closed_form(model, grid):
     return np.array(log_lik) + model.hyperprior.log_prob(grid.nodes)
 
 
-def three_point_report(sampler, approximation, seed=0, *, n_importance=None, n_draws=5000):
+def three_point_report(sampler, approximation, *, n_importance=None, n_draws=5000):
     """Chains with estimates of few draws, against a posterior without any error."""
     model = replace(small_model(3, 4.0), y=np.array([1.0, -1.0, 1.0]))
     reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
     n_warmup = 300 if sampler.moves == "random_walk" else 50
-    options = {"n_importance": n_importance, "n_warmup": n_warmup, "seed": seed}
+    options = {"n_importance": n_importance, "n_warmup": n_warmup}
     draws = run_chains(model, sampler, approximation, n_draws, **options)
     return exact_answer_test(draws.theta, reference)
 
 
 @pytest.mark.parametrize(
     ("sampler", "n_draws"),
-    [pytest.param(RANDOM_WALK, 5000, marks=pytest.mark.slow), (PseudoMarginal(), 1000)],
+    [pytest.param(RANDOM_WALK, 5000, marks=pytest.mark.statistical), (PseudoMarginal(), 1000)],
     ids=["random walk", "emulated"],
 )
 def test_one_draw_is_exact_for_three_points(sampler, n_draws):
@@ -392,6 +395,7 @@ def check_closed_form(model, grid, **options):
     return draws
 
 
+@pytest.mark.statistical
 def test_two_modes():
     model = replace(small_model(3, 4.0), y=np.array([1.0, -1.0, 1.0]))
     prior = model.hyperprior
@@ -422,6 +426,7 @@ TREES = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("tree", TREES)
 def test_other_kernels(tree):
     kernel, priors, grid = TREES[tree]
@@ -429,6 +434,7 @@ def test_other_kernels(tree):
     check_closed_form(model, grid)
 
 
+@pytest.mark.statistical
 def test_the_prior_dominates():
     """Three points under the default priors, whose logs have one long tail."""
     model = make_model([[0.0], [0.4], [1.0]], [1.0, 1.0, -1.0])

@@ -1,9 +1,12 @@
 """Moves of f, of theta, and of both in turn: exact answers and joint distributions.
 
-`tests/planted_bugs/test_in_turn.py` shows that the joint tests, at these sizes, catch wrong moves.
+`JOINT` has the size of every joint test. `tests/planted_bugs/test_in_turn.py` reads the same table,
+so that wrong moves are caught at the size at which the right ones pass.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -37,7 +40,7 @@ from skgpmcmc.transitions import (
     UnivariateSlice,
 )
 
-from ..helpers import Z_LIMIT, GaussianNoise, make_model
+from ..helpers import Z_LIMIT, GaussianNoise, make_model, seeded
 from . import test_every_model as every
 from .test_grid_posterior import Grid
 from .test_joint import LEAST_ACCEPTANCE, LEVEL, small_model
@@ -125,9 +128,13 @@ class BentPoint:
         return DenseRoot.of_precision(np.array([[0.5 + np.exp(x) + x**2, -x], [-x, 1.0]]))
 
 
-def operator_test(operator, n_replicates=1200, n_steps=8, seed=0):
+OPERATOR_SIZE = (1200, 8)
+
+
+def operator_test(operator, size=OPERATOR_SIZE):
     """Smallest p-value, Bonferroni: exact draws are moved, and must have kept their law."""
-    rng = np.random.default_rng(seed)
+    n_replicates, n_steps = size
+    rng = np.random.default_rng(seeded())
     root = DenseRoot(np.array([[0.8, 0.0], [0.3, 1.2]]))
     ends, n_accepted = [], 0
     for _ in range(n_replicates):
@@ -156,6 +163,7 @@ ON_BENT = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ON_BENT)
 def test_operator(name):
     p_value, acceptance_rate = operator_test(ON_BENT[name])
@@ -164,26 +172,6 @@ def test_operator(name):
 
 
 # --- joint distributions --------------------------------------------------------------------------
-
-SIZES = {"n_replicates": 600, "n_steps": 5, "n_reference": 3000}
-FEW = {"n_replicates": 300, "n_steps": 4}
-
-
-def joint_test(transition, model, **sizes):
-    """Prior-invariance test of a transition on (theta, f)."""
-    return prior_invariance_test(
-        model,
-        lambda *_: transition,
-        start_at_latent,
-        rng=np.random.default_rng(0),
-        **(SIZES | sizes),
-    )
-
-
-def check_joint(transition, model, **sizes):
-    report = joint_test(transition, model, **sizes)
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
 
 
 def classes():
@@ -204,57 +192,8 @@ def numbers():
     return LatentGP(covariance, likelihood, hyperprior, np.zeros(5))
 
 
-@pytest.mark.parametrize("name", LATENT)
-def test_moves_of_f(name):
-    check_joint(LATENT[name], classes())
-
-
-@pytest.mark.parametrize("name", HYPER)
-def test_moves_of_theta(name):
-    check_joint(HYPER[name], numbers(), **FEW)
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_moves_of_both(name):
-    check_joint(WHOLE[name], classes(), **FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*HYPER, *WHOLE])
-@pytest.mark.parametrize("model", [classes, numbers])
-def test_moves_at_length(name, model):
-    check_joint((HYPER | WHOLE)[name], model(), n_replicates=3000, n_steps=8)
-
-
-PARAMETRIC = {
-    "negative binomial": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr hmc"]),
-    "volatility": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["aa smmala"]),
-    "student-t": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr smmala"]),
-    "ordinal": sweep(LatentUpdate(TRAJECTORY), HYPER["aa hmc"]),
-    "poisson": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr slice"]),
-    "gaussian": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["sa smmala"]),
-}
-
-
-@pytest.mark.parametrize("name", PARAMETRIC)
-def test_other_likelihoods(name):
-    """Their parameters belong to theta, and rows have offsets."""
-    model = every.small_model(every.LIKELIHOODS[name])
-    check_joint(PARAMETRIC[name], model, n_replicates=200, n_steps=3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PARAMETRIC)
-@pytest.mark.parametrize("move", ["aa hmc", "aa smmala", "surr hmc", "surr smmala"])
-def test_every_likelihood_at_length(name, move):
-    model = every.small_model(every.LIKELIHOODS[name])
-    check_joint(sweep(LatentUpdate(Langevin(0.0)), HYPER[move]), model, n_replicates=1500)
-
-
-# --- where the variance is conjugate --------------------------------------------------------------
-
-
 def conjugate_model():
+    """The classes, with a prior on the variance that is conjugate given f."""
     model = small_model(4, 4.0)
     priors = {
         **model.hyperprior.distributions,
@@ -267,9 +206,113 @@ def conjugate(model):
     return ConjugateVariance(model.covariance.variance, 3.0, 4.0)
 
 
-def test_conjugate_draw():
-    model = conjugate_model()
-    check_joint(conjugate(model), model)
+class JointTest(NamedTuple):
+    """A prior-invariance test of a transition on (theta, f), and its size."""
+
+    transition: object
+    model: Callable
+    n_replicates: int
+    n_steps: int
+
+    def report(self, twin=None):
+        """Of the transition, or of a wrong twin of it, at the same size."""
+        transition = twin or self.transition
+        return prior_invariance_test(
+            self.model(),
+            lambda *_: transition,
+            start_at_latent,
+            n_replicates=self.n_replicates,
+            n_steps=self.n_steps,
+            n_reference=max(3000, 4 * self.n_replicates),
+            rng=np.random.default_rng(seeded()),
+        )
+
+
+ASIS = sweep(HYPER["sa mh"], HYPER["aa mh"])
+#: Every joint test at length, by the kind of the move and its name.
+JOINT = (
+    {f"f: {name}": JointTest(move, classes, 600, 5) for name, move in LATENT.items()}
+    | {f"theta: {name}": JointTest(move, numbers, 1000, 8) for name, move in HYPER.items()}
+    | {f"both: {name}": JointTest(move, classes, 1000, 8) for name, move in WHOLE.items()}
+    | {
+        "theta: asis mh": JointTest(ASIS, numbers, 1000, 8),
+        "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 600, 5),
+    }
+)
+
+#: One of each transition in short: each at a size at which its twin is caught.
+QUICK = {
+    "f: mh": JointTest(LATENT["mh"], classes, 400, 4),
+    "f: mh_v2": JointTest(LATENT["mh_v2"], classes, 400, 4),
+    "f: hmc": JointTest(LATENT["hmc"], classes, 400, 4),
+    "f: smmala": JointTest(LATENT["smmala"], classes, 400, 4),
+    "theta: sa mh": JointTest(HYPER["sa mh"], numbers, 500, 6),
+    "theta: aa mh": JointTest(HYPER["aa mh"], numbers, 500, 6),
+    "theta: surr mh": JointTest(HYPER["surr mh"], numbers, 1000, 8),
+    "theta: asis mh": JointTest(ASIS, numbers, 500, 6),
+    "both: khr": JointTest(WHOLE["khr"], classes, 1000, 8),
+    "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 300, 3),
+}
+
+
+def check_joint(test):
+    report = test.report()
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_moves_in_short(name):
+    check_joint(QUICK[name])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", JOINT)
+def test_moves(name):
+    check_joint(JOINT[name])
+
+
+#: Moves that the table has on one model, on the other.
+OTHER_MODEL = {
+    name: test._replace(model=numbers if test.model is classes else classes)
+    for name, test in JOINT.items()
+    if name.startswith(("theta", "both"))
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", OTHER_MODEL)
+def test_moves_on_the_other_model(name):
+    check_joint(OTHER_MODEL[name])
+
+
+PARAMETRIC = {
+    "negative binomial": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr hmc"]),
+    "volatility": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["aa smmala"]),
+    "student-t": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr smmala"]),
+    "ordinal": sweep(LatentUpdate(TRAJECTORY), HYPER["aa hmc"]),
+    "poisson": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr slice"]),
+    "gaussian": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["sa smmala"]),
+}
+
+
+def model_of(name):
+    return lambda: every.small_model(every.LIKELIHOODS[name])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", PARAMETRIC)
+def test_other_likelihoods(name):
+    """Their parameters belong to theta, and rows have offsets."""
+    check_joint(JointTest(PARAMETRIC[name], model_of(name), 600, 4))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", PARAMETRIC)
+@pytest.mark.parametrize("move", ["aa hmc", "aa smmala", "surr hmc", "surr smmala"])
+def test_every_likelihood_with_moves_by_gradients(name, move):
+    transition = sweep(LatentUpdate(Langevin(0.0)), HYPER[move])
+    check_joint(JointTest(transition, model_of(name), 400, 4))
 
 
 # --- exact answers under Gaussian noise -----------------------------------------------------------
@@ -299,7 +342,7 @@ def latent_posterior(model, theta):
 def chains(transition, model, theta, n_draws, n_chains=4):
     """Draws of theta and f; (n_chains, n_draws, p) and (n_chains, n_draws, n)."""
     thetas, latents = [], []
-    for rng in np.random.default_rng(3).spawn(n_chains):
+    for rng in np.random.default_rng(seeded(3)).spawn(n_chains):
         state = transition.start(model, theta, rng)
         for i in range(n_draws + 100):
             state, _ = transition.step(model, state, rng)
@@ -309,6 +352,7 @@ def chains(transition, model, theta, n_draws, n_chains=4):
     return (np.reshape(x, (n_chains, n_draws, -1)) for x in (thetas, latents))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", LATENT)
 def test_f_has_its_exact_posterior(name):
     model, theta = gaussian_model(), np.array([0.8, -1.0])
@@ -342,20 +386,18 @@ def check_joint_posterior(transition, n_draws):
         assert exact_answer_test(times(theta) * f, Reference(expected)).worst < Z_LIMIT
 
 
-#: Enough draws for the effective sample size that is wanted.
-N_DRAWS = {"mh": 9000, "hmc": 6000, "smmala": 3500, "slice": 2500}
-AT_LENGTH = {name: sweep(LATENT["hmc_v1"], HYPER[name]) for name in HYPER} | {
-    "asis": sweep(LATENT["hmc_v1"], HYPER["sa smmala"], HYPER["aa smmala"]),
-    "khr mh": WHOLE["khr and f"],
+#: Each operator and each parameterization, and enough draws for the effective sample size.
+AT_LENGTH = {
+    "sa slice": (sweep(LATENT["hmc_v1"], HYPER["sa slice"]), 2500),
+    "sa hmc": (sweep(LATENT["hmc_v1"], HYPER["sa hmc"]), 12_000),
+    "aa mh": (sweep(LATENT["hmc_v1"], HYPER["aa mh"]), 9000),
+    "surr smmala": (sweep(LATENT["hmc_v1"], HYPER["surr smmala"]), 7000),
+    "asis": (sweep(LATENT["hmc_v1"], HYPER["sa smmala"], HYPER["aa smmala"]), 7000),
+    "khr mh": (WHOLE["khr and f"], 7000),
 }
 
 
-@pytest.mark.parametrize("name", ["sa slice", "aa mh"])
-def test_theta_and_f_have_their_exact_posterior(name):
-    check_joint_posterior(AT_LENGTH[name], N_DRAWS[name.split()[-1]])
-
-
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", AT_LENGTH)
-def test_theta_and_f_have_their_exact_posterior_at_length(name):
-    check_joint_posterior(AT_LENGTH[name], 4 * N_DRAWS.get(name.split()[-1], 3500))
+def test_theta_and_f_have_their_exact_posterior(name):
+    check_joint_posterior(*AT_LENGTH[name])

@@ -1,6 +1,7 @@
 """Whole transitions keep the joint law of (theta, f, y): Geweke (2004), Gandy & Scott (2020).
 
-`tests/planted_bugs` shows that these tests, at these sizes, catch wrong transitions.
+`SIZES` has the size of each kind of test at length, `SHORT` in the plain run. `tests/planted_bugs`
+runs wrong transitions by the same functions, with the same sizes, and sees them caught.
 """
 
 from dataclasses import replace
@@ -24,16 +25,26 @@ from skgpmcmc.transitions import (
     RetainedParticle,
 )
 
-from ..helpers import make_model
+from ..helpers import make_model, seeded
 
 #: Family-wise over the statistics of a test.
 LEVEL = 1e-3
 #: A transition that hardly moves is hardly tested.
 LEAST_ACCEPTANCE = 0.1
 
-PARTICLE_SIZES = {"n_replicates": 1300, "n_steps": 8}
-EMULATED_SIZES = {"n_replicates": 1300, "n_steps": 3}
-SLICE_SIZES = {"n_replicates": 10_000, "n_steps": 20, "n_reference": 20_000}
+#: What a test costs by its kind: of a real transition, and of its wrong twins.
+SIZES = {
+    "particle": {"n_replicates": 1300, "n_steps": 8},
+    "emulated": {"n_replicates": 1300, "n_steps": 3},
+    "estimate": {"n_replicates": 2000, "n_steps": 8},
+    "slice": {"n_replicates": 10_000, "n_steps": 20, "n_reference": 20_000},
+}
+SHORT = {
+    "particle": {"n_replicates": 500, "n_steps": 6},
+    "emulated": {"n_replicates": 500, "n_steps": 3},
+    "estimate": {"n_replicates": 1000, "n_steps": 6},
+    "slice": {"n_replicates": 1500, "n_steps": 6, "n_reference": 6000},
+}
 
 
 def small_model(n, variance, likelihood="probit"):
@@ -65,7 +76,7 @@ def prepared(sampler, model, approximation, rng, *, n_importance=None, n_warmup=
         answers = [task.function(*task.arguments) for task in tasks]
 
 
-def particle_test(transition_for, seed=0):
+def particle_test(transition_for, sizes=SIZES):
     """Prior-invariance test of ``transition_for(walk)``, the walk tuned for each y."""
     sampler = PseudoMarginal(moves="random_walk")
 
@@ -73,14 +84,15 @@ def particle_test(transition_for, seed=0):
         ready = prepared(sampler, model, Laplace(), rng, n_warmup=200, n_chains=1)
         return transition_for(ready.transition.proposal)
 
-    rng = np.random.default_rng(seed)
-    model = small_model(4, 4.0)
-    return prior_invariance_test(model, set_up, start_with_particles, rng=rng, **PARTICLE_SIZES)
+    rng = np.random.default_rng(seeded())
+    return prior_invariance_test(
+        small_model(4, 4.0), set_up, start_with_particles, rng=rng, **sizes["particle"]
+    )
 
 
 def emulated_test(
     transition_for,
-    seed=0,
+    sizes=SIZES,
     *,
     approximation=None,
     n_importance=2,
@@ -99,21 +111,36 @@ def emulated_test(
         ready = prepared(sampler, model, approximation, rng, n_importance=n_importance)
         return transition_for(ready.transition)
 
-    rng = np.random.default_rng(seed)
-    model = small_model(4, 4.0)
-    return prior_invariance_test(model, set_up, start_with_particles, rng=rng, **EMULATED_SIZES)
+    rng = np.random.default_rng(seeded())
+    return prior_invariance_test(
+        small_model(4, 4.0), set_up, start_with_particles, rng=rng, **sizes["emulated"]
+    )
 
 
-def slice_test(transition, seed=0, likelihood="probit"):
+def slice_test(transition, sizes=SIZES, likelihood="probit"):
     """Prior-invariance test of a transition on f alone, at random theta.
 
     The large variance makes the slices narrow, so that brackets shrink many times.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seeded())
     model = small_model(2, 30.0, likelihood)
     return prior_invariance_test(
-        model, lambda *_: transition, start_at_latent, rng=rng, **SLICE_SIZES
+        model, lambda *_: transition, start_at_latent, rng=rng, **sizes["slice"]
     )
+
+
+def estimate_test(transition, sizes=SIZES, variance=4.0):
+    """Prior-invariance test of a transition of particles that is the same for every y."""
+    rng = np.random.default_rng(seeded())
+    model = small_model(5, variance)
+    return prior_invariance_test(
+        model, lambda *_: transition, start_with_particles, rng=rng, **sizes["estimate"]
+    )
+
+
+def check(report):
+    assert report.p_value > LEVEL, report
+    assert report.acceptance_rate > LEAST_ACCEPTANCE
 
 
 def varying_count():
@@ -136,19 +163,19 @@ def with_parts(mixture, parts, *, last=None):
 # --- random walks ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("approximation", "defensive"),
-    [
-        (EP(), 0.2),
-        (Laplace(), 0.0),
-        pytest.param(EP(), 0.0, marks=pytest.mark.slow),
-        pytest.param(Laplace(), 0.2, marks=pytest.mark.slow),
-    ],
-)
+def walk_of(approximation, defensive):
+    return lambda walk: PseudoMarginalMetropolis(approximation, walk, 2, defensive)
+
+
+def test_pseudo_marginal_transition_in_short():
+    check(particle_test(walk_of(EP(), 0.2), SHORT))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("defensive", [0.0, 0.2])
+@pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_pseudo_marginal_transition(approximation, defensive):
-    report = particle_test(lambda walk: PseudoMarginalMetropolis(approximation, walk, 2, defensive))
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(particle_test(walk_of(approximation, defensive)))
 
 
 # --- the default ----------------------------------------------------------------------------------
@@ -196,19 +223,25 @@ def test_the_default_is_the_emulated_transition():
     assert shares == {PseudoMarginal().defensive}
 
 
+def test_emulated_transition_in_short():
+    check(emulated_test(lambda mixture: mixture, SHORT, approximation=EP()))
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("approximation", "n_importance"),
     [(EP(), None), (EP(), 2), (Laplace(), 2)],
     ids=["ep, auto", "ep, two draws", "laplace, two draws"],
 )
 def test_emulated_transition(approximation, n_importance):
-    report = emulated_test(
-        lambda mixture: mixture, approximation=approximation, n_importance=n_importance
+    check(
+        emulated_test(
+            lambda mixture: mixture, approximation=approximation, n_importance=n_importance
+        )
     )
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("transition_for", "defensive"),
     [
@@ -220,11 +253,10 @@ def test_emulated_transition(approximation, n_importance):
     ],
 )
 def test_emulated_transition_in_parts(transition_for, defensive):
-    report = emulated_test(transition_for, defensive=defensive)
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(emulated_test(transition_for, defensive=defensive))
 
 
+@pytest.mark.statistical
 def test_emulated_transition_with_skewed_margins(monkeypatch):
     """The importance density has all of the skewness, whatever the probes say."""
     choose, kinds = probing.cheapest_plan, set()
@@ -237,18 +269,19 @@ def test_emulated_transition_with_skewed_margins(monkeypatch):
         return mixture
 
     monkeypatch.setattr(probing, "cheapest_plan", skewed_plan)
-    report = emulated_test(look_at, approximation=EP())
+    check(emulated_test(look_at, approximation=EP()))
     assert kinds == {1.0}
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
 
 
+def test_trajectories_on_the_approximate_posterior_in_short():
+    check(emulated_test(surrogate_alone, SHORT, defensive=0.5, moves="trajectories"))
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("transition_for", [lambda mixture: mixture, surrogate_alone])
 def test_trajectories_on_the_approximate_posterior(transition_for):
     """The mixture, and the trajectories alone."""
-    report = emulated_test(transition_for, defensive=0.5, moves="trajectories")
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(emulated_test(transition_for, defensive=0.5, moves="trajectories"))
 
 
 def test_where_no_emulator_is_trusted(monkeypatch):
@@ -267,8 +300,11 @@ def test_where_no_emulator_is_trusted(monkeypatch):
 # --- latent functions -----------------------------------------------------------------------------
 
 
+def test_elliptical_slice_in_short():
+    check(slice_test(EllipticalSlice(), SHORT))
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 def test_elliptical_slice(likelihood):
-    report = slice_test(EllipticalSlice(), likelihood=likelihood)
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(slice_test(EllipticalSlice(), likelihood=likelihood))

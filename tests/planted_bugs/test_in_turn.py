@@ -1,6 +1,7 @@
 """Wrong twins of the moves of f and theta in turn, each of which the joint test must catch.
 
-The sizes are those of `tests/exactness/test_in_turn.py`, where the right twins pass.
+Each has the size of its right twin, from the one table in `tests/exactness/test_in_turn.py`; those
+that are caught at the size of a short test too stand for their transition in the plain run.
 """
 
 from dataclasses import replace
@@ -28,13 +29,12 @@ from skgpmcmc.transitions.operators import Outcome
 
 from ..exactness.test_in_turn import (
     HYPER,
+    JOINT,
     LATENT,
     LEVEL,
-    classes,
+    QUICK,
     conjugate,
     conjugate_model,
-    joint_test,
-    numbers,
     operator_test,
 )
 
@@ -263,54 +263,80 @@ WRONG_OPERATORS = {
     "smmala: no way back": WithoutWayBack(0.3),
     "slice: fixed level": FixedLevel(),
 }
-WRONG_MOVES_OF_F = {
-    "mh: likelihood alone": likelihood_alone(LATENT["mh"]),
-    "mh_v1: likelihood alone": likelihood_alone(LATENT["mh_v1"]),
-    "mh_v2: no shrinking": WithoutShrinking(0.0),
-    "hmc: no kinetic energy": with_operator(LATENT["hmc"], WithoutKineticEnergy),
-    "hmc_v1: mass of the state": CurvatureOfTheState(Trajectory(0.0, max_steps=4)),
-    "hmc_v2: no kinetic energy": with_operator(LATENT["hmc_v2"], WithoutKineticEnergy),
-    "smmala: no way back": with_operator(LATENT["smmala"], WithoutWayBack),
-}
-WRONG_MOVES_OF_THETA = {
-    "sa: no determinant": replace(HYPER["sa mh"], parameterization=WithoutDeterminant()),
-    "aa: p(f) twice": replace(HYPER["aa mh"], parameterization=PriorTwice()),
-    "aa: f stays": replace(HYPER["aa mh"], parameterization=LatentStays()),
-    "surr: no p(g)": replace(HYPER["surr mh"], parameterization=WithoutSurrogate()),
-    "surr: more noise": replace(HYPER["surr mh"], parameterization=NoiseOfTheDraw()),
-    "asis: stale coordinates": StaleInterweaving(Ancillary(), RandomWalk(-0.5)),
-}
-WRONG_JOINT_MOVES = {
-    "no determinant": WithoutItsDeterminant(Laplace(), -0.3),
-}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", WRONG_OPERATORS)
 def test_wrong_operator_is_caught(name):
     p_value, _ = operator_test(WRONG_OPERATORS[name])
     assert p_value < LEVEL
 
 
-@pytest.mark.parametrize("name", WRONG_MOVES_OF_F)
-def test_wrong_move_of_f_is_caught(name):
-    report = joint_test(WRONG_MOVES_OF_F[name], classes())
+RIGHT_DRAW = conjugate(conjugate_model())
+#: The right twin of each, by its name in the table, and the wrong one.
+WRONG = {
+    "mh: likelihood alone": ("f: mh", likelihood_alone(LATENT["mh"])),
+    "mh_v1: likelihood alone": ("f: mh_v1", likelihood_alone(LATENT["mh_v1"])),
+    "mh_v2: no shrinking": ("f: mh_v2", WithoutShrinking(0.0)),
+    "hmc: no kinetic energy": ("f: hmc", with_operator(LATENT["hmc"], WithoutKineticEnergy)),
+    "hmc_v1: mass of the state": (
+        "f: hmc_v1",
+        CurvatureOfTheState(Trajectory(0.0, max_steps=4)),
+    ),
+    "hmc_v2: no kinetic energy": (
+        "f: hmc_v2",
+        with_operator(LATENT["hmc_v2"], WithoutKineticEnergy),
+    ),
+    "smmala: no way back": ("f: smmala", with_operator(LATENT["smmala"], WithoutWayBack)),
+    "sa: no determinant": (
+        "theta: sa mh",
+        replace(HYPER["sa mh"], parameterization=WithoutDeterminant()),
+    ),
+    "aa: p(f) twice": ("theta: aa mh", replace(HYPER["aa mh"], parameterization=PriorTwice())),
+    "aa: f stays": ("theta: aa mh", replace(HYPER["aa mh"], parameterization=LatentStays())),
+    "surr: no p(g)": (
+        "theta: surr mh",
+        replace(HYPER["surr mh"], parameterization=WithoutSurrogate()),
+    ),
+    "surr: more noise": (
+        "theta: surr mh",
+        replace(HYPER["surr mh"], parameterization=NoiseOfTheDraw()),
+    ),
+    "asis: stale coordinates": (
+        "theta: asis mh",
+        StaleInterweaving(Ancillary(), RandomWalk(-0.5)),
+    ),
+    "khr: no determinant": ("both: khr", WithoutItsDeterminant(Laplace(), -0.3)),
+    "conjugate draw: n for n / 2": (
+        "conjugate draw",
+        WrongShape(RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale),
+    ),
+}
+#: One of each transition, for the plain run.
+SHORT = (
+    "mh: likelihood alone",
+    "mh_v2: no shrinking",
+    "hmc: no kinetic energy",
+    "smmala: no way back",
+    "sa: no determinant",
+    "aa: p(f) twice",
+    "surr: no p(g)",
+    "asis: stale coordinates",
+    "khr: no determinant",
+    "conjugate draw: n for n / 2",
+)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_wrong_move_is_caught_in_short(name):
+    test, twin = WRONG[name]
+    report = QUICK[test].report(twin)
     assert report.p_value < LEVEL, report
 
 
-@pytest.mark.parametrize("name", WRONG_MOVES_OF_THETA)
-def test_wrong_move_of_theta_is_caught(name):
-    report = joint_test(WRONG_MOVES_OF_THETA[name], numbers(), n_replicates=1000, n_steps=8)
-    assert report.p_value < LEVEL, report
-
-
-@pytest.mark.parametrize("name", WRONG_JOINT_MOVES)
-def test_wrong_joint_move_is_caught(name):
-    report = joint_test(WRONG_JOINT_MOVES[name], classes(), n_replicates=1000, n_steps=8)
-    assert report.p_value < LEVEL, report
-
-
-def test_wrong_conjugate_draw_is_caught():
-    right = conjugate(conjugate_model())
-    wrong = WrongShape(right.position, right.shape, right.scale)
-    report = joint_test(wrong, conjugate_model())
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_move_is_caught(name):
+    test, twin = WRONG[name]
+    report = JOINT[test].report(twin)
     assert report.p_value < LEVEL, report

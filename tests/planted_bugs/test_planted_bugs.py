@@ -1,6 +1,7 @@
 """Wrong twins of transitions and parts, each of which an examination must catch.
 
-The sizes are those of `tests/exactness`, and a right twin passes alongside.
+The functions and the sizes are those of `tests/exactness`, and a right twin passes alongside. One
+twin of each transition is caught in the plain run, at the size of the short test there.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -38,9 +39,12 @@ from skgpmcmc.transitions import (
 
 from ..exactness.test_grid_posterior import three_point_report
 from ..exactness.test_joint import (
-    LEAST_ACCEPTANCE,
     LEVEL,
+    SHORT,
+    SIZES,
+    check,
     emulated_test,
+    estimate_test,
     particle_test,
     slice_test,
     small_model,
@@ -154,13 +158,18 @@ WRONG = {
 }
 
 
+def test_wrong_twin_is_caught_in_short():
+    report = particle_test(WRONG["no log |B|"], SHORT)
+    assert report.p_value < LEVEL, report
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_twin_passes(name):
-    report = particle_test(RIGHT[name])
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(particle_test(RIGHT[name]))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_twin_is_caught(name):
     report = particle_test(WRONG[name])
@@ -247,13 +256,20 @@ WRONG_PROPOSALS = {
 }
 
 
+@pytest.mark.parametrize("name", ["no emulator ratio", "step by the point"])
+def test_wrong_proposal_is_caught_in_short(name):
+    """Of the surrogate, and of its trajectories."""
+    report = emulated_test(WRONG_PROPOSALS[name], SHORT)
+    assert report.p_value < LEVEL, report
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", RIGHT_PROPOSALS)
 def test_right_proposal_passes(name):
-    report = emulated_test(RIGHT_PROPOSALS[name])
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(emulated_test(RIGHT_PROPOSALS[name]))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", WRONG_PROPOSALS)
 def test_wrong_proposal_is_caught(name):
     report = emulated_test(WRONG_PROPOSALS[name])
@@ -263,7 +279,6 @@ def test_wrong_proposal_is_caught(name):
 # --- estimates and their particles ----------------------------------------------------------------
 
 #: The estimates must be noisy for their errors to show: few draws, poor references.
-ESTIMATE_SIZES = {"n_replicates": 2000, "n_steps": 8}
 WALK = GaussianRandomWalk.isotropic(2, 1.0)
 
 
@@ -359,34 +374,23 @@ def turning_count():
     return DrawCount(Quadratic(center, scale, np.log(8.0), linear, curvature), 1.0, 1, 64)
 
 
-def estimate_test(transition, seed=0, variance=4.0):
-    """Prior-invariance test of a transition that is the same for every y."""
-    return prior_invariance_test(
-        small_model(5, variance),
-        lambda *_: transition,
-        start_with_particles,
-        rng=np.random.default_rng(seed),
-        **ESTIMATE_SIZES,
-    )
-
-
-def reference_test(cls, seed=0):
+def reference_test(cls, sizes=SIZES):
     walk = GaussianRandomWalk.isotropic(2, 0.5)
-    return estimate_test(cls(TurningReference(), walk, 1, 0.2), seed)
+    return estimate_test(cls(TurningReference(), walk, 1, 0.2), sizes)
 
 
-def count_test(cls, seed=0):
-    return estimate_test(cls(PriorReference(), WALK, turning_count()), seed)
+def count_test(cls, sizes=SIZES):
+    return estimate_test(cls(PriorReference(), WALK, turning_count()), sizes)
 
 
-def refresh_test(cls, seed=0):
+def refresh_test(cls, sizes=SIZES):
     walk = PseudoMarginalMetropolis(Laplace(), WALK, 2, 0.5)
-    return estimate_test(Mixture((walk, cls(0.5)), (0.5, 0.5)), seed, variance=30.0)
+    return estimate_test(Mixture((walk, cls(0.5)), (0.5, 0.5)), sizes, variance=30.0)
 
 
-def retained_test(cls, seed=0):
+def retained_test(cls, sizes=SIZES):
     walk = PseudoMarginalMetropolis(Laplace(), WALK, 4, 0.9)
-    return estimate_test(Mixture((walk,), (1.0,), cls(0.9, 1)), seed, variance=10.0)
+    return estimate_test(Mixture((walk,), (1.0,), cls(0.9, 1)), sizes, variance=10.0)
 
 
 RIGHT_ESTIMATES = {
@@ -404,14 +408,27 @@ WRONG_ESTIMATES = {
 }
 
 
+@pytest.mark.parametrize("name", ["refresh", "retained particle"])
+def test_right_estimate_passes_in_short(name):
+    test, cls = RIGHT_ESTIMATES[name]
+    check(test(cls, SHORT))
+
+
+@pytest.mark.parametrize("name", ["all particles anew", "retained particle of one part"])
+def test_wrong_estimate_is_caught_in_short(name):
+    test, cls = WRONG_ESTIMATES[name]
+    report = test(cls, SHORT)
+    assert report.p_value < LEVEL, report
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", RIGHT_ESTIMATES)
 def test_right_estimate_passes(name):
     test, cls = RIGHT_ESTIMATES[name]
-    report = test(cls)
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(test(cls))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", WRONG_ESTIMATES)
 def test_wrong_estimate_is_caught(name):
     test, cls = WRONG_ESTIMATES[name]
@@ -473,11 +490,17 @@ class Slice(EllipticalSlice):
         return state, StepInfo(self.name, False, 0.0, n_evaluations, False)
 
 
+def test_wrong_slice_is_caught_in_short():
+    report = slice_test(Slice(level_without_uniform=True), SHORT)
+    assert report.p_value < LEVEL, report
+
+
+@pytest.mark.statistical
 def test_right_slice_passes():
-    report = slice_test(Slice())
-    assert report.p_value > LEVEL, report
+    check(slice_test(Slice()))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("error", ["shrinks_to_zero", "level_without_uniform"])
 def test_wrong_slice_is_caught(error):
     report = slice_test(Slice(**{error: True}))
@@ -499,6 +522,7 @@ class Twin(PseudoMarginal):
         return ready._replace(transition=twin_of(ready.transition, self.twin))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("sampler", "approximation"),
     [(Twin(), LaplaceWithoutDeterminant()), (Twin(twin=WithoutJacobian), Laplace())],

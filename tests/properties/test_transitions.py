@@ -46,6 +46,20 @@ class Fixed:
         return self.theta, self.log_hastings
 
 
+@dataclass(frozen=True)
+class Pulled:
+    """theta' ~ N(theta / 2, 0.7^2 I): not symmetric."""
+
+    def propose(self, theta, rng):
+        new = 0.5 * theta + 0.7 * rng.standard_normal(len(theta))
+        return new, self.log_density(new, theta) - self.log_density(theta, new)
+
+    @staticmethod
+    def log_density(start, end):
+        """Of going from the first to the second."""
+        return stats.norm(0.5 * start, 0.7).logpdf(end).sum()
+
+
 @dataclass(eq=False)
 class Failing(Approximation):
     """Laplace near `THETA`; elsewhere a factorization that fails."""
@@ -404,8 +418,10 @@ def test_a_proposal_where_K_is_singular_is_a_rejection_and_counted(make):
 
 
 @every_metropolis
-def test_the_acceptance_probability_is_the_ratio_of_targets(model, make):
-    transition = make(walk())
+@pytest.mark.parametrize("proposal", [walk(), Pulled()], ids=["symmetric", "asymmetric"])
+def test_the_acceptance_probability_is_the_ratio_of_targets(model, make, proposal):
+    """Times that of the densities of the way back and of the way there."""
+    transition = make(proposal)
     rng = np.random.default_rng(20)
     state = transition.start(model, THETA, rng)
 
@@ -418,7 +434,11 @@ def test_the_acceptance_probability_is_the_ratio_of_targets(model, make):
     for _ in range(40):
         after, info = transition.step(model, state, rng)
         if info.accepted:
-            expected = min(1.0, np.exp(log_target(after) - log_target(state)))
+            log_ratio = log_target(after) - log_target(state)
+            if isinstance(proposal, Pulled):
+                log_ratio += proposal.log_density(after.theta, state.theta)
+                log_ratio -= proposal.log_density(state.theta, after.theta)
+            expected = min(1.0, np.exp(log_ratio))
             assert info.acceptance_probability == pytest.approx(expected, rel=1e-9)
             seen += 1
         state = after

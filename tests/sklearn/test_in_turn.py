@@ -87,7 +87,7 @@ def combinations():
         for latent in LATENT:
             for hyper in HYPER:
                 quick = latent == "hmc_v1" or (kind is Ancillary and hyper in ("mh", "smmala"))
-                marks = () if quick else pytest.mark.slow
+                marks = () if quick else pytest.mark.statistical
                 yield pytest.param(kind, latent, hyper, marks=marks)
 
 
@@ -119,11 +119,17 @@ def test_configured_moves():
 
 
 def test_a_grid_search_reaches_their_fields():
-    search = GridSearchCV(
-        quick(Ancillary()), {"sampler__hyper": ["mh", "slice"], "sampler__n_latent": [1]}, cv=2
-    )
-    search.fit(X, Y)
-    assert search.best_params_["sampler__hyper"] in ("mh", "slice")
+    """A slice moves always and a random walk does not, so that a search for moves finds it."""
+
+    def share_of_moves(model, X, y):
+        return min(rates.mean() for rates in model.diagnostics_.acceptance_rate.values())
+
+    sampler = Ancillary(latent="elliptical_slice")
+    grid = {"sampler__hyper": ["mh", "slice"], "sampler__n_latent": [1]}
+    search = GridSearchCV(quick(sampler), grid, cv=2, scoring=share_of_moves).fit(X, Y)
+    assert search.best_params_["sampler__hyper"] == "slice"
+    walk, slices = search.cv_results_["mean_test_score"]
+    assert walk < 1.0 == slices
     assert clone(quick(Surrogate(hyper="hmc"))).sampler.hyper == "hmc"
 
 

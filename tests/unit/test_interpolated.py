@@ -119,7 +119,9 @@ def test_outside_the_box_the_sites_are_those_of_the_edge(model):
 def test_few_design_points_are_enough(model, size):
     reference, sites = interpolated(model, EP(), size=size)
     for theta, expected in zip(design(size), sites, strict=True):
-        assert_allclose(reference.sites_at(theta).precision, expected.precision, rtol=1e-2)
+        found = reference.sites_at(theta)
+        assert_allclose(found.precision, expected.precision, rtol=1e-2)
+        assert relative_error(found.shift, expected.shift) < 1e-2
     q = reference.at(model, CENTER)
     assert np.isfinite(q.weights).all()
 
@@ -139,6 +141,21 @@ def test_precisions_that_vanish(model):
     assert np.isfinite(reference.at(model, CENTER).weights).all()
 
 
+def test_several_functions_keep_their_shifts():
+    """Sites of a softmax model couple no functions: a shift for each value, of either sign."""
+    X, _ = toy_classes(12, 2, seed=2)
+    covariance = make_covariance(default_kernel(2), X, 1e-8)
+    likelihood = Softmax(3)
+    hyperprior = default_hyperprior(covariance, likelihood)
+    model = ClasswiseGP(covariance, likelihood, hyperprior, np.arange(12) % 3.0)
+    reference, sites = interpolated(model, Laplace())
+    for theta, expected in zip(design(), sites, strict=True):
+        assert relative_error(reference.sites_at(theta).shift, expected.shift) < 1e-3
+        exact = reference.at(model, theta).mean
+        assert np.abs(exact).max() > 0.0
+        assert relative_error(reference.at(model, theta).sites.shift, expected.shift) < 1e-3
+
+
 # --- skewed margins -------------------------------------------------------------------------------
 
 
@@ -153,7 +170,11 @@ def test_design_points_keep_their_shapes(model, approximation):
         assert relative_error(density.sd, shape.sd) < 1e-3
         skewness = skewness_of_bend(density.bend)
         assert_allclose(skewness, 0.7 * shape.skewness, atol=1e-3)
-        assert relative_error(reference.sites_at(theta).precision, expected.precision) < 1e-3
+        found = reference.sites_at(theta)
+        assert relative_error(found.precision, expected.precision) < 1e-3
+        assert relative_error(found.shift, expected.shift) < 1e-3
+        # Without its shifts the density would be centered at zero.
+        assert relative_error(reference.gaussian_at(model, theta).mean, fit.mean) < 1e-2
 
 
 def test_strength_can_change_and_vanish(model):
@@ -164,7 +185,9 @@ def test_strength_can_change_and_vanish(model):
     assert_allclose(
         2.0 * skewness_of_bend(half.bend), skewness_of_bend(full.at(model, theta).bend), atol=1e-4
     )
+    assert_array_equal(full.sites_at(theta).shift, full.with_strength(0.5).sites_at(theta).shift)
     none = full.with_strength(0.0)
+    assert_allclose(none.sites_at(theta).shift, plain.sites_at(theta).shift, rtol=1e-9)
     assert none.weights.shape == plain.weights.shape
     assert_allclose(none.at(model, theta).weights, plain.at(model, theta).weights, rtol=1e-9)
 
