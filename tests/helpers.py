@@ -64,13 +64,9 @@ def seeded(offset=0):
     return offset + 1000 * _seed
 
 
-#: Mark of a test that fits chains too short to have converged.
-short_chains = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
-
-
 @contextmanager
-def too_short():
-    """The same for a fixture: no warning that chains have not converged."""
+def short_chains():
+    """No warning that chains have not converged: around a test or a fixture, or in a block."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield

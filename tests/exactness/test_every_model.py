@@ -187,6 +187,10 @@ def test_joint_distribution(name):
     check(particle_test(name))
 
 
+#: Without f to compare, it takes more to notice a wrong theta.
+COLLAPSED_SHORT = {"n_replicates": 800, "n_steps": 8, "n_reference": 3200}
+
+
 def collapsed_test(cls, sizes=SIZES):
     """The same of a random walk with f integrated out, the class of its transition given."""
     model = small_model(LIKELIHOODS["gaussian"])
@@ -215,11 +219,11 @@ class NoJacobian(HyperPrior):
 
 
 def test_joint_distribution_of_the_collapsed_sampler_in_short():
-    check(collapsed_test(MarginalMetropolis, SHORT))
+    check(collapsed_test(MarginalMetropolis, COLLAPSED_SHORT))
 
 
 def test_a_collapsed_sampler_without_jacobian_is_caught_in_short():
-    report = collapsed_test(WithoutJacobian, SHORT)
+    report = collapsed_test(WithoutJacobian, COLLAPSED_SHORT)
     assert report.p_value < LEVEL, report
 
 

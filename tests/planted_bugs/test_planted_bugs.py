@@ -19,8 +19,6 @@ from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import (
     check_approximation,
     check_likelihood,
-    prior_invariance_test,
-    start_with_particles,
 )
 from skgpmcmc.transitions import (
     CheapPoint,
@@ -408,16 +406,12 @@ WRONG_ESTIMATES = {
 }
 
 
-@pytest.mark.parametrize("name", ["refresh", "retained particle"])
-def test_right_estimate_passes_in_short(name):
-    test, cls = RIGHT_ESTIMATES[name]
-    check(test(cls, SHORT))
+def test_right_refresh_passes_in_short():
+    check(refresh_test(ParticleRefresh, SHORT))
 
 
-@pytest.mark.parametrize("name", ["all particles anew", "retained particle of one part"])
-def test_wrong_estimate_is_caught_in_short(name):
-    test, cls = WRONG_ESTIMATES[name]
-    report = test(cls, SHORT)
+def test_wrong_refresh_is_caught_in_short():
+    report = refresh_test(AllAnew, SHORT)
     assert report.p_value < LEVEL, report
 
 
@@ -458,9 +452,10 @@ def test_right_estimates_are_those_of_their_particles(transition):
     assert gap_of_estimates(transition) < 1e-9
 
 
-def test_an_old_estimate_is_caught():
-    """Theta alone keeps its law with it, and f almost: chains at these sizes do not tell."""
-    assert gap_of_estimates(OldEstimate(0.2)) > 0.1
+@pytest.mark.parametrize("transition", [OldEstimate(0.2), RetainedOfOnePart(0.2)])
+def test_wrong_estimates_are_not(transition):
+    """With an old one theta keeps its law, and f almost: chains at these sizes do not tell."""
+    assert gap_of_estimates(transition) > 0.1
 
 
 # --- elliptical slice -----------------------------------------------------------------------------

@@ -23,8 +23,7 @@ from skgpmcmc.likelihoods import Probit
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.transitions import MarginalMetropolis
 
-# A few draws are enough here; the tests of the warning itself expect it.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import short_chains
 
 
 def quick(**changes):
@@ -42,6 +41,7 @@ def frame(n=30):
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def fitted_on_frame():
     return quick().fit(*frame())
 
@@ -311,6 +311,7 @@ METHODS = [
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def fitted():
     X, y = moons()
     return quick().fit(X, np.array(["ham", "spam"])[y])
@@ -364,6 +365,7 @@ def test_bad_number_of_latent_draws(n_draws, fitted):
 
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
 @pytest.mark.parametrize("kernel", [None, ConstantKernel() * Matern(nu=0.5), DotProduct()])
+@short_chains()
 def test_singular_covariances(sampler, kernel):
     X, y = moons(10)
     X = np.column_stack([np.tile(X, (4, 1)), np.full(40, 3.3), np.zeros(40)])
@@ -379,6 +381,7 @@ def test_singular_covariances(sampler, kernel):
     assert_array_equal(proba[:10], proba[10:20])
 
 
+@short_chains()
 def test_rows_that_are_all_the_same():
     X, y = np.full((12, 2), 0.1), np.arange(12) % 3 > 0
     proba = quick().fit(X, y).predict_proba(X)
@@ -400,11 +403,13 @@ def test_smallest_schedules(sampler, schedule):
     assert "k2__length_scale" in str(model.diagnostics_)
 
 
+@short_chains()
 def test_one_importance_draw_and_two_rows():
     model = quick(n_importance=1).fit([[0.0], [1.0]], ["a", "b"])
     assert_array_equal(model.predict([[0.0], [1.0]]), ["a", "b"])
 
 
+@short_chains()
 def test_integers_lists_and_single_precision():
     X = np.arange(-10, 10).reshape(-1, 1)
     y = (X[:, 0] > 0).astype(int)
@@ -417,6 +422,7 @@ def test_integers_lists_and_single_precision():
 # --- constructor parameters are never changed -----------------------------------------------------
 
 
+@short_chains()
 def test_fit_changes_no_parameter():
     X, y = moons()
     given = {
@@ -439,6 +445,7 @@ def test_fit_changes_no_parameter():
     assert model.priors_ is not model.priors
 
 
+@short_chains()
 def test_changing_the_given_data_later_does_not_change_predictions():
     X, y = moons()
     model = quick().fit(X, y)
@@ -466,6 +473,7 @@ def scale_warnings(model, X, y):
 
 
 @pytest.mark.parametrize("ard", [False, True])
+@short_chains()
 def test_scales_that_the_default_priors_do_not_expect(ard):
     X, y = scaled(1.0, 31.0, 1e-3, 29.0)
     (warning,) = scale_warnings(quick(ard=ard), X, y)
@@ -475,6 +483,7 @@ def test_scales_that_the_default_priors_do_not_expect(ard):
     assert "[1/30, 30]" in message
 
 
+@short_chains()
 def test_scales_of_named_columns():
     X, y = scaled(1.0, 1e4)
     X = pd.DataFrame(X, columns=["age", "income"])
@@ -482,6 +491,7 @@ def test_scales_of_named_columns():
     assert "columns ['income'] " in str(warning.message)
 
 
+@short_chains()
 def test_scales_warning_points_at_the_call():
     X, y = scaled(1e3)
     with pytest.warns(UserWarning, match="StandardScaler") as caught:
@@ -489,6 +499,7 @@ def test_scales_warning_points_at_the_call():
     assert caught[0].filename == __file__
 
 
+@short_chains()
 def test_scales_warning_of_one_vs_rest_comes_once():
     X, y = scaled(1.0, 1e3)
     y[:10] = 2
@@ -502,16 +513,19 @@ def test_scales_warning_of_one_vs_rest_comes_once():
         {"priors": {"k2__length_scale": stats.gamma(1.0, scale=100.0)}},
     ],
 )
+@short_chains()
 def test_an_explicit_kernel_or_prior_may_have_any_scale(parameters):
     X, y = scaled(1.0, 100.0)
     assert scale_warnings(quick(**parameters), X, y) == []
 
 
+@short_chains()
 def test_no_prior_is_not_an_explicit_prior():
     X, y = scaled(1.0, 100.0)
     assert len(scale_warnings(quick(priors={}), X, y)) == 1
 
 
+@short_chains()
 def test_usual_scales_and_constant_columns_are_fine():
     X, y = scaled(1.0, 29.0, 1.0 / 29.0)
     # The standard deviation of many a constant column is not zero but rounding error.
@@ -520,6 +534,7 @@ def test_usual_scales_and_constant_columns_are_fine():
     assert scale_warnings(quick(), np.hstack([X, constants]), y) == []
 
 
+@short_chains()
 def test_a_scaler_in_front_helps():
     X, y = scaled(1.0, 1e4)
     assert scale_warnings(make_pipeline(StandardScaler(), quick()), X, y) == []
@@ -565,6 +580,7 @@ def test_convergence_warning_mentions_n_importance_where_the_estimate_is_noisy()
     assert model.diagnostics_.log_likelihood_sd > 2.0
 
 
+@short_chains()
 def test_chains_that_converge_are_silent():
     X, y = moons()
     priors = {

@@ -20,8 +20,7 @@ from skgpmcmc.chains import ROUND_LENGTH, n_rounds
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import MarginalMetropolis, Mixture, PseudoMarginalMetropolis
 
-# A few draws are enough here; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import short_chains
 
 N_WARMUP = 12
 N_DRAWS = 2 * ROUND_LENGTH + 20  # two full rounds and a rest
@@ -57,11 +56,13 @@ def n_set_up_rounds(data=moons):
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def uncut():
     return quick().fit(*moons())
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def uncut_random_walk():
     return random_walk().fit(*moons())
 
@@ -143,6 +144,7 @@ def n_announced(model):
 
 
 @pytest.mark.parametrize("make", [quick, random_walk])
+@short_chains()
 def test_one_task_per_chain_and_one_leaf_per_round(make):
     recorder = Recorder()
     model = make(n_chains=3).set_callbacks(recorder).fit(*moons())
@@ -170,6 +172,7 @@ def test_one_task_per_chain_and_one_leaf_per_round(make):
         assert of_chain == list(range(rounds))
 
 
+@short_chains()
 def test_tasks_end_in_order():
     recorder = Recorder()
     quick().set_callbacks(recorder).fit(*moons())
@@ -185,6 +188,7 @@ def test_tasks_end_in_order():
     assert not open_tasks
 
 
+@short_chains()
 def test_chains_of_one_vs_rest():
     recorder = Recorder()
     model = quick(n_draws=10).set_callbacks(recorder).fit(*three_classes())
@@ -194,11 +198,13 @@ def test_chains_of_one_vs_rest():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("make", [quick, random_walk])
+@short_chains()
 def test_watching_changes_no_draw(n_jobs, make, uncut, uncut_random_walk):
     model = make(n_jobs=n_jobs).set_callbacks(Recorder(), Recorder()).fit(*moons())
     assert_prefix(model, uncut if make is quick else uncut_random_walk, N_DRAWS)
 
 
+@short_chains()
 def test_callbacks_leave_no_attribute():
     model = quick(n_draws=10).set_callbacks(Recorder())
     before = set(vars(model))
@@ -208,6 +214,7 @@ def test_callbacks_leave_no_attribute():
     assert "_skl_callbacks" not in vars(clone(quick()).fit(*moons()))
 
 
+@short_chains()
 def test_a_callback_that_fails_is_torn_down_and_leaves_the_old_fit():
     def fail():
         raise ZeroDivisionError
@@ -225,6 +232,7 @@ def test_a_callback_that_fails_is_torn_down_and_leaves_the_old_fit():
     assert all(vars(model)[name] is value for name, value in before.items())
 
 
+@short_chains()
 def test_progress_bar(capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
@@ -237,6 +245,7 @@ def test_progress_bar(capsys):
 
 @pytest.mark.filterwarnings("ignore:Sampling was interrupted")
 @pytest.mark.parametrize("action", [lambda: True, interrupt], ids=["stop", "interrupt"])
+@short_chains()
 def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
@@ -246,6 +255,7 @@ def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
     assert_prefix(model, uncut, ROUND_LENGTH)
 
 
+@short_chains()
 def test_progress_bar_around_a_search():
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
@@ -262,6 +272,7 @@ def test_progress_bar_around_a_search():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(("index", "chain"), [(0, 1), (1, 0)])
+@short_chains()
 def test_a_stop_request_of_any_chain_ends_all_at_that_round(index, chain, n_jobs, uncut):
     recorder = at_draw_round(index, lambda: True, chain=chain)
     with warnings.catch_warnings():
@@ -277,6 +288,7 @@ def test_a_stop_request_of_any_chain_ends_all_at_that_round(index, chain, n_jobs
 
 @pytest.mark.parametrize(("chain", "index"), [(0, 0), (1, 2)])
 @pytest.mark.parametrize("make", [quick, random_walk])
+@short_chains()
 def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(
     chain, index, make, uncut, uncut_random_walk
 ):
@@ -291,11 +303,13 @@ def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(
     assert recorder.count()["end", "round"] == 2 * (n_before + 1)
 
 
+@short_chains()
 def test_a_stop_request_in_the_last_round_changes_nothing(uncut):
     model = quick().set_callbacks(at_draw_round(2, lambda: True)).fit(*moons())
     assert_prefix(model, uncut, N_DRAWS)
 
 
+@short_chains()
 def test_a_stop_request_of_one_vs_rest():
     # The last chain of the last class asks.
     recorder = at_draw_round(0, lambda: True, chain=5, data=three_classes)
@@ -306,6 +320,7 @@ def test_a_stop_request_of_one_vs_rest():
     assert model.score(X, y) > 0.7
 
 
+@short_chains()
 def test_predictions_use_what_a_stopped_run_has(uncut):
     recorder = at_draw_round(0, lambda: True)
     X, y = moons()
@@ -323,6 +338,7 @@ KEPT = f"interrupted: the {ROUND_LENGTH} draws per chain of the complete rounds 
 @pytest.mark.parametrize(
     ("index", "hook"), [(0, "end"), (1, "begin")], ids=["end of first", "begin of second"]
 )
+@short_chains()
 def test_an_interrupt_keeps_the_complete_rounds(index, hook, n_jobs, uncut):
     recorder = at_draw_round(index, interrupt, hook)
     model = quick(n_jobs=n_jobs).set_callbacks(recorder)
@@ -334,6 +350,7 @@ def test_an_interrupt_keeps_the_complete_rounds(index, hook, n_jobs, uncut):
 
 
 @pytest.mark.parametrize("index", [1, 2])
+@short_chains()
 def test_an_interrupt_at_the_end_of_a_later_round(index, uncut):
     n_kept = min((index + 1) * ROUND_LENGTH, N_DRAWS)
     with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws per chain"):
@@ -355,6 +372,7 @@ def interrupt_after(monkeypatch, transition, n_steps, method="step"):
 
 
 @pytest.mark.parametrize("into_round", [3, ROUND_LENGTH + 3])
+@short_chains()
 def test_an_interrupt_within_a_step_drops_the_round(into_round, monkeypatch, uncut):
     # The second round begins after both chains have settled and finished the first.
     interrupt_after(monkeypatch, Mixture, 2 * N_WARMUP + 2 * ROUND_LENGTH + into_round)
@@ -403,6 +421,7 @@ def test_an_interrupt_from_a_callback_in_the_set_up_propagates(hook, uncut):
     assert_array_equal(model.predict_proba(X), uncut.predict_proba(X))
 
 
+@short_chains()
 def test_an_interrupt_of_one_vs_rest():
     recorder = at_draw_round(0, interrupt, chain=4, data=three_classes)
     X, y = three_classes()

@@ -26,8 +26,7 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 
-# A few draws are enough here; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import short_chains
 
 BINARY_ATTRIBUTES = (
     "theta_samples_",
@@ -53,11 +52,13 @@ def small_iris():
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def fitted():
     return quick().fit(*moons())
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def fitted_iris():
     X, y, names = small_iris()
     return quick().fit(X, names[y]), X, names[y]
@@ -70,12 +71,14 @@ def fitted_names(estimator):
 # --- model selection ------------------------------------------------------------------------------
 
 
+@short_chains()
 def test_cross_validation():
     model = quick(n_importance="auto")
     scores = cross_val_score(model, *moons(), cv=3, scoring="accuracy", error_score="raise")
     assert scores.min() > 0.8
 
 
+@short_chains()
 def test_grid_search_over_everything_that_is_an_object():
     X, y = moons()
     defensive = PseudoMarginal(defensive=0.2)
@@ -134,6 +137,7 @@ def test_grid_search_over_everything_that_is_an_object():
         ),
     ],
 )
+@short_chains()
 def test_nested_parameters_reach_the_chains(start, nested, direct):
     X, y = moons()
     plain = quick(**start).fit(X, y)
@@ -149,6 +153,7 @@ def test_nested_parameters_that_do_not_exist_are_refused():
         quick(sampler=PseudoMarginal()).set_params(sampler__share=0.1)
 
 
+@short_chains()
 def test_pipeline_equals_its_steps_by_hand():
     X, y = moons()
     X_odd = X * [1e4, 1e-4] + [5.0, 7.0]
@@ -160,6 +165,7 @@ def test_pipeline_equals_its_steps_by_hand():
     assert pipeline.score(X_odd, y) > 0.9
 
 
+@short_chains()
 def test_calibrated():
     X, y = moons(60)
     model = CalibratedClassifierCV(quick(), method="sigmoid", cv=2).fit(X, y)
@@ -168,6 +174,7 @@ def test_calibrated():
 
 
 @pytest.mark.parametrize("voting", ["soft", "hard"])
+@short_chains()
 def test_voting(voting):
     X, y = moons()
     members = [("gp", quick()), ("line", LogisticRegression())]
@@ -175,6 +182,7 @@ def test_voting(voting):
     assert model.score(X, np.array(["a", "b"])[y]) > 0.8
 
 
+@short_chains()
 def test_stratified_predictions_are_better_than_the_base_rate():
     X, y = moons(60)
     train, test = next(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
@@ -186,6 +194,7 @@ def test_stratified_predictions_are_better_than_the_base_rate():
 # --- copies ---------------------------------------------------------------------------------------
 
 
+@short_chains()
 def test_clone_is_unfitted_and_fits_alike(fitted):
     X, y = moons()
     sampler, kernel = PseudoMarginal(defensive=0.1), ConstantKernel(2.0) * Matern()
@@ -245,6 +254,7 @@ def n_numbers_stored(estimator):
 
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
 @pytest.mark.parametrize("ard", [False, True])
+@short_chains()
 def test_pickle_predicts_the_same_and_stays_small(sampler, ard):
     n = 200
     X, y = moons(n)
@@ -267,6 +277,7 @@ def test_pickle_of_one_vs_rest(fitted_iris):
     assert len(stored) - 8 * n_numbers_stored(model) < 90_000
 
 
+@short_chains()
 def test_pickle_of_a_large_fit():
     """With 4 x 100 draws at n = 768 it takes less than 10 MB; nearly all of it grows with n."""
     n = 256
@@ -295,6 +306,7 @@ def test_printing_an_estimator(fitted):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@short_chains()
 def test_data_frames(frame, fitted):
     X, y = moons()
     model = quick().fit(frame({"east": X[:, 0], "north": X[:, 1]}), y)
@@ -315,6 +327,7 @@ def test_data_frames(frame, fitted):
 
 
 @pytest.mark.parametrize("column", [pd.Series, pl.Series], ids=["pandas", "polars"])
+@short_chains()
 def test_labels_in_a_column(column, fitted):
     X, y = moons()
     model = quick().fit(X, column(np.array(["a", "b"])[y].tolist()))
@@ -335,6 +348,7 @@ def test_labels_in_a_column(column, fitted):
     ],
     ids=["strings", "objects", "gaps", "descending", "booleans", "floats"],
 )
+@short_chains()
 def test_two_labels(labels, fitted):
     X, y = moons()
     model = quick().fit(X, labels[y])
@@ -432,6 +446,7 @@ def test_diagnostics_of_one_vs_rest(fitted_iris):
 
 
 @pytest.mark.parametrize("labels", [[3, 5, 100], ["x", "z", "y"]], ids=["gaps", "strings"])
+@short_chains()
 def test_three_labels(labels):
     X, y, _ = small_iris()
     model = quick(n_warmup=10, n_draws=10).fit(X, np.array(labels)[y])
@@ -439,6 +454,7 @@ def test_three_labels(labels):
     assert np.mean(model.predict(X) == np.array(labels)[y]) > 0.8
 
 
+@short_chains()
 def test_refits_leave_nothing_of_another_number_of_classes():
     X, y, _ = small_iris()
     model = quick(n_warmup=10, n_draws=10)
@@ -473,6 +489,7 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("parameters", "names"), KERNELS)
+@short_chains()
 def test_fitted_attributes(parameters, names):
     X, y = moons()
     model = quick(**parameters).fit(X, y)
@@ -519,6 +536,7 @@ def test_fitted_attributes(parameters, names):
             assert fixed == start.get_params()[hyperparameter.name]
 
 
+@short_chains()
 def test_bounds_are_ignored_unless_fixed():
     X, y = moons()
     narrow = ConstantKernel(1.0, (0.99, 1.01)) * RBF(1.0, (0.99, 1.01))
@@ -527,6 +545,7 @@ def test_bounds_are_ignored_unless_fixed():
 
 
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
+@short_chains()
 def test_all_hyper_parameters_fixed(sampler):
     X, y = moons()
     kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
@@ -547,6 +566,7 @@ def test_all_hyper_parameters_fixed(sampler):
     assert (variance > 0.0).all()
 
 
+@short_chains()
 def test_given_priors_are_kept_and_followed():
     X, y = moons()
     prior = stats.uniform(0.9, 0.3)
@@ -558,6 +578,7 @@ def test_given_priors_are_kept_and_followed():
     assert length_scales.max() <= 1.2
 
 
+@short_chains()
 def test_verbose_prints_the_convergence_table(capsys):
     model = quick(n_draws=10).fit(*moons())
     assert capsys.readouterr().out == ""

@@ -21,8 +21,7 @@ from skgpmcmc.likelihoods import Logit
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import Mixture
 
-# Some fits are cut short on purpose; where the warning matters it is made an error.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import short_chains
 
 #: Samplers, and parameters that make them quick.
 SAMPLERS = {
@@ -111,6 +110,7 @@ def test_sampling_ends_as_soon_as_the_target_is_reached(stopped):
     assert before.ess_bulk.min() < 450.0 or before.r_hat.max() > 1.05
 
 
+@short_chains()
 def test_draws_up_to_the_target_are_those_of_a_longer_run(stopped):
     n_draws = stopped.theta_samples_.shape[1]
     longer = quick(**EASY, n_draws=n_draws + ROUND_LENGTH).fit(*moons())
@@ -127,12 +127,14 @@ def test_the_number_of_draws_is_an_upper_bound():
 
 
 @every_sampler
+@short_chains()
 def test_a_target_below_what_is_there_after_a_round(settings):
     model = quick(**settings, max_rhat=50.0, n_draws=500, target_ess=0.5).fit(*moons())
     assert model.theta_samples_.shape == (2, ROUND_LENGTH, 2)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@short_chains()
 def test_all_classes_stop_together(n_jobs):
     rule = {"n_draws": 400, "target_ess": 40.0, "max_rhat": 1.2, "n_importance": "auto"}
     model = quick(**rule, n_jobs=n_jobs).fit(*three_classes())
@@ -165,6 +167,7 @@ def test_every_model_must_meet_the_rule():
     assert rule.met([np.empty((4, 50, 0))])  # nothing to wait for
 
 
+@short_chains()
 def test_what_has_not_converged_by_either_measure():
     model = quick(**EASY, n_draws=ROUND_LENGTH).fit(*moons())
     diagnostics = copy.copy(model.diagnostics_)
@@ -186,6 +189,7 @@ def test_what_has_not_converged_by_either_measure():
 
 
 @pytest.fixture(scope="module", params=SAMPLERS)
+@short_chains()
 def lengths(request):
     """Settings of a sampler, a fit of 100 draws and one of 250, both by one worker."""
     settings = SAMPLERS[request.param]
@@ -197,6 +201,7 @@ def lengths(request):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@short_chains()
 def test_a_fit_continues_bit_for_bit(n_jobs, lengths):
     settings, _, whole = lengths
     model = quick(**settings, n_draws=100, warm_start=True, n_jobs=n_jobs).fit(*moons())
@@ -206,6 +211,7 @@ def test_a_fit_continues_bit_for_bit(n_jobs, lengths):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@short_chains()
 def test_a_pickled_fit_continues_bit_for_bit(n_jobs, lengths):
     _, short, whole = lengths
     model = twin(short).set_params(n_draws=250, n_jobs=n_jobs).fit(*moons())
@@ -213,6 +219,7 @@ def test_a_pickled_fit_continues_bit_for_bit(n_jobs, lengths):
     assert short.theta_samples_.shape == (2, 100, 2)
 
 
+@short_chains()
 def test_a_fit_continues_many_times(lengths):
     """Rounds that end elsewhere change nothing; several limits are met on the way."""
     _, short, whole = lengths
@@ -224,17 +231,20 @@ def test_a_fit_continues_many_times(lengths):
     assert_same_fit(model, whole)
 
 
+@short_chains()
 def test_warm_start_without_an_earlier_fit_is_an_ordinary_one(lengths):
     settings, short, _ = lengths
     assert_same_fit(quick(**settings, n_draws=100).fit(*moons()), short)
 
 
+@short_chains()
 def test_a_fit_made_without_warm_start_can_be_continued(lengths):
     settings, _, whole = lengths
     model = quick(**settings, n_draws=100).fit(*moons())
     assert_same_fit(model.set_params(n_draws=250, warm_start=True).fit(*moons()), whole)
 
 
+@short_chains()
 def test_without_warm_start_a_fit_begins_anew(lengths):
     _, short, _ = lengths
     model = twin(short).set_params(warm_start=False)
@@ -244,10 +254,12 @@ def test_without_warm_start_a_fit_begins_anew(lengths):
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def short():
     return quick(n_draws=60, warm_start=True).fit(*moons())
 
 
+@short_chains()
 def test_a_clone_does_not_continue(short):
     X, y = moons()
     assert_same_draws(clone(short).fit(X, y), short)
@@ -255,6 +267,7 @@ def test_a_clone_does_not_continue(short):
 
 
 @pytest.mark.parametrize("n_draws", [60, 30])
+@short_chains()
 def test_nothing_to_add_is_a_warning_and_no_change(n_draws, short):
     model = twin(short).set_params(n_draws=n_draws)
     message = f"n_draws={n_draws}, and the chains already have 60 draws each.*Increase n_draws"
@@ -264,6 +277,7 @@ def test_nothing_to_add_is_a_warning_and_no_change(n_draws, short):
     assert_same_fit(model, short)
 
 
+@short_chains()
 def test_a_target_that_has_been_reached_adds_a_round_at_most(short):
     model = twin(short).set_params(n_draws=500, target_ess=0.5, max_rhat=50.0)
     model.fit(*moons())
@@ -272,6 +286,7 @@ def test_a_target_that_has_been_reached_adds_a_round_at_most(short):
     assert_array_equal(model.theta_samples_[:, :60], short.theta_samples_)
 
 
+@short_chains()
 def test_a_fit_continues_to_a_target():
     model = quick(**EASY, n_draws=100, warm_start=True).fit(*moons())
     before = model.theta_samples_
@@ -313,6 +328,7 @@ def test_other_settings_are_refused_by_name(change, short):
     assert all(vars(model)[key] is value for key, value in before.items())
 
 
+@short_chains()
 def test_settings_changed_inside_an_object_are_refused_too():
     sampler = PseudoMarginal(moves="random_walk")
     model = quick(sampler=sampler, n_draws=10, warm_start=True).fit(*moons())
@@ -335,6 +351,7 @@ def test_settings_changed_inside_an_object_are_refused_too():
     ],
     ids=["another fixed value", "another one fixed", "none fixed"],
 )
+@short_chains()
 def test_kernels_that_only_look_alike_are_told_apart(kernel):
     """Neither what is fixed nor the fourth digit is in their texts."""
     first = ConstantKernel(2.0) * RBF(0.7, "fixed")
@@ -346,6 +363,7 @@ def test_kernels_that_only_look_alike_are_told_apart(kernel):
 
 
 @pytest.mark.parametrize("sampler", ["marginal"])
+@short_chains()
 def test_equal_settings_in_other_objects_are_the_same(sampler):
     """Such as those of a clone, or of a fit that was pickled."""
 
@@ -364,6 +382,7 @@ def test_equal_settings_in_other_objects_are_the_same(sampler):
     assert_same_draws(model, again)
 
 
+@short_chains()
 def test_settings_that_the_draws_do_not_depend_on_may_change(short):
     model = twin(short).set_params(
         n_draws=80, n_jobs=2, max_predict_draws=10, max_rhat=1.2, verbose=0, random_state=7
@@ -400,6 +419,7 @@ def test_other_data_is_refused(case, short):
 
 
 @pytest.mark.parametrize("labels", [[5, 6], ["a", "b"]], ids=["numbers", "strings"])
+@short_chains()
 def test_other_names_of_the_same_classes_rename_them(labels, short):
     """The targets are the same: the chains go on, and answers use the new names."""
     X, y = moons()
@@ -409,6 +429,7 @@ def test_other_names_of_the_same_classes_rename_them(labels, short):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@short_chains()
 def test_one_vs_rest_continues_bit_for_bit(n_jobs):
     X, y = three_classes()
     whole = quick(n_draws=80).fit(X, y)
@@ -423,6 +444,7 @@ def test_one_vs_rest_continues_bit_for_bit(n_jobs):
 
 
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
+@short_chains()
 def test_fixed_hyper_parameters_continue_too(sampler):
     kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
     whole = quick(kernel=kernel, sampler=sampler, n_draws=80).fit(*moons())
@@ -464,11 +486,13 @@ def interrupt():
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def long():
     return quick(n_draws=260).fit(*moons())
 
 
 @pytest.mark.parametrize("index", [0, 1])
+@short_chains()
 def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, long):
     n_kept = 60 + (index + 1) * ROUND_LENGTH
     model = twin(short).set_params(n_draws=260)
@@ -484,6 +508,7 @@ def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, lo
 
 
 @pytest.mark.parametrize(("n_steps", "n_kept"), [(0, 60), (30, 60), (130, 110)])
+@short_chains()
 def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, long, monkeypatch):
     """The round is dropped, random numbers included: later it is made again as it was."""
     count = iter(range(n_steps))
@@ -504,6 +529,7 @@ def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, lon
     assert_same_fit(model.fit(*moons()), long)
 
 
+@short_chains()
 def test_a_warm_start_that_fails_leaves_the_earlier_fit_as_it_was(short, long):
     def fail():
         raise ZeroDivisionError
@@ -517,6 +543,7 @@ def test_a_warm_start_that_fails_leaves_the_earlier_fit_as_it_was(short, long):
     assert_same_fit(model.fit(*moons()), long)
 
 
+@short_chains()
 def test_continuing_one_copy_does_not_change_another(short, long):
     original = twin(short).set_params(n_draws=260)
     shallow = copy.copy(original)
@@ -525,6 +552,7 @@ def test_continuing_one_copy_does_not_change_another(short, long):
     assert_same_fit(original.fit(*moons()), long)
 
 
+@short_chains()
 def test_a_stop_request_of_a_warm_start(short, long):
     watcher = Watcher(0, lambda: True)
     model = twin(short).set_params(n_draws=260).set_callbacks(watcher)
@@ -535,6 +563,7 @@ def test_a_stop_request_of_a_warm_start(short, long):
     assert_same_fit(model.fit(*moons()), long)
 
 
+@short_chains()
 def test_an_interrupted_fit_can_be_continued(long):
     model = quick(n_draws=260, warm_start=True)
     rounds = long.get_params()["n_draws"] // ROUND_LENGTH

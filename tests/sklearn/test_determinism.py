@@ -17,10 +17,7 @@ from skgpmcmc.importance import importance_estimate, log_importance_weights
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
 
-from ..helpers import Z_LIMIT, make_model, toy_classes, z_score
-
-# A few draws are enough here; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import Z_LIMIT, make_model, short_chains, toy_classes, z_score
 
 
 def quick(**changes):
@@ -42,11 +39,13 @@ def new_inputs(m=15, d=2, seed=5):
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def fitted():
     return quick(max_predict_draws=None).fit(*binary_data())
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def fitted_marginal():
     return quick(sampler="marginal", max_predict_draws=None).fit(*binary_data())
 
@@ -79,6 +78,7 @@ PROBLEMS = {
 
 
 @pytest.fixture(scope="module", params=PROBLEMS)
+@short_chains()
 def problem(request):
     """Settings of more than one round of sampling, data, and the fit by one worker."""
     settings, data = PROBLEMS[request.param]
@@ -88,12 +88,14 @@ def problem(request):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
+@short_chains()
 def test_number_of_workers_changes_nothing(n_jobs, problem):
     settings, X, y, alone = problem
     assert_same_model(alone, quick(**settings, n_jobs=n_jobs).fit(X, y), X)
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
+@short_chains()
 def test_backend_changes_nothing(backend, problem):
     settings, X, y, alone = problem
     with joblib.parallel_config(backend=backend, n_jobs=2):
@@ -104,6 +106,7 @@ def blas_threads():
     return {d["num_threads"] for d in threadpool_info() if d["user_api"] == "blas"}
 
 
+@short_chains()
 def test_threads_share_one_limit_on_blas(monkeypatch):
     # A worker that is done must not lift the limit of those that are not.
     seen = set()
@@ -125,6 +128,7 @@ def test_threads_share_one_limit_on_blas(monkeypatch):
 # --- seeds ----------------------------------------------------------------------------------------
 
 
+@short_chains()
 def test_an_integer_seed_gives_the_same_fit_twice(fitted):
     X, y = binary_data()
     model = quick(max_predict_draws=None).fit(X, y)
@@ -132,6 +136,7 @@ def test_an_integer_seed_gives_the_same_fit_twice(fitted):
     assert_same_model(model.fit(X, y), fitted, X)
 
 
+@short_chains()
 def test_seeds_differ(fitted):
     X, y = binary_data()
     other = quick(random_state=1).fit(X, y)
@@ -141,6 +146,7 @@ def test_seeds_differ(fitted):
     assert not np.array_equal(fitted.theta_samples_[0], fitted.theta_samples_[1])
 
 
+@short_chains()
 def test_a_generator_moves_on():
     X, y = binary_data()
     model = quick(random_state=np.random.RandomState(4), n_draws=10)
@@ -151,6 +157,7 @@ def test_a_generator_moves_on():
     assert_array_equal(first, again)
 
 
+@short_chains()
 def test_without_a_seed_fits_differ():
     X, y = binary_data()
     model = quick(random_state=None, n_draws=10)
@@ -158,6 +165,7 @@ def test_without_a_seed_fits_differ():
     assert not np.array_equal(first, model.fit(X, y).theta_samples_)
 
 
+@short_chains()
 def test_the_global_generator_is_left_alone():
     np.random.seed(8)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
@@ -202,6 +210,7 @@ def test_rows_beyond_one_batch(fitted):
     assert_allclose(variance[some], variance_some, rtol=0.0, atol=1e-10)
 
 
+@short_chains()
 def test_rows_of_one_vs_rest_do_not_see_one_another():
     X, y = three_classes()
     model = quick(n_draws=10).fit(X, y)
@@ -210,6 +219,7 @@ def test_rows_of_one_vs_rest_do_not_see_one_another():
     assert_allclose(np.concatenate(pieces), together, rtol=0.0, atol=1e-10)
 
 
+@short_chains()
 def test_predictions_store_nothing():
     X, y = binary_data()
     model = quick().fit(X, y)
@@ -225,6 +235,7 @@ def test_predictions_store_nothing():
     assert joblib.hash(model) == digest
 
 
+@short_chains()
 def test_predictions_do_not_use_the_parameters_of_a_later_day():
     X, y = binary_data()
     model = quick(max_predict_draws=10).fit(X, y)
@@ -305,6 +316,7 @@ def test_probabilities_are_averages_over_all_draws(fitted):
     assert_allclose(fitted.predict_proba(X_new)[:, 0], 1.0 - expected, rtol=1e-6)
 
 
+@short_chains()
 def test_probabilities_of_the_logit():
     X, y = binary_data()
     X_new = new_inputs()
@@ -329,6 +341,7 @@ def test_latent_moments_follow_the_law_of_total_variance(fitted):
 
 
 @pytest.mark.parametrize("max_predict_draws", [1, 7, 40, 1000])
+@short_chains()
 def test_a_limited_number_of_draws(max_predict_draws):
     X, y = binary_data()
     X_new = new_inputs()
@@ -345,6 +358,7 @@ def test_a_limited_number_of_draws(max_predict_draws):
     assert_allclose(model.predict_proba(X_new)[:, 1], expected, rtol=1e-6)
 
 
+@short_chains()
 def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
     X, y = binary_data()
     X_new = new_inputs(60)
@@ -363,6 +377,7 @@ def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
 
 
 @pytest.mark.parametrize("sampler", ["pm", PseudoMarginal(moves="random_walk"), "marginal"])
+@short_chains()
 def test_predictions_use_the_density_of_the_chains(sampler):
     """What predictors hold makes the density of the reference at each theta."""
     X, y = binary_data()
@@ -376,6 +391,7 @@ def test_predictions_use_the_density_of_the_chains(sampler):
             assert_array_equal(part, other)
 
 
+@short_chains()
 def test_marginal_predictions_average_ep_over_theta(fitted_marginal):
     X, y = binary_data()
     X_new = new_inputs()
@@ -472,6 +488,7 @@ def test_log_predictive_density_is_the_log_of_the_probability_of_the_label(fitte
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
+@short_chains()
 def test_log_densities_of_tiny_probabilities(likelihood):
     X = np.linspace(-4.0, 4.0, 24)[:, None]
     y = np.where(X[:, 0] > 0.0, 1.0, -1.0)

@@ -1,7 +1,6 @@
 """scikit-learn's own checks."""
 
 import pytest
-from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpmcmc import (
@@ -14,18 +13,19 @@ from skgpmcmc import (
 from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.samplers import PseudoMarginal
 
-# A score of a few draws is enough for the checks; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import short_chains
 
-
-# A sampler that is set up quickly: some checks fit hundreds of rows, many times.
+# The checks look at the skin, and some fit hundreds of rows many times: a few draws of a sampler
+# that is set up quickly are enough. The default sampler runs with the statistical tests.
 QUICK = {
     "sampler": PseudoMarginal(moves="random_walk"),
-    "n_chains": 2,
-    "n_warmup": 20,
-    "n_draws": 20,
-    "n_importance": 4,
+    "approximation": "laplace",
+    "n_chains": 1,
+    "n_warmup": 2,
+    "n_draws": 6,
+    "n_importance": 2,
 }
+DEFAULT = {"n_chains": 2, "n_warmup": 5, "n_draws": 10}
 
 #: Why a check cannot apply. Chains draw f for every row, so that other rows mean other draws; that
 #: weights are repeated rows is shown exactly in tests/unit/test_approximations_of_the_papers.py.
@@ -44,37 +44,35 @@ def expected_failures(estimator):
     return EXPECTED_FAILURES
 
 
-@parametrize_with_checks(
+def with_checks(estimators):
+    return parametrize_with_checks(
+        estimators, expected_failed_checks=expected_failures, xfail_strict=True
+    )
+
+
+@with_checks(
     [
         BayesianGPClassifier(**QUICK),
         BayesianGPClassifier(multi_class="softmax", **QUICK),
-        BayesianGPRegressor(n_chains=2, n_warmup=5, n_draws=20),
+        BayesianGPRegressor(n_chains=1, n_warmup=2, n_draws=6),
         BayesianGPPoissonRegressor(fractional_counts="allow", **QUICK),
         BayesianGPOrdinalClassifier(**QUICK),
         BayesianGPVolatilityRegressor(**QUICK),
         EPMLClassifier(),
-    ],
-    expected_failed_checks=expected_failures,
-    xfail_strict=True,
+    ]
 )
+@short_chains()
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(
-    "check",
+@pytest.mark.statistical
+@with_checks(
     [
-        estimator_checks.check_estimators_pickle,
-        estimator_checks.check_dict_unchanged,
-        estimator_checks.check_dont_overwrite_parameters,
-        estimator_checks.check_fit_idempotent,
-        estimator_checks.check_fit2d_1feature,
-        estimator_checks.check_fit2d_1sample,
-        estimator_checks.check_classifiers_one_label,
-        estimator_checks.check_methods_sample_order_invariance,
-    ],
-    ids=lambda check: check.__name__,
+        BayesianGPClassifier(**DEFAULT),
+        BayesianGPPoissonRegressor(fractional_counts="allow", **DEFAULT),
+    ]
 )
-def test_the_default_sampler(check):
-    """Those checks that depend on what a fit stores and on odd data."""
-    check("BayesianGPClassifier", BayesianGPClassifier(n_chains=2, n_warmup=5, n_draws=10))
+@short_chains()
+def test_scikit_learn_checks_with_the_default_sampler(estimator, check):
+    check(estimator)

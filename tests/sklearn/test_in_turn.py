@@ -31,10 +31,9 @@ from skgpmcmc.transitions import (
     UnivariateSlice,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore:The default priors expect features"),
-]
+from ..helpers import short_chains
+
+pytestmark = pytest.mark.filterwarnings("ignore:The default priors expect features")
 
 NAMES = ("sa", "aa", "asis", "surr", "khr")
 LATENT = ("mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1", "hmc_v2")
@@ -59,6 +58,7 @@ def quick(sampler, **changes):
 
 @every_name
 @pytest.mark.parametrize("estimator", TARGETS)
+@short_chains()
 def test_every_estimator_has_them(name, estimator):
     model = estimator(sampler=name, **QUICK).fit(X, TARGETS[estimator])
     log_density = model.log_predictive_density(X[:5], TARGETS[estimator][:5])
@@ -69,6 +69,7 @@ def test_every_estimator_has_them(name, estimator):
         assert part.latent_samples_.shape == (2, 6, 24)
 
 
+@short_chains()
 def test_student_t_and_negative_binomial():
     y = TARGETS[BayesianGPRegressor]
     for name in ("aa", "surr"):
@@ -92,6 +93,7 @@ def combinations():
 
 
 @pytest.mark.parametrize(("kind", "latent", "hyper"), list(combinations()))
+@short_chains()
 def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
     sampler = kind(latent=latent, hyper=hyper, n_latent=2, max_leapfrog=3)
     changes = {"n_warmup": 2, "n_draws": 2, "n_chains": 1}
@@ -104,11 +106,13 @@ def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
 
 
 @pytest.mark.parametrize("latent", LATENT)
+@short_chains()
 def test_any_move_of_f_goes_with_joint_updates(latent):
     model = quick(KnorrHeldRue(latent=latent), n_warmup=2, n_draws=2).fit(X[:10], Y[:10])
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+@short_chains()
 def test_configured_moves():
     own = LatentUpdate(Trajectory(-2.0, max_steps=3), PriorShape())
     sampler = Ancillary(latent=own, hyper=UnivariateSlice(max_widths=3))
@@ -118,6 +122,7 @@ def test_configured_moves():
     assert hyper.operator.max_widths == 3
 
 
+@short_chains()
 def test_a_grid_search_reaches_their_fields():
     """A slice moves always and a random walk does not, so that a search for moves finds it."""
 
@@ -137,6 +142,7 @@ def test_a_grid_search_reaches_their_fields():
 
 
 @every_name
+@short_chains()
 def test_predictions_condition_on_the_draws(name):
     model = quick(name, max_predict_draws=None).fit(X, Y)
     new = X[:4] + 0.1
@@ -163,6 +169,7 @@ def test_predictions_condition_on_the_draws(name):
         KnorrHeldRue(n_latent=1),
     ],
 )
+@short_chains()
 def test_neither_workers_nor_continuation_change_a_draw(sampler):
     """Whatever is made anew where a state has travelled to is what it was."""
     settings = {"n_draws": 53, "n_warmup": 4}
@@ -177,6 +184,7 @@ def test_neither_workers_nor_continuation_change_a_draw(sampler):
 
 
 @every_name
+@short_chains()
 def test_all_chains_run_one_frozen_transition(name):
     run = quick(name).fit(X, Y)._sampling.run
     transitions = {id(chain.transition) for chain in run.chains}
@@ -184,6 +192,7 @@ def test_all_chains_run_one_frozen_transition(name):
     assert isinstance(run.chains[0].transition, Sweep)
 
 
+@short_chains()
 def test_warm_up_tunes_every_move():
     sampler = Ancillary(hyper="mh", latent="hmc_v2", n_latent=1)
     model = quick(sampler, n_warmup=400, n_draws=400).fit(X, Y)
@@ -195,6 +204,7 @@ def test_warm_up_tunes_every_move():
     assert latent.log_scale != LatentUpdate(Trajectory()).log_scale
 
 
+@short_chains()
 def test_warm_up_keeps_the_shape_if_told_to():
     model = quick(Ancillary(learn_shape=False), n_warmup=40).fit(X, Y)
     _, hyper = model._sampling.run.chains[0].transition.parts
@@ -202,12 +212,14 @@ def test_warm_up_keeps_the_shape_if_told_to():
     assert hyper.root is None
 
 
+@short_chains()
 def test_target_acceptance_is_that_of_theta():
     model = quick(Ancillary(target_acceptance=0.4)).fit(X, Y)
     latent, hyper = model._sampling.run.chains[0].transition.parts
     assert (latent.target_acceptance, hyper.target_acceptance) == (0.7, 0.4)
 
 
+@short_chains()
 def test_nothing_to_infer_but_f():
     kernel = ConstantKernel(2.0, "fixed") * RBF(0.7, "fixed")
     model = quick("aa", kernel=kernel).fit(X, Y)
@@ -216,6 +228,7 @@ def test_nothing_to_infer_but_f():
 
 
 @pytest.mark.parametrize("ard", [False, True])
+@short_chains()
 def test_conjugate_variance(ard):
     priors = {"k1__constant_value": stats.invgamma(2.0, scale=3.0)}
     model = quick(Sufficient(conjugate=True), priors=priors, ard=ard).fit(X, Y)
@@ -226,6 +239,7 @@ def test_conjugate_variance(ard):
     assert len(np.unique(model.theta_samples_)) == 12
 
 
+@short_chains()
 def test_joint_updates_use_laplace_unless_told_otherwise():
     for approximation, kind in {"auto": "Laplace", "ep": "EP"}.items():
         model = quick("khr", approximation=approximation).fit(X, Y)
@@ -268,6 +282,7 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
         ),
     ],
 )
+@short_chains()
 def test_what_cannot_work_is_refused(changes, message):
     model = quick("sa").fit(X, Y)
     before = model.theta_samples_

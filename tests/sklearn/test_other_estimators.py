@@ -21,7 +21,7 @@ from skgpmcmc import (
 from skgpmcmc.likelihoods import Gaussian, Poisson
 from skgpmcmc.samplers import PseudoMarginal
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import short_chains
 
 N = 30
 X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, N))[:, None]
@@ -48,6 +48,7 @@ ESTIMATORS = list(targets())
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def fitted():
     return {cls: cls(**QUICK).fit(X, y) for cls, y in targets().items()}
 
@@ -81,6 +82,7 @@ def test_predictions_depend_on_each_row_alone(fitted, cls):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+@short_chains()
 def test_rows_of_weight_zero_are_not_there(cls):
     y = targets()[cls]
     kept = np.ones(N)
@@ -93,6 +95,7 @@ def test_rows_of_weight_zero_are_not_there(cls):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+@short_chains()
 def test_weights_of_one_are_none(fitted, cls):
     again = cls(**QUICK).fit(X, targets()[cls], sample_weight=np.ones(N))
     assert_array_equal(again.theta_samples_, fitted[cls].theta_samples_)
@@ -114,6 +117,7 @@ def test_impossible_weights(cls, weight, message):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+@short_chains()
 def test_larger_weights_mean_less_spread(cls):
     y = targets()[cls]
     plain, heavy = (cls(FIXED, **QUICK).fit(X, y, sample_weight=np.full(N, w)) for w in (1.0, 6.0))
@@ -133,6 +137,7 @@ def test_leave_one_out(fitted, cls):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+@short_chains()
 def test_warm_start_continues(cls):
     y = targets()[cls]
     whole = cls(**{**QUICK, "n_draws": 60}).fit(X, y)
@@ -155,6 +160,7 @@ def closed_form(y, noise_var, X_at):
 
 
 @pytest.mark.parametrize("sampler", ["collapsed", "pm"])
+@short_chains()
 def test_with_everything_fixed_predictions_are_the_closed_form(sampler):
     y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
     reg = BayesianGPRegressor(
@@ -181,6 +187,7 @@ def test_with_everything_fixed_predictions_are_the_closed_form(sampler):
     assert_allclose(quantiles, stats.norm(found, spread).ppf([[0.05], [0.5], [0.9]]), atol=1e-8)
 
 
+@short_chains()
 def test_known_variances_add_up():
     y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
     rows = np.linspace(0.01, 0.4, N)
@@ -195,6 +202,7 @@ def test_known_variances_add_up():
     )  # new rows have no variance of theirs
 
 
+@short_chains()
 def test_units_of_y_do_not_matter():
     """To the last bit for a power of two, which rounds nothing."""
     y = targets()[BayesianGPRegressor]
@@ -217,6 +225,7 @@ def test_units_of_y_do_not_matter():
 @pytest.mark.parametrize(
     "settings", [{}, {"likelihood": "student_t", "sampler": "pm", "n_importance": 8}]
 )
+@short_chains()
 def test_quantiles_and_densities_belong_together(settings):
     few = {**QUICK, "n_draws": 15}
     reg = BayesianGPRegressor(**few, **settings).fit(X, targets()[BayesianGPRegressor])
@@ -272,6 +281,7 @@ def test_impossible_quantiles(fitted):
         fitted[BayesianGPRegressor].predict(X, return_quantiles=[0.5, 1.0])
 
 
+@short_chains()
 def test_a_kernel_with_noise_of_its_own():
     kernel = ConstantKernel() * RBF() + WhiteKernel(0.1, "fixed")
     reg = BayesianGPRegressor(kernel, **QUICK).fit(X, targets()[BayesianGPRegressor])
@@ -283,6 +293,7 @@ def test_a_kernel_with_noise_of_its_own():
 EXPOSURE = np.random.default_rng(5).uniform(0.5, 4.0, N)
 
 
+@short_chains()
 def test_exposure_multiplies_the_rate():
     y = np.random.default_rng(1).poisson(EXPOSURE * np.exp(1.0 + F))
     reg = BayesianGPPoissonRegressor(**QUICK).fit(X, y, exposure=EXPOSURE)
@@ -301,6 +312,7 @@ def test_exposure_multiplies_the_rate():
     assert_allclose(np.exp(found), proba[[0, 1], [3, 4]], rtol=1e-9)
 
 
+@short_chains()
 def test_routed_exposure_is_a_split_by_hand():
     y = np.random.default_rng(1).poisson(EXPOSURE * np.exp(1.0 + F))
     reg = BayesianGPPoissonRegressor(**QUICK)
@@ -335,11 +347,13 @@ def test_what_counts_refuse(settings, y, fit, message):
         BayesianGPPoissonRegressor(**QUICK, **settings).fit(X, y, **fit)
 
 
+@short_chains()
 def test_no_counts_at_all():
     reg = BayesianGPPoissonRegressor(**QUICK).fit(X, np.zeros(N))
     assert np.all(reg.predict(X) < 0.5)
 
 
+@short_chains()
 def test_negative_binomial_infers_a_shape():
     y = np.random.default_rng(1).negative_binomial(1.0, 1.0 / (1.0 + np.exp(2.0 + F)))
     reg = BayesianGPPoissonRegressor(likelihood="negative_binomial", **QUICK).fit(X, y)
@@ -354,6 +368,7 @@ def test_negative_binomial_infers_a_shape():
 # --- ordered classes ------------------------------------------------------------------------------
 
 
+@short_chains()
 def test_thresholds_are_inferred_or_given():
     y = targets()[BayesianGPOrdinalClassifier]
     inferred = BayesianGPOrdinalClassifier(**QUICK).fit(X, y)
@@ -367,6 +382,7 @@ def test_thresholds_are_inferred_or_given():
         assert clf.score(X, y) > 0.5
 
 
+@short_chains()
 def test_strings_in_their_order():
     names = np.array(["low", "middle", "high"])
     y = targets()[BayesianGPOrdinalClassifier]
@@ -396,6 +412,7 @@ def test_what_ordered_classes_refuse(settings, message):
         BayesianGPOrdinalClassifier(**QUICK, **settings).fit(X, y)
 
 
+@short_chains()
 def test_a_class_that_no_row_has():
     y = 2.0 * (targets()[BayesianGPOrdinalClassifier] > 0)
     clf = BayesianGPOrdinalClassifier(class_order=[0, 1, 2], **QUICK).fit(X, y)
@@ -405,6 +422,7 @@ def test_a_class_that_no_row_has():
 # --- volatility -----------------------------------------------------------------------------------
 
 
+@short_chains()
 def test_volatility_is_the_standard_deviation_of_y(fitted):
     est, y = fitted[BayesianGPVolatilityRegressor], targets()[BayesianGPVolatilityRegressor]
     inside = np.exp(est.latent_samples_).mean(axis=(0, 1))
@@ -414,6 +432,7 @@ def test_volatility_is_the_standard_deviation_of_y(fitted):
     assert scaled.score(X, 100.0 * y) == pytest.approx(est.score(X, y) - np.log(100.0), abs=0.1)
 
 
+@short_chains()
 def test_returns_of_zero_are_no_proof_of_no_risk():
     y = targets()[BayesianGPVolatilityRegressor].copy()
     y[[4, 9]] = 0.0
@@ -423,6 +442,7 @@ def test_returns_of_zero_are_no_proof_of_no_risk():
         BayesianGPVolatilityRegressor(**QUICK).fit(X, np.zeros(N))
 
 
+@short_chains()
 def test_a_random_walk_serves_as_well():
     walk = PseudoMarginal(moves="random_walk")
     settings = {**QUICK, "n_warmup": 60, "sampler": walk, "n_importance": 8}

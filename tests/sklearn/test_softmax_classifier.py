@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+from ..helpers import short_chains
 
 CENTERS = np.array([[-1.5, 0.0], [1.5, 0.0], [0.0, 2.0]])
 X, CODES = make_blobs(60, centers=CENTERS, cluster_std=0.9, random_state=0)
@@ -25,11 +25,13 @@ QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 40, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def shared():
     return BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def separate():
     priors = {"k2__length_scale": stats.lognorm(0.5)}
     return BayesianGPClassifier(multi_class="softmax_separate", priors=priors, **QUICK).fit(X, Y)
@@ -95,6 +97,7 @@ def test_leave_one_out(fitted):
     assert -60.0 < result.elpd < 0.0
 
 
+@short_chains()
 def test_draws_do_not_depend_on_workers_nor_on_pickling(shared):
     again = clone(shared).set_params(n_jobs=2).fit(X, Y)
     assert_array_equal(again.theta_samples_, shared.theta_samples_)
@@ -103,6 +106,7 @@ def test_draws_do_not_depend_on_workers_nor_on_pickling(shared):
     assert_array_equal(pickle.loads(pickle.dumps(shared)).predict_proba(X_NEW), proba)
 
 
+@short_chains()
 def test_a_warm_start_is_one_longer_fit(shared):
     longer = BayesianGPClassifier(multi_class="softmax", **QUICK).set_params(n_draws=20)
     longer.set_params(warm_start=True).fit(X, Y)
@@ -111,6 +115,7 @@ def test_a_warm_start_is_one_longer_fit(shared):
     assert_array_equal(longer.latent_samples_, shared.latent_samples_)
 
 
+@short_chains()
 def test_rows_of_weight_zero_are_not_there(shared):
     odd = np.concatenate([X, [[50.0, 50.0]]])
     weight = np.append(np.ones(60), 0.0)
@@ -118,6 +123,7 @@ def test_rows_of_weight_zero_are_not_there(shared):
     assert_array_equal(again.theta_samples_, shared.theta_samples_)
 
 
+@short_chains()
 def test_two_classes_are_served_too():
     two = CODES < 2
     joint = BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X[two], CODES[two])
@@ -130,12 +136,14 @@ def test_two_classes_are_served_too():
 
 
 @pytest.mark.parametrize("moves", ["random_walk", "trajectories"])
+@short_chains()
 def test_other_moves(moves):
     sampler = PseudoMarginal(moves=moves)
     fitted = BayesianGPClassifier(multi_class="softmax", sampler=sampler, **QUICK).fit(X, Y)
     assert fitted.score(X_NEW, LABELS[CODES_NEW]) > 0.8
 
 
+@short_chains()
 def test_all_hyperparameters_fixed():
     kernel = ConstantKernel(4.0, "fixed") * RBF(1.0, "fixed")
     fitted = BayesianGPClassifier(kernel, multi_class="softmax", **QUICK).fit(X, Y)
