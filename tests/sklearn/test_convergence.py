@@ -38,7 +38,7 @@ def quick(**changes):
 
 
 def moons():
-    return make_moons(40, noise=0.3, random_state=0)
+    return make_moons(30, noise=0.3, random_state=0)
 
 
 def three_classes():
@@ -101,7 +101,7 @@ def test_sampling_ends_as_soon_as_the_target_is_reached(stopped):
     n_draws = stopped.theta_samples_.shape[1]
     assert n_draws % ROUND_LENGTH == 0
     assert ROUND_LENGTH < n_draws < 2000
-    assert stopped.latent_samples_.shape == (4, n_draws, 40)
+    assert stopped.latent_samples_.shape == (4, n_draws, 30)
     assert stopped.diagnostics_.ess_bulk.min() >= 450.0
     assert stopped.diagnostics_.r_hat.max() <= 1.05
     assert stopped.diagnostics_.converged(1.05, 450.0)
@@ -191,22 +191,21 @@ def test_what_has_not_converged_by_either_measure():
 @pytest.fixture(scope="module", params=SAMPLERS)
 @short_chains()
 def lengths(request):
-    """Settings of a sampler, a fit of 100 draws and one of 250, both by one worker."""
+    """Settings of a sampler, a fit of 60 draws and one of 120, both by one worker."""
     settings = SAMPLERS[request.param]
     return (
         settings,
-        quick(**settings, n_draws=100, warm_start=True).fit(*moons()),
-        quick(**settings, n_draws=250).fit(*moons()),
+        quick(**settings, n_draws=60, warm_start=True).fit(*moons()),
+        quick(**settings, n_draws=120).fit(*moons()),
     )
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
 @short_chains()
-def test_a_fit_continues_bit_for_bit(n_jobs, lengths):
+def test_a_fit_by_two_workers_continues_bit_for_bit(lengths):
     settings, _, whole = lengths
-    model = quick(**settings, n_draws=100, warm_start=True, n_jobs=n_jobs).fit(*moons())
-    assert model.theta_samples_.shape == (2, 100, 2)
-    model.set_params(n_draws=250).fit(*moons())
+    model = quick(**settings, n_draws=60, warm_start=True, n_jobs=2).fit(*moons())
+    assert model.theta_samples_.shape == (2, 60, 2)
+    model.set_params(n_draws=120).fit(*moons())
     assert_same_fit(model, whole)
 
 
@@ -214,9 +213,9 @@ def test_a_fit_continues_bit_for_bit(n_jobs, lengths):
 @short_chains()
 def test_a_pickled_fit_continues_bit_for_bit(n_jobs, lengths):
     _, short, whole = lengths
-    model = twin(short).set_params(n_draws=250, n_jobs=n_jobs).fit(*moons())
+    model = twin(short).set_params(n_draws=120, n_jobs=n_jobs).fit(*moons())
     assert_same_fit(model, whole)
-    assert short.theta_samples_.shape == (2, 100, 2)
+    assert short.theta_samples_.shape == (2, 60, 2)
 
 
 @short_chains()
@@ -224,7 +223,7 @@ def test_a_fit_continues_many_times(lengths):
     """Rounds that end elsewhere change nothing; several limits are met on the way."""
     _, short, whole = lengths
     model = twin(short)
-    for n_draws in (101, 130, 250):
+    for n_draws in (61, 80, 120):
         model.set_params(n_draws=n_draws).fit(*moons())
         assert_array_equal(model.theta_samples_, whole.theta_samples_[:, :n_draws])
         assert_array_equal(model.latent_samples_, whole.latent_samples_[:, :n_draws])
@@ -234,14 +233,14 @@ def test_a_fit_continues_many_times(lengths):
 @short_chains()
 def test_warm_start_without_an_earlier_fit_is_an_ordinary_one(lengths):
     settings, short, _ = lengths
-    assert_same_fit(quick(**settings, n_draws=100).fit(*moons()), short)
+    assert_same_fit(quick(**settings, n_draws=60).fit(*moons()), short)
 
 
 @short_chains()
 def test_a_fit_made_without_warm_start_can_be_continued(lengths):
     settings, _, whole = lengths
-    model = quick(**settings, n_draws=100).fit(*moons())
-    assert_same_fit(model.set_params(n_draws=250, warm_start=True).fit(*moons()), whole)
+    model = quick(**settings, n_draws=60).fit(*moons())
+    assert_same_fit(model.set_params(n_draws=120, warm_start=True).fit(*moons()), whole)
 
 
 @short_chains()
@@ -250,7 +249,7 @@ def test_without_warm_start_a_fit_begins_anew(lengths):
     model = twin(short).set_params(warm_start=False)
     assert_same_fit(model.fit(*moons()), short)
     X, y = moons()
-    assert model.fit(X[:20], y[:20]).latent_samples_.shape == (2, 100, 20)
+    assert model.fit(X[:20], y[:20]).latent_samples_.shape == (2, 60, 20)
 
 
 @pytest.fixture(scope="module")

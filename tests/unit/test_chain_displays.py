@@ -17,6 +17,8 @@ from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, Bayesian
 from skgpmcmc.convergence import autocorrelation, gelman_rubin, rank_r_hat
 from skgpmcmc.displays import AutocorrelationDisplay, PSRFDisplay, TraceDisplay
 
+from ..helpers import short_chains
+
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -26,8 +28,6 @@ each_display = pytest.mark.parametrize("display_class", DISPLAYS)
 SHORT = {"n_chains": 2, "n_draws": 50, "max_rhat": 10.0, "random_state": 0}
 NAMES = ["k1__constant_value", "k2__length_scale"]
 LABELS = ["log k1__constant_value", "log k2__length_scale"]
-
-pytestmark = pytest.mark.filterwarnings("ignore:Chains have not converged")
 
 
 @pytest.fixture(autouse=True)
@@ -53,12 +53,14 @@ def data():
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def binary(data):
     X, y = data
     return BayesianGPClassifier(sampler="marginal", **SHORT).fit(X, y == "spam")
 
 
 @pytest.fixture(scope="module")
+@short_chains()
 def several(data):
     return BayesianGPClassifier(sampler="marginal", **SHORT).fit(*data)
 
@@ -331,6 +333,7 @@ def test_some_hyperparameters(binary, display_class):
         display_class.from_estimator(binary, hyperparameters="alpha")
 
 
+@short_chains()
 def test_from_a_regressor_in_a_pipeline(data):
     X, _ = data
     model = make_pipeline(StandardScaler(), BayesianGPRegressor(**SHORT)).fit(X, X[:, 0])
@@ -339,6 +342,7 @@ def test_from_a_regressor_in_a_pipeline(data):
     assert_array_equal(display.samples, model[-1].theta_samples_)
 
 
+@short_chains()
 def test_one_that_may_be_negative_is_no_logarithm(data):
     X, y = data
     model = BayesianGPOrdinalClassifier(class_order=["ham", "eggs", "spam"], **SHORT).fit(X, y)
@@ -371,6 +375,7 @@ def test_estimators_without_chains(data, display_class):
         display_class.from_estimator(LogisticRegression().fit(*data))
 
 
+@short_chains()
 def test_all_hyperparameters_fixed(data):
     X, y = data
     model = BayesianGPClassifier(RBF(1.0, "fixed"), **SHORT).fit(X, y == "ham")
