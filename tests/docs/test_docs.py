@@ -77,6 +77,13 @@ def run_example(script, data):
     )
 
 
+def test_an_example_script():
+    """One in the plain run, all of them with the statistical tests."""
+    done = run_example(ROOT / "examples" / "plot_latent_function.py", data_directory())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("script", EXAMPLES, **by_name)
 def test_example_scripts(script):
     data = data_directory()
@@ -86,6 +93,7 @@ def test_example_scripts(script):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("script", NEED_DATA, **by_name)
 def test_an_example_without_its_data_says_what_it_needs(script, tmp_path):
     done = run_example(script, tmp_path)

@@ -18,7 +18,7 @@ from skgpmcmc.testing import Statistic, rank_p_value, simulation_based_calibrati
 from ..helpers import make_model, seeded
 
 #: Family-wise over the statistics of a test.
-LEVEL = 1e-3
+LEVEL = 1e-4
 #: A wrong twin must be caught beyond doubt.
 CAUGHT = 1e-6
 

@@ -28,7 +28,7 @@ from skgpmcmc.transitions import (
 from ..helpers import make_model, seeded
 
 #: Family-wise over the statistics of a test.
-LEVEL = 1e-3
+LEVEL = 1e-4
 #: A transition that hardly moves is hardly tested.
 LEAST_ACCEPTANCE = 0.1
 

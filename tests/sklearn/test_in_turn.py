@@ -64,7 +64,7 @@ def pairs():
             yield pytest.param(name, estimator, marks=marks)
 
 
-@pytest.mark.parametrize(("name", "estimator"), pairs())
+@pytest.mark.parametrize(("name", "estimator"), list(pairs()))
 @short_chains()
 def test_every_estimator_has_them(name, estimator):
     model = estimator(sampler=name, **QUICK).fit(X, TARGETS[estimator])
