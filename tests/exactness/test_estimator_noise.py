@@ -1,10 +1,15 @@
 """Noise of the likelihood estimate at the posterior mode, against figures from a prototype."""
 
 import numpy as np
+import pytest
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import default_model, simulate_binary
 from benchmarks.estimator_noise import log_sd_at_mode
+
+from ..helpers import seeded
+
+pytestmark = pytest.mark.statistical
 
 # Standard deviation of log p-hat(y | theta) on Pima that an independent prototype measured.
 PROTOTYPE_PIMA = {("laplace", 16): 0.22, ("laplace", 64): 0.07, ("ep", 16): 0.07, ("ep", 64): 0.03}
@@ -22,7 +27,7 @@ def test_pima_is_within_a_factor_of_two_of_the_prototype(find_data):
 
 
 def test_ep_is_less_noisy_than_laplace():
-    models = [default_model(*simulate_binary(200, 2, 2.0, -1.5, seed)) for seed in range(10)]
+    models = [default_model(*simulate_binary(200, 2, 2.0, -1.5, seeded(k))) for k in range(10)]
     medians = {}
     with threadpool_limits(1):
         for name in ("ep", "laplace"):

@@ -279,6 +279,7 @@ WRONG = {
     "mh_v1: likelihood alone": ("f: mh_v1", likelihood_alone(LATENT["mh_v1"])),
     "mh_v2: no shrinking": ("f: mh_v2", WithoutShrinking(0.0)),
     "hmc: no kinetic energy": ("f: hmc", with_operator(LATENT["hmc"], WithoutKineticEnergy)),
+    "hmc: slow momenta": ("f: hmc", with_operator(LATENT["hmc"], SlowMomenta)),
     "hmc_v1: mass of the state": (
         "f: hmc_v1",
         CurvatureOfTheState(Trajectory(0.0, max_steps=4)),
@@ -316,11 +317,11 @@ WRONG = {
 SHORT = (
     "mh: likelihood alone",
     "mh_v2: no shrinking",
-    "hmc: no kinetic energy",
+    "hmc: slow momenta",
     "smmala: no way back",
     "sa: no determinant",
     "aa: p(f) twice",
-    "surr: no p(g)",
+    "surr: more noise",
     "asis: stale coordinates",
     "khr: no determinant",
     "conjugate draw: n for n / 2",
