@@ -1,6 +1,7 @@
 """Options, markers and fixtures that several test files share; functions are in `tests.helpers`."""
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from . import helpers
 
@@ -28,6 +29,13 @@ def pytest_runtest_setup(item):
     """`helpers.seeded` follows --seed in statistical tests, and in no others."""
     statistical = item.get_closest_marker("statistical") is not None
     helpers.set_seed(item.config.getoption("seed") if statistical else 0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_blas_thread():
+    """Small matrices, and a process for each core: more threads would wait for one another."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -389,7 +389,7 @@ def check_joint_posterior(transition, n_draws):
 #: Each operator and each parameterization, and enough draws for the effective sample size.
 AT_LENGTH = {
     "sa slice": (sweep(LATENT["hmc_v1"], HYPER["sa slice"]), 2500),
-    "sa hmc": (sweep(LATENT["hmc_v1"], HYPER["sa hmc"]), 12_000),
+    "sa hmc": (sweep(LATENT["hmc_v1"], HYPER["sa hmc"]), 8000),
     "aa mh": (sweep(LATENT["hmc_v1"], HYPER["aa mh"]), 9000),
     "surr smmala": (sweep(LATENT["hmc_v1"], HYPER["surr smmala"]), 7000),
     "asis": (sweep(LATENT["hmc_v1"], HYPER["sa smmala"], HYPER["aa smmala"]), 7000),

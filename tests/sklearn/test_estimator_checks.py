@@ -25,7 +25,6 @@ QUICK = {
     "n_draws": 6,
     "n_importance": 2,
 }
-DEFAULT = {"n_chains": 2, "n_warmup": 5, "n_draws": 10}
 
 #: Why a check cannot apply. Chains draw f for every row, so that other rows mean other draws; that
 #: weights are repeated rows is shown exactly in tests/unit/test_approximations_of_the_papers.py.
@@ -67,12 +66,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.statistical
-@with_checks(
-    [
-        BayesianGPClassifier(**DEFAULT),
-        BayesianGPPoissonRegressor(fractional_counts="allow", **DEFAULT),
-    ]
-)
+@with_checks([BayesianGPClassifier(n_chains=2, n_warmup=5, n_draws=10)])
 @short_chains()
 def test_scikit_learn_checks_with_the_default_sampler(estimator, check):
     check(estimator)
