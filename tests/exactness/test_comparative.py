@@ -13,6 +13,7 @@ TINY = Length(n_data=1, n_chains=2, n_warmup=10, n_draws=20)
 SCALE = comparative.Scale((20,), (2,), (), {}, {})
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("cell", list(cells(SCALE)), ids=lambda cell: f"{cell.table} {cell.group}")
 def test_every_method_of_every_table_runs(cell):
     for method in cell.methods:

@@ -41,7 +41,7 @@ SIZES = {
 }
 SHORT = {
     "particle": {"n_replicates": 500, "n_steps": 6},
-    "emulated": {"n_replicates": 500, "n_steps": 3},
+    "emulated": {"n_replicates": 1000, "n_steps": 3},
     "estimate": {"n_replicates": 400, "n_steps": 4},
     "slice": {"n_replicates": 1500, "n_steps": 6, "n_reference": 6000},
 }
