@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return REFUSED
     results, complete = _run(data_sets, settings, args.repeats, args.random_state)
     if not any(comparison.outcomes for comparison in results):
-        _complain("stopped before the first method was done: there is nothing to save.")
+        _complain("no method was done, and nothing is saved")
         return INTERRUPTED
     text = as_json(results, settings, args.random_state, complete=complete)
     # Saved before anything is printed or drawn: whatever fails then, the results are there.
@@ -219,6 +219,7 @@ def _run(
                 if outcome.failure is not None:
                     _complain(f"{outcome.method} failed: {outcome.failure}")
     except KeyboardInterrupt:
+        _complain("stopped; methods that were done before are kept")
         return results, False
     return results, True
 

@@ -60,6 +60,9 @@ MIN_TRAINING_MEMBERS = 3
 #: Cells that stand for a missing target, in lower case.
 _MISSING = ("", "na", "n/a", "nan", "?")
 
+#: Squares of larger numbers overflow.
+_LARGEST = 1e150
+
 #: More different numbers than these, not all of them whole, are no classes.
 _MOST_NUMERIC_CLASSES = 20
 
@@ -248,11 +251,14 @@ def _number(cell: str, column: str, line: int, path: Path) -> float:
         value = float(cell)
     except ValueError:
         value = np.nan
+    where = f"{path}, line {line}, column {column!r}: {cell!r}"
     if not np.isfinite(value):
         raise ValueError(
-            f"{path}, line {line}, column {column!r}: {cell!r} is not a finite number. Encode "
-            "categories as numbers and fill in or drop missing values first."
+            f"{where} is not a finite number. Encode categories as numbers and fill in or drop "
+            "missing values first."
         )
+    if abs(value) > _LARGEST:
+        raise ValueError(f"{where} is too large to be standardized: choose another unit.")
     return value
 
 
