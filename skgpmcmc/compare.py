@@ -452,7 +452,13 @@ def compare(
     random_state: int,
     report: Callable[[str], None],
 ) -> Iterator[Outcome]:
-    """Run every method on every split, one after the other."""
+    """Run every method on every split, one after the other.
+
+    Yields
+    ------
+    Outcome
+        As soon as it is there, so that a caller who stops has those before.
+    """
     for r in range(repeats):
         split = split_data(data, random_state + r)
         n_classes, n_features = len(np.unique(data.y)), data.X.shape[1]
