@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .compare import (
+    Comparison,
+    DataSet,
     Settings,
     as_json,
     bundled_data,
+    check_data,
     compare,
     convergence_report,
     csv_data,
     save_plot,
     score_table,
+    split_data,
+    why_no_plot,
 )
+
+#: Exit statuses: all is well; a method, the plot or the saving failed; the arguments or the data
+#: are wrong, and nothing was fitted; stopped by Ctrl-C.
+DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -28,39 +39,45 @@ def make_parser() -> argparse.ArgumentParser:
         help="fit a Bayesian GP classifier and its rivals on the same splits",
         description="Fit a fully Bayesian Gaussian-process classifier, MCMC EP, EP ML, a "
         "Platt-scaled SVM and scikit-learn's GaussianProcessClassifier on the same splits; print "
-        "scores and convergence; save the abstention plot (PNG) and a result file (JSON). Without "
-        "--data it uses two data sets that come with scikit-learn.",
+        "scores and convergence; save a result file (JSON) and the abstention plot (PNG). Without "
+        "--data it uses two data sets that come with scikit-learn. A method that fails has dashes "
+        "in the table, and a note; after Ctrl-C the methods that are done are printed and saved.",
     )
     defaults = Settings()
     job.add_argument("--data", metavar="FILE.csv", help="your own data: numeric columns, a header")
     job.add_argument("--target", metavar="COLUMN", help="the column of --data to predict")
     job.add_argument(
         "--train-size",
-        type=int,
+        type=_at_least(1),
         metavar="N",
         help="training rows (default: 100; own data: 70%%, at most 500)",
     )
     job.add_argument(
         "--repeats",
-        type=int,
+        type=_at_least(1),
         default=1,
         metavar="R",
         help="random splits; more than one gives mean ± standard error",
     )
     job.add_argument(
         "--random-state",
-        type=int,
+        type=_at_least(0),
         default=0,
         metavar="SEED",
         help="seed of the first split; the r-th uses SEED + r",
     )
-    job.add_argument("--n-warmup", type=int, metavar="N", help="default: the sampler's own")
-    job.add_argument("--n-draws", type=int, default=defaults.n_draws)
     job.add_argument(
-        "--max-rhat", type=float, default=defaults.max_rhat, help="R-hat that counts as converged"
+        "--n-warmup", type=_at_least(0), metavar="N", help="default: the sampler's own"
+    )
+    job.add_argument("--n-draws", type=_at_least(1), default=defaults.n_draws)
+    job.add_argument(
+        "--max-rhat", type=_r_hat, default=defaults.max_rhat, help="R-hat that counts as converged"
     )
     job.add_argument(
-        "--n-jobs", type=int, default=defaults.n_jobs, help="workers; results do not depend on it"
+        "--n-jobs",
+        type=_n_jobs,
+        default=defaults.n_jobs,
+        help="workers; results do not depend on it",
     )
     job.add_argument(
         "--output",
@@ -71,14 +88,54 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _at_least(least: int) -> Callable[[str], int]:
+    """Type of an argument that is an integer with a least value."""
+
+    def parse(text: str) -> int:
+        value = _integer(text)
+        if value is None or value < least:
+            raise argparse.ArgumentTypeError(
+                f"must be an integer of at least {least}; got {text!r}"
+            )
+        return value
+
+    return parse
+
+
+def _n_jobs(text: str) -> int:
+    value = _integer(text)
+    if not value:
+        raise argparse.ArgumentTypeError(
+            f"must be a number of workers, or -1 for all processors; got {text!r}"
+        )
+    return value
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _r_hat(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 1.0:
+        raise argparse.ArgumentTypeError(f"must be a number above 1; got {text!r}")
+    return value
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
     if (args.data is None) != (args.target is None):
         parser.error("--data and --target go together")
-    if args.repeats < 1:
-        parser.error(f"--repeats must be at least 1; got {args.repeats}")
+    if args.random_state + args.repeats > 2**32:
+        parser.error(f"--random-state plus --repeats must be at most 2^32; got {args.random_state}")
     settings = Settings(
         n_warmup="auto" if args.n_warmup is None else args.n_warmup,
         n_draws=args.n_draws,
@@ -86,39 +143,140 @@ def main(argv: Sequence[str] | None = None) -> int:
         n_jobs=args.n_jobs,
     )
     try:
-        if args.data is None:
-            data_sets = bundled_data(args.train_size or 100)
-        else:
-            data_sets = [csv_data(args.data, args.target, args.train_size)]
-        results = {
-            data.name: compare(
+        document, plot = _output_paths(args.output)
+        data_sets = _load(args)
+    except ValueError as error:
+        _complain(error)
+        return REFUSED
+    results, complete = _run(data_sets, settings, args.repeats, args.random_state)
+    if not any(comparison.outcomes for comparison in results):
+        _complain("no method was done, and nothing is saved")
+        return INTERRUPTED
+    text = as_json(results, settings, args.random_state, complete=complete)
+    # Saved before anything is printed or drawn: whatever fails then, the results are there.
+    is_well = [_save(document, lambda path: path.write_text(text, encoding="utf-8"), text)]
+    is_well.append(_print(_report(results, settings, args.repeats)))
+    missing = why_no_plot(results)
+    if missing is None:
+        is_well.append(_save(plot, lambda path: save_plot(path, results)))
+    else:
+        is_well.append(_print(f"no plot: {missing}"))
+    is_well += [outcome.failure is None for c in results for outcome in c.outcomes]
+    if not complete:
+        return INTERRUPTED
+    return DONE if all(is_well) else FAILED
+
+
+def _output_paths(prefix: str) -> tuple[Path, Path]:
+    """Return the paths of the result file and of the plot, which can be written."""
+    if Path(f"{prefix}.json").name == ".json":
+        raise ValueError(
+            f"--output {prefix!r} must end in a name, to which .json and .png are added."
+        )
+    document, plot = Path(f"{prefix}.json"), Path(f"{prefix}.png")
+    for path in (document, plot):
+        is_new = not path.exists()
+        try:
+            path.open("ab").close()  # an older file stays as it is until there is a new one
+        except OSError as error:
+            raise ValueError(
+                f"--output: {path} cannot be written ({error.strerror}): give a prefix in a folder "
+                "that exists and may be written."
+            ) from error
+        if is_new:
+            path.unlink()
+    return document, plot
+
+
+def _load(args: argparse.Namespace) -> list[DataSet]:
+    """Read the data, and refuse those on which a method would fail."""
+    if args.data is None:
+        data_sets = bundled_data(100 if args.train_size is None else args.train_size)
+    else:
+        data_sets = [csv_data(args.data, args.target, args.train_size)]
+    for data in data_sets:
+        check_data(data, args.repeats, args.random_state)
+    return data_sets
+
+
+def _run(
+    data_sets: Sequence[DataSet], settings: Settings, repeats: int, random_state: int
+) -> tuple[list[Comparison], bool]:
+    """Return what was done before the end or before Ctrl-C, and whether it was the end."""
+    results: list[Comparison] = []
+    try:
+        for data in data_sets:
+            comparison = Comparison(data, split_data(data, random_state))
+            results.append(comparison)
+            for outcome in compare(
                 data,
                 settings,
-                repeats=args.repeats,
-                random_state=args.random_state,
+                repeats=repeats,
+                random_state=random_state,
                 report=lambda line: print(line, file=sys.stderr, flush=True),
-            )
-            for data in data_sets
-        }
-    except (OSError, ValueError) as error:
-        print(f"skgpmcmc compare: {error}", file=sys.stderr)
-        return 2
-    for name, (outcomes, split) in results.items():
-        title = f"{name}: {len(split.y_train)} training and {len(split.y_test)} test rows"
-        print(f"\n== {title}, {split.X_train.shape[1]} features, {args.repeats} split(s) ==\n")
-        print(score_table(outcomes))
-        print(f"\n-- convergence --\n{convergence_report(outcomes, settings.max_rhat)}")
+            ):
+                comparison.outcomes.append(outcome)
+                if outcome.failure is not None:
+                    _complain(f"{outcome.method} failed: {outcome.failure}")
+    except KeyboardInterrupt:
+        _complain("stopped; methods that were done before are kept")
+        return results, False
+    return results, True
+
+
+def _report(results: Sequence[Comparison], settings: Settings, repeats: int) -> str:
+    """Tables, convergence and notes, for people."""
+    lines = []
+    for comparison in results:
+        split, outcomes = comparison.first, comparison.outcomes
+        title = (
+            f"{comparison.data.name}: {len(split.y_train)} training and {len(split.y_test)} test "
+            f"rows, {split.X_train.shape[1]} features, {repeats} split(s)"
+        )
+        lines += [f"\n== {title} ==\n", score_table(outcomes)]
+        lines.append(f"\n-- convergence --\n{convergence_report(outcomes, settings.max_rhat)}")
         for outcome in outcomes:
-            for note in outcome.notes:
-                print(f"note ({outcome.method}, split {outcome.split + 1}): {note}")
-    plot, document = Path(f"{args.output}.png"), Path(f"{args.output}.json")
-    document.write_text(as_json(results, settings, args.random_state), encoding="utf-8")
-    drawn = save_plot(plot, results)
-    print(
-        f"\nsaved {document}"
-        + (f" and {plot}" if drawn else "; no plot (two classes and matplotlib are needed)")
-    )
-    return 0
+            failure = [] if outcome.failure is None else [f"failed: {outcome.failure}"]
+            for note in failure + outcome.notes:
+                lines.append(f"note ({outcome.method}, split {outcome.split + 1}): {note}")
+    return "\n".join(lines) + "\n"
+
+
+def _save(path: Path, write: Callable[[Path], object], text: str | None = None) -> bool:
+    """Write a file, in a new temporary folder if it cannot be where it should; say where it is.
+
+    `text` is what to print if it cannot be there, either.
+    """
+    try:
+        write(path)
+        return _print(f"saved {path}")
+    except OSError as error:
+        _complain(f"{path} cannot be written: {error}")
+    try:
+        spare = Path(tempfile.mkdtemp(prefix="skgpmcmc_compare_")) / path.name
+        write(spare)
+        _complain(f"saved {spare} instead")
+    except OSError as error:
+        _complain(f"nor can a temporary file: {error}")
+        if text is not None:
+            _print(text)
+    return False
+
+
+def _print(text: str) -> bool:
+    """Print; if nobody can read it, say so and go on."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # Python itself flushes once more at the end, and would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _complain(f"cannot print ({error}); what is saved is complete")
+        return False
+    return True
+
+
+def _complain(problem: object) -> None:
+    print(f"skgpmcmc compare: {problem}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

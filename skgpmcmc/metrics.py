@@ -1,9 +1,13 @@
-"""Capacity scores: how good a classifier is on the rows it is confident about.
+"""Abstention: how good a classifier is on the rows it is confident about.
 
 A classifier that may abstain rejects the rows whose predictive probability is nearest to one half.
-The abstention curve shows a score of the kept rows against the rejected fraction, and the capacity
-score is the area under that curve divided by its width. Close to one means that the confident
-predictions are the right ones.
+The abstention curve shows a score of the kept rows against the rejected fraction. Two summaries:
+
+* The capacity scores of the papers: the area under that curve divided by its width. The width
+  depends on how far the probabilities are from one half, so that these scores favor timid
+  probabilities; compare classifiers by them only where the probabilities spread equally.
+* The selective accuracy: the area under accuracy against the kept fraction, from the order of the
+  confidences alone.
 
 References
 ----------
@@ -20,6 +24,8 @@ __all__ = [
     "capacity_accuracy_scorer",
     "capacity_auc_score",
     "capacity_auc_scorer",
+    "selective_accuracy_score",
+    "selective_accuracy_scorer",
 ]
 
 # k / 100, and not a running sum of 0.01, so that each threshold is the double nearest to it.
@@ -32,6 +38,9 @@ _DECIMALS = 12
 # Averages of many probabilities may pass 1 by a rounding error; scores would not notice.
 _PROBABILITY_SLACK = 1e-9
 _ROW_SUM_SLACK = 1e-3
+
+# max(p, 1 - p) of two probabilities on either side of one half may differ where it should not.
+_CONFIDENCE_SLACK = 2 * np.finfo(float).eps
 
 
 def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
@@ -125,10 +134,17 @@ def capacity_accuracy_score(y_true, y_proba, *, pos_label=None):
     --------
     abstention_curve : The curve, and what each argument may be.
     capacity_auc_score : The same with the area under the ROC curve in place of accuracy.
+    selective_accuracy_score : Depends on the order of the confidences alone.
 
     Notes
     -----
     "Capacity accuracy" of Filippone & Girolami (2014), section 5.3.
+
+    The score favors timid probabilities. The last threshold still keeps the rows with p <= 0.01 or
+    p >= 0.99, so the curve of a confident classifier ends at a small degree of abstention. Drawing
+    all probabilities towards one half, in the same order, leaves the curve where it was and takes
+    it further, to the few surest rows, which are mostly right; the mean over the greater width is
+    larger. A difference between two classifiers may be one of width and of nothing else.
 
     Examples
     --------
@@ -165,7 +181,8 @@ def capacity_auc_score(y_true, y_proba, *, pos_label=None):
 
     Notes
     -----
-    "Capacity AUC" of Filippone & Girolami (2014), section 5.3.
+    "Capacity AUC" of Filippone & Girolami (2014), section 5.3. As `capacity_accuracy_score` does,
+    and for the same reason, it changes when all probabilities are drawn towards one half.
 
     Examples
     --------
@@ -174,6 +191,76 @@ def capacity_auc_score(y_true, y_proba, *, pos_label=None):
     1.0
     """
     return _capacity(*abstention_curve(y_true, y_proba, score="auc", pos_label=pos_label))
+
+
+def selective_accuracy_score(y_true, y_proba, *, pos_label=None):
+    r"""Compute the area under accuracy against coverage, rows in the order of their confidence.
+
+    The confidence of a row is max(p, 1 - p), where p is the predictive probability of the positive
+    class; the row is predicted positive when p > 0.5. With A(k) the accuracy on the k most
+    confident rows, the score is
+
+    .. math:: \frac{1}{n} \sum_{k=1}^{n} A(k).
+
+    Where confidences are equal, A(k) is its mean over all orders of the tied rows.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels, of at most two classes.
+    y_proba : array-like of shape (n,) or (n, 2)
+        Predictive probabilities: of the positive class, or of both classes in sorted order.
+    pos_label : label, default=None
+        The positive class, as in `abstention_curve`.
+
+    Returns
+    -------
+    float
+        In [0, 1], and 1 is best: every prediction is right. The plain accuracy when all confidences
+        are equal.
+
+    Raises
+    ------
+    ValueError
+        As `abstention_curve` does, which also says what each argument may be.
+
+    See Also
+    --------
+    capacity_accuracy_score : The score of the papers, which favors timid probabilities.
+
+    Notes
+    -----
+    One minus the area under the risk-coverage curve [1]_ [2]_ for the zero-one loss, with coverages
+    1/n, 2/n, ..., 1 [3]_. It rewards few errors and errors with little confidence. Only the order
+    of the confidences enters: a strictly increasing map of them, such as logits that are scaled,
+    changes nothing, so the score says nothing about calibration; look at the log loss as well.
+    Confidences that differ by rounding, at most 4.4e-16, are tied, as those of p and of 1 - p are.
+
+    References
+    ----------
+    .. [1] El-Yaniv & Wiener (2010), On the foundations of noise-free selective classification,
+       Journal of Machine Learning Research 11, 1605-1641.
+    .. [2] Geifman & El-Yaniv (2017), Selective classification for deep neural networks, Advances in
+       Neural Information Processing Systems 30.
+    .. [3] Geifman, Uziel & El-Yaniv (2019), Bias-reduced uncertainty estimation for deep neural
+       classifiers, International Conference on Learning Representations.
+
+    Examples
+    --------
+    >>> from skgpmcmc.metrics import selective_accuracy_score
+    >>> selective_accuracy_score([1, 1, 0, 0], [0.9, 0.6, 0.55, 0.2])  # 1, 1, 1 and 3/4
+    0.9375
+    """
+    is_positive, proba = _check_predictions(y_true, y_proba, pos_label)
+    proba = np.clip(proba, 0.0, 1.0)  # what passes 1 by a rounding error is not more confident
+    is_right = (proba > 0.5) == is_positive
+    confidence = np.maximum(proba, 1 - proba)
+    order = np.argsort(-confidence)
+    is_lower = -np.diff(confidence[order]) > _CONFIDENCE_SLACK
+    tie = np.concatenate([[0], np.cumsum(is_lower)])
+    # Over all orders of tied rows, each place among them is held by each of them equally often.
+    right_in_place = (np.bincount(tie, weights=is_right[order]) / np.bincount(tie))[tie]
+    return float(np.mean(np.cumsum(right_in_place) / np.arange(1, proba.size + 1)))
 
 
 def _capacity(abstention, score_values):
@@ -271,7 +358,7 @@ def _check_labels(y_true):
         )
     if n_labels > 2:
         raise ValueError(
-            f"y_true holds {n_labels} classes, and capacity scores are defined for two: score one "
+            f"y_true holds {n_labels} classes, and this score is defined for two: score one "
             "class against the rest, with y_true == label and that class's probabilities."
         )
     return y_true
@@ -356,17 +443,20 @@ def _unknown_pos_label(labels, pos_label):
 
 def _capacity_accuracy_of_fold(y_true, y_proba):
     """Capacity accuracy where `y_proba` is of the greater of the estimator's two classes."""
-    _check_both_classes(y_true)
-    return capacity_accuracy_score(y_true, y_proba)
+    return _score_of_fold(capacity_accuracy_score, y_true, y_proba)
 
 
 def _capacity_auc_of_fold(y_true, y_proba):
     """Capacity AUC where `y_proba` is of the greater of the estimator's two classes."""
-    _check_both_classes(y_true)
-    return capacity_auc_score(y_true, y_proba)
+    return _score_of_fold(capacity_auc_score, y_true, y_proba)
 
 
-def _check_both_classes(y_true):
+def _selective_accuracy_of_fold(y_true, y_proba):
+    """Selective accuracy where `y_proba` is of the greater of the estimator's two classes."""
+    return _score_of_fold(selective_accuracy_score, y_true, y_proba)
+
+
+def _score_of_fold(score, y_true, y_proba):
     """Refuse test rows of one class: a scorer is not told which class its probabilities are of.
 
     With classes 1 and 2 and a fold of ones, guessing would turn the score upside down.
@@ -375,9 +465,13 @@ def _check_both_classes(y_true):
     if len(labels) == 1:
         raise ValueError(
             f"the scored rows hold only the class {labels[0]!r}: use stratified folds, or "
-            'make_scorer(capacity_accuracy_score, response_method="predict_proba", pos_label=...).'
+            f'make_scorer({score.__name__}, response_method="predict_proba", pos_label=...).'
         )
+    return score(y_true, y_proba)
 
 
 capacity_accuracy_scorer = make_scorer(_capacity_accuracy_of_fold, response_method="predict_proba")
 capacity_auc_scorer = make_scorer(_capacity_auc_of_fold, response_method="predict_proba")
+selective_accuracy_scorer = make_scorer(
+    _selective_accuracy_of_fold, response_method="predict_proba"
+)

@@ -20,11 +20,9 @@ from rst_tables import decimals, list_table, provenance, two
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from skgpmcmc.compare import SCORES
+
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
-
-#: Scores of the comparison, in the order of the columns; those that are better when small.
-SCORES = ("accuracy", "log_loss", "brier", "auc", "capacity_accuracy", "capacity_auc", "seconds")
-
 
 #: Rows of the tables of sampling, in this order; others come last.
 CASES = ("sim2", "sim10", "pima", "cancer", "ard10", "ionosphere")
@@ -152,7 +150,9 @@ def _comparison(document: dict[str, Any]) -> list[str]:
     return [*lines, *provenance(document)]
 
 
-def _mean_and_error(runs: Iterable[dict[str, Any]], score: str) -> str:
+def _mean_and_error(runs: Sequence[dict[str, Any]], score: str) -> str:
+    if not any(score in r["scores"] for r in runs):
+        return "-"  # the file is older than the score
     values = [np.nan if r["scores"][score] is None else r["scores"][score] for r in runs]
     return _average(values, 1 if score == "seconds" else 3)
 
@@ -166,6 +166,19 @@ def _average(each: npt.ArrayLike, digits: int) -> str:
     if len(values) == 1:
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+
+
+def _shrinking(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Scores of probabilities that are drawn towards one half."""
+    results = documents[0]["results"]
+    scores = list(next(iter(results.values()))["1"][0])
+    rows = [
+        [data, scale, *(_average([s[score] for s in splits], 4) for score in scores)]
+        for data, by_scale in results.items()
+        for scale, splits in by_scale.items()
+    ]
+    head = ["data", "logits times", *(score.replace("_", " ") for score in scores)]
+    return [*list_table("", head, rows), *provenance(documents[0])]
 
 
 # --- sampling -------------------------------------------------------------------------------------
@@ -606,6 +619,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "ordinal": _ordinal,
     "multiclass": _multiclass,
     "scaling": _scaling,
+    "shrinking": _shrinking,
     "target_ess_": _target_ess,
     "prediction": _prediction,
     "ard": _ard,

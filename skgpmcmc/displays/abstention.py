@@ -33,7 +33,8 @@ class AbstentionCurveDisplay:
     Attributes
     ----------
     capacity : float
-        Area under the curve divided by its width.
+        Area under the curve divided by its width, which favors timid probabilities: see
+        `skgpmcmc.metrics.capacity_accuracy_score`.
     line_ : matplotlib.lines.Line2D
         The curve.
     ax_ : matplotlib.axes.Axes
@@ -44,6 +45,7 @@ class AbstentionCurveDisplay:
     See Also
     --------
     skgpmcmc.metrics.abstention_curve : The curve itself.
+    skgpmcmc.metrics.selective_accuracy_score : To compare classifiers by a number.
 
     Notes
     -----

@@ -1,37 +1,47 @@
 """The README's figures are those of the committed benchmark output."""
 
-import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from skgpmcmc.compare import Outcome, score_table
+from benchmarks.common import load_results
+from benchmarks.readme_table import BEGIN, END, rendered_tables
 
 ROOT = Path(__file__).parents[2]
 
 
-def rendered_tables():
-    """The tables of the committed comparison as the README shows them."""
-    document = json.loads((ROOT / "benchmarks" / "results" / "compare_r10.json").read_text("utf-8"))
-    parts = []
-    for name in dict.fromkeys(run["data"] for run in document["runs"]):
-        outcomes = [
-            Outcome(
-                run["method"],
-                run["split"],
-                {k: np.nan if v is None else v for k, v in run["scores"].items()},
-                np.empty(0),
-            )
-            for run in document["runs"]
-            if run["data"] == name
-        ]
-        parts.append(f"{name}\n{score_table(outcomes)}")
-    return "```text\n" + "\n\n".join(parts) + "\n```"
+@pytest.fixture
+def readme():
+    return (ROOT / "README.md").read_text("utf-8")
 
 
-def test_readme_shows_the_committed_figures():
-    readme = (ROOT / "README.md").read_text("utf-8")
-    _, _, rest = readme.partition("<!-- compare_r10: begin -->\n")
-    shown, found, _ = rest.partition("\n<!-- compare_r10: end -->")
+def test_readme_shows_the_committed_figures(readme):
+    _, _, rest = readme.partition(BEGIN)
+    shown, found, _ = rest.partition(END)
     assert found
     assert shown == rendered_tables()
+
+
+def test_capacity_scores_favor_timid_probabilities_and_selective_accuracy_does_not(readme):
+    for splits_by_scale in load_results("shrinking").values():
+        assert list(splits_by_scale) == ["1", "0.5", "0.25"]
+        capacity = [
+            np.mean([s["capacity_accuracy"] for s in each]) for each in splits_by_scale.values()
+        ]
+        assert all(timid > bold for bold, timid in pairwise(capacity))
+        for name in ("selective_accuracy", "accuracy"):
+            values = [[s[name] for s in each] for each in splits_by_scale.values()]
+            assert values[0] == values[1] == values[2]
+
+
+def test_readme_and_user_guide_quote_the_committed_shrinking(readme):
+    splits_by_scale = load_results("shrinking")["breast cancer"].values()
+    capacity = [
+        f"{np.mean([s['capacity_accuracy'] for s in each]):.3f}" for each in splits_by_scale
+    ]
+    quoted = "from {} to {} and {}".format(*capacity)
+    guide = (ROOT / "docs" / "user_guide.rst").read_text("utf-8")
+    assert quoted in " ".join(readme.split())
+    assert quoted in " ".join(guide.split())
