@@ -211,8 +211,7 @@ def sample_chains(
         )
         for model, thetas, rngs in zip(models, starts, streams, strict=True)
     ]
-    # Limits overlap where workers are threads, and the last to leave would lift them for all: the
-    # parent's encloses theirs.
+    # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
     with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
         prepared, operations = _run_set_ups(pool, set_ups, monitor)
         chains, settled = _begin(pool, models, prepared)
@@ -248,7 +247,7 @@ def continue_chains(
 
     The draws are those that one longer run would have made.
     """
-    with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
+    with joblib.Parallel(n_jobs=n_jobs) as pool:
         return _sample_more(pool, run, n_draws, stop, monitor or _Silent())
 
 

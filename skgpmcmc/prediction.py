@@ -97,10 +97,9 @@ def parts_of(
     if reference is None:
         return ()
     rows = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
-    with one_thread():
-        done = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(_parts_of)(model, reference, some) for some in rows
-        )
+    done = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_parts_of)(model, reference, some) for some in rows
+    )
     return tuple(np.array(part) for part in zip(*(p for task in done for p in task), strict=True))
 
 
@@ -316,11 +315,10 @@ class Predictor:
     ) -> FloatArray:
         groups = _equal_rows(self.theta)
         tasks = [groups[i : i + _GROUPS_PER_TASK] for i in range(0, len(groups), _GROUPS_PER_TASK)]
-        with one_thread():  # around the workers' own limits, in case these are threads
-            parts = joblib.Parallel(n_jobs=n_jobs)(
-                joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
-                for task in tasks
-            )
+        parts = joblib.Parallel(n_jobs=n_jobs)(
+            joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
+            for task in tasks
+        )
         return np.asarray(summary.combine.reduce(list(parts), axis=0))
 
     def _subset(self, draws: IntArray) -> Predictor:
