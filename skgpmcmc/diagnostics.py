@@ -10,7 +10,7 @@ import numpy as np
 from ._linalg import OperationCount
 from ._typing import FloatArray
 from .chains import Draws, SamplingRun
-from .convergence import MIN_ESS, summarize_convergence
+from .convergence import enough, summarize_convergence
 from .set_up import EmulatorReport
 from .stretches import sum_tallies
 
@@ -80,11 +80,9 @@ class Diagnostics:
     def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
         """Return rows whose R-hat exceeds `max_rhat` or whose effective sample size is too small.
 
-        Too small is below MIN_ESS in bulk or tail, or below `target_ess` in bulk.
+        Too small is below `target_ess` or MIN_ESS, in bulk or tail; see `convergence.enough`.
         """
-        good = (self.r_hat <= max_rhat) & (np.minimum(self.ess_bulk, self.ess_tail) >= MIN_ESS)
-        if target_ess is not None:
-            good &= self.ess_bulk >= target_ess
+        good = enough(self.r_hat, self.ess_bulk, self.ess_tail, max_rhat, target_ess)
         return [int(i) for i in np.flatnonzero(~good)]
 
     def row_label(self, row: int) -> str:

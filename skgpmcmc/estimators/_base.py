@@ -37,6 +37,8 @@ _FREE_TO_CHANGE = frozenset(
     {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "random_state"}
     | {"n_jobs", "verbose", "warm_start"}
 )
+#: What random numbers are for; each has a branch of the seed.
+_OF_CHAINS, _OF_PREDICTIONS = 0, 1
 #: Importance draws of f at each theta of a prediction.
 _N_PREDICT_PARTICLES = 48
 
@@ -131,7 +133,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             n_chains=self.n_chains,
             n_warmup=n_warmup,
             n_draws=self.n_draws,
-            seed=_seed_sequence(self.random_state),
+            seed=_seed_sequence(self.random_state, _OF_CHAINS),
             stop=stop,
             n_jobs=self.n_jobs,
             monitor=monitor,
@@ -194,7 +196,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
 
         Predictions draw their noise here, from streams that do not depend on the chains' length.
         """
-        streams = _seed_sequence(self.random_state).spawn(2)[1].spawn(len(run.models))
+        streams = _seed_sequence(self.random_state, _OF_PREDICTIONS).spawn(len(run.models))
         noise, fitted = np.full(len(run.models), np.nan), []
         for m, (model, draws, stream) in enumerate(
             zip(run.models, run.draws, streams, strict=True)
@@ -239,6 +241,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "priors_": dict(model.hyperprior.distributions),
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + run.n_discarded,
+            "_draws": draws,
             "_predictor": predictor,
         }
 
@@ -314,9 +317,10 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         )
 
 
-def _seed_sequence(random_state: Any) -> np.random.SeedSequence:
+def _seed_sequence(random_state: Any, purpose: int) -> np.random.SeedSequence:
+    """Return the branch of a seed that serves one purpose: no other has a stream of it."""
     words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
-    return np.random.SeedSequence(words.tolist())
+    return np.random.SeedSequence(words.tolist(), spawn_key=(purpose,))
 
 
 def _same(a: Any, b: Any) -> bool:
