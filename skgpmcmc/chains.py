@@ -45,12 +45,15 @@ __all__ = [
     "Ongoing",
     "SamplingRun",
     "continue_chains",
+    "judged",
     "n_rounds",
     "sample_chains",
 ]
 
 #: Iterations between two looks of the parent at the chains.
 ROUND_LENGTH = 50
+#: Most latent values by which chains are judged where there are no hyper-parameters.
+_N_LATENT_JUDGED = 10
 
 
 class Monitor(Protocol):
@@ -88,6 +91,29 @@ class Draws:
     def sampling_tally(self) -> Tally:
         """Counts of the kept iterations, all chains together."""
         return sum_tallies(self.chain_tallies)
+
+
+class Judged(NamedTuple):
+    """What the convergence of a model's chains is judged by."""
+
+    names: list[str]
+    samples: FloatArray  # (n_chains, n_draws, k)
+
+
+def judged(model: LatentGP, draws: Draws, names: Sequence[str]) -> Judged:
+    """Return theta, whose `names` are given; where there is none, quantities that f determines.
+
+    These are log p(y | f), by which all of f is felt, and a few of the latent values, evenly spread
+    over the training rows.
+    """
+    if draws.theta.shape[2]:
+        return Judged(list(names), draws.theta)
+    n_latent = draws.f.shape[2]
+    rows = np.unique(np.linspace(0, n_latent - 1, _N_LATENT_JUDGED).round().astype(int))
+    observed = model.observations_at(np.empty(0))
+    log_lik = np.array([observed.totals(chain.T) for chain in draws.f])
+    samples = np.concatenate([log_lik[..., None], draws.f[..., rows]], axis=2)
+    return Judged(["log p(y | f)", *(f"f[{row}]" for row in rows)], samples)
 
 
 class Ongoing(NamedTuple):
@@ -428,7 +454,7 @@ def _sample_more(
             )
             rounds.append(_Round.of(chains, stretches))
             chains = rounds[-1].chains
-            if monitor.end_round() or (stop is not None and stop.met(_thetas(run, rounds))):
+            if monitor.end_round() or (stop is not None and stop.met(_judged(run, rounds))):
                 break
     except KeyboardInterrupt:
         kept = run.n_draws + sum(len(r.stretches[0].theta) for r in rounds)
@@ -442,23 +468,25 @@ def _sample_more(
         )
     return replace(
         run,
-        draws=[
-            _extended(draws, [r.stretches[m * n_chains : (m + 1) * n_chains] for r in rounds])
-            for m, draws in enumerate(run.draws)
-        ],
+        draws=_all_draws(run, rounds),
         chains=rounds[-1].chains if rounds else run.chains,
         seconds_sampling=run.seconds_sampling + time.perf_counter() - clock,
     )
 
 
-def _thetas(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
-    """All draws of theta so far; (n_chains, n, p) for each model."""
+def _all_draws(run: SamplingRun, rounds: Sequence[_Round]) -> list[Draws]:
+    """Draws of each model so far."""
     n_chains = len(run.chains) // len(run.models)
-    new = [np.concatenate([r.stretches[c].theta for r in rounds]) for c in range(len(run.chains))]
     return [
-        np.concatenate([draws.theta, new[m * n_chains : (m + 1) * n_chains]], axis=1)
+        _extended(draws, [r.stretches[m * n_chains : (m + 1) * n_chains] for r in rounds])
         for m, draws in enumerate(run.draws)
     ]
+
+
+def _judged(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
+    """What each model's chains are judged by; (n_chains, n, k) each."""
+    pairs = zip(run.models, _all_draws(run, rounds), strict=True)
+    return [judged(model, draws, ()).samples for model, draws in pairs]
 
 
 def _extended(draws: Draws, rounds: Sequence[Sequence[Stretch]]) -> Draws:

@@ -39,7 +39,7 @@ _FREE_TO_CHANGE = frozenset(
 )
 #: What random numbers are for; each has a branch of the seed.
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
-#: Importance draws of f at each theta of a prediction.
+#: Importance draws of f at a theta of a prediction, for one draw; more for those that share it.
 _N_PREDICT_PARTICLES = 48
 
 
@@ -218,7 +218,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
-        chosen = spread_subset(theta, self.max_predict_draws, rng)
         particles = None
         if run.references[m] is None:
             particles = Particles(0, 0.0, 0)
@@ -226,6 +225,11 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             particles = Particles(
                 _N_PREDICT_PARTICLES, estimator.defensive, int(rng.integers(2**31))
             )
+        # Without hyper-parameters all draws share one factorization, and more of f costs little.
+        n_chosen = None if p == 0 and particles is not None else self.max_predict_draws
+        chosen = spread_subset(theta, n_chosen, rng)
+        if particles is not None:
+            particles = particles._replace(unit=float(chosen.weight.mean()))
         predictor = Predictor(
             model,
             theta[chosen.rows],

@@ -251,6 +251,8 @@ def _root_of_inverse(metric: FloatArray) -> DenseRoot:
     Any function of the point is a legal metric.
     """
     identity = DenseRoot(np.eye(len(metric)))
+    if not np.isfinite(metric).all():
+        return identity
     try:
         root = DenseRoot.of_precision(metric)
     except np.linalg.LinAlgError:
