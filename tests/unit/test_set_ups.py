@@ -162,7 +162,7 @@ class Unlearned:
     """A learner of many hyper-parameters that has nothing to do."""
 
     few, max_rounds, ends = False, 0, ()
-    posterior_pool = model = approximation = None
+    model = approximation = None
     design = SimpleNamespace(best=SimpleNamespace(theta=np.zeros(5)))
     scale = np.ones(5)
 
