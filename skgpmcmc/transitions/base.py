@@ -115,7 +115,8 @@ def start_from_prior(
     if not np.isfinite(model.hyperprior.log_prob(theta)):
         return None
     try:
-        state = model.state_at(theta, model.prior_at(theta).sample(rng))
+        prior = model.prior_at(theta)
+        state = model.state_in(prior, prior.sample(rng))
     except NotPositiveDefiniteError:
         return None
     return state if np.isfinite(state.log_lik) else None
