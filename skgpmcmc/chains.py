@@ -11,21 +11,30 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import joblib
 import numpy as np
 
-from ._linalg import NotPositiveDefiniteError, OperationCount
+from ._linalg import OperationCount
 from ._threads import one_thread
 from ._typing import FloatArray
 from .approximations import Approximation, Reference
 from .convergence import StoppingRule
 from .model import LatentGP
 from .samplers import Sampler
-from .set_up import EmulatorReport, Prepared, SetUp, Task, perform
+from .set_up import (
+    MAX_JITTER,
+    EmulatorReport,
+    Prepared,
+    SingularCovarianceError,
+    Task,
+    has_factor,
+    perform,
+    require_factors,
+)
 from .stretches import Stretch, Tally, sample, sum_tallies, switch
 from .transitions import ChainState, PseudoMarginalMetropolis, Transition
 
@@ -36,14 +45,15 @@ __all__ = [
     "Ongoing",
     "SamplingRun",
     "continue_chains",
+    "judged",
     "n_rounds",
     "sample_chains",
 ]
 
 #: Iterations between two looks of the parent at the chains.
 ROUND_LENGTH = 50
-
-_MAX_JITTER = 1e-5
+#: Most latent values by which chains are judged where there are no hyper-parameters.
+_N_LATENT_JUDGED = 10
 
 
 class Monitor(Protocol):
@@ -81,6 +91,29 @@ class Draws:
     def sampling_tally(self) -> Tally:
         """Counts of the kept iterations, all chains together."""
         return sum_tallies(self.chain_tallies)
+
+
+class Judged(NamedTuple):
+    """What the convergence of a model's chains is judged by."""
+
+    names: list[str]
+    samples: FloatArray  # (n_chains, n_draws, k)
+
+
+def judged(model: LatentGP, draws: Draws, names: Sequence[str]) -> Judged:
+    """Return theta, whose `names` are given; where there is none, quantities that f determines.
+
+    These are log p(y | f), by which all of f is felt, and a few of the latent values, evenly spread
+    over the training rows.
+    """
+    if draws.theta.shape[2]:
+        return Judged(list(names), draws.theta)
+    n_latent = draws.f.shape[2]
+    rows = np.unique(np.linspace(0, n_latent - 1, _N_LATENT_JUDGED).round().astype(int))
+    observed = model.observations_at(np.empty(0))
+    log_lik = np.array([observed.totals(chain.T) for chain in draws.f])
+    samples = np.concatenate([log_lik[..., None], draws.f[..., rows]], axis=2)
+    return Judged(["log p(y | f)", *(f"f[{row}]" for row in rows)], samples)
 
 
 class Ongoing(NamedTuple):
@@ -190,31 +223,24 @@ def sample_chains(
         If a chain finds no start with a finite density; the message names theta.
     """
     clock = time.perf_counter()
-    streams = [
-        [np.random.default_rng(stream) for stream in model_seed.spawn(n_chains + 1)]
-        for model_seed in seed.spawn(len(models))
-    ]
-    starts = [
-        [m.hyperprior.sample(r) for r in rngs[:-1]] for m, rngs in zip(models, streams, strict=True)
-    ]
-    models = [_with_safe_jitter(m, thetas) for m, thetas in zip(models, starts, strict=True)]
     monitor = monitor or _Silent()
     set_ups = [
-        sampler.set_up(
+        _set_up(
             model,
+            sampler,
             approximation,
-            thetas,
-            rngs[:-1],
-            rngs[-1],
+            model_seed,
+            n_chains,
             n_importance=n_importance,
             n_warmup=n_warmup,
         )
-        for model, thetas, rngs in zip(models, starts, streams, strict=True)
+        for model, model_seed in zip(models, seed.spawn(len(models)), strict=True)
     ]
-    # Limits overlap where workers are threads, and the last to leave would lift them for all: the
-    # parent's encloses theirs.
+    # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
     with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
-        prepared, operations = _run_set_ups(pool, set_ups, monitor)
+        ready_models, operations = _run_set_ups(pool, set_ups, monitor)
+        models = [model for model, _ in ready_models]
+        prepared = [ready for _, ready in ready_models]
         chains, settled = _begin(pool, models, prepared)
         draws = [
             _no_draws(model, settled[m * n_chains : (m + 1) * n_chains], ready, count)
@@ -248,7 +274,7 @@ def continue_chains(
 
     The draws are those that one longer run would have made.
     """
-    with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
+    with joblib.Parallel(n_jobs=n_jobs) as pool:
         return _sample_more(pool, run, n_draws, stop, monitor or _Silent())
 
 
@@ -266,32 +292,65 @@ class _Silent:
 # --- before the first draw ------------------------------------------------------------------------
 
 
-def _with_safe_jitter(model: LatentGP, thetas: Sequence[FloatArray]) -> LatentGP:
-    """Raise the relative jitter, tenfold and to 1e-5 at most, until K factors at the starts.
+#: What a model's set-up returns: the model as sampled, and what its chains need.
+Ready = tuple[LatentGP, Prepared]
 
-    The jitter is part of the model: what is chosen here holds for the whole run.
+
+def _set_up(
+    model: LatentGP,
+    sampler: Sampler,
+    approximation: Approximation,
+    seed: np.random.SeedSequence,
+    n_chains: int,
+    *,
+    n_importance: int | None,
+    n_warmup: int,
+) -> Generator[Sequence[Task], Sequence[Any], Ready]:
+    """Set up the chains of one model, with a jitter that suits its posterior.
+
+    The relative jitter is raised tenfold, and to MAX_JITTER at most, until K has a factor at the
+    starts and wherever the set-up finds the posterior. It is part of the model: what is chosen here
+    holds for the whole run, and what was learned with less of it is forgotten.
     """
-    jitter = model.covariance.jitter
-    with one_thread():
-        while jitter < _MAX_JITTER and not all(_factors(model, theta) for theta in thetas):
-            jitter = min(10.0 * jitter, _MAX_JITTER)
-            model = model.with_jitter(jitter)
+    while True:
+        *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(n_chains + 1)]
+        starts = [model.hyperprior.sample(own) for own in rngs]
+        model = _with_safe_jitter(model, starts)
+        try:
+            prepared = yield from sampler.set_up(
+                model,
+                approximation,
+                starts,
+                rngs,
+                rng,
+                n_importance=n_importance,
+                n_warmup=n_warmup,
+            )
+            require_factors(model, [has_factor(model, theta) for theta in prepared.thetas])
+        except SingularCovarianceError:
+            model = _with_more_jitter(model)
+        else:
+            return model, prepared
+
+
+def _with_safe_jitter(model: LatentGP, thetas: Sequence[FloatArray]) -> LatentGP:
+    """Raise the jitter as far as it may be until K has a factor at all places."""
+    while model.covariance.jitter < MAX_JITTER and not all(has_factor(model, t) for t in thetas):
+        model = _with_more_jitter(model)
     return model
 
 
-def _factors(model: LatentGP, theta: FloatArray) -> bool:
-    try:
-        _ = model.prior_at(theta).half_log_det
-    except NotPositiveDefiniteError:
-        return False
-    return True
+def _with_more_jitter(model: LatentGP) -> LatentGP:
+    return model.with_jitter(min(10.0 * model.covariance.jitter, MAX_JITTER))
 
 
 def _run_set_ups(
-    pool: joblib.Parallel, set_ups: Sequence[SetUp], monitor: Monitor
-) -> tuple[list[Prepared], list[OperationCount]]:
+    pool: joblib.Parallel,
+    set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
+    monitor: Monitor,
+) -> tuple[list[Ready], list[OperationCount]]:
     """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost."""
-    prepared: dict[int, Prepared] = {}
+    prepared: dict[int, Ready] = {}
     operations = [OperationCount() for _ in set_ups]
     answers: dict[int, Sequence[Any] | None] = dict.fromkeys(range(len(set_ups)))
     while answers:
@@ -395,7 +454,7 @@ def _sample_more(
             )
             rounds.append(_Round.of(chains, stretches))
             chains = rounds[-1].chains
-            if monitor.end_round() or (stop is not None and stop.met(_thetas(run, rounds))):
+            if monitor.end_round() or (stop is not None and stop.met(_judged(run, rounds))):
                 break
     except KeyboardInterrupt:
         kept = run.n_draws + sum(len(r.stretches[0].theta) for r in rounds)
@@ -409,23 +468,25 @@ def _sample_more(
         )
     return replace(
         run,
-        draws=[
-            _extended(draws, [r.stretches[m * n_chains : (m + 1) * n_chains] for r in rounds])
-            for m, draws in enumerate(run.draws)
-        ],
+        draws=_all_draws(run, rounds),
         chains=rounds[-1].chains if rounds else run.chains,
         seconds_sampling=run.seconds_sampling + time.perf_counter() - clock,
     )
 
 
-def _thetas(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
-    """All draws of theta so far; (n_chains, n, p) for each model."""
+def _all_draws(run: SamplingRun, rounds: Sequence[_Round]) -> list[Draws]:
+    """Draws of each model so far."""
     n_chains = len(run.chains) // len(run.models)
-    new = [np.concatenate([r.stretches[c].theta for r in rounds]) for c in range(len(run.chains))]
     return [
-        np.concatenate([draws.theta, new[m * n_chains : (m + 1) * n_chains]], axis=1)
+        _extended(draws, [r.stretches[m * n_chains : (m + 1) * n_chains] for r in rounds])
         for m, draws in enumerate(run.draws)
     ]
+
+
+def _judged(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
+    """What each model's chains are judged by; (n_chains, n, k) each."""
+    pairs = zip(run.models, _all_draws(run, rounds), strict=True)
+    return [judged(model, draws, ()).samples for model, draws in pairs]
 
 
 def _extended(draws: Draws, rounds: Sequence[Sequence[Stretch]]) -> Draws:

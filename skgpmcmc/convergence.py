@@ -17,6 +17,7 @@ __all__ = [
     "ScaleReduction",
     "StoppingRule",
     "autocorrelation",
+    "enough",
     "gelman_rubin",
     "min_draws",
     "rank_r_hat",
@@ -168,6 +169,22 @@ def autocorrelation(samples: FloatArray) -> FloatArray:
     return np.where(moves, array_stats.autocorr(varying, axis=1), 1.0)
 
 
+def enough(
+    r_hat: FloatArray,
+    ess_bulk: FloatArray,
+    ess_tail: FloatArray,
+    max_rhat: float,
+    target_ess: float | None = None,
+) -> BoolArray:
+    """Whether chains suffice, quantity by quantity, each (p,).
+
+    R-hat has to be at most `max_rhat`, and the effective sample sizes of bulk and tail at least
+    `target_ess` and at least MIN_ESS. Sampling stops, and is reported, by this rule alone.
+    """
+    least = MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
+    return (r_hat <= max_rhat) & (np.minimum(ess_bulk, ess_tail) >= least)
+
+
 @dataclass(frozen=True)
 class StoppingRule:
     """When the draws of all models are enough.
@@ -175,7 +192,7 @@ class StoppingRule:
     Attributes
     ----------
     target_ess : float
-        Bulk effective sample size that every hyper-parameter must reach.
+        Effective sample size that every quantity must reach, in bulk and tail; see `enough`.
     max_rhat : float
         R-hat that none may exceed.
     """
@@ -187,6 +204,6 @@ class StoppingRule:
         """Whether draws of shape (n_chains, n_draws, p), one array per model, are enough."""
         summaries = [summarize_convergence(theta) for theta in thetas]
         return all(
-            bool(np.all(s.ess_bulk >= self.target_ess) and np.all(s.r_hat <= self.max_rhat))
+            bool(enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all())
             for s in summaries
         )

@@ -9,8 +9,8 @@ import numpy as np
 
 from ._linalg import OperationCount
 from ._typing import FloatArray
-from .chains import Draws, SamplingRun
-from .convergence import MIN_ESS, summarize_convergence
+from .chains import Draws, SamplingRun, judged
+from .convergence import enough, summarize_convergence
 from .set_up import EmulatorReport
 from .stretches import sum_tallies
 
@@ -24,11 +24,12 @@ class Diagnostics:
     Attributes
     ----------
     names : list of str
-        Hyper-parameter of each row.
+        Hyper-parameter of each row. Where all of them are fixed, what f is judged by instead: log
+        p(y | f) and some latent values, numbered as in ``latent_samples_``.
     classes : list or None
         Class of each row, for one-vs-rest problems.
     r_hat, ess_bulk, ess_tail, mcse_mean : ndarray of shape (n_rows,)
-        Of theta on its sampling scale (natural log).
+        Of theta on its sampling scale (natural log), or of what f is judged by.
     acceptance_rate : dict of str to ndarray
         Of the kept iterations, by transition; of shape (n_models * n_chains,). NaN for a chain
         that never made that move.
@@ -80,11 +81,9 @@ class Diagnostics:
     def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
         """Return rows whose R-hat exceeds `max_rhat` or whose effective sample size is too small.
 
-        Too small is below MIN_ESS in bulk or tail, or below `target_ess` in bulk.
+        Too small is below `target_ess` or MIN_ESS, in bulk or tail; see `convergence.enough`.
         """
-        good = (self.r_hat <= max_rhat) & (np.minimum(self.ess_bulk, self.ess_tail) >= MIN_ESS)
-        if target_ess is not None:
-            good &= self.ess_bulk >= target_ess
+        good = enough(self.r_hat, self.ess_bulk, self.ess_tail, max_rhat, target_ess)
         return [int(i) for i in np.flatnonzero(~good)]
 
     def row_label(self, row: int) -> str:
@@ -160,7 +159,7 @@ def diagnose(
     run : SamplingRun
         What the chains left behind.
     names : sequence of str
-        One per component of theta.
+        One per component of theta; see `judged` for what is reported where there is none.
     log_likelihood_sd : ndarray of shape (n_models,)
         Of all models of the run.
     which : sequence of int
@@ -169,7 +168,9 @@ def diagnose(
         Class of each model of the run; without it rows carry no class.
     """
     draws = [run.draws[m] for m in which]
-    summaries = [summarize_convergence(d.theta) for d in draws]
+    quantities = [judged(run.models[m], run.draws[m], names) for m in which]
+    names = quantities[0].names
+    summaries = [summarize_convergence(q.samples) for q in quantities]
     sampling = sum_tallies([d.sampling_tally for d in draws])
     whole = sum_tallies([sampling, *(d.warmup_tally for d in draws)])
     reports = [run.reports[m] for m in which]

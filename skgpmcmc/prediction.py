@@ -33,6 +33,9 @@ _GROUPS_PER_TASK = 8
 _ROW_BATCH = 1000
 #: Pairs of continuations of each f to a new row, where classes have a latent function each.
 _N_PAIRS = 2
+#: Importance draws of f for each further draw that has the same theta, and most draws whose f are
+#: handled at once.
+_N_MORE, _MOST_AT_ONCE = 4, 400
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
 _MAX_DISTANCES = 5_000_000
 
@@ -82,9 +85,18 @@ class _Batch(NamedTuple):
 class Particles(NamedTuple):
     """How f is averaged at the theta of a draw: importance draws of f beside the draw's own."""
 
-    n: int
+    n: int  # for one draw
     defensive: float
     seed: int
+    unit: float = 1.0  # weight that counts as one draw
+
+    def at_weight(self, weight: float) -> int:
+        """Importance draws of f at a theta whose draws have this weight together.
+
+        All draws of a theta compete with the same ones, so that the noise of an average there is
+        theirs: for it to fall with the number of draws, they have to grow with it.
+        """
+        return self.n + int(_N_MORE * max(weight / self.unit - 1.0, 0.0))
 
 
 def parts_of(
@@ -92,16 +104,21 @@ def parts_of(
 ) -> tuple[FloatArray, ...]:
     """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
 
-    Without a reference there are none.
+    Equal rows share one evaluation. Without a reference there are none.
     """
     if reference is None:
         return ()
-    rows = [theta[i : i + _GROUPS_PER_TASK] for i in range(0, len(theta), _GROUPS_PER_TASK)]
-    with one_thread():
-        done = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(_parts_of)(model, reference, some) for some in rows
-        )
-    return tuple(np.array(part) for part in zip(*(p for task in done for p in task), strict=True))
+    groups = _equal_rows(theta)
+    distinct = theta[[group[0] for group in groups]]
+    rows = [distinct[i : i + _GROUPS_PER_TASK] for i in range(0, len(groups), _GROUPS_PER_TASK)]
+    done = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_parts_of)(model, reference, some) for some in rows
+    )
+    which = np.empty(len(theta), dtype=np.intp)
+    for position, group in enumerate(groups):
+        which[group] = position
+    parts = zip(*(p for task in done for p in task), strict=True)
+    return tuple(np.array(part)[which] for part in parts)
 
 
 def _parts_of(
@@ -316,11 +333,10 @@ class Predictor:
     ) -> FloatArray:
         groups = _equal_rows(self.theta)
         tasks = [groups[i : i + _GROUPS_PER_TASK] for i in range(0, len(groups), _GROUPS_PER_TASK)]
-        with one_thread():  # around the workers' own limits, in case these are threads
-            parts = joblib.Parallel(n_jobs=n_jobs)(
-                joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
-                for task in tasks
-            )
+        parts = joblib.Parallel(n_jobs=n_jobs)(
+            joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
+            for task in tasks
+        )
         return np.asarray(summary.combine.reduce(list(parts), axis=0))
 
     def _subset(self, draws: IntArray) -> Predictor:
@@ -352,8 +368,10 @@ class Predictor:
 
     def moments(
         self, draws: IntArray, batches: Sequence[_Batch]
-    ) -> Iterator[tuple[slice, LatentMoments, FloatArray]]:
+    ) -> Iterator[tuple[int, LatentMoments, FloatArray]]:
         """Give moments of f* at the theta that the draws share, batch after batch of rows.
+
+        Where the draws are many, so that the f of all do not fit in memory, some of them at a time.
 
         Parameters
         ----------
@@ -364,35 +382,47 @@ class Predictor:
 
         Yields
         ------
-        rows : slice
-            Where the batch stands among all new rows.
+        position : int
+            Of the batch.
         moments : LatentMoments
             One column of means for each f that is averaged over.
         log_weight : ndarray
-            Of the columns; the weights add up to that of the draws.
+            Of the columns; the weights of a batch add up to that of the draws.
         """
-        if self.particles is not None and self.particles.n == 0:
-            prior, f = self._prior(int(draws[0])), self.f[draws].T
-            for batch in batches:
-                yield batch.rows, prior.condition(f, batch.X), np.log(self.weight[draws])
+        if self.particles is None:
+            q = self._density(int(draws[0])).q
+            log_weight = np.log(self.weight[draws].sum(keepdims=True))
+            for position, batch in enumerate(batches):
+                yield position, q.predict(batch.X), log_weight
+            return
+        for prior, f, log_weight in self._functions(draws, self.particles):
+            for position, batch in enumerate(batches):
+                yield position, prior.condition(f, batch.X), log_weight
+
+    def _functions(
+        self, draws: IntArray, particles: Particles
+    ) -> Iterator[tuple[GaussianPrior, FloatArray, FloatArray]]:
+        """Give the prior at the theta of some draws, and f that stand for them, some at a time."""
+        some = np.array_split(draws, -(-len(draws) // _MOST_AT_ONCE))
+        if particles.n == 0:
+            prior = self._prior(int(draws[0]))
+            yield from ((prior, self.f[own].T, np.log(self.weight[own])) for own in some)
             return
         density = self._density(int(draws[0]))
-        if self.particles is None:
-            log_weight = np.log(self.weight[draws].sum(keepdims=True))
-            for batch in batches:
-                yield batch.rows, density.q.predict(batch.X), log_weight
-            return
-        f, log_weight = self._averaged(density, draws, self.particles)
-        for batch in batches:
-            yield batch.rows, density.q.prior.condition(f, batch.X), log_weight
+        rng = _stream_of(self.theta[draws[0]], particles.seed)
+        for own in some:
+            yield density.q.prior, *self._averaged(density, own, particles, rng)
 
     def _averaged(
-        self, density: Density, draws: IntArray, particles: Particles
+        self, density: Density, draws: IntArray, particles: Particles, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
         """All f that stand for some draws of one theta, a column each, and their log weights."""
-        rng = _stream_of(self.theta[draws[0]], particles.seed)
         fresh = importance_estimate(
-            self.model, density, particles.n, rng, defensive=particles.defensive
+            self.model,
+            density,
+            particles.at_weight(self.weight[draws].sum()),
+            rng,
+            defensive=particles.defensive,
         )
         own = self.f[draws].T
         own_log = log_importance_weights(self.model, density, own, defensive=particles.defensive)
@@ -425,19 +455,17 @@ def _covariance_root(covariance: FloatArray) -> FloatArray:
 
 def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> FloatArray:
     """Combine a summary over all draws of a predictor; (k, m) or (k, C, m)."""
-    totals: FloatArray | None = None
     with one_thread():
         batches = predictor.batches(X_new)
+        totals: list[FloatArray | None] = [None] * len(batches)
         for draws in _equal_rows(predictor.theta):
+            theta = predictor.theta[draws[0]]
             # The matrices of a theta go with its iterator.
-            parts = [
-                summary.of(predictor.theta[draws[0]], moments, rows, log_weight)
-                for rows, moments, log_weight in predictor.moments(draws, batches)
-            ]
-            value = np.concatenate(parts, axis=-1)
-            totals = value if totals is None else summary.combine(totals, value)
-    assert totals is not None  # a task has at least one draw
-    return totals
+            for position, moments, log_weight in predictor.moments(draws, batches):
+                value = summary.of(theta, moments, batches[position].rows, log_weight)
+                total = totals[position]
+                totals[position] = value if total is None else summary.combine(total, value)
+    return np.concatenate([total for total in totals if total is not None], axis=-1)
 
 
 class _Summary(Protocol):

@@ -1,7 +1,8 @@
 """Stretches of one chain: what a worker does between two looks of the parent.
 
 Every function runs on one BLAS thread, counts its O(n^3) operations, and returns a `Stretch` from
-which the next one continues.
+which the next one continues. Between stretches states are at rest: their matrices live only while
+their chain moves, so that the chains of one worker never have them at the same time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .transitions import (
     StepInfo,
     Sweep,
     Transition,
+    at_rest,
 )
 from .warmup import Window, tuned_log_scale
 
@@ -75,7 +77,7 @@ def sum_tallies(tallies: Sequence[Tally]) -> Tally:
 class Stretch(NamedTuple):
     """What a worker returns for a stretch of one chain."""
 
-    state: Any  # the ChainState at its end, None once the next stretch has begun
+    state: Any  # the ChainState at its end, at rest; None once the next stretch has begun
     rng: np.random.Generator
     log_scale: float  # of the random walk, as tuned in the stretch
     theta: FloatArray  # (n_steps, p)
@@ -105,7 +107,7 @@ def start(
     if state is None:
         raise RuntimeError(no_density(model, theta))
     recorder = _Recorder(0, state)
-    stretch = recorder.stretch(state, rng, 0.0, operations)
+    stretch = recorder.stretch(at_rest(model, state), rng, 0.0, operations)
     return stretch._replace(tally=stretch.tally._replace(n_evaluations=float(attempt)))
 
 
@@ -141,7 +143,7 @@ def tune(
                 log_scale, info.acceptance_probability, target, window.first_gain + i
             )
             recorder.add(state, info)
-    return recorder.stretch(state, rng, log_scale, operations)
+    return recorder.stretch(at_rest(model, state), rng, log_scale, operations)
 
 
 def tune_sweep(
@@ -156,6 +158,7 @@ def tune_sweep(
 
     `first_gains` has, for each part of the sweep, the steps since its tuning began.
     """
+    state = at_rest(model, state)  # the one that was given stays so
     recorder = _Recorder(n_steps, state)
     with one_thread(), count_operations() as operations:
         for i in range(n_steps):
@@ -168,7 +171,7 @@ def tune_sweep(
                 ]
             )
             recorder.add(state, info)
-    stretch = recorder.stretch(state, rng, 0.0, operations)
+    stretch = recorder.stretch(at_rest(model, state), rng, 0.0, operations)
     return TunedStretch(stretch, [log_scale for _, log_scale, _ in sweep.tuned])
 
 
@@ -200,15 +203,16 @@ def sample(
 ) -> Stretch:
     """Some iterations of a frozen transition, recorded.
 
-    The stream is copied: a round that is interrupted leaves the one before as it was.
+    State and stream are copied: a round that is interrupted leaves the one before as it was, and
+    no matrices are made in a state that rests elsewhere.
     """
-    rng = copy.deepcopy(rng)
+    state, rng = at_rest(model, state), copy.deepcopy(rng)
     recorder = _Recorder(n_steps, state)
     with one_thread(), count_operations() as operations:
         for _ in range(n_steps):
             state, info = transition.step(model, state, rng)
             recorder.add(state, info)
-    return recorder.stretch(state, rng, 0.0, operations)
+    return recorder.stretch(at_rest(model, state), rng, 0.0, operations)
 
 
 class _Recorder:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 #: Fitted attributes that are nobody else's business.
-_PRIVATE = ("_predictor", "_q", "_sampling", "_normalized", "_center")
+_PRIVATE = ("_predictor", "_draws", "_q", "_sampling", "_normalized", "_center")
 
 
 def validated(

@@ -37,7 +37,9 @@ _FREE_TO_CHANGE = frozenset(
     {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "random_state"}
     | {"n_jobs", "verbose", "warm_start"}
 )
-#: Importance draws of f at each theta of a prediction.
+#: What random numbers are for; each has a branch of the seed.
+_OF_CHAINS, _OF_PREDICTIONS = 0, 1
+#: Importance draws of f at a theta of a prediction, for one draw; more for those that share it.
 _N_PREDICT_PARTICLES = 48
 
 
@@ -131,7 +133,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             n_chains=self.n_chains,
             n_warmup=n_warmup,
             n_draws=self.n_draws,
-            seed=_seed_sequence(self.random_state),
+            seed=_seed_sequence(self.random_state, _OF_CHAINS),
             stop=stop,
             n_jobs=self.n_jobs,
             monitor=monitor,
@@ -194,7 +196,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
 
         Predictions draw their noise here, from streams that do not depend on the chains' length.
         """
-        streams = _seed_sequence(self.random_state).spawn(2)[1].spawn(len(run.models))
+        streams = _seed_sequence(self.random_state, _OF_PREDICTIONS).spawn(len(run.models))
         noise, fitted = np.full(len(run.models), np.nan), []
         for m, (model, draws, stream) in enumerate(
             zip(run.models, run.draws, streams, strict=True)
@@ -216,7 +218,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
-        chosen = spread_subset(theta, self.max_predict_draws, rng)
         particles = None
         if run.references[m] is None:
             particles = Particles(0, 0.0, 0)
@@ -224,6 +225,11 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             particles = Particles(
                 _N_PREDICT_PARTICLES, estimator.defensive, int(rng.integers(2**31))
             )
+        # Without hyper-parameters all draws share one factorization, and more of f costs little.
+        n_chosen = None if p == 0 and particles is not None else self.max_predict_draws
+        chosen = spread_subset(theta, n_chosen, rng)
+        if particles is not None:
+            particles = particles._replace(unit=float(chosen.weight.mean()))
         predictor = Predictor(
             model,
             theta[chosen.rows],
@@ -239,6 +245,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "priors_": dict(model.hyperprior.distributions),
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + run.n_discarded,
+            "_draws": draws,
             "_predictor": predictor,
         }
 
@@ -314,9 +321,10 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         )
 
 
-def _seed_sequence(random_state: Any) -> np.random.SeedSequence:
+def _seed_sequence(random_state: Any, purpose: int) -> np.random.SeedSequence:
+    """Return the branch of a seed that serves one purpose: no other has a stream of it."""
     words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
-    return np.random.SeedSequence(words.tolist())
+    return np.random.SeedSequence(words.tolist(), spawn_key=(purpose,))
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -97,5 +97,4 @@ class OneLatentFunction(BaseBayesianGP):
         """
         check_is_fitted(self)
         self._check_single("loo")
-        run = self._sampling.run
-        return leave_one_out(run.models[0], run.draws[0], self._log_density_shift())
+        return leave_one_out(self._predictor.model, self._draws, self._log_density_shift())

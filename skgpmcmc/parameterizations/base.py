@@ -110,12 +110,8 @@ class HyperPoint(ABC):
 
     @cached_property
     def metric_root(self) -> DenseRoot:
-        """Root of the inverse of `metric`; the identity where the metric is not finite."""
-        try:
-            root = DenseRoot.of_precision(self.metric)
-        except np.linalg.LinAlgError:
-            return DenseRoot(np.eye(len(self.position)))
-        return root if np.isfinite(root.matrix).all() else DenseRoot(np.eye(len(self.position)))
+        """Root of the inverse of `metric`."""
+        return _root_of_inverse(self.metric)
 
     @cached_property
     def _parameter_scores(self) -> FloatArray:
@@ -246,4 +242,19 @@ class _SomeComponents:
 
     @cached_property
     def metric_root(self) -> DenseRoot:
-        return DenseRoot.of_precision(self.whole.metric[np.ix_(self.free, self.free)])
+        return _root_of_inverse(self.whole.metric[np.ix_(self.free, self.free)])
+
+
+def _root_of_inverse(metric: FloatArray) -> DenseRoot:
+    """Root of the inverse of a metric; the identity where that is not finite or has no factor.
+
+    Any function of the point is a legal metric.
+    """
+    identity = DenseRoot(np.eye(len(metric)))
+    if not np.isfinite(metric).all():
+        return identity
+    try:
+        root = DenseRoot.of_precision(metric)
+    except np.linalg.LinAlgError:
+        return identity
+    return root if np.isfinite(root.matrix).all() else identity

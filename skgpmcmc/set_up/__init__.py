@@ -6,17 +6,31 @@ from .random_walk import set_up_random_walk
 from .report import EmulatorReport
 from .settings import EmulatorSettings
 from .sweeps import set_up_sweep
-from .work import Done, Prepared, SetUp, Task, perform
+from .work import (
+    MAX_JITTER,
+    Done,
+    Prepared,
+    SetUp,
+    SingularCovarianceError,
+    Task,
+    has_factor,
+    perform,
+    require_factors,
+)
 
 __all__ = [
+    "MAX_JITTER",
     "MOST_BATCHES",
     "Done",
     "EmulatorReport",
     "EmulatorSettings",
     "Prepared",
     "SetUp",
+    "SingularCovarianceError",
     "Task",
+    "has_factor",
     "perform",
+    "require_factors",
     "set_up_collapsed",
     "set_up_emulated",
     "set_up_random_walk",

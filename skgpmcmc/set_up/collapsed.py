@@ -19,7 +19,7 @@ from .learner import LATER_ROUNDS, TRUSTED, Learner
 from .proposing import overdispersed_starts, probabilities, proposals_by_name
 from .report import EmulatorReport
 from .trajectories import Trajectories, tuned_trajectories
-from .work import Prepared, SetUp, Task
+from .work import Prepared, SetUp, Task, require_factors
 
 __all__ = ["set_up_collapsed"]
 
@@ -100,7 +100,9 @@ def _examined(learner: Learner) -> Generator[Sequence[Task], Sequence[Any], Emul
     draws = learner.posterior_pool().theta.reshape(-1, learner.dim)
     n_examined = min(12 + 4 * learner.dim, 60)
     thetas = draws[learner.rng.choice(len(draws), n_examined, replace=False)]
-    found: list[DesignPoint] = learner.add((yield learner.tasks(thetas)))
+    answers = yield [*learner.tasks(thetas), *learner.factor_tasks(thetas)]
+    require_factors(learner.model, answers[n_examined:])
+    found = learner.add(answers[:n_examined])
     if not found:
         raise RuntimeError(no_density(learner.model, thetas[0]))
     emulated = target.emulator.value_and_gradient(np.array([p.theta for p in found]))[0]

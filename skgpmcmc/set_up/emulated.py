@@ -40,8 +40,8 @@ __all__ = ["MOST_BATCHES", "set_up_emulated"]
 _MAX_PROBES = 2
 #: Most batches of work that the set-up asks for: searches, scale and exploration; rounds of points;
 #: two batches of probes at a time, with more points where the emulator is poor; a rehearsal and two
-#: more batches of probes; trajectories.
-MOST_BATCHES = 6 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING
+#: more batches of probes; trajectories and another two.
+MOST_BATCHES = 6 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING + 2
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
 _REHEARSAL, _N_KEPT = 100, 24
 #: How many times less noise estimates have where a trajectory costs far more than they do.
@@ -105,10 +105,14 @@ def set_up_emulated(
     if trajectories is None and not learner.few:
         visited = yield from _rehearsed(learner, probed, settings, len(rngs))
         probed = yield from probe(learner, learner.posterior_pool(), settings, visited)
+        if probed.report.probe_error >= TRUSTED:  # that is what chains have shown
+            trajectories = yield from tuned_trajectories(
+                learner, probed.reference, _no_correction(learner)
+            )
     if trajectories is not None:
         # What draws from a poor emulator showed need not hold where trajectories go.
         visited_pool = Pool(trajectories.visited[None], trajectories.leapfrog)
-        probed = yield from probe(learner, visited_pool, settings)
+        probed = yield from probe(learner, visited_pool, settings, less_noise=_LESS_NOISE)
         trajectories = trajectories.corrected(probed.reference, probed.target.correction)
     pool = learner.posterior_pool()
     return _assembled(learner, probed, pool, trajectories, rngs, settings)
@@ -174,8 +178,6 @@ def _assembled(
 ) -> Prepared:
     """Put the frozen parts together, and give every chain an overdispersed start."""
     thetas = overdispersed_starts(learner, probed.target, trajectories, len(rngs))
-    if trajectories is not None:
-        probed = probed.with_less_noise(_LESS_NOISE, len(learner.model.y))
     transition = _transition(learner, probed, pool, trajectories, settings)
     estimator = transition.parts[0]
     assert isinstance(estimator, PseudoMarginalMetropolis)

@@ -15,7 +15,7 @@ from ..model import LatentGP
 from .design import Design, DesignPoint, spread_out
 from .exploration import examine, explore
 from .pool import Pool, Tempered, run_pool
-from .work import Task
+from .work import Task, has_factor
 
 __all__ = ["LATER_ROUNDS", "MOST_ROUNDS", "TRUSTED", "Learner", "root_of"]
 
@@ -34,6 +34,7 @@ _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
 _FEW = 4
 #: c of pi* is so much below the emulated evidence, in logs.
 _FLOOR = 12.0
+#: Chains of a pool: at least so many, and one for every chain of the run.
 _N_CHAINS = 64
 #: Most batches of points of the first refinement of the emulator, and of the later ones.
 MOST_ROUNDS, LATER_ROUNDS = 8 + 2 * _FEW, 6
@@ -65,6 +66,7 @@ class Learner:
         self.rng = rng
         self.ends = [path[-1] for path in paths]
         self.dim = len(self.ends[0].theta)
+        self.pool_size = max(_N_CHAINS, len(self.ends))
         visited = Design(tuple(point for path in paths for point in path))
         self.n_evaluations = len(visited)
         # With many hyper-parameters improbable points are many, and are learned only where the
@@ -111,6 +113,10 @@ class Learner:
             )
             for t in thetas
         ]
+
+    def factor_tasks(self, thetas: FloatArray) -> list[Task]:
+        """Return the work of factoring K at points, which the evidence alone does not need."""
+        return [Task(has_factor, (self.model, theta)) for theta in thetas]
 
     def measure_scale(self) -> Work:
         """Curvature at the best mode, from gradients a step away along every axis.
@@ -259,10 +265,10 @@ class Learner:
     def pool_starts(self) -> FloatArray:
         """Where the chains of a pool begin: explored points, else around the modes in turn."""
         if len(self.explored):
-            return self.explored[self.rng.integers(len(self.explored), size=_N_CHAINS)]
+            return self.explored[self.rng.integers(len(self.explored), size=self.pool_size)]
         modes = self.modes()
-        noise = self.rng.standard_normal((_N_CHAINS, self.dim)) @ self.root.T
-        return modes[np.arange(_N_CHAINS) % len(modes)] + noise
+        noise = self.rng.standard_normal((self.pool_size, self.dim)) @ self.root.T
+        return modes[np.arange(self.pool_size) % len(modes)] + noise
 
     def _fit_emulator(self) -> Emulator:
         """Emulator of the design so far; the last one if the design has not grown."""

@@ -30,7 +30,7 @@ from .probes import (
 )
 from .report import EmulatorReport
 from .settings import EmulatorSettings
-from .work import Task
+from .work import Task, require_factors
 
 __all__ = ["Probed", "probe"]
 
@@ -49,21 +49,13 @@ class Probed(NamedTuple):
     target: EmulatedPosterior
     report: EmulatorReport
 
-    def with_less_noise(self, times: float, n: int) -> Probed:
-        """Return the same with so many times less noise, if N is not given; for n rows."""
-        count = self.n_importance
-        if isinstance(count, int):
-            return self
-        highest = min(int(times**2 * count.highest), most_draws(n, times**2))
-        less = replace(count, target_sd=count.target_sd / times, highest=highest)
-        return self._replace(n_importance=less)
-
 
 def probe(
     learner: Learner,
     pool: Pool,
     settings: EmulatorSettings,
     visited: FloatArray | None = None,
+    less_noise: float = 1.0,
 ) -> Generator[Sequence[Task], Sequence[Any], Probed]:
     """Choose the reference and the number of draws, and correct the emulator.
 
@@ -80,6 +72,9 @@ def probe(
         What the sampler wants.
     visited : ndarray of shape (m, p), optional
         Places that chains went to, examined with the draws.
+    less_noise : float, default=1.0
+        How many times less noise the estimates of chains have than the settings ask for, where
+        these do not give the number of draws.
 
     Returns
     -------
@@ -90,6 +85,11 @@ def probe(
     ------
     sequence of Task
         Work whose results are to be sent back.
+
+    Raises
+    ------
+    SingularCovarianceError
+        If K has no factor at a draw from pi*, and can be given more jitter.
     """
     target = learner.emulate()
     reference = learner.reference(0, 1.0 if learner.model.likelihood.n_functions == 1 else 0.0)
@@ -98,10 +98,14 @@ def probe(
         thetas = np.concatenate([visited, thetas])
         typical = np.concatenate([np.full(len(visited), True), typical])
     compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
+    in_posterior = thetas[typical]
     answers = yield [
+        *learner.factor_tasks(in_posterior),
         *learner.tasks(thetas),
         *_tasks(compare_variants, learner, reference, compared, settings, settings.noise),
     ]
+    require_factors(learner.model, answers[: len(in_posterior)])
+    answers = answers[len(in_posterior) :]
     learner.n_evaluations += len(answers)
     points, variances = answers[: len(thetas)], answers[len(thetas) :]
     log_variance = np.array([row for row in variances if row is not None])
@@ -118,7 +122,18 @@ def probe(
         raise RuntimeError(no_density(learner.model, thetas[0]))
     found = [points[i] for i in usable]
     chosen = [probes[i] for i in usable]
-    return _probed(learner, target, pool, plan, reference, found, chosen, typical[usable], settings)
+    return _probed(
+        learner,
+        target,
+        pool,
+        plan,
+        reference,
+        found,
+        chosen,
+        typical[usable],
+        settings,
+        less_noise,
+    )
 
 
 def _tasks(
@@ -160,6 +175,7 @@ def _probed(
     probes: Sequence[Probe],
     typical: BoolArray,
     settings: EmulatorSettings,
+    less_noise: float,
 ) -> Probed:
     """Learn from the probes of points that have joined the design; `typical` draws count."""
     log_p, log_variance, noise = (np.array(part) for part in zip(*probes, strict=True))
@@ -169,15 +185,12 @@ def _probed(
     of_log_variance = Quadratic.fit(thetas, log_variance, center, scale, noise=0.5, term_sd=1.0)
     # The cost of a plan, once more, over many draws.
     everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, learner.dim))[0]
-    plan = plan_for(
-        plan.variant,
-        everywhere,
-        len(learner.model.y),
-        settings.noise,
-        most_operations(learner.model),
-    )
+    n = len(learner.model.y)
+    plan = plan_for(plan.variant, everywhere, n, settings.noise, most_operations(learner.model))
+    more = less_noise**2  # times as many draws
+    most = min(int(more * plan.most), most_draws(n, more))
     count: int | DrawCount = settings.n_importance or DrawCount(
-        of_log_variance, plan.noise, FEWEST_DRAWS, plan.most
+        of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most
     )
     reference = replace(reference, whitened=plan.whitened)
     correction = Quadratic.fit(

@@ -79,4 +79,4 @@ def overdispersed_starts(
         20,
         learner.rng,
     )
-    return [wide.theta[-1, c % len(wide.theta[-1])] for c in range(n_chains)]
+    return list(wide.theta[-1, :n_chains])

@@ -12,14 +12,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._linalg import OperationCount, count_operations
+from .._linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from .._threads import one_thread
 from .._typing import FloatArray
 from ..approximations import Reference
+from ..model import LatentGP
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from .report import EmulatorReport
 
-__all__ = ["Done", "Prepared", "SetUp", "Task", "perform"]
+__all__ = [
+    "MAX_JITTER",
+    "Done",
+    "Prepared",
+    "SetUp",
+    "SingularCovarianceError",
+    "Task",
+    "has_factor",
+    "perform",
+    "require_factors",
+]
+
+#: Largest relative jitter that a set-up may give to K.
+MAX_JITTER = 1e-5
 
 
 class Task(NamedTuple):
@@ -53,6 +67,29 @@ class Prepared(NamedTuple):
 
 #: Yields batches of tasks, is sent the values that they returned, returns what it prepared.
 SetUp = Generator[Sequence[Task], Sequence[Any], Prepared]
+
+
+class SingularCovarianceError(Exception):
+    """K has no factor somewhere in the posterior, and more jitter may help.
+
+    The jitter is part of the model: a set-up that raises this has learned nothing that holds for
+    the model with more of it, and has to begin anew.
+    """
+
+
+def has_factor(model: LatentGP, theta: FloatArray) -> bool:
+    """Whether K has a Cholesky factor at theta."""
+    try:
+        _ = model.prior_at(theta).half_log_det
+    except NotPositiveDefiniteError:
+        return False
+    return True
+
+
+def require_factors(model: LatentGP, found: Sequence[bool]) -> None:
+    """Ask for more jitter unless K `has_factor` at all places, or there can be no more."""
+    if model.covariance.jitter < MAX_JITTER and not all(found):
+        raise SingularCovarianceError
 
 
 def perform(task: Task) -> Done:

@@ -1,6 +1,6 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
-from .base import ChainState, StepInfo, Transition
+from .base import ChainState, StepInfo, Transition, at_rest
 from .conjugate_variance import ConjugateVariance
 from .crank_nicolson import CrankNicolson
 from .elliptical_slice import EllipticalSlice
@@ -63,4 +63,5 @@ __all__ = [
     "Transition",
     "Tunable",
     "UnivariateSlice",
+    "at_rest",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ __all__ = [
     "ChainState",
     "StepInfo",
     "Transition",
+    "at_rest",
     "metropolis_accepts",
     "rejected_proposal",
     "start_from_prior",
@@ -31,6 +33,19 @@ class ChainState(Protocol):
     @property
     def f(self) -> FloatArray:
         """Latent values at the training inputs; (n,)."""
+
+
+C = TypeVar("C", bound=ChainState)
+
+
+def at_rest(model: LatentGP, state: C) -> C:
+    """Return a copy of a state of the model without factors and other matrices.
+
+    They are made again when the chain moves on. What an object keeps is what it pickles, so that a
+    chain is continued alike wherever its state has been meanwhile.
+    """
+    shared = (model, model.covariance, model.likelihood, model.hyperprior, model.observations)
+    return copy.deepcopy(state, {id(part): part for part in shared})
 
 
 class StepInfo(NamedTuple):
@@ -100,7 +115,8 @@ def start_from_prior(
     if not np.isfinite(model.hyperprior.log_prob(theta)):
         return None
     try:
-        state = model.state_at(theta, model.prior_at(theta).sample(rng))
+        prior = model.prior_at(theta)
+        state = model.state_in(prior, prior.sample(rng))
     except NotPositiveDefiniteError:
         return None
     return state if np.isfinite(state.log_lik) else None

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
 from ..model import GPState, LatentGP
-from .base import StepInfo, Transition
+from .base import StepInfo, Transition, start_from_prior
 
 __all__ = ["EllipticalSlice"]
 
@@ -35,10 +34,7 @@ class EllipticalSlice(Transition[GPState]):
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
         """Return the state at theta with f from the prior."""
-        try:
-            return model.state_at(theta, model.prior_at(theta).sample(rng))
-        except NotPositiveDefiniteError:
-            return None
+        return start_from_prior(model, theta, rng)
 
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator

@@ -125,10 +125,13 @@ def by_hand(used, X_new):
     proba, mean, square, within = 0.0, 0.0, 0.0, 0.0
     for s in range(len(used.theta)):
         sites = Sites(*(part[s] for part in used.parts))
-        # Its importance draws are those of its theta, whichever draws share that.
-        f, _ = used._averaged(used._density(s), np.array([s]), used.particles)
-        assert_array_equal(f[:, 0], used.f[s])
-        assert f.shape == (N, 1 + used.particles.n)
+        # Its importance draws are those of its theta, for all draws that share that.
+        sharing = np.flatnonzero((used.theta == used.theta[s]).all(axis=1))
+        ((_, f, _),) = used._functions(sharing, used.particles)
+        n_fresh = used.particles.at_weight(used.weight[sharing].sum())
+        assert f.shape == (N, len(sharing) + n_fresh)
+        assert_array_equal(f[:, : len(sharing)].T, used.f[sharing])
+        f = np.concatenate([used.f[s][:, None], f[:, len(sharing) :]], axis=1)
         log_weights = log_weights_by_hand(used.model, used.theta[s], sites, f, 0.05)
         w = used.weight[s] / total * np.exp(log_weights - logsumexp(log_weights))
         m, v = dense_moments(used.model, used.theta[s], f, X_new)

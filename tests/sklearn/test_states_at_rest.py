@@ -1,0 +1,95 @@
+"""Chains that do not move keep no matrices: between rounds, and after a fit."""
+
+import gc
+import types
+
+import numpy as np
+import pytest
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.stretches import sample
+from skgpmcmc.transitions import EllipticalSlice, at_rest
+
+from ..helpers import make_model, toy_classes
+
+# A few draws are enough here.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+N = 61  # a size that nothing else has
+
+
+def reachable(root):
+    """Every object that is held, directly or not, by another one; code and modules left out."""
+    seen, todo = {}, [root]
+    while todo:
+        found = todo.pop()
+        if id(found) in seen or isinstance(found, type | types.ModuleType | types.FunctionType):
+            continue
+        seen[id(found)] = found
+        todo.extend(gc.get_referents(found))
+        if isinstance(found, np.ndarray) and found.base is not None:
+            todo.append(found.base)
+    return seen.values()
+
+
+def matrices(root):
+    """Square arrays over the training rows, other than distances of X."""
+    objects = list(reachable(root))
+    distances = {id(vars(o).get("_raw_distances")) for o in objects if hasattr(o, "_raw_distances")}
+    return [
+        o
+        for o in objects
+        if isinstance(o, np.ndarray) and o.shape.count(N) > 1 and id(o) not in distances
+    ]
+
+
+QUICK = {"n_chains": 2, "n_warmup": 2, "n_draws": 3, "n_importance": 4, "random_state": 0}
+SETTINGS = {
+    "pm": {"sampler": PseudoMarginal(moves="random_walk"), "approximation": "laplace"},
+    "ep": {"sampler": PseudoMarginal(moves="random_walk"), "approximation": "ep"},
+    "asis": {"sampler": "asis"},
+    "khr": {"sampler": "khr"},
+    "softmax": {
+        "sampler": PseudoMarginal(moves="random_walk"),
+        "multi_class": "softmax",
+        "approximation": "laplace",
+    },
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_fitted_estimator_holds_no_matrices(name):
+    X, y = toy_classes(N, 2, seed=0)
+    model = BayesianGPClassifier(**QUICK, **SETTINGS[name]).fit(X, y)
+    model.predict_proba(X[:3])
+    assert len(model._sampling.run.chains) == 2  # they can be continued all the same
+    assert matrices(model) == []
+
+
+def test_matrices_are_found_where_they_are():
+    """The search of the test above is one that can fail."""
+    model = make_model(*toy_classes(N, 2, seed=0))
+    state = EllipticalSlice().start(model, model.start, np.random.default_rng(0))
+    assert len(matrices([state])) >= 2  # K and its factor
+    assert matrices([at_rest(model, state)]) == []
+
+
+def test_a_state_at_rest_shares_the_model_and_nothing_that_may_grow():
+    model = make_model(*toy_classes(N, 2, seed=0))
+    state = EllipticalSlice().start(model, model.start, np.random.default_rng(0))
+    resting = at_rest(model, state)
+    assert resting.prior.covariance is model.covariance
+    assert resting.prior is not state.prior
+    np.testing.assert_array_equal(resting.f, state.f)
+    assert resting.log_lik == state.log_lik
+
+
+def test_a_chain_that_moves_makes_no_matrices_in_the_state_it_began_with():
+    """That one waits in the parent, beside those of all other chains."""
+    model = make_model(*toy_classes(N, 2, seed=0))
+    rng = np.random.default_rng(0)
+    state = at_rest(model, EllipticalSlice().start(model, model.start, rng))
+    stretch = sample(model, EllipticalSlice(), state, rng, 2)
+    assert matrices([state]) == []
+    assert matrices([stretch]) == []

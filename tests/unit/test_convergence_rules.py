@@ -1,0 +1,95 @@
+"""One rule says when chains are long enough, for those who stop and for those who report."""
+
+import numpy as np
+import pytest
+
+from skgpmcmc.convergence import (
+    MIN_ESS,
+    StoppingRule,
+    enough,
+    gelman_rubin,
+    rank_r_hat,
+    summarize_convergence,
+)
+from skgpmcmc.diagnostics import Diagnostics
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def heavy_tails():
+    """Chains whose bulk mixes at once, while they stay in the tails for long."""
+    x = normal(4, 400, 1)
+    scale = np.repeat(np.where(np.arange(8) % 4 == 0, 6.0, 1.0), 50)
+    return x * scale[:, None]
+
+
+@pytest.mark.parametrize(
+    ("r_hat", "bulk", "tail", "target", "expected"),
+    [
+        (1.0, 100.0, 100.0, None, True),
+        (1.0, 99.0, 500.0, None, False),
+        (1.0, 500.0, 99.0, None, False),
+        (1.02, 500.0, 500.0, None, False),
+        (np.inf, 0.0, 0.0, None, False),
+        (1.0, 400.0, 400.0, 400.0, True),
+        (1.0, 399.0, 500.0, 400.0, False),
+        (1.0, 500.0, 399.0, 400.0, False),
+        (1.0, 50.0, 50.0, 20.0, False),  # the least of MIN_ESS holds as well
+        (1.0, 100.0, 100.0, 20.0, True),
+    ],
+)
+def test_what_is_enough(r_hat, bulk, tail, target, expected):
+    values = (np.array([value]) for value in (r_hat, bulk, tail))
+    assert enough(*values, 1.01, target).tolist() == [expected]
+
+
+def test_sampling_goes_on_until_the_tails_are_known():
+    chains = heavy_tails()
+    found = summarize_convergence(chains)
+    assert found.ess_tail[0] < found.ess_bulk[0]
+    between = 0.5 * float(found.ess_tail[0] + found.ess_bulk[0])
+    assert found.r_hat[0] < 1.1
+    assert not StoppingRule(between, 1.1).met([chains])
+    assert StoppingRule(MIN_ESS, 1.1).met([normal(4, 400, 1)])
+
+
+def test_sampling_does_not_stop_where_a_warning_would_follow():
+    chains = normal(2, 40, 2)
+    assert summarize_convergence(chains).ess_bulk.min() < MIN_ESS
+    assert not StoppingRule(20.0, 2.0).met([chains])
+
+
+def test_chains_that_differ_are_not_enough_however_long():
+    chains = normal(4, 2000, 2)
+    chains[0, :, 1] += 0.4
+    found = summarize_convergence(chains)
+    assert found.r_hat[1] > 1.01
+    assert min(found.ess_bulk.min(), found.ess_tail.min()) > MIN_ESS
+    assert StoppingRule(MIN_ESS, 1.5).met([chains])
+    assert not StoppingRule(MIN_ESS, 1.01).met([chains])
+
+
+@pytest.mark.parametrize("target_ess", [None, 20.0, 150.0, 600.0])
+@pytest.mark.parametrize("n_draws", [30, 60, 400])
+def test_reports_and_stops_agree(n_draws, target_ess):
+    """A run that has met its target is not reported as too short, and the other way round."""
+    chains = heavy_tails()[:, :n_draws] if n_draws == 60 else normal(4, n_draws, 2)
+    found = summarize_convergence(chains)
+    report = object.__new__(Diagnostics)
+    vars(report).update(r_hat=found.r_hat, ess_bulk=found.ess_bulk, ess_tail=found.ess_tail)
+    rule = StoppingRule(MIN_ESS if target_ess is None else target_ess, 1.05)
+    assert rule.met([chains]) == report.converged(1.05, target_ess)
+
+
+@pytest.mark.parametrize(
+    "r_hat",
+    [lambda x: rank_r_hat(x)[0], lambda x: gelman_rubin(x).estimate[0]],
+    ids=["rank", "Gelman-Rubin"],
+)
+def test_a_single_chain_is_compared_with_its_other_half(r_hat):
+    chain = normal(1, 400, 1)
+    assert r_hat(chain) < 1.02
+    chain[:, 200:] += 3.0
+    assert r_hat(chain) > 1.5

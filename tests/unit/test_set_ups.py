@@ -1,0 +1,234 @@
+"""What set-ups do where things go wrong, where chains are many, and what they say afterwards."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.chains import sample_chains
+from skgpmcmc.covariance import default_kernel, make_covariance
+from skgpmcmc.hyperpriors import HyperPrior
+from skgpmcmc.likelihoods import Gaussian, Probit
+from skgpmcmc.model import LatentGP
+from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
+from skgpmcmc.set_up import EmulatorSettings, Prepared, emulated, set_up_emulated
+from skgpmcmc.set_up.exploration import search
+from skgpmcmc.set_up.learner import TRUSTED, Learner
+from skgpmcmc.set_up.proposing import overdispersed_starts
+from skgpmcmc.set_up.trajectories import tuned_trajectories
+from skgpmcmc.transitions import StepInfo, Transition
+
+from ..helpers import make_model, toy_classes
+from .test_learner import finish
+from .test_tuning import finished, streams
+
+# --- many chains ----------------------------------------------------------------------------------
+
+MANY = 70
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    """A learner whose searches were as many as the chains will be."""
+    model = make_model(*toy_classes(10, 2, 0))
+    path = search(model, Laplace(), model.start)
+    learner = Learner(model, Laplace(), np.random.default_rng(0), [path] * MANY)
+    finish(learner.measure_scale())
+    return learner
+
+
+def test_every_one_of_many_chains_has_a_start_of_its_own(crowded):
+    starts = overdispersed_starts(crowded, crowded.emulate(), None, MANY)
+    assert len(np.unique(starts, axis=0)) == MANY
+
+
+def test_every_one_of_many_chains_tunes_a_trajectory_and_rehearses(crowded):
+    tuning = next(tuned_trajectories(crowded, None, emulated._no_correction(crowded)))
+    assert len(tuning) == MANY
+    probed = SimpleNamespace(reference=Laplace(), n_importance=4, target=crowded.emulate())
+    settings = SimpleNamespace(defensive=0.05)
+    assert len(next(emulated._rehearsed(crowded, probed, settings, MANY))) == MANY
+
+
+class Still(Transition):
+    """Stays where it starts."""
+
+    name = "still"
+
+    def start(self, model, theta, rng):
+        return SimpleNamespace(theta=theta, f=np.zeros(len(model.y)))
+
+    def step(self, model, state, rng):
+        return state, StepInfo(self.name, True, 1.0, 1.0, False)
+
+
+class Recording(Sampler):
+    """Puts every chain where it was told to begin, and remembers."""
+
+    def set_up(self, model, approximation, starts, rngs, rng, *, n_importance, n_warmup):
+        self.starts = np.array(starts)
+        yield []
+        return Prepared(Still(), None, None, list(starts), list(rngs), 0, 0, 0, None)
+
+
+def test_chains_begin_where_draws_from_the_prior_are():
+    model = make_model(*toy_classes(5, 2, 0))
+    sampler, seed = Recording(), np.random.SeedSequence(0)
+    run = sample_chains(
+        [model, model], sampler, None, n_importance=None, n_chains=40, n_warmup=0, n_draws=1,
+        seed=seed,
+    )  # fmt: skip
+    begun = np.concatenate([draws.theta[:, 0] for draws in run.draws])
+    assert begun.shape == (80, 2)
+    assert len(np.unique(begun, axis=0)) == 80
+    np.testing.assert_array_equal(begun[40:], sampler.starts)
+    for r, name in enumerate(model.hyperprior.names):
+        law = model.hyperprior.distributions[name]
+        assert stats.kstest(np.exp(begun[:, r]), law.cdf).pvalue > 1e-4
+
+
+# --- jitter ---------------------------------------------------------------------------------------
+
+
+class Defective(type(make_covariance(default_kernel(2), np.zeros((2, 2))))):
+    """Its matrices have a negative eigenvalue, -5e-8 of the variance, where theta[0] > 0."""
+
+    def _matrix(self, theta):
+        K = super()._matrix(theta)
+        if theta[0] > 0.0:
+            values, vectors = np.linalg.eigh(K)
+            shift = values[0] + 5e-8 * np.exp(theta[0])
+            K = np.asfortranarray(K - shift * np.outer(vectors[:, 0], vectors[:, 0]))
+        return K
+
+
+class BelowZero(HyperPrior):
+    """Its draws, where chains start, are not where most of it is."""
+
+    def sample(self, rng):
+        return np.array([-1.0, -0.5]) + 0.1 * rng.standard_normal(2)
+
+
+def defective_model(likelihood, y):
+    X = np.random.default_rng(5).uniform(size=(len(y), 2))
+    covariance = Defective(default_kernel(2), X)
+    laws = (stats.lognorm(0.4, scale=np.exp(1.0)), stats.lognorm(0.4, scale=0.6))
+    names = covariance.names
+    return LatentGP(
+        covariance, likelihood, BelowZero(names, dict(zip(names, laws, strict=True))), y
+    )
+
+
+ALTERNATING = np.where(np.arange(10) % 3 == 0, 1.0, -1.0)
+SAMPLERS = {
+    "emulated": (PseudoMarginal(), EP(), Probit(), 2),
+    "random walk": (PseudoMarginal(moves="random_walk"), Laplace(), Probit(), 60),
+    "collapsed": (Collapsed(), Exact(), Gaussian(0.5, fixed=True), 2),
+}
+
+
+@pytest.mark.parametrize(
+    "case", ["emulated", "random walk", pytest.param("collapsed", marks=pytest.mark.slow)]
+)
+def test_the_jitter_suits_the_posterior_and_not_the_starts_alone(case):
+    """K is singular where the posterior is: chains must not be kept out of there."""
+    sampler, approximation, likelihood, n_warmup = SAMPLERS[case]
+    model = defective_model(likelihood, ALTERNATING)
+    run = sample_chains(
+        [model], sampler, approximation, n_importance=4, n_chains=2, n_warmup=n_warmup,
+        n_draws=20, seed=np.random.SeedSequence(1),
+    )  # fmt: skip
+    assert model.covariance.jitter == 1e-8
+    assert run.models[0].covariance.jitter == pytest.approx(1e-7)
+    assert np.mean(run.draws[0].theta[..., 0] > 0.0) > 0.5
+    assert run.draws[0].sampling_tally.n_failed == 0
+
+
+def test_the_jitter_stays_where_it_is_not_needed():
+    model = make_model(*toy_classes(8, 2, 0))
+    run = sample_chains(
+        [model], PseudoMarginal(), Laplace(), n_importance=4, n_chains=2, n_warmup=2, n_draws=2,
+        seed=np.random.SeedSequence(1),
+    )  # fmt: skip
+    assert run.models[0].covariance.jitter == 1e-8
+
+
+# --- trust ----------------------------------------------------------------------------------------
+
+
+class Unlearned:
+    """A learner of many hyper-parameters that has nothing to do."""
+
+    few, max_rounds, ends = False, 0, ()
+    model = approximation = None
+    design = SimpleNamespace(best=SimpleNamespace(theta=np.zeros(5)))
+    scale = np.ones(5)
+
+    def __init__(self, *_):
+        pass
+
+    def __getattr__(self, name):
+        if name in ("measure_scale", "explore", "refine"):
+            return lambda *_: iter(())
+        return lambda *_: None
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([0.5, 0.5], ["probe", "rehearse", "probe"]),
+        (
+            [0.5, 2.0 * TRUSTED, 0.5],
+            ["probe", "rehearse", "probe", "trajectories", "probe"],
+        ),
+        ([2.0, 2.0, 0.5], ["probe", "probe", "trajectories", "probe"]),
+    ],
+    ids=["good", "poor where chains went", "poor"],
+)
+def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, monkeypatch):
+    """Chains of a rehearsal may show that it is poor: then trajectories take its place, too."""
+    done, left = [], iter(errors)
+    trajectories = SimpleNamespace(
+        visited=np.zeros((3, 5)), leapfrog=None, corrected=lambda *_: trajectories
+    )
+
+    def step(name, value):
+        def act(*_, **__):
+            done.append(name)
+            yield []
+            return value() if callable(value) else value
+
+        return act
+
+    def probed():
+        report = SimpleNamespace(probe_error=next(left), held_out_error=1.0)
+        return SimpleNamespace(report=report, reference=None, target=SimpleNamespace(correction=0))
+
+    monkeypatch.setattr(emulated, "search", lambda *_: None)
+    monkeypatch.setattr(emulated, "Learner", Unlearned)
+    monkeypatch.setattr(emulated, "probe", step("probe", probed))
+    monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", None))
+    monkeypatch.setattr(emulated, "tuned_trajectories", step("trajectories", trajectories))
+    monkeypatch.setattr(emulated, "_assembled", lambda *arguments: arguments[3])
+    settings = EmulatorSettings(0.1, 0.05, None, 0, emulates=True)
+    set_up = set_up_emulated(None, None, [np.zeros(5)], [None], None, settings)
+    assert (finished(set_up) is trajectories) == ("trajectories" in expected)
+    assert done == expected
+    assert next(left, None) is None
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def test_the_reported_importance_draws_are_those_of_the_chains():
+    """Trajectories aim at less noise: the report is of the number that is then used."""
+    model = make_model(*toy_classes(12, 2, 1))
+    settings = EmulatorSettings(0.03, 0.05, None, 0, emulates=False)
+    starts = [np.array([1.0, -1.0]), np.array([1.5, -0.5])]
+    rng = np.random.default_rng(3)
+    prepared = finished(set_up_emulated(model, Laplace(), starts, streams(2, 2), rng, settings))
+    count, report = prepared.estimator.n_importance, prepared.report
+    used = [count.at(theta) for theta in prepared.transition.parts[0].proposal.target.sites.nodes]
+    assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]
