@@ -200,7 +200,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         float
             Natural log.
         """
-        return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
+        log_p = self.log_predictive_density(X, y)
+        return float(np.average(log_p, weights=check.check_weights(sample_weight, len(log_p))))
 
 
 def _scale(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -266,7 +267,7 @@ def test_a_stop_request_of_any_chain_ends_all_at_that_round(index, chain, n_jobs
     recorder = at_draw_round(index, lambda: True, chain=chain)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        warnings.filterwarnings("ignore", message="Chains have not converged")
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)
         model = quick(n_jobs=n_jobs).set_callbacks(recorder).fit(*moons())
     assert_prefix(model, uncut, (index + 1) * ROUND_LENGTH)
     # Every chain heard of the end of the last round, and tasks were closed.
@@ -283,7 +284,7 @@ def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(
     recorder = Recorder({("end", chain, index): lambda: True})
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        warnings.filterwarnings("ignore", message="Chains have not converged")
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)
         model = make().set_callbacks(recorder).fit(*moons())
     assert_prefix(model, uncut if make is quick else uncut_random_walk, ROUND_LENGTH)
     n_before = n_set_up_rounds() if make is quick else n_announced(model) - N_DRAW_ROUNDS

@@ -60,7 +60,7 @@ def test_own_file_with_two_classes(tmp_path, capsys, iris_rows):
     assert all(0 <= run["scores"]["capacity_accuracy"] <= 1 for run in runs)
     # Twenty draws do not converge, and the user is told.
     assert "NOT CONVERGED" in printed.out
-    assert "note (Bayesian GP (PM), split 1): Chains have not converged" in printed.out
+    assert "note (Bayesian GP (PM), split 1): Chains are far from convergence" in printed.out
 
 
 def test_own_file_with_three_classes(tmp_path, capsys, iris_rows):

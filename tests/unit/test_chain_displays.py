@@ -27,7 +27,7 @@ SHORT = {"n_chains": 2, "n_draws": 50, "max_rhat": 10.0, "random_state": 0}
 NAMES = ["k1__constant_value", "k2__length_scale"]
 LABELS = ["log k1__constant_value", "log k2__length_scale"]
 
-pytestmark = pytest.mark.filterwarnings("ignore:Chains have not converged")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 @pytest.fixture(autouse=True)
