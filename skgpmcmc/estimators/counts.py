@@ -140,6 +140,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         likelihood = self._resolved_likelihood()

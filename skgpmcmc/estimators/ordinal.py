@@ -132,6 +132,8 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         X, y, features = validated(self, X, y)
         weight, X, y = weighted_rows(sample_weight, X, y)

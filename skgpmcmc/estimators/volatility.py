@@ -130,6 +130,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         weight, X, y = weighted_rows(sample_weight, X, y.astype(float))

@@ -259,7 +259,7 @@ NOT_NUMBERS = {
     "None": ([1.0] * 29 + [None], "must consist of real numbers; got None in row 29"),
     "NA": (
         pd.Series([1] * 29 + [pd.NA], dtype=object),
-        "must consist of real numbers; got <NA> in row 29",
+        "must consist of .*; got <NA> in row 29",
     ),
     "Int64": (pd.Series([1] * 29 + [pd.NA], dtype="Int64"), "got (nan|<NA>) in row 29"),
     "NaN": ([1.0] * 29 + [np.nan], "must be finite and .*; got nan in row 29"),
