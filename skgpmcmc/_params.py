@@ -11,7 +11,9 @@ from dataclasses import fields
 from numbers import Real
 from typing import Any, Self
 
-__all__ = ["Configuration", "check_in"]
+import numpy as np
+
+__all__ = ["Configuration", "check_flag", "check_in"]
 
 
 class Configuration:
@@ -41,6 +43,12 @@ class Configuration:
             else:
                 setattr(self, name, value)
         return self
+
+
+def check_flag(where: str, name: str, value: Any) -> None:
+    """Refuse a field that is neither true nor false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{where}: {name} must be True or False; got {value!r}.")
 
 
 def check_in(where: str, name: str, value: Any, interval: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import joblib
@@ -146,6 +146,8 @@ class SamplingRun:
         Iterations of each chain before the first kept one.
     seconds_warmup, seconds_sampling : float
         Wall time.
+    in_use : dict of str to str
+        Settings that had an effect, as whoever has made them calls them.
     """
 
     models: list[LatentGP]
@@ -157,6 +159,7 @@ class SamplingRun:
     n_discarded: int
     seconds_warmup: float
     seconds_sampling: float
+    in_use: dict[str, str] = field(default_factory=dict)
 
     @property
     def n_draws(self) -> int:

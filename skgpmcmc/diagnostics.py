@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +14,13 @@ from .convergence import enough, summarize_convergence
 from .set_up import EmulatorReport
 from .stretches import sum_tallies
 
-__all__ = ["Diagnostics", "diagnose"]
+__all__ = ["Diagnostics", "convergence_message", "diagnose"]
+
+#: Chains that fall short of what is wanted and stay within these are usable all the same: the
+#: Monte Carlo error of a posterior mean is at most a seventh of the posterior standard deviation.
+USABLE_RHAT, USABLE_ESS = 1.05, 50.0
+#: Beyond these the chains have not found the posterior, and their draws say little about it.
+USELESS_RHAT, USELESS_ESS = 1.2, 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,9 @@ class Diagnostics:
         Proposals rejected because a factorization failed.
     seconds_warmup, seconds_sampling : float
         Wall time.
+    in_use : dict of str to str
+        Which of "sampler", "approximation" and "n_importance" had an effect, and what they were.
+        Samplers ignore names and numbers that they do not use.
     """
 
     names: list[str]
@@ -68,6 +77,7 @@ class Diagnostics:
     n_failed: int
     seconds_warmup: float
     seconds_sampling: float
+    in_use: dict[str, str] = field(default_factory=dict)
 
     @property
     def n_cubic(self) -> float:
@@ -117,7 +127,12 @@ class Diagnostics:
             f"{kinds.inverse:.0f} inverses); likelihood evaluations: "
             f"{self.n_likelihood_evaluations:.0f}; failed proposals: {self.n_failed}",
             f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}",
+            *self._settings_lines(),
         ]
+
+    def _settings_lines(self) -> list[str]:
+        used = ", ".join(f"{name} {value}" for name, value in self.in_use.items())
+        return [f"in use: {used}"] if used else []
 
     def _emulator_lines(self) -> list[str]:
         if not self.emulators:
@@ -135,6 +150,61 @@ class Diagnostics:
                 f"{min(e.n_importance[0] for e in self.emulators)} to {most}"
             )
         return [line]
+
+
+def convergence_message(
+    diagnostics: Diagnostics, max_rhat: float, target_ess: float | None = None
+) -> str | None:
+    """Say what falls short of the target, by how much, and how bad that is; None if nothing does.
+
+    Only what has failed is named: R-hat, or the effective sample size of bulk or tail, each with
+    its worst row.
+    """
+    rows = diagnostics.not_converged(max_rhat, target_ess)
+    if not rows:
+        return None
+    least = MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
+    r_hat, bulk, tail = (
+        values[rows] for values in (diagnostics.r_hat, diagnostics.ess_bulk, diagnostics.ess_tail)
+    )
+    measures = [
+        ("R-hat", r_hat, max_rhat, 1.0, 3),
+        ("bulk effective sample size", bulk, least, -1.0, 0),
+        ("tail effective sample size", tail, least, -1.0, 0),
+    ]
+    failed = []
+    for name, values, bound, sign, digits in measures:
+        at = int(np.argmax(sign * values))
+        if sign * values[at] > sign * bound:
+            shown = _beyond(float(values[at]), bound, sign, digits)
+            bounds = f"wanted: at {'most' if sign > 0 else 'least'} {bound:.12g}"
+            failed.append(f"{name} {shown} ({bounds}) of {diagnostics.row_label(rows[at])!r}")
+    grade, advice = _grade(float(r_hat.max()), float(bulk.min()), float(tail.min()))
+    return (
+        f"{grade} for {[diagnostics.row_label(row) for row in rows]}: {', '.join(failed)}. {advice}"
+    )
+
+
+def _grade(r_hat: float, bulk: float, tail: float) -> tuple[str, str]:
+    """How bad it is, and what that means."""
+    ess = min(bulk, tail)
+    if r_hat <= USABLE_RHAT and ess >= USABLE_ESS:
+        return "Chains are slightly short of the target", (
+            "Their draws are usable: posterior means are known to about "
+            f"{bulk**-0.5:.2f} posterior standard deviations."
+        )
+    if r_hat <= USELESS_RHAT and ess >= USELESS_ESS:
+        return "Chains have not converged", "Predictions may be unreliable."
+    return "Chains are far from convergence", "Do not use these draws."
+
+
+def _beyond(value: float, bound: float, sign: float, digits: int) -> str:
+    """Show a value with as many digits as it takes to see that it is beyond the bound."""
+    shown = f"{value:.{digits}f}"
+    while sign * float(shown) <= sign * bound and digits < 17:
+        digits += 1
+        shown = f"{value:.{digits}f}"
+    return shown
 
 
 def _range(values: FloatArray) -> str:
@@ -191,6 +261,7 @@ def diagnose(
         n_failed=whole.n_failed,
         seconds_warmup=run.seconds_warmup,
         seconds_sampling=run.seconds_sampling,
+        in_use=dict(run.in_use),
     )
 
 

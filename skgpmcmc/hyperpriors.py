@@ -192,6 +192,11 @@ def _check_distribution(name: str, distribution: Any, *, positive: bool) -> None
             f"scipy.stats.gamma(1.1, scale=10.0); got {distribution!r}."
         )
     lower, upper = distribution.support()
+    if np.isnan(lower).any() or np.isnan(upper).any():
+        raise ValueError(
+            f"priors[{name!r}] has a parameter that its family does not allow, so that it has no "
+            f"support: check its arguments {distribution.args} and {distribution.kwds}."
+        )
     if not (np.ndim(lower) == 0 and lower < upper and (lower >= 0.0 or not positive)):
         raise ValueError(
             f"priors[{name!r}] has support ({lower}, {upper}), but the hyper-parameter is "

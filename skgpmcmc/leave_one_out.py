@@ -8,9 +8,13 @@ import numpy as np
 
 from ._typing import FloatArray
 from .chains import Draws
+from .convergence import min_draws
 from .model import LatentGP
 
 __all__ = ["LeaveOneOut", "leave_one_out"]
+
+#: The Pareto tail is fitted to a fifth of the draws, and to five at least.
+_LEAST_DRAWS = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +57,21 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
         Draws of theta and f.
     shift : float
         Added to every log p(y | f).
+
+    Raises
+    ------
+    ValueError
+        If the draws are too few to say anything about the tails of their weights.
     """
     from arviz_stats.base.array import array_stats  # takes a second to import
 
+    n_chains, n_draws = draws.theta.shape[:2]
+    if n_draws < min_draws(n_chains) or n_chains * n_draws < _LEAST_DRAWS:
+        raise ValueError(
+            f"loo needs at least {_LEAST_DRAWS} draws, and {min_draws(n_chains)} in each chain; "
+            f"n_chains={n_chains} with {n_draws} draws each are too few: increase n_draws "
+            "(warm_start=True continues these chains)."
+        )
     log_lik = np.array(
         [
             [model.observations_at(theta).log_prob(f) for theta, f in zip(*chain, strict=True)]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._linalg import OperationCount, count_operations
+from ._linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ._threads import one_thread
 from ._typing import FloatArray
 from .model import GPState, LatentGP
@@ -117,9 +117,24 @@ def no_density(model: LatentGP, theta: FloatArray) -> str:
         zip(model.hyperprior.names, model.hyperprior.natural(theta).tolist(), strict=True)
     )
     return (
-        f"No chain can start: the posterior density is not finite at hyper-parameters {values}, "
-        "nor on the way from there to the kernel's own values. Check the kernel and the priors."
+        f"No chain can start: {_culprit(model, theta)} at hyper-parameters {values}, and no better "
+        "on the way from there to the kernel's own values."
     )
+
+
+def _culprit(model: LatentGP, theta: FloatArray) -> str:
+    """Say which part of the model has no density at theta, and what to look at."""
+    log_prior = model.hyperprior.log_prob(theta)
+    if not np.isfinite(log_prior):
+        return f"the log density of the priors is {log_prior} (check the priors)"
+    try:
+        _ = model.prior_at(theta).half_log_det
+    except NotPositiveDefiniteError:
+        return "the matrix K of the training rows cannot be factored (check the kernel)"
+    log_lik = model.observations_at(theta).total(np.zeros(model.n_latent))
+    if not np.isfinite(log_lik):
+        return f"the log-likelihood at f = 0 is {log_lik} (check the likelihood and y)"
+    return "the posterior density is not finite (check the kernel, the priors and the likelihood)"
 
 
 def tune(

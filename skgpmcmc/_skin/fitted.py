@@ -6,10 +6,16 @@ import copy
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .labels import check_labels
+from .validation import check_numbers
 
 #: Fitted attributes that are nobody else's business.
-_PRIVATE = ("_predictor", "_draws", "_q", "_sampling", "_normalized", "_center")
+_PRIVATE = (
+    *("_predictor", "_draws", "_max_predict_draws"),
+    *("_q", "_sampling", "_normalized", "_center"),
+)
 
 
 def validated(
@@ -21,12 +27,35 @@ def validated(
     X, y and the attributes that describe the features (``n_features_in_`` and, where X has names,
     ``feature_names_in_``).
     """
+    _check_columns(X)
+    if not check_params.get("y_numeric"):
+        y = check_labels("y", y)
+    elif y is not None:
+        check_numbers("y", y)
     twin = copy.copy(estimator)  # validate_data sets attributes before it knows that all is well
     vars(twin).pop("feature_names_in_", None)
     # A copy, as the model keeps X: what the user does to it later must not change predictions.
     X, y = validate_data(twin, X, y, dtype=np.float64, order="C", copy=True, **check_params)
     names = ("n_features_in_", "feature_names_in_")
     return X, y, {name: vars(twin)[name] for name in names if name in vars(twin)}
+
+
+def new_rows(estimator: Any, X: Any) -> np.ndarray:
+    """Validate rows that a fitted estimator is to predict."""
+    check_is_fitted(estimator)
+    _check_columns(X)
+    return validate_data(estimator, X, dtype=np.float64, reset=False)
+
+
+def _check_columns(X: Any) -> None:
+    """Refuse names that do not tell the columns of a table apart."""
+    names = list(getattr(X, "columns", ()))
+    repeated = sorted({str(name) for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            f"X has several columns of the name {', '.join(map(repr, repeated))}: rename them, as "
+            "predictions match columns by name, or pass X as an array."
+        )
 
 
 def replace_fitted(estimator: Any, attributes: dict[str, Any]) -> None:

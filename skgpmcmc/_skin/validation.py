@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from .._quadrature import Bend
 from ..approximations import APPROXIMATIONS, Approximation, Exact
-from ..covariance import Covariance, check_kernel, default_kernel, make_covariance
+from ..covariance import Covariance, check_kernel, check_matrix, default_kernel, make_covariance
 from ..hyperpriors import HyperPrior
 from ..likelihoods import Likelihood
 from ..model import default_hyperprior
@@ -37,6 +38,52 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False; got {value!r}.")
     return bool(value)
+
+
+def check_n_jobs(value: Any) -> int | None:
+    """Return a number of workers, as joblib counts them."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+        raise ValueError(
+            f"n_jobs must be None or an integer other than 0; got {value!r}. Use None for one "
+            "worker, -1 for all cores."
+        )
+    return int(value)
+
+
+def check_verbose(value: Any) -> int:
+    """Return how much is printed."""
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    return check_integer("verbose", value, 0, " Use 0 for silence.")
+
+
+def check_seed(value: Any) -> np.random.RandomState:
+    """Return the generator that `random_state` stands for."""
+    try:
+        return check_random_state(value)
+    except ValueError as error:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 2**32 - 1 or a "
+            f"numpy.random.RandomState; got {value!r} ({error})."
+        ) from None
+
+
+def check_numbers(name: str, values: Any) -> np.ndarray:
+    """Return real numbers as an array; text, dates and missing values are none."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an array of numbers; got rows of different lengths."
+        ) from None
+    if array.dtype.kind not in "biuf":
+        for row, value in enumerate(array.ravel().tolist()):
+            if not isinstance(value, Real):
+                place = f" in row {row}" if array.ndim == 1 else ""
+                raise ValueError(f"{name} must consist of real numbers; got {value!r}{place}.")
+    return array.astype(float)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
@@ -82,29 +129,23 @@ def resolve_approximation(
 ) -> Approximation:
     """Return the approximation that `approximation` names.
 
-    "auto" is the sampler's best, Laplace for a softmax, or nothing where none is needed.
+    "auto" is the sampler's best, Laplace for a softmax. A sampler that needs none ignores names, so
+    that a grid search may go over both; an object is refused, as somebody has configured it.
     """
-    automatic = isinstance(value, str) and value == "auto"
-    if sampler is not None and sampler.integrates_f:
-        if not automatic:
-            raise ValueError(
-                f"approximation={value!r} has no use, as the sampler integrates f out exactly: "
-                'use approximation="auto".'
-            )
-        return Exact()
     best = "ep" if sampler is None else sampler.best_approximation
-    if best is None:
-        if not automatic:
-            raise ValueError(
-                f"approximation={value!r} has no use, as this sampler approximates nothing: use "
-                'approximation="auto", or a sampler such as "pm" or "khr".'
-            )
-        best = "ep"  # not looked at
     if likelihood is not None and likelihood.n_functions > 1:
         best = "laplace"
-    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best]}
+    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best or "ep"]}
     approximation = _named_or_configured("approximation", value, known, Approximation)
     approximation.check()
+    if sampler is not None and not sampler.approximates:
+        if not isinstance(value, str):
+            raise ValueError(
+                f"approximation={value!r} has no use, as sampler={type(sampler).__name__} "
+                'approximates nothing: use approximation="auto", or a sampler such as "pm" or '
+                '"khr".'
+            )
+        return Exact() if sampler.integrates_f else approximation
     if likelihood is not None:
         approximation.check_likelihood(likelihood)
     return approximation
@@ -128,11 +169,7 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     if kernel is None:
         return make_covariance(default_kernel(X.shape[1], ard=ard), X)
     kernel = clone(check_kernel(kernel, X.shape[1]))
-    if not np.any(kernel.diag(X) > 0.0):
-        raise ValueError(
-            f"kernel={kernel!r} has no variance at any training row, so the latent function would "
-            "be zero: give its constant a positive value."
-        )
+    check_matrix(kernel, X)
     return make_covariance(kernel, X)
 
 
@@ -165,7 +202,13 @@ def resolve_priors(
 def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:
     """Refuse a prior that excludes the kernel's own value: one of the two is a mistake."""
     for name, value in zip(hyperprior.names, start, strict=True):
-        if not np.isfinite(hyperprior.distributions[name].logpdf(value)):
+        log_density = float(hyperprior.distributions[name].logpdf(value))
+        if np.isnan(log_density):
+            raise ValueError(
+                f"priors[{name!r}] has a density of NaN at the start value {float(value):g}: check "
+                "the arguments of the distribution, and its logpdf."
+            )
+        if not np.isfinite(log_density):
             support = tuple(float(bound) for bound in hyperprior.distributions[name].support())
             raise ValueError(
                 f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
@@ -173,20 +216,20 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
             )
 
 
-def check_targets(y: np.ndarray, likelihood: Likelihood) -> None:
+def check_targets(y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:
     """Refuse targets that the likelihood does not know."""
     legal = likelihood.legal(y)
     if not np.all(legal):
         row = int(np.argmin(legal))
         raise ValueError(
-            f"y must consist of {likelihood.targets} for the {likelihood.name} likelihood; got "
-            f"{y[row]:g} in row {row}."
+            f"{name} must consist of {likelihood.targets} for the {likelihood.name} likelihood; "
+            f"got {y[row]:g} in row {row}."
         )
 
 
 def check_rows(name: str, values: Any, n_rows: int, *, positive: bool = False) -> np.ndarray:
     """Return one finite number per row, not negative, or with `positive` greater than zero."""
-    array = np.asarray(values, dtype=float)
+    array = check_numbers(name, values)
     if array.shape != (n_rows,):
         raise ValueError(
             f"{name} must have one number per row, shape ({n_rows},); got shape {array.shape}."
@@ -203,7 +246,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Return the weights, or None where all are one; all-zero weights are refused."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, dtype=float)
+    weight = check_numbers("sample_weight", sample_weight)
     if weight.ndim == 0:
         weight = np.full(n_rows, weight)
     weight = check_rows("sample_weight", weight, n_rows)
@@ -214,10 +257,16 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 def check_new_targets(y: Any, n_rows: int) -> np.ndarray:
     """Return targets of rows to predict: one finite number for each."""
-    array = np.asarray(y, dtype=float)
-    if array.shape != (n_rows,) or not np.isfinite(array).all():
+    array = check_numbers("y", y)
+    if array.shape != (n_rows,):
         raise ValueError(
             f"y must have one finite number per row of X, shape ({n_rows},); got shape "
             f"{array.shape}."
+        )
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"y must have one finite number per row of X; got {array[row]:g} in row {row}."
         )
     return array

@@ -7,20 +7,23 @@ import warnings
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._skin import validation as check
-from .._skin.fitted import replace_fitted, validated
+from .._skin.fitted import new_rows, replace_fitted, validated
 from .._skin.labels import numbered_classes, one_versus_rest
+from .._skin.memory import require_memory
 from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
 from .._threads import one_thread
 from ..approximations import Approximation
+from ..covariance import check_gradient
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP
 from ..modes import find_mode
 
 __all__ = ["EPMLClassifier"]
+
+#: Matrices of n x n doubles that the search holds at most; measured.
+_N_MATRICES = 12.0
 
 
 class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
@@ -156,15 +159,17 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
 
     def _make_model(self, X: np.ndarray, y: np.ndarray) -> tuple[LatentGP, Approximation]:
         check.check_integer("n_restarts", self.n_restarts, 0)
+        require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         approximation = check.resolve_approximation(self.approximation)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
+        check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
         return LatentGP(covariance, likelihood, hyperprior, y), approximation
 
     def _starts(self, model: LatentGP) -> list[np.ndarray]:
         """Start values inside the kernel's bounds, natural logs."""
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(check.check_seed(self.random_state).randint(2**31))
         bounds = model.covariance.kernel.bounds
         draws = [model.hyperprior.sample(rng) for _ in range(self.n_restarts)]
         return [np.clip(theta, *bounds.T) for theta in (model.covariance.start, *draws)]
@@ -202,8 +207,7 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
         latent_var : ndarray of shape (n_samples,)
             Variance, on the latent scale.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = new_rows(self, X)
         with one_thread():
             mean, var = self._q.predict(X)
         return mean[:, 0], var

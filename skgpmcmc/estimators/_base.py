@@ -6,29 +6,30 @@ import copy
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._skin import validation as check
-from .._skin.fitted import replace_fitted
+from .._skin.fitted import new_rows, replace_fitted
+from .._skin.memory import require_memory
 from .._threads import one_thread
 from ..chains import SamplingRun, continue_chains, n_rounds, sample_chains
 from ..classwise import ClasswiseGP
-from ..convergence import MIN_ESS, StoppingRule
+from ..convergence import StoppingRule
 from ..covariance import Covariance
-from ..diagnostics import Diagnostics, diagnose
+from ..diagnostics import Diagnostics, convergence_message, diagnose
 from ..hyperpriors import HyperPrior
 from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..prediction import Particles, Predictor, parts_of, spread_subset
-from ..samplers import IN_TURN
+from ..samplers import IN_TURN, Sampler, in_use
 
 #: With default priors, features outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
@@ -37,6 +38,8 @@ _FREE_TO_CHANGE = frozenset(
     {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "random_state"}
     | {"n_jobs", "verbose", "warm_start"}
 )
+#: Copies of all draws that are held while rounds are joined.
+_COPIES_OF_DRAWS = 3
 #: What random numbers are for; each has a branch of the seed.
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
 #: Importance draws of f at a theta of a prediction, for one draw; more for those that share it.
@@ -104,6 +107,8 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if self.target_ess is not None:
             check.check_real_above("target_ess", self.target_ess, 0.0, " Use None for n_draws.")
         check.check_flag("warm_start", self.warm_start)
+        check.check_n_jobs(self.n_jobs)
+        check.check_verbose(self.verbose)
 
     def _sample(self, X: np.ndarray, problems: list[Problem]) -> SamplingRun:
         """Run chains for every problem on the same inputs, or continue those of an earlier fit."""
@@ -121,6 +126,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             self.priors, covariance, likelihood, problems[0].n_kernels
         )
         models = [problem.model(covariance, hyperprior) for problem in problems]
+        self._require_memory(X, problems, sampler)
         sampler.check_model(models[0])
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
         rounds = sampler.max_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
@@ -139,7 +145,21 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             monitor=monitor,
         )
         monitor.end()
-        return run
+        return replace(run, in_use=in_use(sampler, approximation, n_importance))
+
+    def _require_memory(self, X: np.ndarray, problems: list[Problem], sampler: Sampler) -> None:
+        """Refuse a fit that the machine has no memory for."""
+        n_functions = problems[0].likelihood.n_functions
+        n_chains = len(problems) * self.n_chains
+        n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
+        n_draws = n_chains * self.n_draws * n_functions * len(X)
+        require_memory(
+            f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
+            len(X),
+            n_workers * n_functions * sampler.n_matrices,
+            n_doubles=_COPIES_OF_DRAWS * n_draws,
+            remedy=", fewer workers (n_jobs) or fewer draws (n_draws)",
+        )
 
     def _continued(
         self,
@@ -210,7 +230,11 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 )
             fitted.append(self._fitted_model(run, m, rng))
         params = copy.deepcopy(self._posterior_params())
-        return fitted, noise, {"_sampling": _Sampling(run, params)}
+        kept = {
+            "_sampling": _Sampling(run, params),
+            "_max_predict_draws": self.max_predict_draws,
+        }
+        return fitted, noise, kept
 
     def _fitted_model(self, run: SamplingRun, m: int, rng: np.random.Generator) -> dict[str, Any]:
         """Fitted attributes of the m-th model of a run."""
@@ -247,6 +271,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "n_iter_": n_draws + run.n_discarded,
             "_draws": draws,
             "_predictor": predictor,
+            "_max_predict_draws": self.max_predict_draws,
         }
 
     # --- what estimators with one latent function share ---------------------------------------
@@ -274,8 +299,17 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         self._report_convergence(self.diagnostics_)
 
     def _check_X(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        X = new_rows(self, X)
+        check.check_n_jobs(self.n_jobs)  # predictions use it, and it may have changed since `fit`
+        if self.max_predict_draws != self._max_predict_draws:
+            warnings.warn(
+                f"max_predict_draws={self.max_predict_draws!r} has no effect before the next fit: "
+                "the draws that enter predictions were chosen in fit, with max_predict_draws="
+                f"{self._max_predict_draws!r}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return X
 
     # --- reports ----------------------------------------------------------------------------------
 
@@ -301,29 +335,19 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         """Print what `verbose` asks for, and warn about what has not converged."""
         if self.verbose:
             print(diagnostics)
-        rows = diagnostics.not_converged(self.max_rhat, self.target_ess)
-        if not rows:
+        message = convergence_message(diagnostics, self.max_rhat, self.target_ess)
+        if message is None:
             return
-        wanted = MIN_ESS if self.target_ess is None else self.target_ess
-        worst = max(rows, key=lambda row: (diagnostics.r_hat[row], -diagnostics.ess_bulk[row]))
-        ess = min(diagnostics.ess_bulk[worst], diagnostics.ess_tail[worst])
         noise = float(np.nanmax([*diagnostics.log_likelihood_sd, 0.0]))
-        remedy = "increase n_draws (warm_start=True continues these chains)"
+        remedy = "To do better, increase n_draws (warm_start=True continues these chains)"
         if noise > 2.0:
             remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
-        warnings.warn(
-            f"Chains have not converged for {[diagnostics.row_label(row) for row in rows]}: the "
-            f"worst, {diagnostics.row_label(worst)!r}, has R-hat {diagnostics.r_hat[worst]:.3f} "
-            f"(wanted: at most {self.max_rhat:g}) and effective sample size {ess:.0f} (wanted: at "
-            f"least {wanted:.0f}). Predictions may be unreliable; {remedy}. See diagnostics_.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        warnings.warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning, stacklevel=5)
 
 
 def _seed_sequence(random_state: Any, purpose: int) -> np.random.SeedSequence:
     """Return the branch of a seed that serves one purpose: no other has a stream of it."""
-    words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
+    words = check.check_seed(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
     return np.random.SeedSequence(words.tolist(), spawn_key=(purpose,))
 
 

@@ -37,11 +37,14 @@ sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr"} or Sampler, defa
     "approximation": """
 approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
     Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
-    of "marginal". "auto" is "ep". Or a configured object from `skgpmcmc.approximations`.
+    of "marginal". "auto" is "ep". Or a configured object from `skgpmcmc.approximations`. In use by
+    "pm", "marginal" and "khr" (where "auto" is "laplace"); on the others a name has no effect, and
+    an object is refused.
 n_importance : int or "auto", default="auto"
     Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
     the set-up, for which the estimate has the same small noise everywhere; for random walks it
-    is 64. Any number is exact; few draws make chains stick.
+    is 64. Any number is exact; few draws make chains stick. In use by "pm"; without effect on the
+    others.
 """,
     "schedule": """
 n_chains : int, default=4
@@ -54,17 +57,18 @@ n_draws : int, default=500
     Kept iterations per chain; at most so many with `target_ess`.
 max_predict_draws : int or None, default=100
     At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
-    enter a prediction; None uses all.
+    enter a prediction; None uses all. A change after `fit` waits for the next one, and predictions
+    warn of it.
 target_ess : float or None, default=None
     Stop as soon as every hyper-parameter has a bulk effective sample size of at least this and
     an R-hat of at most `max_rhat`, looked at every 50 iterations; None makes `n_draws`.
 max_rhat : float, default=1.01
     A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
-    effective sample size is below 100.
+    effective sample size is below 100, and says how bad that is.
 random_state : int, RandomState instance or None, default=None
     Seed of all chains; the draws do not depend on `n_jobs`.
 n_jobs : int or None, default=None
-    Workers for chains and for predictions. Every worker uses one BLAS thread.
+    Not 0. Workers for chains and for predictions. Every worker uses one BLAS thread.
 verbose : int, default=0
     Positive: print the convergence table after `fit`.
 warm_start : bool, default=False

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._skin import validation as check
+from .._skin.memory import require_memory
 from ..leave_one_out import LeaveOneOut, leave_one_out
 from ._base import BaseBayesianGP
 
 __all__ = ["OneLatentFunction"]
+
+
+#: Matrices that a joint draw at m rows holds: their covariance, its eigenvectors and its root.
+_JOINT_MATRICES = 7.0
+
+
+def require_joint_memory(n_rows: int, n_draws: int) -> None:
+    """Refuse joint draws at more rows than the machine has memory for."""
+    require_memory("A joint draw at n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
 
 
 class OneLatentFunction(BaseBayesianGP):
@@ -73,7 +82,8 @@ class OneLatentFunction(BaseBayesianGP):
         X = self._check_X(X)
         self._check_single("sample_latent")
         n_draws = check.check_integer("n_draws", n_draws, 1)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        require_joint_memory(len(X), n_draws)
+        rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
         shift, scale = self._latent_scale()
         draws = self._predictor.sample_latent(X, n_draws, rng)
         return shift + scale * np.moveaxis(draws, 1, -1)

@@ -59,11 +59,13 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
     approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
         Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
         of "marginal". "auto" is "ep", and "laplace" for a softmax. Or a configured object from
-        `skgpmcmc.approximations`.
+        `skgpmcmc.approximations`. In use by "pm", "marginal" and "khr" (where "auto" is "laplace");
+        on the others a name has no effect, and an object is refused.
     n_importance : int or "auto", default="auto"
         Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
         the set-up, for which the estimate has the same small noise everywhere; for random walks it
-        is 64. Any number is exact; few draws make chains stick.
+        is 64. Any number is exact; few draws make chains stick. In use by "pm"; without effect on
+        the others.
     n_chains : int, default=4
         Independent chains, from overdispersed starts, per class for more than two classes.
     n_warmup : int or "auto", default="auto"
@@ -74,7 +76,8 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         Kept iterations per chain; at most so many with `target_ess`.
     max_predict_draws : int or None, default=100
         At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
-        enter a prediction; None uses all.
+        enter a prediction; None uses all. A change after `fit` waits for the next one, and
+        predictions warn of it.
     multi_class : {"one_vs_rest", "softmax", "softmax_separate"}, default="one_vs_rest"
         How more than two classes are handled. "one_vs_rest": one binary problem per class,
         probabilities normalized. "softmax": one model, with a latent function for each class and
@@ -85,7 +88,7 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         an R-hat of at most `max_rhat`, looked at every 50 iterations; None makes `n_draws`.
     max_rhat : float, default=1.01
         A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
-        effective sample size is below 100.
+        effective sample size is below 100, and says how bad that is.
     random_state : int, RandomState instance or None, default=None
         Seed of all chains; the draws do not depend on `n_jobs`.
     n_jobs : int or None, default=None
@@ -214,6 +217,8 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         check.check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validated(self, X, y)

@@ -140,6 +140,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         likelihood = self._resolved_likelihood()
@@ -159,18 +161,17 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         return self
 
     def _resolved_likelihood(self) -> Likelihood:
-        if self.fractional_counts not in ("error", "allow"):
-            raise ValueError(
-                f'fractional_counts must be "error" or "allow"; got {self.fractional_counts!r}.'
-            )
-        fractional = self.fractional_counts == "allow"
+        choices = ("error", "allow")
+        fractional = (
+            check.check_choice("fractional_counts", self.fractional_counts, choices) == "allow"
+        )
         if isinstance(self.likelihood, str) and self.likelihood in self._likelihoods:
             return self._likelihoods[self.likelihood](fractional=fractional)
         return check.resolve_likelihood(self.likelihood, self._likelihoods)
 
-    def _check_counts(self, y: np.ndarray, likelihood: Likelihood) -> None:
+    def _check_counts(self, y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:
         try:
-            check.check_targets(y, likelihood)
+            check.check_targets(y, likelihood, name)
         except ValueError as error:
             if np.all(y >= 0.0):
                 raise ValueError(
@@ -227,10 +228,10 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
             Probabilities.
         """
         X = self._check_X(X)
-        counts = np.atleast_1d(np.asarray(counts, dtype=float))
+        counts = np.atleast_1d(check.check_numbers("counts", counts))
         if counts.ndim != 1:
             raise ValueError(f"counts must be one-dimensional; got shape {counts.shape}.")
-        self._check_counts(counts, self._predictor.model.likelihood)
+        self._check_counts(counts, self._predictor.model.likelihood, "counts")
         offset = self._offset(exposure, len(X))
         candidates = [np.full(len(X), count) for count in counts]
         return np.exp(self._predictor.log_predictive(candidates, X, self.n_jobs, offset)).T

@@ -7,8 +7,9 @@ from scipy.special import ndtri
 from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._skin import validation as check
 from .._skin.fitted import validated
-from .._skin.labels import known_labels
+from .._skin.labels import check_labels, known_labels
 from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
 from .._skin.rows import weighted_rows
 from ..likelihoods import OrdinalProbit
@@ -131,6 +132,8 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         X, y, features = validated(self, X, y)
         weight, X, y = weighted_rows(sample_weight, X, y)
@@ -155,7 +158,7 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
                     "them in their order, from the lowest to the highest."
                 )
             return found
-        order = np.asarray(self.class_order)
+        order = np.asarray(check_labels("class_order", self.class_order))
         if order.ndim != 1 or len(np.unique(order)) != len(order):
             raise ValueError(f"class_order must name every class once; got {self.class_order!r}.")
         unknown = np.setdiff1d(found, order)
@@ -168,11 +171,12 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
 
     def _likelihood_of(self, position: np.ndarray, n_classes: int) -> OrdinalProbit:
         if self.thresholds is not None:
-            given = np.asarray(self.thresholds, dtype=float)
-            if given.shape != (n_classes - 1,) or not np.all(np.diff(given) > 0.0):
+            given = check.check_numbers("thresholds", self.thresholds)
+            increasing = given.shape == (n_classes - 1,) and np.all(np.diff(given) > 0.0)
+            if not increasing or not np.isfinite(given).all():
                 raise ValueError(
-                    f"thresholds must be {n_classes - 1} increasing numbers for {n_classes} "
-                    f"classes; got {self.thresholds!r}."
+                    f"thresholds must be {n_classes - 1} increasing numbers, all finite, for "
+                    f"{n_classes} classes; got {self.thresholds!r}."
                 )
             return OrdinalProbit(tuple(given.tolist()), fixed=True)
         # As if f were standard normal; classes that no row has get a little room.

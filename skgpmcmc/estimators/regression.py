@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state
 
 from .._skin import validation as check
 from .._skin.fitted import validated
@@ -16,7 +15,7 @@ from .._skin.rows import weighted_rows
 from ..likelihoods import Gaussian, Likelihood, StudentT
 from ._base import Problem
 from ._docs import documented
-from ._latent import OneLatentFunction
+from ._latent import OneLatentFunction, require_joint_memory
 
 #: Where chains may start: the noise of normalized targets.
 _NOISE_START = 0.3
@@ -151,6 +150,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         rows = None
@@ -236,7 +237,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         if return_std:
             results.append(scale * np.sqrt(var))
         if return_quantiles is not None:
-            probabilities = np.atleast_1d(np.asarray(return_quantiles, dtype=float))
+            probabilities = np.atleast_1d(check.check_numbers("return_quantiles", return_quantiles))
             if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
                 raise ValueError(
                     "return_quantiles must be probabilities between 0 and 1; got "
@@ -265,7 +266,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         """
         X = self._check_X(X)
         n_samples = check.check_integer("n_samples", n_samples, 1)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        require_joint_memory(len(X), n_samples)
+        rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
         shift, scale = self._normalized
         return shift + scale * self._predictor.sample_targets(X, n_samples, rng).T
 

@@ -130,6 +130,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         ------
         ValueError
             For impossible data or parameters; an earlier fit stays untouched.
+        MemoryError
+            If the machine has too little memory for so many rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         weight, X, y = weighted_rows(sample_weight, X, y.astype(float))
@@ -200,7 +202,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         float
             Natural log.
         """
-        return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
+        log_p = self.log_predictive_density(X, y)
+        return float(np.average(log_p, weights=check.check_weights(sample_weight, len(log_p))))
 
 
 def _scale(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:

@@ -4,6 +4,10 @@ A sampler is configuration (scikit-learn can clone it and search over its fields
 approximation and a model it makes the set-up that prepares the chains.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
+from ..approximations import APPROXIMATIONS, Approximation
 from .base import Sampler
 from .in_turn import (
     Ancillary,
@@ -30,6 +34,7 @@ __all__ = [
     "Sampler",
     "Sufficient",
     "Surrogate",
+    "in_use",
 ]
 
 #: The samplers that have a name in the estimators.
@@ -43,6 +48,25 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "surr": Surrogate,
     "khr": KnorrHeldRue,
 }
+
+
+def in_use(
+    sampler: Sampler, approximation: Approximation, n_importance: int | None
+) -> dict[str, str]:
+    """Return the settings of a fit that have an effect, by the name of their parameter."""
+    used = {"sampler": _name_of(sampler, SAMPLERS)}
+    if sampler.approximates:
+        used["approximation"] = _name_of(approximation, APPROXIMATIONS)
+    if sampler.estimates:
+        used["n_importance"] = "auto" if n_importance is None else str(n_importance)
+    return used
+
+
+def _name_of(part: Any, known: Mapping[str, type]) -> str:
+    """Name of a part as the estimators call it; a stranger shows its class."""
+    names = [name for name, kind in known.items() if type(part) is kind]
+    return names[0] if names else type(part).__name__
+
 
 #: Those in which f and theta move in turn, which any likelihood allows.
 IN_TURN = ("sa", "aa", "asis", "surr", "khr")

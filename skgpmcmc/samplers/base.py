@@ -12,6 +12,7 @@ import numpy as np
 from .._params import Configuration, check_in
 from .._typing import FloatArray
 from ..approximations import Approximation
+from ..covariance import check_gradient
 from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..set_up import SetUp
@@ -38,6 +39,10 @@ class Sampler(Configuration, ABC):
     integrates_f: ClassVar[bool] = False
     #: Name of the approximation that suits it best; None where it uses none.
     best_approximation: ClassVar[str | None] = "ep"
+    #: Matrices of n x n doubles that a worker holds at most, for each latent function; measured.
+    n_matrices: ClassVar[float] = 12.0
+    #: Whether it estimates p(y | theta), by `n_importance` draws.
+    estimates: ClassVar[bool] = False
 
     target_acceptance: float = 0.25
 
@@ -48,8 +53,21 @@ class Sampler(Configuration, ABC):
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the sampler cannot work with the likelihood; any will do here."""
 
+    @property
+    def approximates(self) -> bool:
+        """Whether an approximation of p(f | y, theta) is in use."""
+        return self.best_approximation is not None and not self.integrates_f
+
+    @property
+    def follows_gradient(self) -> bool:
+        """Whether theta moves along gradients, which the kernel must then have."""
+        return False
+
     def check_model(self, model: LatentGP) -> None:
-        """Raise a ValueError if the sampler cannot work with kernel or priors; any will do here."""
+        """Raise a ValueError if the sampler cannot work with kernel or priors."""
+        if self.follows_gradient:
+            remedy = "use a sampler that follows none, such as PseudoMarginal(moves='random_walk')"
+            check_gradient(model.covariance, remedy)
 
     def n_warmup(self, wanted: int | None) -> int:
         """Return discarded iterations per chain; `wanted` is None for as many as it takes."""

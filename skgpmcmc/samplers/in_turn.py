@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from .. import parameterizations
-from .._params import check_in
+from .._params import check_flag, check_in
 from .._typing import FloatArray
 from ..approximations import Approximation
 from ..likelihoods import Likelihood
@@ -96,7 +96,8 @@ class InTurn(Sampler):
     ----------
     target_acceptance : float in (0, 1) or None, default=None
         Acceptance rate to which warm-up tunes the moves of theta; None is what is recommended for
-        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always.
+        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always. It has
+        no effect on "slice", which always accepts.
     latent : str or Transition, default="hmc_v2"
         How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
         "hmc_v2", or a transition that leaves theta alone.
@@ -129,6 +130,7 @@ class InTurn(Sampler):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"sampler: {name} must be an integer >= 1; got {value!r}.")
+        check_flag("sampler", "learn_shape", self.learn_shape)
         known = sorted(latent_moves(1, 1))
         if isinstance(self.latent, Transition):
             if self.latent.moves_theta:
@@ -157,9 +159,7 @@ class InTurn(Sampler):
         if len(model.start):
             parts = self._with_hyper_parts(model, approximation, parts)
         sweep = Sweep(*zip(*parts, strict=True))
-        return set_up_sweep(
-            model, sweep, starts, rngs, n_warmup, learns_shape=bool(self.learn_shape)
-        )
+        return set_up_sweep(model, sweep, starts, rngs, n_warmup, learns_shape=self.learn_shape)
 
     def _latent_part(self, n_rows: int) -> Transition[GPState]:
         if isinstance(self.latent, Transition):
@@ -196,17 +196,16 @@ class Augmented(InTurn):
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        known = hyper_moves(1, 1)
+        known = sorted(hyper_moves(1, 1))
         if not isinstance(self.hyper, Operator) and self.hyper not in known:
             raise ValueError(
-                f"sampler: hyper must be one of {sorted(known)} or an Operator; got {self.hyper!r}."
+                f"sampler: hyper must be one of {known} or an Operator; got {self.hyper!r}."
             )
-        operator = self._operator(1)
-        if self.target_acceptance is not None and operator.target_acceptance is None:
-            raise ValueError(
-                f"sampler: target_acceptance={self.target_acceptance!r} has no use, as "
-                f"hyper={operator.name!r} always accepts: use target_acceptance=None."
-            )
+
+    @property
+    def follows_gradient(self) -> bool:
+        """Whether theta moves along gradients, which the kernel must then have."""
+        return self._operator(1).follows_gradient
 
     def _operator(self, dim: int) -> Operator:
         if isinstance(self.hyper, Operator):
@@ -253,8 +252,14 @@ class Sufficient(Augmented):
 
     conjugate: bool = False
 
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_flag("sampler", "conjugate", self.conjugate)
+
     def check_model(self, model: LatentGP) -> None:
-        """Raise a ValueError if a conjugate draw is wanted, and prior or kernel do not allow it."""
+        """Raise a ValueError if prior or kernel do not allow what is wanted."""
+        super().check_model(model)
         if self.conjugate:
             _conjugate_variance(model)
 

@@ -40,7 +40,7 @@ class PseudoMarginal(Sampler):
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        See `Sampler`; for ``moves="random_walk"``.
+        See `Sampler`; for ``moves="random_walk"``, and without effect on the others.
     defensive : float in [0, 1), default=0.05
         Share of the importance draws that come from the prior. It bounds the weights; with 0, as
         in the paper, their variance can be infinite and chains can stick.
@@ -55,6 +55,8 @@ class PseudoMarginal(Sampler):
         not for ``moves="random_walk"``.
     """
 
+    estimates: ClassVar[bool] = True
+
     defensive: float = 0.05
     moves: str = "emulated"
     noise: float = 0.12
@@ -66,6 +68,11 @@ class PseudoMarginal(Sampler):
         check_in("sampler", "noise", self.noise, "(0, inf)")
         if self.moves not in _MOVES:
             raise ValueError(f"sampler: moves must be one of {list(_MOVES)}; got {self.moves!r}.")
+
+    @property
+    def follows_gradient(self) -> bool:
+        """Whether theta moves along gradients, which the kernel must then have."""
+        return self.moves != "random_walk"
 
     def n_warmup(self, wanted: int | None) -> int:
         """Return discarded iterations per chain."""
@@ -181,6 +188,11 @@ class Collapsed(Sampler):
     """
 
     integrates_f: ClassVar[bool] = True
+
+    @property
+    def follows_gradient(self) -> bool:
+        """Whether theta moves along gradients, which the kernel must then have."""
+        return True
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError unless the likelihood is Gaussian."""

@@ -39,6 +39,7 @@ class Langevin(Operator):
     log_scale: float = -0.5
     target_acceptance: float | None = 0.6
     name = "manifold Langevin"
+    follows_gradient = True
 
     def move(
         self, conditional: Conditional, point: Point, root: Root, rng: np.random.Generator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -43,7 +43,11 @@ class Operator(ABC):
         Log of the scale of its steps.
     target_acceptance : float or None
         Acceptance rate to which warm-up tunes the scale; None leaves it as it is.
+    follows_gradient : bool
+        Whether it asks for the gradient of the density.
     """
+
+    follows_gradient: ClassVar[bool] = False
 
     name: str
     log_scale: float

@@ -40,6 +40,7 @@ class Trajectory(Operator):
     target_acceptance: float | None = 0.7
     max_steps: int = 10
     name = "trajectory"
+    follows_gradient = True
 
     def move(
         self, conditional: Conditional, point: Point, root: Root, rng: np.random.Generator

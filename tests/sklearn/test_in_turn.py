@@ -18,7 +18,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.approximations import Laplace
+from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.samplers import Ancillary, Interweaving, KnorrHeldRue, Sufficient, Surrogate
 from skgpmcmc.transitions import (
     HyperUpdate,
@@ -275,12 +275,12 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
         ({"sampler": Ancillary(n_latent=0)}, "n_latent must be an integer >= 1; got 0"),
         ({"sampler": Ancillary(max_leapfrog=2.5)}, "max_leapfrog must be an integer >= 1"),
         ({"sampler": Ancillary(target_acceptance=1.5)}, "target_acceptance must be a number in"),
-        (
-            {"sampler": Ancillary(hyper="slice", target_acceptance=0.3)},
-            "has no use.*univariate slice.*use target_acceptance=None",
-        ),
         ({"sampler": KnorrHeldRue(defensive=1.0)}, "defensive must be a number in"),
-        ({"sampler": "aa", "approximation": "ep"}, "approximation='ep' has no use"),
+        (
+            {"sampler": "aa", "approximation": EP()},
+            r"approximation=EP\(.*\) has no use, as sampler=Ancillary approximates nothing",
+        ),
+        ({"sampler": "aa", "approximation": "vb"}, "approximation must be one of.*got 'vb'"),
         (
             {"sampler": Sufficient(conjugate=True), "priors": GAMMA},
             "inverse-gamma prior on 'k1__constant_value', and it has gamma.*invgamma",

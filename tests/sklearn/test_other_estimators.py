@@ -18,6 +18,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
+from skgpmcmc.approximations import EP
 from skgpmcmc.likelihoods import Gaussian, Poisson
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -276,7 +277,8 @@ def test_draws_of_targets(fitted):
             {},
             "y must consist of counts",
         ),
-        ({"approximation": "ep"}, {}, "approximation='ep' has no use"),
+        ({"approximation": EP()}, {}, "has no use, as sampler=Collapsed approximates nothing"),
+        ({"approximation": "vb"}, {}, "approximation must be one of.*got 'vb'"),
         ({"normalize_y": "yes"}, {}, "normalize_y must be True or False"),
         ({}, {"noise_variance": -np.ones(N)}, "noise_variance must be finite and not negative"),
     ],

@@ -1,0 +1,131 @@
+"""A fit that the memory of the machine does not suffice for is refused before it begins."""
+
+import os
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
+from skgpmcmc._skin import memory
+from skgpmcmc.baselines import EPMLClassifier
+from skgpmcmc.samplers import SAMPLERS
+
+RNG = np.random.default_rng(0)
+
+
+def data(n):
+    X = RNG.standard_normal((n, 2))
+    return X, (X[:, 0] > 0.0).astype(int)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Set the memory of the machine, in bytes, or None for one that does not say."""
+
+    def with_memory(n_bytes):
+        monkeypatch.setattr(memory, "machine_bytes", lambda: n_bytes)
+
+    return with_memory
+
+
+def refused(model, X, y):
+    """Return the message, after checking that nothing of n x n was allocated."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryError) as caught:
+            model.fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * len(X) ** 2 / 4
+    assert not hasattr(model, "theta_samples_")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("sampler", sorted(set(SAMPLERS) - {"collapsed"}))
+def test_a_fit_that_is_too_large_says_n_the_bytes_and_what_to_do(sampler, machine):
+    machine(2e9)
+    message = refused(BayesianGPClassifier(sampler=sampler, n_draws=10), *data(20_000))
+    per_worker = SAMPLERS[sampler].n_matrices
+    needed = 8 * (per_worker * 20_000**2 + 3 * 4 * 10 * 20_000)
+    assert f"needs about {needed / 1e9:.3g} GB of memory with n = 20000" in message
+    assert f"({per_worker:g} n^2 doubles, and 19.2 MB for draws)" in message
+    assert "this machine has 2 GB" in message
+    fits = int(((2e9 / 8 - 3 * 4 * 10 * 20_000) / per_worker) ** 0.5)
+    assert f"use at most about {fits} rows" in message
+    assert "fewer workers (n_jobs)" in message
+
+
+def test_every_worker_counts_up_to_the_number_of_chains(machine):
+    machine(1e9)
+    X, y = data(10_000)
+    one, two, many = (
+        refused(BayesianGPClassifier(n_chains=3, n_draws=1, n_jobs=n), X, y) for n in (1, 2, 8)
+    )
+    each = SAMPLERS["pm"].n_matrices
+    assert f"({each:g} n^2" in one
+    assert "A fit by 2 workers" in two
+    assert f"({2 * each:g} n^2" in two
+    assert f"({3 * each:g} n^2" in many
+
+
+def test_several_classes_and_a_kernel_of_ones_own(machine):
+    machine(1e9)
+    X, _ = data(10_000)
+    y = np.arange(10_000) % 3
+    softmax = refused(BayesianGPClassifier(multi_class="softmax", n_draws=1), X, y)
+    assert f"({3 * SAMPLERS['pm'].n_matrices:g} n^2" in softmax
+    assert "10000" in refused(BayesianGPRegressor(n_draws=1), X, X[:, 0])
+    assert "10000" in refused(EPMLClassifier(), X, y > 0)
+
+
+def test_draws_alone_can_be_too_many(machine):
+    machine(1e9)
+    message = refused(BayesianGPClassifier(n_draws=10**7, n_chains=1), *data(500))
+    assert "120 GB for draws" in message
+    assert "fewer draws (n_draws)" in message
+
+
+@pytest.mark.parametrize("there", [None, 8 * 2000**2])
+def test_a_fit_that_is_small_enough_goes_on(there, machine):
+    machine(there)
+    X, y = data(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        BayesianGPClassifier(sampler="asis", n_draws=5, n_warmup=5, n_chains=2).fit(X, y)
+
+
+def test_joint_draws_at_too_many_rows(machine):
+    X, y = data(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = BayesianGPRegressor(sampler="asis", n_draws=5, n_warmup=5).fit(X, y)
+    machine(1e9)
+    far, _ = data(10_000)
+    for draw in (model.sample_latent, model.sample_y):
+        with pytest.raises(MemoryError, match=r"A joint draw at n rows needs about .* n = 10000"):
+            draw(far)
+    assert model.predict(far[:2000]).shape == (2000,)  # goes in batches
+
+
+def test_the_memory_of_this_machine():
+    there = memory.machine_bytes()
+    assert there is None or there == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("failure", [ValueError, OSError, AttributeError])
+def test_a_system_that_does_not_say(failure, monkeypatch):
+    def unknown(name):
+        raise failure
+
+    monkeypatch.setattr(os, "sysconf", unknown)
+    assert memory.machine_bytes() is None
+    memory.require_memory("Anything", 10**9, 1.0)
+
+
+def test_a_system_that_answers_minus_one(monkeypatch):
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": -1, "SC_PAGE_SIZE": 4096}.get)
+    assert memory.machine_bytes() is None

@@ -1,0 +1,497 @@
+"""Errors that name argument, value and remedy, before anything is sampled; an earlier fit stays."""
+
+import copy
+import dataclasses
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Hyperparameter,
+    Kernel,
+    Matern,
+    NormalizedKernelMixin,
+    PairwiseKernel,
+    Product,
+    RationalQuadratic,
+    StationaryKernelMixin,
+    Sum,
+    WhiteKernel,
+)
+
+from skgpmcmc import (
+    BayesianGPClassifier,
+    BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+    BayesianGPVolatilityRegressor,
+)
+from skgpmcmc.baselines import EPMLClassifier
+from skgpmcmc.estimators import _base
+from skgpmcmc.likelihoods import Probit
+from skgpmcmc.model import default_hyperprior
+from skgpmcmc.samplers import Ancillary, Interweaving, PseudoMarginal, Sufficient
+from skgpmcmc.stretches import no_density
+
+from ..helpers import make_model
+
+N = 30
+X, Y = make_moons(N, noise=0.15, random_state=0)
+QUICK = {"sampler": "asis", "n_chains": 2, "n_warmup": 5, "n_draws": 5, "random_state": 0}
+ESTIMATORS = {
+    cls.__name__: cls
+    for cls in (
+        BayesianGPClassifier,
+        BayesianGPOrdinalClassifier,
+        BayesianGPPoissonRegressor,
+        BayesianGPRegressor,
+        BayesianGPVolatilityRegressor,
+    )
+}
+
+
+def fit_quietly(model, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a few draws are enough here
+        return model.fit(*args, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    """One fit of each estimator."""
+    return {name: fit_quietly(cls(**QUICK), X, Y) for name, cls in ESTIMATORS.items()}
+
+
+@pytest.fixture
+def refused(fits, monkeypatch):
+    """Assert that a fit is refused before any sampling, and leaves an earlier one as it was."""
+
+    def no_sampling(*args, **kwargs):
+        raise AssertionError("sampling began")
+
+    monkeypatch.setattr(_base, "sample_chains", no_sampling)
+
+    def check(message, name="BayesianGPClassifier", data=(X, Y), fit=None, **parameters):
+        model = copy.copy(fits[name]).set_params(**parameters)
+        before = dict(vars(model))
+        with pytest.raises(ValueError, match=message):
+            model.fit(*data, **(fit or {}))
+        assert list(vars(model)) == list(before)
+        assert all(vars(model)[key] is value for key, value in before.items())
+
+    return check
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+class OwnKernel(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
+    """An RBF kernel that somebody wrote, without a gradient."""
+
+    def __init__(self, length_scale=1.0, length_scale_bounds=(1e-5, 1e5)):
+        self.length_scale = length_scale
+        self.length_scale_bounds = length_scale_bounds
+
+    @property
+    def hyperparameter_length_scale(self):
+        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds)
+
+    def __repr__(self):
+        return f"{type(self).__name__}()"
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        if eval_gradient:
+            raise NotImplementedError
+        return self.changed(RBF(self.length_scale)(X, Y))
+
+    def changed(self, K):
+        return K
+
+
+class TooShort(OwnKernel):
+    def changed(self, K):
+        return K[:-1]
+
+
+class NotANumber(OwnKernel):
+    def changed(self, K):
+        return np.nan * K
+
+
+class Indefinite(OwnKernel):
+    def changed(self, K):
+        return -K
+
+
+class Failing(OwnKernel):
+    def changed(self, K):
+        raise RuntimeError("on purpose")
+
+
+class TwoDerivatives(OwnKernel):
+    def __call__(self, X, Y=None, eval_gradient=False):
+        if not eval_gradient:
+            return super().__call__(X, Y)
+        K, slope = RBF(self.length_scale)(X, eval_gradient=True)
+        return K, np.concatenate([slope, slope], axis=2)
+
+
+ONES = np.ones(2)
+BAD_KERNELS = [
+    (Matern(nu=0), "'nu' must be positive; got 0"),
+    (Matern(nu=-1), "'nu' must be positive; got -1"),
+    (ConstantKernel() * Matern(nu=np.nan), "'k2__nu' must be positive; got nan"),
+    (Matern(nu="a"), "'nu' must be a number; got 'a'"),
+    (Matern(nu=1000), r"Matern\(.*\) is not finite in row 0 of X"),
+    (RBF(np.ones((2, 1))), r"'length_scale' must be one number per feature; .*shape \(2, 1\)"),
+    (RBF(np.ones((1, 2))), r"'length_scale' must be one number; .*shape \(1, 2\)"),
+    (RBF("a"), "'length_scale' must be a number; got 'a'"),
+    (RBF(None), "'length_scale' must be a number; got None"),
+    (RBF([]), r"'length_scale' must be a number; got \[\]"),
+    (RBF([1.0, "a"]), "'length_scale' must be a number"),
+    (RBF(np.nan), "start value that is not positive and finite.*'length_scale' is nan"),
+    (RBF([1.0, np.inf]), "start value that is not positive and finite.*'length_scale'"),
+    (RBF(np.nan, "fixed"), "'length_scale' is fixed at nan"),
+    (RBF(-1.0, "fixed"), "'length_scale' is fixed at -1.0"),
+    (ConstantKernel() * RBF(0.0, "fixed"), "not finite in row 0 of X"),
+    (RationalQuadratic(ONES), "'length_scale' must be one number; got "),
+    (RationalQuadratic(1.0, ONES), "'alpha' must be one number"),
+    (RationalQuadratic(ONES, length_scale_bounds="fixed"), "'length_scale' must be one number"),
+    (ExpSineSquared(ONES), "'length_scale' must be one number"),
+    (ExpSineSquared(1.0, -1.0), "not positive and finite.*'periodicity' is -1.0"),
+    (
+        ExpSineSquared(1.0, 0.0, periodicity_bounds="fixed"),
+        "ExpSineSquared.* cannot be evaluated at the training rows|is not finite in row 0",
+    ),
+    (ConstantKernel("a"), "'constant_value' must be a number; got 'a'"),
+    (ConstantKernel(ONES) * RBF(), "'k1__constant_value' must be one number"),
+    (ConstantKernel(-1.0, "fixed") * RBF(), "'k1__constant_value' is fixed at -1.0"),
+    (RBF() + WhiteKernel(-1.0, "fixed"), "'k2__noise_level' is fixed at -1.0"),
+    (DotProduct(ONES), "'sigma_0' must be one number"),
+    (PairwiseKernel(metric="foo"), "metric=foo.* cannot be evaluated at the training rows"),
+    (PairwiseKernel(gamma="a"), "'gamma' must be a number; got 'a'"),
+    (PairwiseKernel(metric="chi2"), "metric=chi2.*cannot be evaluated.*X contains negative values"),
+    (Exponentiation(RBF(), "a"), "'exponent' must be a number; got 'a'"),
+    (Exponentiation(RBF(), -1), "'exponent' must be positive; got -1"),
+    (Sum(RBF(), None), "kernel must be a scalar-valued covariance"),
+    (Product(CompoundKernel([RBF()]), RBF()), "kernel must be a scalar-valued covariance"),
+    (Exponentiation(None, 2), "kernel must be a scalar-valued covariance"),
+    (TooShort(), r"TooShort\(\) gives arrays of shapes"),
+    (NotANumber(), r"NotANumber\(\) is not finite in row 0 of X"),
+    (Indefinite(), r"Indefinite\(\) is no covariance.*positive semidefinite"),
+    (Failing(), r"Failing\(\) cannot be evaluated.*RuntimeError: on purpose"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"), BAD_KERNELS, ids=[str(k) for k in range(len(BAD_KERNELS))]
+)
+def test_a_kernel_that_cannot_serve(kernel, message, refused):
+    refused(message, kernel=kernel)
+
+
+def test_a_row_far_down_that_the_kernel_does_not_take(refused):
+    rows = np.vstack([np.abs(X), np.abs(X), [[-1.0, 1.0]]])
+    message = "cannot be evaluated at the training rows.*negative"
+    refused(message, data=(rows, np.append(np.tile(Y, 2), 0)), kernel=PairwiseKernel(metric="chi2"))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ConstantKernel(0.0, "fixed") + RBF(),
+        DotProduct(0.0, "fixed"),
+        Matern([1.0, 2.0], nu=0.7),
+        Matern(nu=np.inf),
+        RBF([1.0]),
+        RBF(1e-300),
+    ],
+)
+def test_unusual_kernels_that_can_serve(kernel):
+    fit_quietly(BayesianGPClassifier(**QUICK, kernel=kernel), X, Y)
+
+
+FOLLOW_A_GRADIENT = ["pm", Ancillary(hyper="hmc"), Interweaving(hyper="smmala")]
+FOLLOW_NONE = ["marginal", "asis", Ancillary(hyper="slice"), PseudoMarginal(moves="random_walk")]
+
+
+@pytest.mark.parametrize("kernel", [OwnKernel(), ConstantKernel() * OwnKernel(), TwoDerivatives()])
+@pytest.mark.parametrize("sampler", FOLLOW_A_GRADIENT, ids=str)
+def test_a_kernel_without_a_gradient_where_the_sampler_follows_it(kernel, sampler, refused):
+    message = r"has no gradient in its hyper-parameters.*eval_gradient=True.*moves='random_walk'"
+    refused(message, kernel=kernel, sampler=sampler)
+
+
+def test_a_kernel_without_a_gradient_in_regression_and_in_the_baseline(refused):
+    refused("no gradient", name="BayesianGPRegressor", kernel=OwnKernel(), sampler="collapsed")
+    with pytest.raises(ValueError, match=r"no gradient.*or fix its hyper-parameters"):
+        EPMLClassifier(kernel=OwnKernel()).fit(X, Y)
+
+
+@pytest.mark.parametrize("sampler", FOLLOW_NONE, ids=str)
+def test_a_kernel_without_a_gradient_is_enough_for_the_others(sampler):
+    model = BayesianGPClassifier(**{**QUICK, "sampler": sampler}, kernel=OwnKernel())
+    fit_quietly(model, X[:10], Y[:10])
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_fixed_kernel_without_a_gradient_is_enough_for_all():
+    kernel = OwnKernel(1.0, "fixed")
+    model = BayesianGPClassifier(n_draws=5, n_warmup=0, n_importance=4, kernel=kernel)
+    assert fit_quietly(model, X, Y).theta_samples_.shape[2] == 0
+
+
+# --- numbers that go with the rows ----------------------------------------------------------------
+
+NOT_NUMBERS = {
+    "text": (["a"] * N, "must consist of real numbers; got 'a' in row 0"),
+    "digits": (["1"] * N, "must consist of real numbers; got '1' in row 0"),
+    "None": ([1.0] * 29 + [None], "must consist of real numbers; got None in row 29"),
+    "NA": (
+        pd.Series([1] * 29 + [pd.NA], dtype=object),
+        "must consist of .*; got <NA> in row 29",
+    ),
+    "Int64": (pd.Series([1] * 29 + [pd.NA], dtype="Int64"), "got (nan|<NA>) in row 29"),
+    "NaN": ([1.0] * 29 + [np.nan], "must be finite and .*; got nan in row 29"),
+    "complex": (np.ones(N) * 1j, "must consist of real numbers; got 1j in row 0"),
+    "dates": (np.array(["2020-01-01"] * N, dtype="datetime64[D]"), "must consist of real numbers"),
+    "ragged": ([[1.0], [1.0, 2.0]], "must be an array of numbers; got rows of different lengths"),
+    "mapping": ({}, r"must consist of real numbers; got \{\}"),
+    "one word": ("balanced", "must consist of real numbers; got 'balanced'"),
+}
+ROW_ARGUMENTS = [
+    *((name, "sample_weight") for name in ESTIMATORS),
+    ("BayesianGPPoissonRegressor", "exposure"),
+    ("BayesianGPRegressor", "noise_variance"),
+]
+
+
+@pytest.mark.parametrize("values", NOT_NUMBERS)
+@pytest.mark.parametrize(("name", "argument"), ROW_ARGUMENTS, ids=lambda part: part)
+def test_what_goes_with_the_rows_must_be_numbers(name, argument, values, refused):
+    given, message = NOT_NUMBERS[values]
+    refused(f"{argument} .*{message}", name=name, fit={argument: given})
+
+
+@pytest.mark.parametrize(
+    "name", ["BayesianGPRegressor", "BayesianGPPoissonRegressor", "BayesianGPVolatilityRegressor"]
+)
+def test_targets_must_be_numbers(name, refused):
+    for given, message in (NOT_NUMBERS[case] for case in ("text", "NA", "None")):
+        refused(f"y {message}", name=name, data=(X, given))
+
+
+def test_numbers_given_to_predictions(fits):
+    regressor, poisson = fits["BayesianGPRegressor"], fits["BayesianGPPoissonRegressor"]
+    with pytest.raises(ValueError, match="y must consist of real numbers; got 'a' in row 0"):
+        regressor.log_predictive_density(X, ["a"] * N)
+    with pytest.raises(ValueError, match=r"y must have one finite number .*; got nan in row 1"):
+        regressor.log_predictive_density(X[:2], [0.0, np.nan])
+    with pytest.raises(ValueError, match="return_quantiles must consist of real numbers; got 'a'"):
+        regressor.predict(X, return_quantiles=["a"])
+    with pytest.raises(ValueError, match="counts must consist of real numbers; got 'a' in row 0"):
+        poisson.predict_count_proba(X, ["a"])
+    with pytest.raises(ValueError, match=r"counts must consist of counts.*got nan in row 0"):
+        poisson.predict_count_proba(X, [np.nan])
+    with pytest.raises(ValueError, match="sample_weight must consist of real numbers; got 'a'"):
+        fits["BayesianGPVolatilityRegressor"].score(X, Y + 1.0, sample_weight=["a"] * N)
+
+
+# --- labels, thresholds, columns ------------------------------------------------------------------
+
+MIXED = "mixes text and other labels, such as 'a' and 0.*make all of them text, or none"
+BAD_LABELS = {
+    "mixed array": (np.array([0, "a"] * 15, dtype=object), f"y {MIXED}"),
+    "mixed list": ([0, "a"] * 15, f"y {MIXED}"),
+    "None": ([0, 1] * 14 + [0, None], "y has None in row 29, which is no label"),
+    "None among text": (["a", "b"] * 14 + ["a", None], "y has None in row 29"),
+    "NaN among text": (pd.Series(["a", "b"] * 14 + ["a", np.nan], dtype=object), "nan in row 29"),
+    "NA among text": (pd.Series(["a", "b"] * 14 + ["a", pd.NA], dtype="string"), "NA> in row 29"),
+    "NA among numbers": (pd.Series([0, 1] * 14 + [0, pd.NA], dtype="Int64"), "NA> in row 29"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LABELS)
+@pytest.mark.parametrize("name", ["BayesianGPClassifier", "BayesianGPOrdinalClassifier"])
+def test_labels_that_cannot_be_sorted(name, case, refused, fits):
+    labels, message = BAD_LABELS[case]
+    refused(message, name=name, data=(X, labels))
+    with pytest.raises(ValueError, match=message):
+        fits[name].log_predictive_density(X, labels)
+
+
+def test_numbers_in_an_array_of_objects_are_numbers(fits):
+    model = fit_quietly(BayesianGPClassifier(**QUICK), X, Y.astype(object))
+    expected = fits["BayesianGPClassifier"]
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.classes_.dtype.kind == "i"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"thresholds": [np.nan]}, r"1 increasing numbers, all finite.*got \[nan\]"),
+        ({"thresholds": [np.inf]}, r"1 increasing numbers, all finite.*got \[inf\]"),
+        ({"thresholds": [None]}, "thresholds must consist of real numbers; got None in row 0"),
+        ({"thresholds": ["a"]}, "thresholds must consist of real numbers; got 'a' in row 0"),
+        ({"thresholds": [[1.0], [2.0, 3.0]]}, "thresholds must be an array of numbers"),
+        ({"class_order": [0, "a"]}, f"class_order {MIXED}"),
+        ({"class_order": [0, None, 1]}, "class_order has None in row 1, which is no label"),
+        ({"class_order": [0, 1, np.nan]}, "class_order has nan in row 2, which is no label"),
+        ({"class_order": [[0], [1, 2]]}, r"class_order has \[0\] in row 0, which is no label"),
+    ],
+)
+def test_thresholds_and_the_order_of_classes(parameters, message, refused):
+    refused(message, name="BayesianGPOrdinalClassifier", **parameters)
+
+
+def test_columns_of_the_same_name(refused, fits):
+    table = pd.DataFrame(X, columns=["a", "a"])
+    message = "X has several columns of the name 'a': rename them"
+    refused(message, data=(table, Y))
+    with pytest.raises(ValueError, match=message):
+        fits["BayesianGPClassifier"].predict(table)
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+RANDOM_STATE = r"random_state must be None, an integer from 0 to 2\*\*32 - 1"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        *(
+            ({"n_jobs": value}, f"n_jobs must be None or an integer other than 0; got {value!r}")
+            for value in (1.5, 0, "a", True)
+        ),
+        *(
+            ({"verbose": value}, f"verbose must be an integer >= 0; got {value!r}")
+            for value in ("a", -1, 1.5, None)
+        ),
+        ({"random_state": -1}, f"{RANDOM_STATE}.*got -1"),
+        ({"random_state": 1.5}, f"{RANDOM_STATE}.*got 1.5"),
+        ({"random_state": "seed"}, f"{RANDOM_STATE}.*got 'seed'"),
+        ({"sampler": Ancillary(hyper=[])}, r"hyper must be one of .*; got \[\]"),
+        ({"sampler": Ancillary(learn_shape="a")}, "learn_shape must be True or False; got 'a'"),
+        ({"sampler": Sufficient(conjugate="a")}, "conjugate must be True or False; got 'a'"),
+    ],
+)
+def test_parameters_of_the_wrong_kind(parameters, message, refused):
+    refused(message, **parameters)
+
+
+@pytest.mark.parametrize("parameters", [{"n_jobs": np.int64(1)}, {"verbose": False}])
+def test_parameters_of_the_right_kind(parameters):
+    fit_quietly(BayesianGPClassifier(**QUICK, **parameters), X, Y)
+
+
+def test_workers_of_a_prediction(fits):
+    model = copy.copy(fits["BayesianGPClassifier"]).set_params(n_jobs=1.5)
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
+        model.predict(X)
+
+
+class NoDensity(stats.rv_continuous):
+    """A distribution whose density somebody got wrong."""
+
+    def _pdf(self, x):
+        return np.full_like(x, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (stats.gamma(np.nan), "has a parameter that its family does not allow.*nan"),
+        (stats.gamma(2.0, scale=-1.0), "has a parameter that.* does not allow.*'scale': -1.0"),
+        (NoDensity(a=0.0, name="odd")(), "has a density of NaN at the start value 1"),
+    ],
+)
+def test_priors_that_are_no_distributions(prior, message, refused):
+    refused(rf"priors\['k2__length_scale'\] {message}", priors={"k2__length_scale": prior})
+
+
+def test_a_bad_prior_of_a_parameter_that_may_be_negative(refused):
+    priors = {"threshold": stats.norm(np.nan)}
+    message = r"priors\['threshold'\] has a parameter that its family does not allow"
+    refused(message, name="BayesianGPOrdinalClassifier", priors=priors)
+
+
+# --- what is left for the moment when chains begin ------------------------------------------------
+
+
+class Undefined(Probit):
+    def log_prob(self, y, f):
+        return np.full(np.broadcast_shapes(np.shape(y), np.shape(f)), np.nan)
+
+
+def test_no_start_says_which_part_of_the_model_has_no_density():
+    theta = np.zeros(2)
+    model = make_model(X, 2.0 * Y - 1.0, Undefined())
+    assert "the log-likelihood at f = 0 is nan" in no_density(model, theta)
+    model = make_model(X, 2.0 * Y - 1.0, kernel=ConstantKernel() * Indefinite())
+    assert "K of the training rows cannot be factored" in no_density(model, theta)
+    prior = default_hyperprior(model.covariance, Probit(), {"k1__constant_value": stats.uniform(2)})
+    model = dataclasses.replace(model, hyperprior=prior)
+    assert "the log density of the priors is -inf" in no_density(model, theta)
+
+
+# --- after fit ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", [(1, 1), (1, 10), (2, 3), (4, 5), (8, 3)])
+def test_leave_one_out_of_too_few_draws(schedule):
+    n_chains, n_draws = schedule
+    model = BayesianGPClassifier(**{**QUICK, "n_chains": n_chains, "n_draws": n_draws})
+    fit_quietly(model, X, Y)
+    message = rf"at least 25 draws, and [48] in each chain; n_chains={n_chains} with {n_draws}"
+    with pytest.raises(ValueError, match=f"{message} draws each.*increase n_draws"):
+        model.loo()
+
+
+@pytest.mark.parametrize("schedule", [(1, 25), (4, 7)])
+def test_leave_one_out_of_just_enough_draws(schedule):
+    n_chains, n_draws = schedule
+    model = BayesianGPClassifier(**{**QUICK, "n_chains": n_chains, "n_draws": n_draws})
+    assert np.isfinite(fit_quietly(model, X, Y).loo().elpd)
+
+
+THREE = np.arange(N) % 3
+
+
+@pytest.mark.parametrize("y", [Y, THREE], ids=["two classes", "three classes"])
+def test_draws_of_predictions_are_chosen_in_fit(y):
+    model = fit_quietly(BayesianGPClassifier(**QUICK, max_predict_draws=4), X, y)
+    expected = model.predict_proba(X)
+    model.set_params(max_predict_draws=7)
+    message = "max_predict_draws=7 has no effect before the next fit.*max_predict_draws=4"
+    with pytest.warns(UserWarning, match=message) as caught:
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert len(caught) == 1
+    model.set_params(max_predict_draws=4).predict_proba(X)  # no warning: that is an error here
+    for binary in getattr(model, "estimators_", []):
+        binary.predict_proba(X)
+
+
+def test_a_warm_start_chooses_the_draws_of_predictions_anew():
+    model = fit_quietly(BayesianGPClassifier(**QUICK, max_predict_draws=4, warm_start=True), X, Y)
+    fit_quietly(model.set_params(max_predict_draws=7, n_draws=6), X, Y)
+    model.predict_proba(X)
+
+
+@pytest.mark.parametrize("y", [Y, THREE], ids=["two classes", "three classes"])
+def test_one_warning_about_convergence_per_fit(y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        BayesianGPClassifier(**QUICK).fit(X, y)
+    assert [w.category for w in caught] == [ConvergenceWarning]

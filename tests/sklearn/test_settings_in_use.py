@@ -1,0 +1,123 @@
+"""Names and numbers that a sampler does not use have no effect; diagnostics say what is in use."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_moons
+from sklearn.model_selection import GridSearchCV
+
+from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.samplers import Ancillary, Marginal, PseudoMarginal
+
+X, Y = make_moons(24, noise=0.3, random_state=0)
+SHORT = {"n_chains": 2, "n_warmup": 4, "n_draws": 8, "random_state": 0}
+# Chains this short are for the settings alone.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def used(model):
+    return model.diagnostics_.in_use
+
+
+def test_a_grid_over_samplers_approximations_and_numbers_of_draws():
+    grid = {
+        "sampler": ["asis", "marginal", PseudoMarginal(moves="random_walk")],
+        "approximation": ["ep", "laplace"],
+        "n_importance": ["auto", 7],
+    }
+    search = GridSearchCV(
+        BayesianGPClassifier(**SHORT), grid, cv=2, scoring="neg_log_loss", error_score="raise"
+    )
+    scores = search.fit(X[:12], Y[:12]).cv_results_["mean_test_score"]
+    assert len(scores) == 12
+    assert np.isfinite(scores).all()
+    # What is not in use changes nothing, and what is does.
+    asis, marginal, pm = scores.reshape(2, 2, 3).T  # each n_importance by approximation
+    assert_array_equal(asis, np.full((2, 2), asis[0, 0]))
+    assert_array_equal(marginal[0], marginal[1])
+    assert len(set(marginal[0])) == 2
+    assert len(set(pm.ravel())) == 4
+
+
+def test_a_grid_over_moves_and_their_acceptance_rates():
+    grid = {"sampler__hyper": ["mh", "slice"], "sampler__target_acceptance": [None, 0.3]}
+    search = GridSearchCV(
+        BayesianGPClassifier(sampler=Ancillary(), **SHORT), grid, cv=2, error_score="raise"
+    )
+    assert np.isfinite(search.fit(X, Y).cv_results_["mean_test_score"]).all()
+
+
+NOT_IN_USE = [
+    ({"sampler": "asis"}, {"approximation": "ep"}),
+    ({"sampler": "asis"}, {"n_importance": 7}),
+    ({"sampler": "marginal"}, {"n_importance": 7}),
+    ({"sampler": Ancillary(hyper="slice")}, {"sampler__target_acceptance": 0.3}),
+]
+
+
+@pytest.mark.parametrize(("settings", "ignored"), NOT_IN_USE, ids=str)
+def test_what_is_not_in_use_has_no_effect(settings, ignored):
+    plain = BayesianGPClassifier(**SHORT, **settings).fit(X, Y)
+    draws = plain.theta_samples_
+    again = BayesianGPClassifier(**SHORT, **settings).set_params(**ignored).fit(X, Y)
+    assert_array_equal(again.theta_samples_, draws)
+    assert used(again) == used(plain)
+
+
+def test_regression_ignores_the_name_of_an_approximation():
+    y = X[:, 0] + 0.1 * X[:, 1]
+    plain = BayesianGPRegressor(**SHORT).fit(X, y)
+    named = BayesianGPRegressor(**SHORT, approximation="laplace", n_importance=7).fit(X, y)
+    assert_array_equal(named.theta_samples_, plain.theta_samples_)
+    assert used(named) == {"sampler": "collapsed"}
+
+
+IN_USE = [
+    ({"sampler": "asis", "approximation": "ep", "n_importance": 7}, {"sampler": "asis"}),
+    ({"sampler": "khr", "n_importance": 7}, {"sampler": "khr", "approximation": "laplace"}),
+    ({"sampler": "marginal"}, {"sampler": "marginal", "approximation": "ep"}),
+    (
+        {"sampler": Marginal(), "approximation": Laplace(tol=1e-3)},
+        {"sampler": "marginal", "approximation": "laplace"},
+    ),
+    (
+        {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 7},
+        {"sampler": "pm", "approximation": "ep", "n_importance": "7"},
+    ),
+    (
+        {"sampler": PseudoMarginal(moves="random_walk")},
+        {"sampler": "pm", "approximation": "ep", "n_importance": "auto"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "expected"), IN_USE, ids=str)
+def test_diagnostics_say_what_is_in_use(settings, expected):
+    model = BayesianGPClassifier(**SHORT, **settings).fit(X, Y)
+    assert used(model) == expected
+    line = "in use: " + ", ".join(f"{name} {value}" for name, value in expected.items())
+    assert str(model.diagnostics_).splitlines()[-1] == line
+
+
+def test_a_fit_of_several_classes_and_its_continuation_say_what_is_in_use():
+    model = BayesianGPClassifier(sampler="aa", warm_start=True, **SHORT).fit(X, np.arange(24) % 3)
+    model = pickle.loads(pickle.dumps(model)).set_params(n_draws=10).fit(X, np.arange(24) % 3)
+    assert used(model) == used(model.estimators_[2]) == {"sampler": "aa"}
+
+
+@pytest.mark.parametrize("sampler", ["sa", "aa", "asis", "surr"])
+def test_an_object_that_cannot_be_used_is_refused(sampler):
+    with pytest.raises(
+        ValueError, match=r"approximation=EP\(.*\) has no use.*approximation=\"auto"
+    ):
+        BayesianGPClassifier(sampler=sampler, approximation=EP(), **SHORT).fit(X, Y)
+
+
+@pytest.mark.parametrize("parameters", [{"approximation": "vb"}, {"n_importance": "many"}], ids=str)
+def test_unknown_names_are_refused_in_use_or_not(parameters):
+    (name,) = parameters
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        BayesianGPClassifier(sampler="asis", **parameters, **SHORT).fit(X, Y)

@@ -1,0 +1,124 @@
+"""What the warning about convergence says: what failed and only that, and how bad it is."""
+
+import re
+
+import numpy as np
+import pytest
+
+from skgpmcmc._linalg import OperationCount
+from skgpmcmc.diagnostics import (
+    USABLE_ESS,
+    USABLE_RHAT,
+    USELESS_ESS,
+    USELESS_RHAT,
+    Diagnostics,
+    convergence_message,
+)
+
+
+def diagnostics(r_hat, bulk, tail, classes=None, in_use=None):
+    r_hat = np.atleast_1d(np.asarray(r_hat, dtype=float))
+    n = len(r_hat)
+    return Diagnostics(
+        names=["k1__constant_value", "k2__length_scale"][:n],
+        classes=classes,
+        r_hat=r_hat,
+        ess_bulk=np.broadcast_to(np.asarray(bulk, dtype=float), n),
+        ess_tail=np.broadcast_to(np.asarray(tail, dtype=float), n),
+        mcse_mean=np.full(n, 0.1),
+        acceptance_rate={},
+        log_likelihood_sd=np.zeros(1),
+        emulators=[],
+        operations=OperationCount(),
+        sampling_operations=OperationCount(),
+        n_likelihood_evaluations=0.0,
+        n_sampling_evaluations=0.0,
+        n_failed=0,
+        seconds_warmup=0.0,
+        seconds_sampling=0.0,
+        in_use=in_use or {},
+    )
+
+
+def message(r_hat, bulk, tail, max_rhat=1.01, target_ess=None, **kwargs):
+    return convergence_message(diagnostics(r_hat, bulk, tail, **kwargs), max_rhat, target_ess)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "named"),
+    [
+        ((1.5, 400, 400), ["R-hat"]),
+        ((0.995, 97, 400), ["bulk effective sample size"]),
+        ((0.995, 400, 97), ["tail effective sample size"]),
+        ((1.02, 97, 400), ["R-hat", "bulk effective sample size"]),
+        ((1.02, 20, 30), ["R-hat", "bulk effective sample size", "tail effective sample size"]),
+    ],
+)
+def test_only_what_failed_is_named(numbers, named):
+    found = re.findall(r"([\w -]+?) [\d.]+ \(wanted", message(*numbers))
+    assert [part.strip(" ,:") for part in found] == named
+
+
+def test_chains_that_suffice_get_no_message():
+    assert message(1.01, 100, 100) is None
+    assert message([1.0, 1.0], [100, 300], [100, 300]) is None
+
+
+def test_each_measure_names_its_own_worst_row_and_all_that_fail_are_listed():
+    text = message([1.3, 1.0], [150, 60], [200, 200])
+    assert "R-hat 1.300 (wanted: at most 1.01) of 'k1__constant_value'" in text
+    assert "bulk effective sample size 60 (wanted: at least 100) of 'k2__length_scale'" in text
+    assert "for ['k1__constant_value', 'k2__length_scale']" in text
+    assert "['k2__length_scale']" in message([1.0, 1.0], [150, 60], [200, 200])
+    assert "of 'k1__constant_value (class spam)'" in message(1.3, 150, 200, classes=["spam"])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "bounds", "shown"),
+    [
+        ((1.0, 99.97, 400), {}, "99.97 (wanted: at least 100)"),
+        ((1.0, 99.4, 400), {}, "99 (wanted: at least 100)"),
+        ((1.01003, 400, 400), {}, "1.01003 (wanted: at most 1.01)"),
+        ((1.0112, 400, 400), {}, "1.011 (wanted: at most 1.01)"),
+        ((np.inf, 0, 0), {}, "R-hat inf (wanted: at most 1.01)"),
+        # 251 would be above the bound, and 250.6 is the bound.
+        ((1.0, 250.57, 400), {"target_ess": 250.6}, "size 250.57 (wanted: at least 250.6)"),
+        ((1.0, 57, 400), {"target_ess": 1e6}, "57 (wanted: at least 1000000)"),
+    ],
+)
+def test_the_number_shown_differs_from_the_bound(numbers, bounds, shown):
+    assert shown in message(*numbers, **bounds)
+
+
+def test_words_are_graded_by_how_far_off_the_chains_are():
+    slight, poor, useless = message(1.012, 400, 400), message(1.1, 400, 400), message(1.8, 400, 400)
+    assert slight.startswith("Chains are slightly short of the target")
+    assert "usable: posterior means are known to about 0.05 posterior standard deviations" in slight
+    assert poor.startswith("Chains have not converged")
+    assert "Predictions may be unreliable." in poor
+    assert useless.startswith("Chains are far from convergence")
+    assert "Do not use these draws." in useless
+
+
+@pytest.mark.parametrize("which", ["bulk", "tail"])
+def test_grades_by_the_effective_sample_size(which):
+    def grade(ess):
+        sizes = {"bulk": 400.0, "tail": 400.0, which: ess}
+        return message(1.0, sizes["bulk"], sizes["tail"]).split(" for ")[0]
+
+    grades = [grade(ess) for ess in (USABLE_ESS, USABLE_ESS - 1, USELESS_ESS, USELESS_ESS - 1)]
+    assert grades[0] != grades[1] == grades[2] != grades[3]
+
+
+def test_grades_by_r_hat():
+    grades = [
+        message(r_hat, 400, 400).split(" for ")[0]
+        for r_hat in (USABLE_RHAT, USABLE_RHAT + 1e-6, USELESS_RHAT, USELESS_RHAT + 1e-6)
+    ]
+    assert grades[0] != grades[1] == grades[2] != grades[3]
+
+
+def test_the_table_says_what_was_in_use():
+    used = {"sampler": "pm", "approximation": "ep", "n_importance": "auto"}
+    lines = str(diagnostics(1.0, 400, 400, in_use=used)).splitlines()
+    assert lines[-1] == "in use: sampler pm, approximation ep, n_importance auto"
