@@ -254,6 +254,10 @@ class CrossCovariance:
 # --- stationary profiles: k(D) and g(D) = -2 dk/dD of the scaled squared distance D -------------
 
 
+#: Distances from which exp(-r) is zero.
+_NOTHING_LEFT = 800.0
+
+
 def _correlation(
     nu: float, D: FloatArray, scale: float = 1.0, *, out: FloatArray | None = None
 ) -> FloatArray:
@@ -263,6 +267,7 @@ def _correlation(
         return np.exp(k, out=k)
     r = np.multiply(D, 2.0 * nu * scale, out=out)
     np.sqrt(r, out=r)
+    np.minimum(r, _NOTHING_LEFT, out=r)  # an infinite distance times no correlation is none
     e = np.exp(-r)
     if nu == 0.5:
         return e

@@ -17,6 +17,9 @@ from ..likelihoods import Likelihood
 from ..model import default_hyperprior
 from ..samplers import SAMPLERS, Sampler
 
+#: Inputs beyond have distances, and kernels beyond products, that overflow.
+_LARGEST_INPUT, _LARGEST_VARIANCE = 1e100, 1e60
+
 
 def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
     """Return an integer of at least `minimum`."""
@@ -119,6 +122,7 @@ def resolve_n_importance(value: Any) -> int | None:
 
 def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     """Bind the kernel, or the default one, to the training inputs."""
+    check_inputs(X)
     if check_flag("ard", ard) and kernel is not None:
         raise ValueError(
             f"ard=True only concerns the default kernel, but kernel={kernel!r} was given: use "
@@ -128,12 +132,38 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     if kernel is None:
         return make_covariance(default_kernel(X.shape[1], ard=ard), X)
     kernel = clone(check_kernel(kernel, X.shape[1]))
-    if not np.any(kernel.diag(X) > 0.0):
+    _check_variance(kernel, X)
+    return make_covariance(kernel, X)
+
+
+def check_inputs(X: np.ndarray) -> None:
+    """Refuse training inputs whose squared distances are beyond double precision."""
+    if np.max(np.abs(X)) > _LARGEST_INPUT:
+        row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
+        raise ValueError(
+            f"X has the value {X[row, column]:g} in row {row} of column {column}, and squared "
+            "distances between such rows overflow: divide the column by a power of ten."
+        )
+
+
+def _check_variance(kernel: Any, X: np.ndarray) -> None:
+    """Refuse a kernel that is zero at all training rows, or huge at one.
+
+    The latter is what a polynomial of large inputs becomes.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for in what follows
+        variance = kernel.diag(X)
+    if np.all(variance == 0.0):
         raise ValueError(
             f"kernel={kernel!r} has no variance at any training row, so the latent function would "
             "be zero: give its constant a positive value."
         )
-    return make_covariance(kernel, X)
+    if not np.all(variance < _LARGEST_VARIANCE):
+        row = int(np.argmin(variance < _LARGEST_VARIANCE))
+        raise ValueError(
+            f"kernel={kernel!r} has the variance {variance[row]:g} at row {row} of X: scale the "
+            "features, such as with make_pipeline(StandardScaler(), ...)."
+        )
 
 
 def resolve_priors(
