@@ -474,13 +474,21 @@ class _StationaryCross(CrossCovariance):
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
     def cross(self, theta: FloatArray) -> FloatArray:
-        X, nu = self.covariance.X, self.covariance.nu
-        constant, length_scale = self.covariance.values(theta)
         if self.covariance.anisotropic:
-            D = cdist(self.X_new / length_scale, X / length_scale, "sqeuclidean")
-            K = _correlation(nu, D, out=D)
-        else:
-            K = _correlation(nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
+            return self._with(theta, self.covariance.X)
+        constant, length_scale = self.covariance.values(theta)
+        K = _correlation(self.covariance.nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
+        K *= constant
+        return K.T
+
+    def square(self, theta: FloatArray) -> FloatArray:
+        return self._with(theta, self.X_new)
+
+    def _with(self, theta: FloatArray, X: FloatArray) -> FloatArray:
+        """Covariance of some inputs with the new ones, from their scaled distances."""
+        constant, length_scale = self.covariance.values(theta)
+        D = cdist(self.X_new / length_scale, X / length_scale, "sqeuclidean")
+        K = _correlation(self.covariance.nu, D, out=D)
         K *= constant
         return K.T
 

@@ -358,15 +358,15 @@ class Predictor:
             _, square, within = self._sum_over_draws(_LatentSums(), X_new[[row]], 1)
             sd = np.sqrt((square + within).max() / self.weight.sum())
         why = (
-            f"the latent function has a root mean square of {sd:.3g} there"
+            f"the latent function is of the size of {sd:.3g} there"
             if np.isfinite(sd)
             else "the kernel, or the square of the latent function, overflows there"
         )
         with np.printoptions(threshold=6, edgeitems=3):
             raise ValueError(
-                f"{what} of row {row} of X, {X_new[row]}, is {value}, no finite number: {why}, "
-                "beyond what double precision can work with. Check the units of that row against "
-                "those of the training rows, leave it out, or scale X or y."
+                f"{what} for row {row} of X, {X_new[row]}, comes out as {value}: {why}, out of "
+                "reach of double precision. Check the units of that row and its target against those "
+                "of the training rows, or leave it out."
             )
 
     def _sum_over_draws(

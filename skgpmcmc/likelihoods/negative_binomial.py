@@ -73,8 +73,9 @@ class NegativeBinomial(Likelihood):
         constant = log_factorial_gap(y) + total * _log_of(total / (k + c), (y - c) / (k + c))
         constant -= 0.5 * np.log1p(y / k)
         constant += stirling_remainder(total) - stirling_remainder(k)
-        h = f - np.log(c)
-        return np.asarray(y * h - total * _log_mixed(h, c / (k + c), k / (k + c)) + constant)
+        # y h - (y + k) log(v + w exp(h)), which for large counts would cancel as it stands
+        h, w, v = f - np.log(c), c / (k + c), k / (k + c)
+        return np.asarray(constant - k * _log_mixed(h, w, v) - y * _log_mixed(-h, v, w))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
