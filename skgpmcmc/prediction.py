@@ -365,8 +365,8 @@ class Predictor:
         with np.printoptions(threshold=6, edgeitems=3):
             raise ValueError(
                 f"{what} for row {row} of X, {X_new[row]}, comes out as {value}: {why}, out of "
-                "reach of double precision. Check the units of that row and its target against those "
-                "of the training rows, or leave it out."
+                "reach of double precision. Check the units of that row and of its target against "
+                "those of the training rows, or leave it out."
             )
 
     def _sum_over_draws(
