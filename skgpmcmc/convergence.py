@@ -19,6 +19,7 @@ __all__ = [
     "autocorrelation",
     "enough",
     "gelman_rubin",
+    "least_ess",
     "min_draws",
     "rank_r_hat",
     "summarize_convergence",
@@ -169,6 +170,11 @@ def autocorrelation(samples: FloatArray) -> FloatArray:
     return np.where(moves, array_stats.autocorr(varying, axis=1), 1.0)
 
 
+def least_ess(target_ess: float | None) -> float:
+    """Return the effective sample size that bulk and tail must reach."""
+    return MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
+
+
 def enough(
     r_hat: FloatArray,
     ess_bulk: FloatArray,
@@ -181,7 +187,7 @@ def enough(
     R-hat has to be at most `max_rhat`, and the effective sample sizes of bulk and tail at least
     `target_ess` and at least MIN_ESS. Sampling stops, and is reported, by this rule alone.
     """
-    least = MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
+    least = least_ess(target_ess)
     return (r_hat <= max_rhat) & (np.minimum(ess_bulk, ess_tail) >= least)
 
 

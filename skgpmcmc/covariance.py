@@ -48,6 +48,8 @@ DEFAULT_JITTER = 1e-8
 _INDEFINITE = 1e-5
 #: Training rows on which a kernel is tried.
 _N_TRIED = 30
+#: Variances from which products overflow: a polynomial of large inputs has them.
+_LARGEST_VARIANCE = 1e60
 
 
 def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
@@ -159,6 +161,12 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
         raise ValueError(
             f"kernel={kernel!r} is not finite in row {int(np.argmin(finite))} of X: check its "
             "parameters, and the scale of the features."
+        )
+    if not np.all(diagonal < _LARGEST_VARIANCE):
+        row = int(np.argmin(diagonal < _LARGEST_VARIANCE))
+        raise ValueError(
+            f"kernel={kernel!r} has the variance {diagonal[row]:g} at row {row} of X: scale the "
+            "features, such as with make_pipeline(StandardScaler(), ...)."
         )
     if not np.any(diagonal > 0.0):
         raise ValueError(
@@ -376,6 +384,10 @@ class CrossCovariance:
 # --- stationary profiles: k(D) and g(D) = -2 dk/dD of the scaled squared distance D -------------
 
 
+#: Distances from which exp(-r) is zero.
+_NOTHING_LEFT = 800.0
+
+
 def _correlation(
     nu: float, D: FloatArray, scale: float = 1.0, *, out: FloatArray | None = None
 ) -> FloatArray:
@@ -385,6 +397,7 @@ def _correlation(
         return np.exp(k, out=k)
     r = np.multiply(D, 2.0 * nu * scale, out=out)
     np.sqrt(r, out=r)
+    np.minimum(r, _NOTHING_LEFT, out=r)  # an infinite distance times no correlation is none
     e = np.exp(-r)
     if nu == 0.5:
         return e
@@ -591,13 +604,21 @@ class _StationaryCross(CrossCovariance):
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
     def cross(self, theta: FloatArray) -> FloatArray:
-        X, nu = self.covariance.X, self.covariance.nu
-        constant, length_scale = self.covariance.values(theta)
         if self.covariance.anisotropic:
-            D = cdist(self.X_new / length_scale, X / length_scale, "sqeuclidean")
-            K = _correlation(nu, D, out=D)
-        else:
-            K = _correlation(nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
+            return self._with(theta, self.covariance.X)
+        constant, length_scale = self.covariance.values(theta)
+        K = _correlation(self.covariance.nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
+        K *= constant
+        return K.T
+
+    def square(self, theta: FloatArray) -> FloatArray:
+        return self._with(theta, self.X_new)
+
+    def _with(self, theta: FloatArray, X: FloatArray) -> FloatArray:
+        """Covariance of some inputs with the new ones, from their scaled distances."""
+        constant, length_scale = self.covariance.values(theta)
+        D = cdist(self.X_new / length_scale, X / length_scale, "sqeuclidean")
+        K = _correlation(self.covariance.nu, D, out=D)
         K *= constant
         return K.T
 

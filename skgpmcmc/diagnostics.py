@@ -10,7 +10,7 @@ import numpy as np
 from ._linalg import OperationCount
 from ._typing import FloatArray
 from .chains import Draws, SamplingRun, judged
-from .convergence import enough, summarize_convergence
+from .convergence import enough, least_ess, summarize_convergence
 from .set_up import EmulatorReport
 from .stretches import sum_tallies
 
@@ -163,7 +163,7 @@ def convergence_message(
     rows = diagnostics.not_converged(max_rhat, target_ess)
     if not rows:
         return None
-    least = MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
+    least = least_ess(target_ess)
     r_hat, bulk, tail = (
         values[rows] for values in (diagnostics.r_hat, diagnostics.ess_bulk, diagnostics.ess_tail)
     )

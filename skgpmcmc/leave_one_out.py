@@ -78,14 +78,14 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
             for chain in zip(draws.theta, draws.f, strict=True)
         ]
     )
-    weight = np.ones(len(model.y)) if model.weight is None else model.weight
-    log_lik += shift * weight
     axes = {"chain_axis": 0, "draw_axis": 1}
     relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
     efficiency = float(np.clip(np.nanmean(relative), 1.0 / log_lik[..., 0].size, 1.0))
     elpd_i, pareto_k, p_loo_i = (
         np.asarray(part) for part in array_stats.loo(log_lik, r_eff=efficiency, **axes)
     )
+    # Not before: a constant changes nothing else, and costs digits.
+    elpd_i = elpd_i + shift * (1.0 if model.weight is None else model.weight)
     return LeaveOneOut(
         float(elpd_i.sum()),
         float(np.sqrt(len(elpd_i) * elpd_i.var(ddof=1))) if len(elpd_i) > 1 else float("nan"),

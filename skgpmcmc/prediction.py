@@ -3,6 +3,11 @@
 Draws with equal theta share one factorization. Groups of draws go to the workers in tasks of fixed
 size, and new rows are handled in batches, so that a prediction depends neither on the number of
 workers nor on which other rows are asked for.
+
+Far from the training rows a kernel, or the exponential of f, can leave the range of double
+precision. Sums over draws are therefore made without warnings, and looked at afterwards: a number
+that is not finite is refused, by its row. Only the log of a density may be minus infinity: there
+the density is below all numbers.
 """
 
 from __future__ import annotations
@@ -180,10 +185,13 @@ class Predictor:
         Returns
         -------
         ndarray of shape (k, m)
-            Natural logs.
+            Natural logs; minus infinity where even the log is below all numbers.
         """
         summary = _LogPredictive(self.model, np.stack(y_new), _per_row(offset, X_new))
-        return self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.weight.sum())
+        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.weight.sum())
+        impossible = np.isneginf(log_p)
+        self.refuse_overflow("The log predictive density", np.where(impossible, 0.0, log_p), X_new)
+        return log_p
 
     def expectation(
         self,
@@ -212,7 +220,15 @@ class Predictor:
             Averages over the draws.
         """
         summary = _Expectation(self.model, function, _per_row(offset, X_new))
-        return self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+        average = self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+        self.refuse_overflow("The prediction", average, X_new)
+        return average
+
+    def target_mean(
+        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Posterior predictive mean of targets that are numbers; (m,)."""
+        return self.expectation(_target_mean, X_new, n_jobs, offset)[0]
 
     def target_moments(
         self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
@@ -229,12 +245,14 @@ class Predictor:
         Where f is not integrated out, each draw counts with its own f.
         """
         offset = _per_row(offset, X_new)
-        with one_thread():
+        with one_thread(), _overflow_is_refused_later():
             parts = [
                 self._quantiles_of(probabilities, batch, offset[batch.rows])
                 for batch in self.batches(X_new)
             ]
-        return np.concatenate(parts, axis=1)
+        quantiles = np.concatenate(parts, axis=1)
+        self.refuse_overflow("The quantile", quantiles, X_new)
+        return quantiles
 
     def _quantiles_of(
         self, probabilities: Sequence[float], batch: _Batch, offset: FloatArray
@@ -278,7 +296,9 @@ class Predictor:
         """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
         assert self.particles is not None
         summary = _ClassProbabilities(self.particles.seed)
-        return self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+        p = self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+        self.refuse_overflow("The probability of a class", p, X_new)
+        return p
 
     def latent_moments(
         self, X_new: FloatArray, n_jobs: int | None = None
@@ -288,6 +308,7 @@ class Predictor:
         Each (m,), or (C, m) for C latent functions.
         """
         sums = self._sum_over_draws(_LatentSums(), X_new, n_jobs)
+        self.refuse_overflow("The variance of the latent function", sums, X_new)
         mean, square, within = sums / self.weight.sum()
         return mean, np.maximum(square - mean**2, 0.0) + within
 
@@ -320,24 +341,62 @@ class Predictor:
         n_functions = self.model.likelihood.n_functions
         noise = rng.standard_normal((len(chosen), n_functions, len(X_new)))
         out, shape = np.empty_like(noise), (n_functions, len(X_new), -1)
-        with one_thread():
+        with one_thread(), _overflow_is_refused_later():
             for rows in _equal_rows(self.theta[chosen]):
                 means, covariances = self.jointly(chosen[rows], X_new)
+                variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+                self.refuse_overflow("The variance of the latent function", variances, X_new)
+                self.refuse_overflow("A covariance of the latent function", covariances, X_new)
                 pairs = zip(means.reshape(shape), covariances.reshape(shape), strict=True)
                 for c, (mean, covariance) in enumerate(pairs):
                     out[rows, c] = mean.T + noise[rows, c] @ _covariance_root(covariance).T
+        self.refuse_overflow("A draw of the latent function", out, X_new)
         return out if n_functions > 1 else out[:, 0]
+
+    def refuse_overflow(self, what: str, values: FloatArray, X_new: FloatArray) -> None:
+        """Raise a ValueError that names the first row with a value that is not finite, and why.
+
+        Parameters
+        ----------
+        what : str
+            What the values are called.
+        values : ndarray of shape (..., m)
+            One value or several for each new row.
+        X_new : ndarray of shape (m, d)
+            New inputs.
+        """
+        legal = np.isfinite(values)
+        if legal.all():
+            return
+        by_row = legal.reshape(-1, len(X_new))
+        row = int(np.argmin(by_row.all(axis=0)))
+        value = values.reshape(by_row.shape)[np.argmin(by_row[:, row]), row]
+        with _overflow_is_refused_later():
+            _, square, within = self._sum_over_draws(_LatentSums(), X_new[[row]], 1)
+            sd = np.sqrt((square + within).max() / self.weight.sum())
+        why = (
+            f"the latent function is of the size of {sd:.3g} there"
+            if np.isfinite(sd)
+            else "the kernel, or the square of the latent function, overflows there"
+        )
+        with np.printoptions(threshold=6, edgeitems=3):
+            raise ValueError(
+                f"{what} for row {row} of X, {X_new[row]}, comes out as {value}: {why}, out of "
+                "reach of double precision. Check the units of that row and of its target against "
+                "those of the training rows, or leave it out."
+            )
 
     def _sum_over_draws(
         self, summary: _Summary, X_new: FloatArray, n_jobs: int | None
     ) -> FloatArray:
         groups = _equal_rows(self.theta)
         tasks = [groups[i : i + _GROUPS_PER_TASK] for i in range(0, len(groups), _GROUPS_PER_TASK)]
-        parts = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
-            for task in tasks
-        )
-        return np.asarray(summary.combine.reduce(list(parts), axis=0))
+        with _overflow_is_refused_later():
+            parts = joblib.Parallel(n_jobs=n_jobs)(
+                joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
+                for task in tasks
+            )
+            return np.asarray(summary.combine.reduce(list(parts), axis=0))
 
     def _subset(self, draws: IntArray) -> Predictor:
         return replace(
@@ -439,6 +498,11 @@ class Predictor:
         return self._prior(int(draws[0])).condition_jointly(self.f[draws].T, X_new)
 
 
+def _overflow_is_refused_later() -> np.errstate:
+    """Context without warnings about numbers that `Predictor.refuse_overflow` looks for."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def _equal_rows(theta: FloatArray) -> list[IntArray]:
     """Positions of equal rows, in the order of first appearance."""
     groups: dict[bytes, list[int]] = {}
@@ -455,7 +519,7 @@ def _covariance_root(covariance: FloatArray) -> FloatArray:
 
 def _summarize(predictor: Predictor, summary: _Summary, X_new: FloatArray) -> FloatArray:
     """Combine a summary over all draws of a predictor; (k, m) or (k, C, m)."""
-    with one_thread():
+    with one_thread(), _overflow_is_refused_later():
         batches = predictor.batches(X_new)
         totals: list[FloatArray | None] = [None] * len(batches)
         for draws in _equal_rows(predictor.theta):
@@ -563,6 +627,11 @@ class _Expectation:
         likelihood = self.model.likelihood_at(theta).at_new_rows()
         mean = moments.mean + self.offset[rows, None]
         return self.function(likelihood, mean, moments.var[:, None]) @ np.exp(log_weight)
+
+
+def _target_mean(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:
+    """Mean of a target given the moments of f*."""
+    return np.broadcast_to(likelihood.predictive_moments(mean, var).mean, (1, *mean.shape))
 
 
 def _target_moments(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What goes with the rows of the training data: weights, and rows that have none."""
+"""What goes with the rows of the training data: weights, rows that have none, scales of y."""
 
 from __future__ import annotations
 
@@ -24,3 +24,18 @@ def weighted_rows(
     arrays = [None if array is None else array[kept] for array in (X, y, *others)]
     weight = weight[kept]
     return (None if np.all(weight == 1.0) else weight, *arrays)
+
+
+def power_of_two(values: np.ndarray) -> float:
+    """Return a power of two near the largest size of some numbers; one where all are zero.
+
+    What is divided by it can be squared, and has not been rounded.
+    """
+    _, exponent = np.frexp(np.max(np.abs(values)))
+    return float(np.ldexp(1.0, int(exponent) - 1)) if np.any(values) else 1.0
+
+
+def root_mean_square(values: np.ndarray, weight: np.ndarray | None) -> float:
+    """Root of the weighted mean of squares, whatever the size of the numbers."""
+    unit = power_of_two(values)
+    return unit * float(np.sqrt(np.average((values / unit) ** 2, weights=weight)))

@@ -18,6 +18,9 @@ from ..likelihoods import Likelihood
 from ..model import default_hyperprior
 from ..samplers import SAMPLERS, Sampler
 
+#: Inputs beyond have distances that overflow.
+_LARGEST_INPUT = 1e100
+
 
 def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
     """Return an integer of at least `minimum`."""
@@ -160,6 +163,7 @@ def resolve_n_importance(value: Any) -> int | None:
 
 def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     """Bind the kernel, or the default one, to the training inputs."""
+    check_inputs(X)
     if check_flag("ard", ard) and kernel is not None:
         raise ValueError(
             f"ard=True only concerns the default kernel, but kernel={kernel!r} was given: use "
@@ -171,6 +175,16 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     kernel = clone(check_kernel(kernel, X.shape[1]))
     check_matrix(kernel, X)
     return make_covariance(kernel, X)
+
+
+def check_inputs(X: np.ndarray) -> None:
+    """Refuse training inputs whose squared distances are beyond double precision."""
+    if np.max(np.abs(X)) > _LARGEST_INPUT:
+        row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
+        raise ValueError(
+            f"X has the value {X[row, column]:g} in row {row} of column {column}, and squared "
+            "distances between such rows overflow: divide the column by a power of ten."
+        )
 
 
 def resolve_priors(

@@ -12,7 +12,19 @@ from .._skin.memory import require_memory
 from ..leave_one_out import LeaveOneOut, leave_one_out
 from ._base import BaseBayesianGP
 
-__all__ = ["OneLatentFunction"]
+__all__ = ["OneLatentFunction", "in_units_of_y"]
+
+
+def in_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
+    """Return ``shift + scale * values``, refused where that is beyond double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
+        result = shift + scale * values
+    if not np.isfinite(result).all():
+        raise ValueError(
+            f"The result overflows in the units of y, whose standard deviation is {scale:.3g}: "
+            "divide y by a power of ten before fit."
+        )
+    return result
 
 
 #: Matrices that a joint draw at m rows holds: their covariance, its eigenvectors and its root.
@@ -52,13 +64,13 @@ class OneLatentFunction(BaseBayesianGP):
             Mean, on the latent scale; (n_samples, n_classes) for a softmax.
         latent_var : ndarray of shape (n_samples,)
             Total variance, on the latent scale: mean of variances plus variance of means; of the
-            same shape.
+            same shape. Zero where it is below the smallest number, in the units of y squared.
         """
         X = self._check_X(X)
         self._check_single("latent_mean_and_variance")
         mean, var = self._predictor.latent_moments(X, self.n_jobs)
         shift, scale = self._latent_scale()
-        return shift + scale * mean.T, scale**2 * var.T
+        return in_units_of_y(mean.T, shift, scale), in_units_of_y(scale * var.T, 0.0, scale)
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.
@@ -86,7 +98,7 @@ class OneLatentFunction(BaseBayesianGP):
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
         shift, scale = self._latent_scale()
         draws = self._predictor.sample_latent(X, n_draws, rng)
-        return shift + scale * np.moveaxis(draws, 1, -1)
+        return in_units_of_y(np.moveaxis(draws, 1, -1), shift, scale)
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out cross-validation of the training rows, from the draws.

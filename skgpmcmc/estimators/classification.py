@@ -302,7 +302,9 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         """
         X = self._check_X(X)
         if not self._one_versus_rest:
-            return normalized_columns(np.log(self._predictor.class_probabilities(X, self.n_jobs)))
+            p = self._predictor.class_probabilities(X, self.n_jobs)
+            with np.errstate(divide="ignore"):  # a class that no draw would give a chance
+                return normalized_columns(np.log(p))
         if len(self.classes_) == 2:
             both = [np.full(len(X), -1.0), np.full(len(X), 1.0)]
             log_p = self._predictor.log_predictive(both, X, self.n_jobs)

@@ -208,7 +208,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         """
         X = self._check_X(X)
         offset = self._offset(exposure, len(X))
-        return self._predictor.target_moments(X, self.n_jobs, offset)[0]
+        return self._predictor.target_mean(X, self.n_jobs, offset)
 
     def predict_count_proba(self, X, counts, exposure=None):
         """Posterior predictive probabilities of counts.
@@ -251,7 +251,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logs, point by point.
+            Natural logs, point by point; minus infinity where even the log is below all numbers.
         """
         X = self._check_X(X)
         y = check.check_new_targets(y, len(X))
@@ -279,4 +279,10 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
             At most 1; a constant prediction of the mean count has 0.
         """
         predicted = self.predict(X, exposure=exposure)
+        if np.any(predicted == 0.0):
+            row = int(np.argmin(predicted))
+            raise ValueError(
+                f"The mean of the count for row {row} of X is below the smallest number, and the "
+                "deviance has its logarithm: check the units of that row, or leave it out."
+            )
         return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1))

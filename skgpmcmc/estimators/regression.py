@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
+from sklearn.metrics import r2_score
 
 from .._skin import validation as check
 from .._skin.fitted import validated
-from .._skin.rows import weighted_rows
+from .._skin.rows import power_of_two, root_mean_square, weighted_rows
 from ..likelihoods import Gaussian, Likelihood, StudentT
 from ._base import Problem
 from ._docs import documented
-from ._latent import OneLatentFunction, require_joint_memory
+from ._latent import OneLatentFunction, in_units_of_y, require_joint_memory
 
 #: Where chains may start: the noise of normalized targets.
 _NOISE_START = 0.3
+#: Largest size of numbers that are squared, and multiplied with others of their kind.
+_LARGEST = 1e100
 
 
 @documented
@@ -160,20 +163,24 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         weight, X, y, rows = weighted_rows(sample_weight, X, y.astype(float), rows)
         shift, scale = self._normalization(y, weight)
         likelihood = self._resolved_likelihood(scale, rows)
-        targets = (y - shift) / scale
+        targets = _standardized(y, shift, scale)
         self._check_targets(targets, likelihood)
         fitted = self._fit_one(X, Problem(likelihood, targets, None, weight))
-        fitted["latent_samples_"] = shift + scale * fitted["latent_samples_"]
+        fitted["latent_samples_"] = in_units_of_y(fitted["latent_samples_"], shift, scale)
         self._finish(X, {**fitted, "_normalized": (shift, scale)}, features)
         return self
 
     def _normalization(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
         """Shift and scale of the targets."""
         if not check.check_flag("normalize_y", self.normalize_y):
+            _check_size(y)
             return 0.0, 1.0
-        shift = float(np.average(y, weights=weight))
-        scale = float(np.sqrt(np.average((y - shift) ** 2, weights=weight)))
-        return shift, scale if scale > 0.0 else 1.0
+        if np.ptp(y / 2.0) == 0.0:  # an average may be off by a rounding, which is no scale
+            return float(y[0]), 1.0
+        unit = power_of_two(y)
+        inside = y / unit
+        center = float(np.average(inside, weights=weight))
+        return unit * center, unit * root_mean_square(inside - center, weight)
 
     def _resolved_likelihood(self, scale: float, rows: np.ndarray | None) -> Likelihood:
         alpha = self.alpha
@@ -183,8 +190,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                 "fit(X, y, noise_variance=...)."
             )
         if isinstance(self.likelihood, str) and self.likelihood == "gaussian":
-            row_variance = None if rows is None else rows / scale**2
-            return Gaussian(_NOISE_START, alpha=alpha / scale**2, row_variance=row_variance)
+            row_variance = None if rows is None else _normalized_variance(rows, scale)
+            alpha = float(_normalized_variance(alpha, scale))
+            return Gaussian(_NOISE_START, alpha=alpha, row_variance=row_variance)
         if rows is not None or alpha > 0.0:
             raise ValueError(
                 "alpha and noise_variance are variances of Gaussian noise; with likelihood="
@@ -232,10 +240,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         """
         X = self._check_X(X)
         shift, scale = self._normalized
-        mean, var = self._predictor.target_moments(X, self.n_jobs)
-        results = [shift + scale * mean]
         if return_std:
-            results.append(scale * np.sqrt(var))
+            mean, var = self._predictor.target_moments(X, self.n_jobs)
+            results = [mean, np.sqrt(var)]
+        else:
+            results = [self._predictor.target_mean(X, self.n_jobs)]
         if return_quantiles is not None:
             probabilities = np.atleast_1d(check.check_numbers("return_quantiles", return_quantiles))
             if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
@@ -243,8 +252,10 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                     "return_quantiles must be probabilities between 0 and 1; got "
                     f"{return_quantiles!r}."
                 )
-            quantiles = self._predictor.target_quantiles(probabilities.tolist(), X)
-            results.append(shift + scale * quantiles)
+            results.append(self._predictor.target_quantiles(probabilities.tolist(), X))
+        shifts = [shift, 0.0, shift] if return_std else [shift, shift]
+        pairs = zip(results, shifts, strict=False)
+        results = [in_units_of_y(values, own, scale) for values, own in pairs]
         return results[0] if len(results) == 1 else tuple(results)
 
     def sample_y(self, X, n_samples=1, random_state=None):
@@ -269,7 +280,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         require_joint_memory(len(X), n_samples)
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
         shift, scale = self._normalized
-        return shift + scale * self._predictor.sample_targets(X, n_samples, rng).T
+        return in_units_of_y(self._predictor.sample_targets(X, n_samples, rng).T, shift, scale)
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.
@@ -284,10 +295,72 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logs, per unit of y, point by point.
+            Natural logs, per unit of y, point by point; minus infinity where even the log is below
+            all numbers.
         """
         X = self._check_X(X)
         y = check.check_new_targets(y, len(X))
-        shift, scale = self._normalized
-        log_p = self._predictor.log_predictive([(y - shift) / scale], X, self.n_jobs)[0]
-        return log_p - np.log(scale)
+        targets = _standardized(y, *self._normalized)
+        log_p = self._predictor.log_predictive([targets], X, self.n_jobs)[0]
+        return log_p - np.log(self._normalized[1])
+
+    def score(self, X, y, sample_weight=None):
+        """Share of the variance of y that the mean explains (R2).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            At most 1; a constant prediction of the mean of y has 0.
+        """
+        predicted = self.predict(X)
+        y = check.check_new_targets(y, len(predicted))
+        unit = power_of_two(y)  # R2 has none, and its squares may overflow
+        with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
+            score = float(r2_score(y / unit, predicted / unit, sample_weight=sample_weight))
+        if not np.isfinite(score):
+            row = int(np.argmax(np.abs(predicted / unit)))
+            raise ValueError(
+                f"R2 overflows, as the prediction for row {row} of X is {predicted[row]:g}, out of "
+                "all proportion to y: check the units of that row, or leave it out."
+            )
+        return score
+
+
+def _standardized(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
+    """Return ``(y - shift) / scale``; infinite only where that is beyond double precision."""
+    unit = power_of_two(np.array([scale]))
+    with np.errstate(over="ignore"):  # a target that far out has no density
+        return (y / unit - shift / unit) / (scale / unit)
+
+
+def _normalized_variance(variance: Any, scale: float) -> np.ndarray:
+    """Return ``variance / scale**2``, whose square may not be a number."""
+    with np.errstate(over="ignore", divide="ignore"):  # looked for in the next line
+        normalized = np.asarray(variance / scale) / scale
+    if not np.all(normalized < _LARGEST):
+        raise ValueError(
+            f"alpha or noise_variance is {np.max(variance):g}, out of all proportion to y, whose "
+            f"standard deviation is {scale:g}: they are in units of y squared."
+        )
+    return normalized
+
+
+def _check_size(y: np.ndarray) -> None:
+    """Refuse targets whose squares leave the range of double precision."""
+    size = np.max(np.abs(y))
+    if size > 0.0 and not 1.0 / _LARGEST < size < _LARGEST:
+        row = int(np.argmax(np.abs(y)))
+        raise ValueError(
+            f"y has no size that can be worked with as it is: the largest, in row {row}, is "
+            f"{y[row]:g}, whose square is beyond double precision. Use normalize_y=True, or "
+            "divide y by a power of ten."
+        )

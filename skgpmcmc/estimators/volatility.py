@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+from scipy.special import stdtrit
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
 from .._skin import validation as check
 from .._skin.fitted import validated
-from .._skin.rows import weighted_rows
+from .._skin.rows import root_mean_square, weighted_rows
 from ..likelihoods import Likelihood, Volatility
 from ._base import Problem
 from ._docs import documented
@@ -16,6 +19,8 @@ from ._latent import OneLatentFunction
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
 _RESOLUTION = 1e-3
+#: Largest size of targets that are squared as they are.
+_LARGEST = 1e100
 
 
 @documented
@@ -45,6 +50,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     -----
     ConvergenceWarning
         If a hyper-parameter has not converged; the message names it and the remedy.
+    UserWarning
+        If the mean of y is far from zero, compared with its standard deviation.
 
     References
     ----------
@@ -135,20 +142,28 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         weight, X, y = weighted_rows(sample_weight, X, y.astype(float))
-        square = float(np.average(y**2, weights=weight))
-        if square == 0.0:
+        if not np.any(y):
             raise ValueError("y is zero in every row, so it has no scale to learn.")
+        scale = root_mean_square(y, weight)
+        _warn_about_mean(y / scale, weight, scale)
         # p(0 | f) = exp(-f) has no bound, and the posterior of a single exact zero no integral.
-        y = np.where(np.abs(y) < _RESOLUTION * np.sqrt(square), _RESOLUTION * np.sqrt(square), y)
-        center = 0.5 * np.log(square) if check.check_flag("center", self.center) else 0.0
+        targets = y / scale
+        targets = np.where(np.abs(targets) < _RESOLUTION, _RESOLUTION, targets)
+        if not check.check_flag("center", self.center):
+            _check_scale(scale)
+            targets, scale = targets * scale, 1.0
         likelihood: Likelihood = Volatility()
-        fitted = self._fit_one(X, Problem(likelihood, y, np.full(len(y), center), weight))
+        fitted = self._fit_one(X, Problem(likelihood, targets, None, weight))
+        center = float(np.log(scale))
         fitted["latent_samples_"] = center + fitted["latent_samples_"]
         self._finish(X, {**fitted, "_center": center}, features)
         return self
 
     def _latent_scale(self):
         return self._center, 1.0
+
+    def _log_density_shift(self):
+        return -self._center
 
     def predict(self, X):
         """Posterior mean of the standard deviation of y.
@@ -179,11 +194,13 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logs, point by point.
+            Natural logs, point by point; minus infinity where even the log is below all numbers.
         """
         X = self._check_X(X)
         y = check.check_new_targets(y, len(X))
-        return self._predictor.log_predictive([y], X, self.n_jobs, self._center)[0]
+        with np.errstate(over="ignore"):  # a target that far out has no density
+            targets = y / np.exp(self._center)
+        return self._predictor.log_predictive([targets], X, self.n_jobs)[0] - self._center
 
     def score(self, X, y, sample_weight=None):
         """Mean log predictive density, the larger the better.
@@ -200,10 +217,34 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         float
-            Natural log.
+            Natural log; minus infinity where it is for one of the rows.
         """
         log_p = self.log_predictive_density(X, y)
         return float(np.average(log_p, weights=check.check_weights(sample_weight, len(log_p))))
+
+
+def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale: float) -> None:
+    """Say that targets, given in units of their root mean square, are not near zero on average."""
+    mean = float(np.average(standardized, weights=weight))
+    sd, df = np.sqrt(max(1.0 - mean**2, 0.0)), len(standardized) - 1
+    # Of few targets the mean may be larger than the standard deviation by chance.
+    if df > 0 and np.abs(mean) > sd * max(1.0, stdtrit(df, 1.0 - 1e-5) / np.sqrt(df)):
+        warnings.warn(
+            f"y has mean {mean * scale:.4g} and standard deviation {sd * scale:.4g}, but the model "
+            "is of targets whose mean is zero, and would take the mean for their scale: subtract "
+            "it from y before fit.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _check_scale(scale: float) -> None:
+    """Refuse targets that are far from one where nothing centers f."""
+    if not 1.0 / _LARGEST < scale < _LARGEST:
+        raise ValueError(
+            f"y has a root mean square of {scale:g}, and center=False expects one that a latent "
+            "function around zero can reach: use center=True, or divide y by a power of ten."
+        )
 
 
 def _scale(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:

@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln, log_expit
+from scipy.special import expit, log_expit
 
 from .._quadrature import Bend
 from .._typing import BoolArray, FloatArray
+from ._stirling import digamma_remainder, log_factorial_gap, stirling_remainder
 from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, PredictiveMoments
 
 __all__ = ["NegativeBinomial"]
 
 _MOST_LOG_RATE = 40.0
+#: Largest size of the log of a shape.
+_FARTHEST = 700.0
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,26 @@ class NegativeBinomial(Likelihood):
         return () if self.fixed else (Parameter("shape", True, self.shape),)
 
     def with_parameters(self, values: FloatArray) -> NegativeBinomial:
-        """Return the likelihood with the shape exp(values[0])."""
-        return replace(self, shape=float(np.exp(values[0]))) if len(values) else self
+        """Return the likelihood with the shape exp(values[0]).
+
+        It is kept where doubles are, long after counts have become Poisson, or all zero.
+        """
+        if not len(values):
+            return self
+        return replace(self, shape=float(np.exp(np.clip(values[0], -_FARTHEST, _FARTHEST))))
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the count y."""
-        k, g = self.shape, self._log_odds(f)
-        constant = gammaln(y + k) - gammaln(k) - gammaln(y + 1.0)
-        return np.asarray(constant + k * log_expit(-g) + y * log_expit(g))
+        y, k = np.asarray(y, dtype=float), self.shape
+        c = np.maximum(y, 1.0)
+        total = y + k
+        # log [Gamma(y + k) / (Gamma(k) y!)] + y log c + k log k - (y + k) log(c + k)
+        constant = log_factorial_gap(y) + total * _log_of(total / (k + c), (y - c) / (k + c))
+        constant -= 0.5 * np.log1p(y / k)
+        constant += stirling_remainder(total) - stirling_remainder(k)
+        # y h - (y + k) log(v + w exp(h)), which for large counts would cancel as it stands
+        h, w, v = f - np.log(c), c / (k + c), k / (k + c)
+        return np.asarray(constant - k * _log_mixed(h, w, v) - y * _log_mixed(-h, v, w))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
@@ -75,7 +90,7 @@ class NegativeBinomial(Likelihood):
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw counts, by way of a gamma-distributed rate."""
         rate = np.exp(np.minimum(f, _MOST_LOG_RATE))
-        rate = rng.gamma(self.shape, rate / self.shape)
+        rate = rate * (rng.standard_gamma(self.shape, np.shape(f)) / self.shape)
         return rng.poisson(np.minimum(rate, np.exp(_MOST_LOG_RATE))).astype(float)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
@@ -85,11 +100,12 @@ class NegativeBinomial(Likelihood):
         p, q, c = self._parts(y, f)
         k = self.shape
         bernoulli = c * p * q
-        log_prob = k * (digamma(y + k) - digamma(k) + log_expit(-self._log_odds(f)))
-        log_prob = log_prob - (y * q - k * p)
+        slope = np.log1p(y / k) + log_expit(-self._log_odds(f))
+        slope = k * slope - (y * q - k * p)
+        slope += k * digamma_remainder(c) / c - digamma_remainder(k)
         first = bernoulli - k * p
         second = bernoulli * (q - p) - k * p * q
-        return ParameterDerivatives(log_prob[None], first[None], second[None])
+        return ParameterDerivatives(slope[None], first[None], second[None])
 
     def bend(self, y: FloatArray) -> Bend:
         """Where the mean equals the shape; the nearest poles are at plus and minus pi times i."""
@@ -108,3 +124,15 @@ class NegativeBinomial(Likelihood):
     def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         g = self._log_odds(f)
         return expit(g), expit(-g), np.asarray(y + self.shape)
+
+
+def _log_mixed(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
+    """Return log(v + w exp(h)) for v + w = 1."""
+    inside = np.minimum(h, _FARTHEST)  # beyond, nothing but w exp(h) matters
+    return _log_of(v + w * np.exp(inside), w * np.expm1(inside)) + (h - inside)
+
+
+def _log_of(x: FloatArray, excess: FloatArray) -> FloatArray:
+    """Return log x, from the excess x - 1 where x is near one."""
+    near = np.abs(excess) < 0.5
+    return np.asarray(np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(x)))

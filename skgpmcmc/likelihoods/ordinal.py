@@ -193,9 +193,11 @@ class OrdinalProbit(Likelihood):
 
     def _scaled(
         self, y: FloatArray, f: FloatArray, scale: float | FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Ends of the interval of y, and its width, in units of `scale` and relative to f."""
         low, high = self._ends(y)
-        return np.asarray((low - f) / scale), np.asarray((high - f) / scale)
+        parts = (low - f) / scale, (high - f) / scale, (high - low) / scale
+        return tuple(np.asarray(part) for part in parts)  # type: ignore[return-value]
 
     def _total_scale(self, var: FloatArray) -> FloatArray:
         return np.sqrt(self.noise_scale**2 + np.where(var >= 0.0, var, np.nan))
@@ -229,7 +231,8 @@ class _Interval(NamedTuple):
     log_scaled: FloatArray  # log mass + t^2 / 2
 
     @classmethod
-    def of(cls, low: FloatArray, high: FloatArray) -> _Interval:
+    def of(cls, low: FloatArray, high: FloatArray, width: FloatArray) -> _Interval:
+        """Return the interval; far out `width` is more than nothing where the ends are equal."""
         right = low > 0.0
         left, upper = np.where(right, -high, low), np.where(right, -low, high)
         tail = np.minimum(upper, 0.0)  # what is not in the left tail needs no scaling
@@ -239,7 +242,7 @@ class _Interval(NamedTuple):
             log_left = np.log(0.5 * erfcx(-below * _ROOT_HALF)) + _half_square_gap(tail, below)
             log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))
             # Where the difference has no digits left, the density in the middle times the width.
-            width, middle = upper - left, 0.5 * (upper + left)
+            middle = 0.5 * (upper + left)
             narrow = width * (1.0 + np.abs(middle)) < _NARROW
             if np.any(narrow):
                 thin = np.log(width) + _half_square_gap(tail, middle) - _HALF_LOG_TWO_PI

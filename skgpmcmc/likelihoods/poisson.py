@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from .._quadrature import Bend
 from .._typing import BoolArray, FloatArray
+from ._stirling import log_factorial_gap
 from .base import Derivatives, Likelihood, PredictiveMoments
 
 __all__ = ["Poisson"]
@@ -42,9 +42,16 @@ class Poisson(Likelihood):
         return possible if self.fractional else possible & (y == np.floor(y))
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return y f - exp(f) - log y!; minus infinity where exp(f) overflows."""
+        """Return y f - exp(f) - log y!; minus infinity where exp(f) overflows.
+
+        In terms of f - log y, so that nothing cancels however large the count.
+        """
+        y = np.asarray(y, dtype=float)
+        c = np.maximum(y, 1.0)
+        constant = (y - c) + log_factorial_gap(y)
+        h = f - np.log(c)
         with np.errstate(over="ignore"):
-            return np.asarray(y * f - np.exp(f) - gammaln(y + 1.0))
+            return np.asarray(y * h - c * np.expm1(h) + constant)
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y - mu, -mu and -mu, mu = exp(f)."""
@@ -55,7 +62,8 @@ class Poisson(Likelihood):
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return exp(f)."""
-        return np.exp(f)
+        with np.errstate(over="ignore"):  # as in `derivatives`
+            return np.asarray(np.exp(f))
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw counts."""

@@ -28,6 +28,8 @@ _CUTS = np.array([0.4, 1.5, 6.0, 25.0, 100.0])
 #: exp(-pi^2 / 0.3); and in standard deviations, for many degrees of freedom.
 _STEP, _GAUSSIAN_STEP = 0.3, 0.7
 _DROP = 36.0  # exp(-36) is the precision of doubles
+#: Largest square of a residual, in noise scales: the density of one farther out is NaN.
+_FARTHEST = 1e300
 _ROWS = 4096  # points of a predictive at once
 
 
@@ -192,7 +194,8 @@ class _ScaleMixture(NamedTuple):
         var = np.where(var >= 0.0, var, np.nan)[:, None]
         e = residual[:, None]
         # Far out the precision must be small: u is about this.
-        center = np.minimum(np.log((nu + 1.0) * s2 / (nu * s2 + residual**2)), 0.0)
+        square = np.minimum((residual / likelihood.noise_scale) ** 2, _FARTHEST)
+        center = np.minimum(np.log((nu + 1.0) / (nu + np.nan_to_num(square))), 0.0)
         (low, high), step = likelihood._log_precisions, likelihood._step
         n_nodes = int(np.ceil((high - low) / step)) + int(np.ceil(-center.min() / step))
         u = high - step * np.arange(n_nodes + 1)
