@@ -269,12 +269,13 @@ def test_nothing_to_add_is_a_warning_and_no_change(n_draws, short):
     assert_same_fit(model, short)
 
 
-def test_a_target_that_has_been_reached_adds_a_round_at_most(short):
-    model = twin(short).set_params(n_draws=500, target_ess=0.5, max_rhat=50.0)
+def test_a_target_that_has_been_reached_adds_a_round_at_most(long):
+    assert long.diagnostics_.converged(50.0)
+    model = twin(long).set_params(n_draws=500, target_ess=0.5, max_rhat=50.0, warm_start=True)
     model.fit(*moons())
     n_draws = model.theta_samples_.shape[1]
-    assert n_draws <= 60 + ROUND_LENGTH
-    assert_array_equal(model.theta_samples_[:, :60], short.theta_samples_)
+    assert n_draws <= 260 + ROUND_LENGTH
+    assert_array_equal(model.theta_samples_[:, :260], long.theta_samples_)
 
 
 def test_a_fit_continues_to_a_target():
