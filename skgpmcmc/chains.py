@@ -488,8 +488,19 @@ def _all_draws(run: SamplingRun, rounds: Sequence[_Round]) -> list[Draws]:
 
 def _judged(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
     """What each model's chains are judged by; (n_chains, n, k) each."""
+    if run.draws[0].theta.shape[2]:  # f, which is large, is left where it is
+        return _thetas(run, rounds)
     pairs = zip(run.models, _all_draws(run, rounds), strict=True)
     return [judged(model, draws, ()).samples for model, draws in pairs]
+
+
+def _thetas(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
+    n_chains = len(run.chains) // len(run.models)
+    new = [np.concatenate([r.stretches[c].theta for r in rounds]) for c in range(len(run.chains))]
+    return [
+        np.concatenate([draws.theta, new[m * n_chains : (m + 1) * n_chains]], axis=1)
+        for m, draws in enumerate(run.draws)
+    ]
 
 
 def _extended(draws: Draws, rounds: Sequence[Sequence[Stretch]]) -> Draws:

@@ -76,19 +76,22 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         Kept iterations per chain; at most so many with `target_ess`.
     max_predict_draws : int or None, default=100
         At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
-        enter a prediction; None uses all. A change after `fit` waits for the next one, and
-        predictions warn of it.
+        enter a prediction; None uses all, as do fits with all hyper-parameters fixed. A change
+        after `fit` waits for the next one, and predictions warn of it.
     multi_class : {"one_vs_rest", "softmax", "softmax_separate"}, default="one_vs_rest"
         How more than two classes are handled. "one_vs_rest": one binary problem per class,
         probabilities normalized. "softmax": one model, with a latent function for each class and
         hyper-parameters that all of them share; "softmax_separate" gives each function its own.
         The last two need ``sampler="pm"``, and serve two classes as well.
     target_ess : float or None, default=None
-        Stop as soon as every hyper-parameter has a bulk effective sample size of at least this and
-        an R-hat of at most `max_rhat`, looked at every 50 iterations; None makes `n_draws`.
+        Stop as soon as every hyper-parameter has effective sample sizes, in bulk and tail, of at
+        least this and of at least 100, and an R-hat of at most `max_rhat`, looked at every 50
+        iterations; None makes `n_draws`. With all hyper-parameters fixed, log p(y | f) and some
+        latent values are looked at instead.
     max_rhat : float, default=1.01
         A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
-        effective sample size is below 100, and says how bad that is.
+        effective sample size, in bulk or tail, is below 100 or `target_ess`, and says how bad that
+        is.
     random_state : int, RandomState instance or None, default=None
         Seed of all chains; the draws do not depend on `n_jobs`.
     n_jobs : int or None, default=None
