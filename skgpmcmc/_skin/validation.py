@@ -18,6 +18,11 @@ from ..likelihoods import Likelihood
 from ..model import default_hyperprior
 from ..samplers import SAMPLERS, Sampler
 
+#: Where the likelihood is tried: latent values, and at most so many rows.
+_TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
+#: Second derivatives up to this may be rounding errors of zero.
+_ROUNDING = 1e-8
+
 
 def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
     """Return an integer of at least `minimum`."""
@@ -213,6 +218,33 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
             raise ValueError(
                 f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
                 f"{float(value):g}: widen the prior or start the kernel inside it."
+            )
+
+
+def check_log_density(likelihood: Likelihood, y: np.ndarray) -> None:
+    """Try log p(y | f) of some targets at some f, and say what is wrong with it.
+
+    What a quadrature finds out in the middle of a fit, it cannot say as well.
+    """
+    if likelihood.n_functions > 1:
+        return
+    rows = y[:_N_TRIED, None]
+    f = np.broadcast_to(_TRIED_F, (len(rows), len(_TRIED_F)))
+    log_prob = likelihood.log_prob(rows, f)
+    first, second, _ = likelihood.derivatives(rows, f)
+    wrong = [("log p(y | f)", log_prob, np.isnan(log_prob))]
+    wrong += [
+        ("a derivative of log p(y | f)", part, ~np.isfinite(part)) for part in (first, second)
+    ]
+    if likelihood.log_concave:
+        wrong.append(("log_concave = True, but a second derivative", second, second > _ROUNDING))
+    for what, values, bad in wrong:
+        if np.any(bad):
+            i, j = np.argwhere(np.broadcast_to(bad, f.shape))[0]
+            raise ValueError(
+                f"likelihood {likelihood.name!r} has {what} of "
+                f"{np.broadcast_to(values, f.shape)[i, j]:.3g} at y = {rows[i, 0]:g}, "
+                f"f = {f[i, j]:g}: correct it, and see skgpmcmc.testing for an examination."
             )
 
 
