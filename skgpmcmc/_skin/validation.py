@@ -221,17 +221,20 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
             )
 
 
-def check_log_density(likelihood: Likelihood, y: np.ndarray) -> None:
+def check_log_density(likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None) -> None:
     """Try log p(y | f) of some targets at some f, and say what is wrong with it.
 
     What a quadrature finds out in the middle of a fit, it cannot say as well.
     """
     if likelihood.n_functions > 1:
         return
+    likelihood = likelihood.at_new_rows()  # one that knows all rows does not take some of them
     rows = y[:_N_TRIED, None]
-    f = np.broadcast_to(_TRIED_F, (len(rows), len(_TRIED_F)))
-    log_prob = likelihood.log_prob(rows, f)
-    first, second, _ = likelihood.derivatives(rows, f)
+    shift = np.zeros(len(y)) if offset is None else offset
+    f = _TRIED_F + shift[:_N_TRIED, None]
+    with np.errstate(all="ignore"):  # looked for below
+        log_prob = likelihood.log_prob(rows, f)
+        first, second, _ = likelihood.derivatives(rows, f)
     wrong = [("log p(y | f)", log_prob, np.isnan(log_prob))]
     wrong += [
         ("a derivative of log p(y | f)", part, ~np.isfinite(part)) for part in (first, second)

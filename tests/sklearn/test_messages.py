@@ -459,6 +459,11 @@ def test_a_likelihood_that_is_wrong_where_it_is_tried(likelihood, message, refus
     refused(f"likelihood 'probit' has {message}", likelihood=likelihood)
 
 
+def test_targets_of_any_size_are_tried_where_they_are():
+    y = 1e140 * (X[:, 0] + 0.1)
+    fit_quietly(BayesianGPVolatilityRegressor(**QUICK), X[:10], y[:10])
+
+
 def test_no_start_says_which_part_of_the_model_has_no_density():
     theta = np.zeros(2)
     model = make_model(X, 2.0 * Y - 1.0, Undefined())
