@@ -20,6 +20,10 @@ from ..samplers import SAMPLERS, Sampler
 
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100
+#: Where the likelihood is tried: latent values, and at most so many rows.
+_TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
+#: Second derivatives up to this may be rounding errors of zero.
+_ROUNDING = 1e-8
 
 
 def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
@@ -227,6 +231,36 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
             raise ValueError(
                 f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
                 f"{float(value):g}: widen the prior or start the kernel inside it."
+            )
+
+
+def check_log_density(likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None) -> None:
+    """Try log p(y | f) of some targets at some f, and say what is wrong with it.
+
+    What a quadrature finds out in the middle of a fit, it cannot say as well.
+    """
+    if likelihood.n_functions > 1:
+        return
+    likelihood = likelihood.at_new_rows()  # one that knows all rows does not take some of them
+    rows = y[:_N_TRIED, None]
+    shift = np.zeros(len(y)) if offset is None else offset
+    f = _TRIED_F + shift[:_N_TRIED, None]
+    with np.errstate(all="ignore"):  # looked for below
+        log_prob = likelihood.log_prob(rows, f)
+        first, second, _ = likelihood.derivatives(rows, f)
+    wrong = [("log p(y | f)", log_prob, np.isnan(log_prob))]
+    wrong += [
+        ("a derivative of log p(y | f)", part, ~np.isfinite(part)) for part in (first, second)
+    ]
+    if likelihood.log_concave:
+        wrong.append(("log_concave = True, but a second derivative", second, second > _ROUNDING))
+    for what, values, bad in wrong:
+        if np.any(bad):
+            i, j = np.argwhere(np.broadcast_to(bad, f.shape))[0]
+            raise ValueError(
+                f"likelihood {likelihood.name!r} has {what} of "
+                f"{np.broadcast_to(values, f.shape)[i, j]:.3g} at y = {rows[i, 0]:g}, "
+                f"f = {f[i, j]:g}: correct it, and see skgpmcmc.testing for an examination."
             )
 
 

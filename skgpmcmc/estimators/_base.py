@@ -126,6 +126,8 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             self.priors, covariance, likelihood, problems[0].n_kernels
         )
         models = [problem.model(covariance, hyperprior) for problem in problems]
+        for problem in problems:
+            check.check_log_density(problem.likelihood, problem.y, problem.offset)
         self._require_memory(X, problems, sampler)
         sampler.check_model(models[0])
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)

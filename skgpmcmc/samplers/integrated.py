@@ -126,6 +126,8 @@ class Marginal(Sampler):
         See `Sampler`.
     """
 
+    n_matrices: ClassVar[float] = 7.0
+
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Refuse a likelihood with several latent functions, whose q has no predictions."""
         check_one_function(self, likelihood)
@@ -188,6 +190,7 @@ class Collapsed(Sampler):
     """
 
     integrates_f: ClassVar[bool] = True
+    n_matrices: ClassVar[float] = 7.0
 
     @property
     def follows_gradient(self) -> bool:

@@ -430,9 +430,38 @@ def test_a_bad_prior_of_a_parameter_that_may_be_negative(refused):
 # --- what is left for the moment when chains begin ------------------------------------------------
 
 
+class NotConcave(Probit):
+    def derivatives(self, y, f):
+        found = super().derivatives(y, f)
+        return found._replace(second=-found.second)
+
+
+class NoSlope(Probit):
+    def derivatives(self, y, f):
+        found = super().derivatives(y, f)
+        return found._replace(first=np.nan * found.first)
+
+
 class Undefined(Probit):
     def log_prob(self, y, f):
         return np.full(np.broadcast_shapes(np.shape(y), np.shape(f)), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "message"),
+    [
+        (NotConcave(), "log_concave = True, but a second derivative of 0"),
+        (NoSlope(), r"a derivative of log p\(y \| f\) of nan at y = .*, f = -3"),
+        (Undefined(), r"log p\(y \| f\) of nan at y = .*, f = -3"),
+    ],
+)
+def test_a_likelihood_that_is_wrong_where_it_is_tried(likelihood, message, refused):
+    refused(f"likelihood 'probit' has {message}", likelihood=likelihood)
+
+
+def test_targets_of_any_size_are_tried_where_they_are():
+    y = 1e140 * (X[:, 0] + 0.1)
+    fit_quietly(BayesianGPVolatilityRegressor(**QUICK), X[:10], y[:10])
 
 
 def test_no_start_says_which_part_of_the_model_has_no_density():
