@@ -168,13 +168,12 @@ class Chains:
         seed: int,
         *,
         dense_mass: bool = False,
-        target_acceptance: float = 0.8,
     ) -> None:
         jax = import_jax()
         from numpyro.infer import NUTS
 
         start = time.perf_counter()
-        self._kernel = NUTS(model, dense_mass=dense_mass, target_accept_prob=target_acceptance)
+        self._kernel = NUTS(model, dense_mass=dense_mass)
         self._n_warmup = n_warmup
         keys = jax.random.split(jax.random.PRNGKey(seed), n_chains)
         self.states = [self._kernel.init(key, n_warmup, None, (), {}) for key in keys]

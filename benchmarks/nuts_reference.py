@@ -2,6 +2,7 @@
 
 Run as ``python -m benchmarks.nuts_reference``; needs ``pip install numpyro``. The models are those
 of `benchmarks.nuts`, and the script first makes sure that their densities are those of the package.
+NumPyro's defaults leave a few divergent transitions (1 % for counts), which are reported.
 ``tests/exactness/test_nuts_reference.py`` compares the default sampler with the result.
 """
 
@@ -25,8 +26,6 @@ from .common import print_table, save
 
 N = 30
 JITTER = 1e-6
-#: More than NumPyro's default of 0.8, with which 1 % of the transitions diverge.
-TARGET_ACCEPTANCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def run(problem: Problem, n_chains: int, n_warmup: int, n_draws: int, seed: int)
 
     peer = problem.peer()
     check_density(problem)
-    chains = nuts.Chains(peer, n_chains, n_warmup, seed, target_acceptance=TARGET_ACCEPTANCE)
+    chains = nuts.Chains(peer, n_chains, n_warmup, seed)
     nuts.warm_up(chains, n_warmup, np.inf)
     theta, _, diverging = nuts.sample(chains, n_draws, None)
     axes = {"chain_axis": 0, "draw_axis": 1}
@@ -137,9 +136,8 @@ def main() -> None:
             for name, r in results.items()
         ],
     )
-    fixed = {"n": N, "jitter": JITTER, "target_acceptance": TARGET_ACCEPTANCE}
     versions = {"numpyro": numpyro.__version__, "jax": jax.__version__}
-    save("nuts_reference", settings | versions | fixed, results)
+    save("nuts_reference", settings | versions | {"jitter": JITTER}, results)
 
 
 if __name__ == "__main__":

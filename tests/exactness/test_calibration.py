@@ -64,7 +64,7 @@ def from_the_prior(model, rng):
 
 
 def examined(fit, **settings):
-    settings = {"n_replicates": N_REPLICATES, "rng": np.random.default_rng(0), **settings}
+    settings = {"n_replicates": N_REPLICATES, "rng": np.random.default_rng(seeded()), **settings}
     return simulation_based_calibration(toy(), fit, **settings)
 
 
@@ -81,6 +81,7 @@ def test_exact_draws_pass():
     assert (every.min(), every.max()) == (0, 63)
 
 
+@pytest.mark.statistical
 def test_refusing_targets_keeps_ranks_uniform():
     report = examined(exact_draws, accept=lambda y: y[0] > 1.0)
     assert report.p_value > LEVEL, report
@@ -94,7 +95,13 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+LONG = ("no Jacobian", "too wide", "shifted")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.statistical if name in LONG else ()) for name in WRONG],
+)
 def test_wrong_twin_is_caught(name):
     report = examined(WRONG[name])
     assert report.p_value < CAUGHT, report
@@ -106,12 +113,14 @@ def test_a_fit_that_ignores_the_data_is_caught_by_log_p_alone():
     assert report.p_values["log p(y | f)"] < CAUGHT
 
 
+@pytest.mark.statistical
 def test_ties_are_broken_at_random():
     constant = Statistic("constant", lambda draws: np.zeros(len(draws.f)), None)
     report = examined(exact_draws, statistics=[constant])
     assert report.p_value > LEVEL, report
 
 
+@pytest.mark.statistical
 def test_dependent_draws_show_in_the_effective_sample_size():
     def repeated(model, rng):
         theta, f = exact_draws(model, rng, size=8)

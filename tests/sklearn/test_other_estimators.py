@@ -127,7 +127,6 @@ def test_impossible_weights(cls, weight, message):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-@short_chains()
 def test_larger_weights_mean_less_spread(cls):
     y = targets()[cls]
     plain, heavy = (cls(FIXED, **QUICK).fit(X, y, sample_weight=np.full(N, w)) for w in (1.0, 6.0))
@@ -171,7 +170,6 @@ def closed_form(y, noise_var, X_at):
 
 
 @pytest.mark.parametrize("sampler", ["collapsed", "pm"])
-@short_chains()
 def test_with_everything_fixed_predictions_are_the_closed_form(sampler):
     y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
     reg = BayesianGPRegressor(

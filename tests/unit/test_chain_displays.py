@@ -375,7 +375,6 @@ def test_estimators_without_chains(data, display_class):
         display_class.from_estimator(LogisticRegression().fit(*data))
 
 
-@short_chains()
 def test_all_hyperparameters_fixed(data):
     X, y = data
     model = BayesianGPClassifier(RBF(1.0, "fixed"), **SHORT).fit(X, y == "ham")
