@@ -23,9 +23,10 @@ from ._threads import one_thread
 from ._typing import FloatArray
 from .approximations import Approximation, Reference
 from .convergence import StoppingRule
+from .effort import Effort, Plan, seconds_per_operation
 from .model import LatentGP
 from .samplers import Sampler
-from .set_up import EmulatorReport, Prepared, SetUp, Task, perform
+from .set_up import Done, EmulatorReport, Prepared, SetUp, Task, perform
 from .stretches import Stretch, Tally, sample, sum_tallies, switch
 from .transitions import ChainState, PseudoMarginalMetropolis, Transition
 
@@ -44,10 +45,17 @@ __all__ = [
 ROUND_LENGTH = 50
 
 _MAX_JITTER = 1e-5
+#: Rows from which even the first evaluation takes so long that its time is estimated before.
+_MANY_ROWS = 2000
+#: Draws that a wanted effective sample takes, about, of all chains together.
+_DRAWS_PER_EFFECTIVE = 5.0
 
 
 class Monitor(Protocol):
     """What the parent reports to, round by round."""
+
+    def expect(self, left: Effort) -> None:
+        """Take note of how much is left, about."""
 
     def begin_round(self) -> None:
         """A round of all chains starts."""
@@ -197,8 +205,13 @@ def sample_chains(
     starts = [
         [m.hyperprior.sample(r) for r in rngs[:-1]] for m, rngs in zip(models, streams, strict=True)
     ]
-    models = [_with_safe_jitter(m, thetas) for m, thetas in zip(models, starts, strict=True)]
     monitor = monitor or _Silent()
+    n_iterations = n_chains * (n_warmup + _likely(n_draws, stop, n_chains))
+    plan = _plan(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
+    if plan.n_rows > _MANY_ROWS:
+        seconds = seconds_per_operation(plan.n_rows)
+        monitor.expect(plan.effort(seconds, "the time of a small factorization"))
+    models = [_with_safe_jitter(m, thetas) for m, thetas in zip(models, starts, strict=True)]
     set_ups = [
         sampler.set_up(
             model,
@@ -214,8 +227,11 @@ def sample_chains(
     # Limits overlap where workers are threads, and the last to leave would lift them for all: the
     # parent's encloses theirs.
     with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
-        prepared, operations = _run_set_ups(pool, set_ups, monitor)
+        n_rounds_before = sampler.n_set_up_rounds(n_warmup) - 1
+        prepared, operations = _run_set_ups(pool, set_ups, n_rounds_before, monitor, plan)
+        monitor.begin_round()
         chains, settled = _begin(pool, models, prepared)
+        monitor.end_round()  # a stop request waits for the first draws
         draws = [
             _no_draws(model, settled[m * n_chains : (m + 1) * n_chains], ready, count)
             for m, (model, ready, count) in enumerate(
@@ -233,7 +249,7 @@ def sample_chains(
             seconds_warmup=time.perf_counter() - clock,
             seconds_sampling=0.0,
         )
-        return _sample_more(pool, begun, n_draws, stop, monitor)
+        return _sample_more(pool, begun, n_draws, stop, monitor, plan)
 
 
 def continue_chains(
@@ -248,12 +264,17 @@ def continue_chains(
 
     The draws are those that one longer run would have made.
     """
+    n_chains = len(run.chains) // len(run.models)
+    plan = _plan(run.models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
     with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
-        return _sample_more(pool, run, n_draws, stop, monitor or _Silent())
+        return _sample_more(pool, run, n_draws, stop, monitor or _Silent(), plan)
 
 
 class _Silent:
     """The monitor of a run that nobody watches."""
+
+    def expect(self, left: Effort) -> None:
+        """Do nothing."""
 
     def begin_round(self) -> None:
         """Do nothing."""
@@ -261,6 +282,32 @@ class _Silent:
     def end_round(self) -> bool:
         """Never ask to stop."""
         return False
+
+
+def _plan(
+    models: Sequence[LatentGP],
+    n_iterations: int,
+    n_chains: int,
+    n_jobs: int | None,
+    n_learned: float = 0.0,
+) -> Plan:
+    """Return what is to be done, from what each model needs."""
+    model = models[0]
+    n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
+    return Plan(
+        n_rows=len(model.y),
+        n_functions=model.likelihood.n_functions,
+        n_learned=len(models) * n_learned,
+        n_iterations=len(models) * n_iterations,
+        n_workers=n_workers,
+    )
+
+
+def _likely(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
+    """Draws per chain that will be made, about."""
+    if stop is None:
+        return n_draws
+    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + ROUND_LENGTH)
 
 
 # --- before the first draw ------------------------------------------------------------------------
@@ -288,9 +335,14 @@ def _factors(model: LatentGP, theta: FloatArray) -> bool:
 
 
 def _run_set_ups(
-    pool: joblib.Parallel, set_ups: Sequence[SetUp], monitor: Monitor
+    pool: joblib.Parallel, set_ups: Sequence[SetUp], n_rounds: int, monitor: Monitor, plan: Plan
 ) -> tuple[list[Prepared], list[OperationCount]]:
-    """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost."""
+    """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost.
+
+    How many batches of work there will be is not known: for the monitor each is a round, but the
+    last of `n_rounds` takes all that follow, so that no round is announced in vain.
+    """
+    n_batches = 0
     prepared: dict[int, Prepared] = {}
     operations = [OperationCount() for _ in set_ups]
     answers: dict[int, Sequence[Any] | None] = dict.fromkeys(range(len(set_ups)))
@@ -303,16 +355,35 @@ def _run_set_ups(
                 prepared[m] = end.value
         answers = {}
         if wanted:
-            monitor.begin_round()
+            n_batches += 1
+            if n_batches <= n_rounds:
+                monitor.begin_round()
             tasks = [task for batch in wanted.values() for task in batch]
-            done = iter(pool(joblib.delayed(perform)(task) for task in tasks))
+            all_done = list(pool(joblib.delayed(perform)(task) for task in tasks))
+            if n_batches == 1:
+                _expect_from(all_done, plan, monitor)
+            done = iter(all_done)
             for m, batch in wanted.items():
                 results = [next(done) for _ in batch]
                 answers[m] = [result.value for result in results]
                 for result in results:
                     operations[m].add(result.operations)
-            monitor.end_round()  # a stop request waits for the first draws
+            if n_batches < n_rounds:
+                monitor.end_round()  # a stop request waits for the first draws
+    if n_batches >= n_rounds:
+        monitor.end_round()
+    for _ in range(n_rounds - n_batches):  # with nothing to be learned there is nothing to do
+        monitor.begin_round()
+        monitor.end_round()
     return [prepared[m] for m in range(len(set_ups))], operations
+
+
+def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
+    """Tell the monitor what the time of the first tasks lets expect."""
+    operations = sum(result.operations.total for result in done)
+    if operations > 0.0:
+        seconds = sum(result.seconds for result in done)
+        monitor.expect(plan.effort(seconds / operations, "the first evaluations"))
 
 
 def _begin(
@@ -378,6 +449,7 @@ def _sample_more(
     n_draws: int,
     stop: StoppingRule | None,
     monitor: Monitor,
+    plan: Plan,
 ) -> SamplingRun:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt."""
     clock = time.perf_counter()
@@ -395,6 +467,10 @@ def _sample_more(
             )
             rounds.append(_Round.of(chains, stretches))
             chains = rounds[-1].chains
+            n_new = sum(len(r.stretches[0].theta) for r in rounds)
+            n_more = _likely(n_draws, stop, n_chains) - run.n_draws - n_new
+            seconds = max(n_more, 0) * (time.perf_counter() - clock) / n_new
+            monitor.expect(Effort(plan, seconds, "the draws so far"))
             if monitor.end_round() or (stop is not None and stop.met(_thetas(run, rounds))):
                 break
     except KeyboardInterrupt:

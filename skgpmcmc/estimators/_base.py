@@ -29,6 +29,7 @@ from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..prediction import Particles, Predictor, parts_of, spread_subset
 from ..samplers import IN_TURN
+from ._progress import CallbackMonitor
 
 #: With default priors, features outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
@@ -121,8 +122,8 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         models = [problem.model(covariance, hyperprior) for problem in problems]
         sampler.check_model(models[0])
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
-        rounds = sampler.max_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
-        monitor = _CallbackMonitor(self, len(problems) * self.n_chains, rounds)
+        rounds = sampler.n_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
+        monitor = CallbackMonitor(self, len(problems) * self.n_chains, rounds)
         run = sample_chains(
             models,
             sampler,
@@ -175,7 +176,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 stacklevel=6,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
-        monitor = _CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left)
+        monitor = CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left)
         run = continue_chains(
             run, n_draws=self.n_draws, stop=stop, n_jobs=self.n_jobs, monitor=monitor
         )
@@ -352,37 +353,3 @@ def _element_names(names: Sequence[str]) -> list[str]:
         elements.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")
         seen[name] += 1
     return elements
-
-
-class _CallbackMonitor:
-    """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round."""
-
-    def __init__(self, estimator: BaseBayesianGP, n_chains: int, rounds: int) -> None:
-        self._estimator = estimator
-        self._root = estimator._init_callback_context(
-            max_subtasks=n_chains, sequential_subtasks=False
-        )
-        self._root.call_on_fit_task_begin(estimator=estimator)
-        self._chains = [
-            self._root.subcontext(task_name="chain", task_id=c, max_subtasks=rounds)
-            for c in range(n_chains)
-        ]
-        self._round: list[Any] = []
-        self._stop_requested = False
-        for chain in self._chains:
-            chain.call_on_fit_task_begin(estimator=estimator)
-
-    def begin_round(self) -> None:
-        self._round = [chain.subcontext(task_name="round") for chain in self._chains]
-        for task in self._round:
-            task.call_on_fit_task_begin(estimator=self._estimator)
-
-    def end_round(self) -> bool:
-        # All of them before `any`: every callback hears of every chain.
-        stops = [task.call_on_fit_task_end(estimator=self._estimator) for task in self._round]
-        self._stop_requested |= any(stops)  # remembered: warm-up does not stop
-        return self._stop_requested
-
-    def end(self) -> None:
-        for context in [*self._chains, self._root]:
-            context.call_on_fit_task_end(estimator=self._estimator)

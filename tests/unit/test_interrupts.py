@@ -1,13 +1,8 @@
 """An interrupt is noticed soon: no call of a routine takes long, and what is left is in order."""
 
-import os
-import signal
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.linalg import blas, lapack
 
 from skgpmcmc import _linalg as linalg
