@@ -46,8 +46,8 @@ __all__ = [
 _BLOCK = 64  # columns at a time, where a routine goes block by block
 _SMALLEST = 32  # where going by halves ends in a closed form
 _SMALL = 256  # matrices up to this size fit into the cache
-_BRIEF = 2**34  # multiplications of one call: about a second
-_NARROWEST = 128  # columns of a piece; with fewer, products are slow
+_BRIEF = 2**33  # multiplications of one call: half a second to a second
+_NARROWEST = 96  # columns of a piece; with fewer, products are slow
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
