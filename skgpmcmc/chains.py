@@ -47,6 +47,8 @@ ROUND_LENGTH = 50
 _MAX_JITTER = 1e-5
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
 _MANY_ROWS = 2000
+#: Batch of work that tells how long others take; in the first one workers are still waking up.
+_TIMED_BATCH = 2
 #: Draws that a wanted effective sample takes, about, of all chains together.
 _DRAWS_PER_EFFECTIVE = 5.0
 
@@ -360,7 +362,7 @@ def _run_set_ups(
                 monitor.begin_round()
             tasks = [task for batch in wanted.values() for task in batch]
             all_done = list(pool(joblib.delayed(perform)(task) for task in tasks))
-            if n_batches == 1:
+            if n_batches == _TIMED_BATCH:
                 _expect_from(all_done, plan, monitor)
             done = iter(all_done)
             for m, batch in wanted.items():
@@ -379,11 +381,10 @@ def _run_set_ups(
 
 
 def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
-    """Tell the monitor what the time of the first tasks lets expect."""
-    operations = sum(result.operations.total for result in done)
-    if operations > 0.0:
-        seconds = sum(result.seconds for result in done)
-        monitor.expect(plan.effort(seconds / operations, "the first evaluations"))
+    """Tell the monitor what the time of some tasks lets expect."""
+    speeds = [d.seconds / d.operations.total for d in done if d.operations.total > 0.0]
+    if speeds:
+        monitor.expect(plan.effort(float(np.median(speeds)), "the first evaluations"))
 
 
 def _begin(
