@@ -123,6 +123,8 @@ class SamplingRun:
         Iterations of each chain before the first kept one.
     seconds_warmup, seconds_sampling : float
         Wall time.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     models: list[LatentGP]
@@ -134,6 +136,7 @@ class SamplingRun:
     n_discarded: int
     seconds_warmup: float
     seconds_sampling: float
+    interrupted: bool = False
 
     @property
     def n_draws(self) -> int:
@@ -456,7 +459,7 @@ def _sample_more(
     clock = time.perf_counter()
     n_chains = len(run.chains) // len(run.models)
     of_model = [run.models[c // n_chains] for c in range(len(run.chains))]
-    chains, rounds = run.chains, list[_Round]()
+    chains, rounds, interrupted = run.chains, list[_Round](), False
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
@@ -478,6 +481,7 @@ def _sample_more(
         kept = run.n_draws + sum(len(r.stretches[0].theta) for r in rounds)
         if not kept:
             raise
+        interrupted = True
         warnings.warn(
             f"Sampling was interrupted: the {kept} draws per chain of the complete rounds (of "
             f"{n_draws} asked for) are kept.",
@@ -492,6 +496,7 @@ def _sample_more(
         ],
         chains=rounds[-1].chains if rounds else run.chains,
         seconds_sampling=run.seconds_sampling + time.perf_counter() - clock,
+        interrupted=interrupted,
     )
 
 

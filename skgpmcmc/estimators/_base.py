@@ -225,13 +225,15 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             particles = Particles(
                 _N_PREDICT_PARTICLES, estimator.defensive, int(rng.integers(2**31))
             )
+        parts = self._parts(run, m, theta[chosen.rows])
         predictor = Predictor(
             model,
             theta[chosen.rows],
             f[chosen.rows],
             chosen.weight,
-            parts_of(model, run.references[m], theta[chosen.rows], self.n_jobs),
+            parts,
             particles,
+            reference=run.references[m] if parts is None else None,
         )
         return {
             "theta_samples_": draws.theta,
@@ -242,6 +244,24 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "n_iter_": n_draws + run.n_discarded,
             "_predictor": predictor,
         }
+
+    def _parts(self, run: SamplingRun, m: int, theta: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """What predictions need at theta (S, p); None leaves it to the first of them.
+
+        It takes as long as a round of draws, and who has pressed Ctrl-C does not want to wait.
+        """
+        if run.interrupted:
+            return None
+        try:
+            return parts_of(run.models[m], run.references[m], theta, self.n_jobs)
+        except KeyboardInterrupt:
+            warnings.warn(
+                "Interrupted after the last draw: all draws are kept, and the first prediction "
+                "takes longer.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return None
 
     # --- what estimators with one latent function share ---------------------------------------
 

@@ -1,5 +1,6 @@
 """Ctrl-C while something runs, as a signal that comes at its own time."""
 
+import pickle
 import signal
 import threading
 import time
@@ -12,7 +13,8 @@ from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.chains import ROUND_LENGTH
-from skgpmcmc.samplers import Interweaving
+from skgpmcmc.estimators import _base
+from skgpmcmc.samplers import Interweaving, PseudoMarginal
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = [
@@ -91,8 +93,44 @@ def test_a_signal_while_predicting_ends_it(n_jobs):
     before = model.predict_proba(X)
     X_new = np.tile(X, (10_000, 1))
     begin = time.perf_counter()
-    with ctrl_c_after(0.2) as arm, pytest.raises(KeyboardInterrupt):
+    with ctrl_c_after(0.2) as arm:
         arm()
-        model.predict_proba(X_new)
+        with pytest.raises(KeyboardInterrupt):
+            model.predict_proba(X_new)
     assert time.perf_counter() - begin < 60.0  # of many minutes
     assert_array_equal(model.predict_proba(X), before)
+
+
+# --- after the last draw --------------------------------------------------------------------------
+
+
+def exact(**changes):
+    return quick(sampler="pm", n_chains=1, n_importance=4, n_draws=ROUND_LENGTH, **changes)
+
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_after_the_last_draw_loses_nothing(monkeypatch):
+    X, y = moons()
+    uncut = exact().fit(X, y)
+    with monkeypatch.context() as patch:
+        patch.setattr(_base, "parts_of", interrupted)
+        with pytest.warns(UserWarning, match="all draws are kept"):
+            model = exact().fit(X, y)
+    assert_array_equal(model.theta_samples_, uncut.theta_samples_)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), uncut.predict_proba(X))
+    assert_array_equal(model.predict_proba(X), uncut.predict_proba(X))
+
+
+def test_after_an_interrupt_nothing_long_is_begun(monkeypatch):
+    X, y = moons()
+    n_before = PseudoMarginal().n_set_up_rounds(5)
+    callback = AfterDraws(n_before, interrupted)
+    with monkeypatch.context() as patch:
+        patch.setattr(_base, "parts_of", None)
+        with pytest.warns(UserWarning, match="Sampling was interrupted"):
+            model = exact().set_params(n_draws=3 * ROUND_LENGTH).set_callbacks(callback).fit(X, y)
+    short = exact().fit(X, y)
+    assert_array_equal(model.predict_proba(X), short.predict_proba(X))
