@@ -4,11 +4,15 @@ Every Cholesky factorization, triangular solve, inverse and large product of the
 through this file, so that what a sampler spends can be counted. The counter counts *calls*: a
 factorization, its derivative or an inverse of an n x n matrix is one operation; a product or a
 triangular solve with m columns is m / n of one.
+
+An interrupt is noticed between two calls of a routine, never within one, and SciPy's hold the
+interpreter's lock, so that no thread could notice it either. Calls that would take many seconds are
+therefore made piece by piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
@@ -42,6 +46,8 @@ __all__ = [
 _BLOCK = 64  # columns at a time, where a routine goes block by block
 _SMALLEST = 32  # where going by halves ends in a closed form
 _SMALL = 256  # matrices up to this size fit into the cache
+_BRIEF = 2**33  # multiplications of one call: half a second to a second
+_NARROWEST = 96  # columns of a piece; with fewer, products are slow
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -96,6 +102,30 @@ def _columns(B: FloatArray) -> int:
     return 1 if B.ndim == 1 else B.shape[1]
 
 
+def _pieces(n_columns: int, work: int) -> list[slice]:
+    """Part columns into pieces that are brief to handle; `work` counts multiplications of one."""
+    width = max(_NARROWEST, _BRIEF // max(work, 1))
+    return [slice(i, min(i + width, n_columns)) for i in range(0, n_columns, width)]
+
+
+def _by_columns(
+    function: Callable[[FloatArray], FloatArray],
+    B: FloatArray,
+    A: FloatArray,
+    *,
+    overwrite: bool = False,
+) -> FloatArray:
+    """Apply a product with A, or a solution, to the columns of B, all at once if that is brief."""
+    pieces = _pieces(_columns(B), A.size)
+    if len(pieces) <= 1:
+        return function(B)
+    in_place = overwrite and B.flags.f_contiguous
+    out = B if in_place else np.empty((len(A), B.shape[1]), order="F")
+    for piece in pieces:
+        out[:, piece] = function(B[:, piece])
+    return out
+
+
 def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Lower Cholesky factor, in Fortran order, with zeros above the diagonal.
 
@@ -113,11 +143,30 @@ def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """
     _record("cholesky", 1.0)
     small = len(A) <= _SMALL
-    L, info = lapack.dpotrf(A, lower=1, clean=int(small), overwrite_a=int(overwrite))
+    blocks = _pieces(len(A), len(A) ** 2 // 4)
+    if len(blocks) <= 1:
+        L, info = lapack.dpotrf(A, lower=1, clean=int(small), overwrite_a=int(overwrite))
+    else:
+        L = A if overwrite and A.flags.f_contiguous else A.copy(order="F")
+        info = _factor_by_blocks(L, blocks)
     # LAPACK does not promise to notice NaN, which always reaches the diagonal of the factor.
     if info != 0 or not np.isfinite(L.diagonal()).all():
         raise NotPositiveDefiniteError(f"Cholesky factorization failed at pivot {info}")
     return L if small else _clear_above_diagonal(L)
+
+
+def _factor_by_blocks(A: FloatArray, blocks: list[slice]) -> int:
+    """Write the Cholesky factor over the lower triangle; returns the pivot that fails, or 0."""
+    for block in blocks:
+        before, panel = A[block.start :, : block.start], A[block.start :, block]
+        width = panel.shape[1]
+        panel -= before @ before[:width].T
+        own, info = lapack.dpotrf(panel[:width], lower=1)
+        if info != 0:
+            return block.start + int(info)
+        panel[:width] = own
+        panel[width:] = blas.dtrsm(1.0, own, panel[width:], side=1, lower=1, trans_a=1)
+    return 0
 
 
 def _clear_above_diagonal(L: FloatArray) -> FloatArray:
@@ -138,8 +187,7 @@ def _clear_above_diagonal(L: FloatArray) -> FloatArray:
 def cholesky_solve(L: FloatArray, B: FloatArray) -> FloatArray:
     """Solve ``L L' X = B`` for B of shape (n,) or (n, m)."""
     _record("triangular_solve", 2.0 * _columns(B) / len(L))
-    X, _ = lapack.dpotrs(L, B, lower=1)
-    return X
+    return _by_columns(lambda part: lapack.dpotrs(L, part, lower=1)[0], B, L)
 
 
 def solve_lower(
@@ -147,10 +195,14 @@ def solve_lower(
 ) -> FloatArray:
     """Solve ``L X = B`` (or ``L' X = B``) for B of shape (n,) or (n, m)."""
     _record("triangular_solve", _columns(B) / len(L))
-    X, info = lapack.dtrtrs(L, B, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
-    if info != 0:
-        raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
-    return X
+
+    def solve(part: FloatArray) -> FloatArray:
+        X, info = lapack.dtrtrs(L, part, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
+        if info != 0:
+            raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
+        return X
+
+    return _by_columns(solve, B, L, overwrite=overwrite)
 
 
 def lower_inverse(L: FloatArray) -> FloatArray:
@@ -173,15 +225,16 @@ def _inverse_by_halves(L: FloatArray) -> FloatArray:
     inverse = np.zeros((n, n), order="F")
     inverse[:half, :half] = A
     inverse[half:, half:] = D
-    left = blas.dtrmm(-1.0, D, L[half:, :half], lower=1)
-    inverse[half:, :half] = blas.dtrmm(1.0, A, left, side=1, lower=1, overwrite_b=1)
+    left = _by_columns(lambda C: blas.dtrmm(-1.0, D, C, lower=1), L[half:, :half], D)
+    for rows in _pieces(n - half, A.size):
+        inverse[half:, :half][rows] = blas.dtrmm(1.0, A, left[rows], side=1, lower=1, overwrite_b=1)
     return inverse
 
 
 def cholesky_inverse(L: FloatArray) -> FloatArray:
     """Lower triangle of ``(L L')^-1``, in Fortran order, with zeros above the diagonal."""
     _record("inverse", 1.0)
-    return lapack.dlauum(_inverse_by_halves(L), lower=1)[0]
+    return _gram_by_halves(_inverse_by_halves(L))
 
 
 def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
@@ -227,9 +280,11 @@ def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
     C, bar_C = L[half:, :half], bar[half:, :half]
     bar_1, bar_2 = bar[:half, :half], bar[half:, half:]
     _pull_back_by_halves(L[half:, half:], bar_2)
-    bar_C -= (bar_2 + bar_2.T) @ C
-    bar_C[:] = blas.dtrsm(1.0, L[:half, :half], bar_C, side=1, lower=1)
-    bar_1 -= np.tril(bar_C.T @ C)
+    symmetric = bar_2 + bar_2.T
+    bar_C -= _by_columns(lambda part: symmetric @ part, C, symmetric)
+    for rows in _pieces(n - half, half**2):
+        bar_C[rows] = blas.dtrsm(1.0, L[:half, :half], bar_C[rows], side=1, lower=1)
+    bar_1 -= np.tril(_by_columns(lambda part: bar_C.T @ part, C, bar_C.T))
     _pull_back_by_halves(L[:half, :half], bar_1)
 
 
@@ -243,7 +298,23 @@ def _folded(A: FloatArray) -> FloatArray:
 def lower_gram(L: FloatArray) -> FloatArray:
     """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there."""
     _record("product", 1.0)
-    return lapack.dlauum(L, lower=1)[0]
+    return _gram_by_halves(L)
+
+
+def _gram_by_halves(L: FloatArray) -> FloatArray:
+    """``[A 0; C D]' [A 0; C D] = [A'A + C'C .; D'C D'D]``, all at once if that is brief."""
+    n = len(L)
+    if n**3 <= 3 * _BRIEF:
+        return lapack.dlauum(L, lower=1)[0]
+    half = n // 2
+    C, D = L[half:, :half], np.asfortranarray(L[half:, half:])
+    gram = L.copy(order="F")
+    gram[:half, :half] = _gram_by_halves(L[:half, :half])
+    gram[half:, half:] = _gram_by_halves(D)
+    for piece in _pieces(half, C.size):
+        gram[half:, piece] = blas.dtrmm(1.0, D, C[:, piece], lower=1, trans_a=1)
+        gram[piece.start : half, piece] += np.tril(C[:, piece.start :].T @ C[:, piece])
+    return gram
 
 
 def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
@@ -251,7 +322,7 @@ def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     _record("product", _columns(B) / len(L))
     if B.ndim == 1:
         return blas.dtrmv(L, B, lower=1)
-    return blas.dtrmm(1.0, L, B, lower=1)
+    return _by_columns(lambda part: blas.dtrmm(1.0, L, part, lower=1), B, L)
 
 
 def transposed_lower_product(L: FloatArray, x: FloatArray) -> FloatArray:
@@ -263,7 +334,7 @@ def transposed_lower_product(L: FloatArray, x: FloatArray) -> FloatArray:
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
     """``A B`` for A of shape (n, n) and B of shape (n,) or (n, m)."""
     _record("product", _columns(B) / len(A))
-    return A @ B
+    return _by_columns(lambda part: A @ part, B, A)
 
 
 def mirrored(A: FloatArray) -> FloatArray:

@@ -23,10 +23,12 @@ from ._threads import one_thread
 from ._typing import FloatArray
 from .approximations import Approximation, Reference
 from .convergence import StoppingRule
+from .effort import Effort, Plan, seconds_per_operation
 from .model import LatentGP
 from .samplers import Sampler
 from .set_up import (
     MAX_JITTER,
+    Done,
     EmulatorReport,
     Prepared,
     SingularCovarianceError,
@@ -54,10 +56,19 @@ __all__ = [
 ROUND_LENGTH = 50
 #: Most latent values by which chains are judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10
+#: Rows from which even the first evaluation takes so long that its time is estimated before.
+_MANY_ROWS = 2000
+#: Batch of work that tells how long others take; in the first one workers are still waking up.
+_TIMED_BATCH = 2
+#: Draws that a wanted effective sample takes, about, of all chains together.
+_DRAWS_PER_EFFECTIVE = 5.0
 
 
 class Monitor(Protocol):
     """What the parent reports to, round by round."""
+
+    def expect(self, left: Effort) -> None:
+        """Take note of how much is left, about."""
 
     def begin_round(self) -> None:
         """A round of all chains starts."""
@@ -148,6 +159,8 @@ class SamplingRun:
         Wall time.
     in_use : dict of str to str
         Settings that had an effect, as whoever has made them calls them.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     models: list[LatentGP]
@@ -160,6 +173,7 @@ class SamplingRun:
     seconds_warmup: float
     seconds_sampling: float
     in_use: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
 
     @property
     def n_draws(self) -> int:
@@ -227,6 +241,11 @@ def sample_chains(
     """
     clock = time.perf_counter()
     monitor = monitor or _Silent()
+    n_iterations = n_chains * (n_warmup + _likely(n_draws, stop, n_chains))
+    plan = _plan(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
+    if plan.n_rows > _MANY_ROWS:
+        seconds = seconds_per_operation(plan.n_rows)
+        monitor.expect(plan.effort(seconds, "the time of a small factorization"))
     set_ups = [
         _set_up(
             model,
@@ -241,10 +260,13 @@ def sample_chains(
     ]
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
     with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
-        ready_models, operations = _run_set_ups(pool, set_ups, monitor)
+        n_rounds_before = sampler.n_set_up_rounds(n_warmup) - 1
+        ready_models, operations = _run_set_ups(pool, set_ups, n_rounds_before, monitor, plan)
         models = [model for model, _ in ready_models]
         prepared = [ready for _, ready in ready_models]
+        monitor.begin_round()
         chains, settled = _begin(pool, models, prepared)
+        monitor.end_round()  # a stop request waits for the first draws
         draws = [
             _no_draws(model, settled[m * n_chains : (m + 1) * n_chains], ready, count)
             for m, (model, ready, count) in enumerate(
@@ -262,7 +284,7 @@ def sample_chains(
             seconds_warmup=time.perf_counter() - clock,
             seconds_sampling=0.0,
         )
-        return _sample_more(pool, begun, n_draws, stop, monitor)
+        return _sample_more(pool, begun, n_draws, stop, monitor, plan)
 
 
 def continue_chains(
@@ -277,12 +299,17 @@ def continue_chains(
 
     The draws are those that one longer run would have made.
     """
+    n_chains = len(run.chains) // len(run.models)
+    plan = _plan(run.models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
     with joblib.Parallel(n_jobs=n_jobs) as pool:
-        return _sample_more(pool, run, n_draws, stop, monitor or _Silent())
+        return _sample_more(pool, run, n_draws, stop, monitor or _Silent(), plan)
 
 
 class _Silent:
     """The monitor of a run that nobody watches."""
+
+    def expect(self, left: Effort) -> None:
+        """Do nothing."""
 
     def begin_round(self) -> None:
         """Do nothing."""
@@ -290,6 +317,32 @@ class _Silent:
     def end_round(self) -> bool:
         """Never ask to stop."""
         return False
+
+
+def _plan(
+    models: Sequence[LatentGP],
+    n_iterations: int,
+    n_chains: int,
+    n_jobs: int | None,
+    n_learned: float = 0.0,
+) -> Plan:
+    """Return what is to be done, from what each model needs."""
+    model = models[0]
+    n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
+    return Plan(
+        n_rows=len(model.y),
+        n_functions=model.likelihood.n_functions,
+        n_learned=len(models) * n_learned,
+        n_iterations=len(models) * n_iterations,
+        n_workers=n_workers,
+    )
+
+
+def _likely(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
+    """Draws per chain that will be made, about."""
+    if stop is None:
+        return n_draws
+    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + ROUND_LENGTH)
 
 
 # --- before the first draw ------------------------------------------------------------------------
@@ -350,9 +403,16 @@ def _with_more_jitter(model: LatentGP) -> LatentGP:
 def _run_set_ups(
     pool: joblib.Parallel,
     set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
+    n_rounds: int,
     monitor: Monitor,
+    plan: Plan,
 ) -> tuple[list[Ready], list[OperationCount]]:
-    """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost."""
+    """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost.
+
+    How many batches of work there will be is not known: for the monitor each is a round, but the
+    last of `n_rounds` takes all that follow, so that no round is announced in vain.
+    """
+    n_batches = 0
     prepared: dict[int, Ready] = {}
     operations = [OperationCount() for _ in set_ups]
     answers: dict[int, Sequence[Any] | None] = dict.fromkeys(range(len(set_ups)))
@@ -365,16 +425,34 @@ def _run_set_ups(
                 prepared[m] = end.value
         answers = {}
         if wanted:
-            monitor.begin_round()
+            n_batches += 1
+            if n_batches <= n_rounds:
+                monitor.begin_round()
             tasks = [task for batch in wanted.values() for task in batch]
-            done = iter(pool(joblib.delayed(perform)(task) for task in tasks))
+            all_done = list(pool(joblib.delayed(perform)(task) for task in tasks))
+            if n_batches == _TIMED_BATCH:
+                _expect_from(all_done, plan, monitor)
+            done = iter(all_done)
             for m, batch in wanted.items():
                 results = [next(done) for _ in batch]
                 answers[m] = [result.value for result in results]
                 for result in results:
                     operations[m].add(result.operations)
-            monitor.end_round()  # a stop request waits for the first draws
+            if n_batches < n_rounds:
+                monitor.end_round()  # a stop request waits for the first draws
+    if n_batches >= n_rounds:
+        monitor.end_round()
+    for _ in range(n_rounds - n_batches):  # with nothing to be learned there is nothing to do
+        monitor.begin_round()
+        monitor.end_round()
     return [prepared[m] for m in range(len(set_ups))], operations
+
+
+def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
+    """Tell the monitor what the time of some tasks lets expect."""
+    speeds = [d.seconds / d.operations.total for d in done if d.operations.total > 0.0]
+    if speeds:
+        monitor.expect(plan.effort(float(np.median(speeds)), "the first evaluations"))
 
 
 def _begin(
@@ -440,12 +518,13 @@ def _sample_more(
     n_draws: int,
     stop: StoppingRule | None,
     monitor: Monitor,
+    plan: Plan,
 ) -> SamplingRun:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt."""
     clock = time.perf_counter()
     n_chains = len(run.chains) // len(run.models)
     of_model = [run.models[c // n_chains] for c in range(len(run.chains))]
-    chains, rounds = run.chains, list[_Round]()
+    chains, rounds, interrupted = run.chains, list[_Round](), False
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
@@ -457,12 +536,17 @@ def _sample_more(
             )
             rounds.append(_Round.of(chains, stretches))
             chains = rounds[-1].chains
+            n_new = sum(len(r.stretches[0].theta) for r in rounds)
+            n_more = _likely(n_draws, stop, n_chains) - run.n_draws - n_new
+            seconds = max(n_more, 0) * (time.perf_counter() - clock) / n_new
+            monitor.expect(Effort(plan, seconds, "the draws so far"))
             if monitor.end_round() or (stop is not None and stop.met(_judged(run, rounds))):
                 break
     except KeyboardInterrupt:
         kept = run.n_draws + sum(len(r.stretches[0].theta) for r in rounds)
         if not kept:
             raise
+        interrupted = True
         warnings.warn(
             f"Sampling was interrupted: the {kept} draws per chain of the complete rounds (of "
             f"{n_draws} asked for) are kept.",
@@ -474,6 +558,7 @@ def _sample_more(
         draws=_all_draws(run, rounds),
         chains=rounds[-1].chains if rounds else run.chains,
         seconds_sampling=run.seconds_sampling + time.perf_counter() - clock,
+        interrupted=interrupted,
     )
 
 

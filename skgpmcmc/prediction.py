@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol
 
 import joblib
@@ -145,22 +146,32 @@ class Predictor:
     f : ndarray of shape (S, n)
     weight : ndarray of shape (S,)
         How many draws each stands for.
-    parts : tuple of ndarray of shape (S, n)
-        What densities of f near p(f | y, theta) are made of; functions of theta.
+    parts : tuple of ndarray of shape (S, n), or None
+        What densities of f near p(f | y, theta) are made of; functions of theta. None has them
+        found by the first prediction.
     particles : Particles or None
         None: f is integrated out under the Gaussian. Otherwise f is averaged over importance draws
         from the density beside the draw's own f, with their weights: that is one refresh of a
         pseudo-marginal chain, so that averages stay those of the exact posterior, and have far less
         noise than with the draw's own f alone. The same draws are made whenever they are needed.
         With none of them the draw's own f stands alone, and needs no `parts`.
+    reference : Reference or None
+        What finds `parts` where there are none.
     """
 
     model: LatentGP
     theta: FloatArray
     f: FloatArray
     weight: FloatArray
-    parts: tuple[FloatArray, ...]
+    parts: tuple[FloatArray, ...] | None
     particles: Particles | None
+    reference: Reference | None = None
+
+    @cached_property
+    def _known_parts(self) -> tuple[FloatArray, ...]:
+        if self.parts is not None:
+            return self.parts
+        return parts_of(self.model, self.reference, self.theta)
 
     def log_predictive(
         self,
@@ -404,14 +415,15 @@ class Predictor:
             theta=self.theta[draws],
             f=self.f[draws],
             weight=self.weight[draws],
-            parts=tuple(part[draws] for part in self.parts),
+            parts=tuple(part[draws] for part in self._known_parts),
+            reference=None,
         )
 
     def _prior(self, draw: int) -> GaussianPrior:
         return self.model.prior_at(self.theta[draw])
 
     def _density(self, draw: int) -> Density:
-        return density_from(self._prior(draw), tuple(part[draw] for part in self.parts))
+        return density_from(self._prior(draw), tuple(part[draw] for part in self._known_parts))
 
     def batches(self, X_new: FloatArray) -> list[_Batch]:
         """Part new rows into batches, bound to the kernel where that takes little memory.

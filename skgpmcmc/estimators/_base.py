@@ -30,6 +30,7 @@ from ..likelihoods import Likelihood
 from ..model import LatentGP
 from ..prediction import Particles, Predictor, parts_of, spread_subset
 from ..samplers import IN_TURN, Sampler, in_use
+from ._progress import CallbackMonitor
 
 #: With default priors, features outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
@@ -131,8 +132,8 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         self._require_memory(X, problems, sampler)
         sampler.check_model(models[0])
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
-        rounds = sampler.max_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
-        monitor = _CallbackMonitor(self, len(problems) * self.n_chains, rounds)
+        rounds = sampler.n_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
+        monitor = CallbackMonitor(self, len(problems) * self.n_chains, rounds)
         run = sample_chains(
             models,
             sampler,
@@ -199,7 +200,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 stacklevel=6,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
-        monitor = _CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left)
+        monitor = CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left)
         run = continue_chains(
             run, n_draws=self.n_draws, stop=stop, n_jobs=self.n_jobs, monitor=monitor
         )
@@ -256,13 +257,15 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         chosen = spread_subset(theta, n_chosen, rng)
         if particles is not None:
             particles = particles._replace(unit=float(chosen.weight.mean()))
+        parts = self._parts(run, m, theta[chosen.rows])
         predictor = Predictor(
             model,
             theta[chosen.rows],
             f[chosen.rows],
             chosen.weight,
-            parts_of(model, run.references[m], theta[chosen.rows], self.n_jobs),
+            parts,
             particles,
+            reference=run.references[m] if parts is None else None,
         )
         return {
             "theta_samples_": draws.theta,
@@ -275,6 +278,24 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "_predictor": predictor,
             "_max_predict_draws": self.max_predict_draws,
         }
+
+    def _parts(self, run: SamplingRun, m: int, theta: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """What predictions need at theta (S, p); None leaves it to the first of them.
+
+        It takes as long as a round of draws, and who has pressed Ctrl-C does not want to wait.
+        """
+        if run.interrupted:
+            return None
+        try:
+            return parts_of(run.models[m], run.references[m], theta, self.n_jobs)
+        except KeyboardInterrupt:
+            warnings.warn(
+                "Interrupted after the last draw: all draws are kept, and the first prediction "
+                "takes longer.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return None
 
     # --- what estimators with one latent function share ---------------------------------------
 
@@ -386,37 +407,3 @@ def _element_names(names: Sequence[str]) -> list[str]:
         elements.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")
         seen[name] += 1
     return elements
-
-
-class _CallbackMonitor:
-    """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round."""
-
-    def __init__(self, estimator: BaseBayesianGP, n_chains: int, rounds: int) -> None:
-        self._estimator = estimator
-        self._root = estimator._init_callback_context(
-            max_subtasks=n_chains, sequential_subtasks=False
-        )
-        self._root.call_on_fit_task_begin(estimator=estimator)
-        self._chains = [
-            self._root.subcontext(task_name="chain", task_id=c, max_subtasks=rounds)
-            for c in range(n_chains)
-        ]
-        self._round: list[Any] = []
-        self._stop_requested = False
-        for chain in self._chains:
-            chain.call_on_fit_task_begin(estimator=estimator)
-
-    def begin_round(self) -> None:
-        self._round = [chain.subcontext(task_name="round") for chain in self._chains]
-        for task in self._round:
-            task.call_on_fit_task_begin(estimator=self._estimator)
-
-    def end_round(self) -> bool:
-        # All of them before `any`: every callback hears of every chain.
-        stops = [task.call_on_fit_task_end(estimator=self._estimator) for task in self._round]
-        self._stop_requested |= any(stops)  # remembered: warm-up does not stop
-        return self._stop_requested
-
-    def end(self) -> None:
-        for context in [*self._chains, self._root]:
-            context.call_on_fit_task_end(estimator=self._estimator)

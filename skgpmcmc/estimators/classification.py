@@ -98,7 +98,8 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         Workers for chains (classes and chains share one pool) and for predictions. Every worker
         uses one BLAS thread.
     verbose : int, default=0
-        Positive: print the convergence table after `fit`.
+        Positive: print about how long `fit` will take and how much memory it needs, and the
+        convergence table after it. Above 1 the time left is printed after every 50 draws.
     warm_start : bool, default=False
         Continue the chains of the last `fit`, on the same data and with the same settings, until
         they have `n_draws` kept draws each or `target_ess` is reached. The draws are those that one

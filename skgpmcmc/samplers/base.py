@@ -20,8 +20,13 @@ from ..warmup import Schedule
 
 __all__ = ["Sampler", "check_one_function"]
 
-#: Warm-up iterations of what has to be tuned.
-_N_TUNED = 500
+#: Warm-up iterations of what has to be tuned, and of what has not.
+_N_TUNED, _N_SETTLED = 500, 50
+#: Rounds of a set-up that learns, as progress counts them: with so many batches of work every such
+#: set-up begins, and the last round takes all batches that follow.
+_LEARNING_ROUNDS = 4
+#: Evaluations that a set-up learns from, about, for each hyper-parameter.
+_N_LEARNED = 100
 
 
 @dataclass(eq=False)
@@ -69,13 +74,25 @@ class Sampler(Configuration, ABC):
             remedy = "use a sampler that follows none, such as PseudoMarginal(moves='random_walk')"
             check_gradient(model.covariance, remedy)
 
+    @property
+    def learns(self) -> bool:
+        """Whether the set-up learns what proposals need, and warm-up has nothing to tune."""
+        return False
+
     def n_warmup(self, wanted: int | None) -> int:
         """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
-        return _N_TUNED if wanted is None else wanted
+        if wanted is not None:
+            return wanted
+        return _N_SETTLED if self.learns else _N_TUNED
 
-    def max_set_up_rounds(self, n_warmup: int) -> int:
-        """Return the most batches of work that the set-up asks for."""
-        return 1 + len(Schedule.of_length(n_warmup).windows)
+    def n_set_up_rounds(self, n_warmup: int) -> int:
+        """Return the rounds before the first draw, of which in the last one chains settle."""
+        begun = _LEARNING_ROUNDS if self.learns else 1 + len(Schedule.of_length(n_warmup).windows)
+        return begun + 1
+
+    def n_learned(self, dim: int) -> int:
+        """Return about how many evaluations the set-up needs for `dim` hyper-parameters."""
+        return _N_LEARNED * dim if self.learns else 0
 
     @abstractmethod
     def set_up(

@@ -14,7 +14,6 @@ from ..approximations import Approximation
 from ..likelihoods import Gaussian, Likelihood
 from ..model import LatentGP
 from ..set_up import (
-    MOST_BATCHES,
     EmulatorSettings,
     SetUp,
     set_up_collapsed,
@@ -27,8 +26,6 @@ from .base import Sampler, check_one_function
 __all__ = ["Collapsed", "Marginal", "PseudoMarginal"]
 
 _MOVES = ("emulated", "trajectories", "random_walk")
-#: Warm-up iterations of a sampler that has nothing to tune.
-_N_SETTLED = 50
 #: Importance draws where nothing is learned about them.
 _N_IMPORTANCE = 64
 
@@ -72,19 +69,12 @@ class PseudoMarginal(Sampler):
     @property
     def follows_gradient(self) -> bool:
         """Whether theta moves along gradients, which the kernel must then have."""
+        return self.learns
+
+    @property
+    def learns(self) -> bool:
+        """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
-
-    def n_warmup(self, wanted: int | None) -> int:
-        """Return discarded iterations per chain."""
-        if wanted is None and self.moves != "random_walk":
-            return _N_SETTLED
-        return super().n_warmup(wanted)
-
-    def max_set_up_rounds(self, n_warmup: int) -> int:
-        """Return the most batches of work that the set-up asks for."""
-        if self.moves != "random_walk":
-            return MOST_BATCHES
-        return super().max_set_up_rounds(n_warmup)
 
     def set_up(
         self,
@@ -98,7 +88,7 @@ class PseudoMarginal(Sampler):
         n_warmup: int,
     ) -> SetUp:
         """Learn an emulator, or tune a random walk."""
-        if self.moves != "random_walk":
+        if self.learns:
             settings = EmulatorSettings(
                 self.noise, self.defensive, n_importance, n_warmup, self.moves == "emulated"
             )
@@ -205,13 +195,10 @@ class Collapsed(Sampler):
                 f'the likelihood is {likelihood.name!r}: use sampler="pm".'
             )
 
-    def n_warmup(self, wanted: int | None) -> int:
-        """Return discarded iterations per chain."""
-        return _N_SETTLED if wanted is None else wanted
-
-    def max_set_up_rounds(self, n_warmup: int) -> int:
-        """Return the most batches of work that the set-up asks for."""
-        return MOST_BATCHES
+    @property
+    def learns(self) -> bool:
+        """Whether the set-up learns an emulator: always."""
+        return True
 
     def set_up(
         self,

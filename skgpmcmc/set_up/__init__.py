@@ -1,7 +1,7 @@
 """Before the first kept draw: a sampler gets its transition, and chains their starts."""
 
 from .collapsed import set_up_collapsed
-from .emulated import MOST_BATCHES, set_up_emulated
+from .emulated import set_up_emulated
 from .random_walk import set_up_random_walk
 from .report import EmulatorReport
 from .settings import EmulatorSettings
@@ -20,7 +20,6 @@ from .work import (
 
 __all__ = [
     "MAX_JITTER",
-    "MOST_BATCHES",
     "Done",
     "EmulatorReport",
     "EmulatorSettings",

@@ -26,22 +26,18 @@ from ..transitions import (
 )
 from .design import DesignPoint
 from .exploration import search
-from .learner import LATER_ROUNDS, MOST_ROUNDS, TRUSTED, Learner
+from .learner import LATER_ROUNDS, TRUSTED, Learner
 from .pool import Pool
 from .probing import Probed, probe
 from .proposing import overdispersed_starts, probabilities, proposals_by_name
 from .settings import EmulatorSettings
-from .trajectories import MOST_TUNING, Trajectories, tuned_trajectories
+from .trajectories import Trajectories, tuned_trajectories
 from .work import Prepared, SetUp, Task
 
-__all__ = ["MOST_BATCHES", "set_up_emulated"]
+__all__ = ["set_up_emulated"]
 
 #: How often a poor emulator is given more design points.
 _MAX_PROBES = 2
-#: Most batches of work that the set-up asks for: searches, scale and exploration; rounds of points;
-#: two batches of probes at a time, with more points where the emulator is poor; a rehearsal and two
-#: more batches of probes; trajectories and another two.
-MOST_BATCHES = 6 + MOST_ROUNDS + _MAX_PROBES * (2 + LATER_ROUNDS) + MOST_TUNING + 2
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
 _REHEARSAL, _N_KEPT = 100, 24
 #: How many times less noise estimates have where a trajectory costs far more than they do.

@@ -17,7 +17,7 @@ from .exploration import examine, explore
 from .pool import Pool, Tempered, run_pool
 from .work import Task, has_factor
 
-__all__ = ["LATER_ROUNDS", "MOST_ROUNDS", "TRUSTED", "Learner", "root_of"]
+__all__ = ["LATER_ROUNDS", "TRUSTED", "Learner", "root_of"]
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
@@ -36,8 +36,8 @@ _FEW = 4
 _FLOOR = 12.0
 #: Chains of a pool: at least so many, and one for every chain of the run.
 _N_CHAINS = 64
-#: Most batches of points of the first refinement of the emulator, and of the later ones.
-MOST_ROUNDS, LATER_ROUNDS = 8 + 2 * _FEW, 6
+#: Most batches of points of a later refinement of the emulator.
+LATER_ROUNDS = 6
 #: Points on exploring trajectories, and those of one trajectory.
 _N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Scaled mean squared difference of two rows below which a length-scale hardly matters.
@@ -183,7 +183,7 @@ class Learner:
 
     @property
     def max_rounds(self) -> int:
-        """Most batches of points that the first refinement asks for; at most MOST_ROUNDS."""
+        """Most batches of points that the first refinement asks for."""
         return 8 + 2 * self.dim if self.few else LATER_ROUNDS
 
     def refine(self, max_rounds: int, known_error: float | None = None) -> Work:

@@ -23,7 +23,6 @@ from .learner import Learner, root_of
 from .work import Task
 
 __all__ = [
-    "MOST_TUNING",
     "ApproximatePosterior",
     "Trajectories",
     "Tuned",
@@ -35,7 +34,6 @@ _TARGET_ACCEPTANCE = 0.8
 #: Trajectories of every chain that tune a metric, and then a step size; fewest and most leapfrog
 #: steps of each: about a quarter to half of a period.
 _TUNING_TRAJECTORIES, _N_LEAPS = (20, 20, 10), (4, 10)
-MOST_TUNING = len(_TUNING_TRAJECTORIES)
 #: Share of the correlations that a metric learned from so few points keeps.
 _CORRELATED = 0.5
 

@@ -7,6 +7,7 @@ depends on the number of workers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
@@ -48,6 +49,7 @@ class Done(NamedTuple):
 
     value: Any
     operations: OperationCount
+    seconds: float
 
 
 class Prepared(NamedTuple):
@@ -94,6 +96,7 @@ def require_factors(model: LatentGP, found: Sequence[bool]) -> None:
 
 def perform(task: Task) -> Done:
     """Do a task on one BLAS thread."""
+    begin = time.perf_counter()
     with one_thread(), count_operations() as operations:
         value = task.function(*task.arguments)
-    return Done(value, operations)
+    return Done(value, operations, time.perf_counter() - begin)

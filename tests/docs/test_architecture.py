@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
 ORDER = (
     ("_typing", "_threads"),
     ("_params", "_quadrature", "_linalg", "_logs"),
-    ("likelihoods", "convergence"),
+    ("likelihoods", "convergence", "effort"),
     ("hyperpriors", "observations"),
     ("covariance", "emulator"),
     ("gaussian",),

@@ -1,0 +1,221 @@
+"""How far a fit is, how long it will take and how large it gets: what a user hears of it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor, chains, effort
+from skgpmcmc.chains import ROUND_LENGTH
+from skgpmcmc.effort import Effort, Plan
+
+# A few draws are enough here; that chains converge is tested elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+FIXED = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+PLAN = Plan(n_rows=1000, n_functions=1, n_learned=200.0, n_iterations=4200, n_workers=2)
+
+
+def moons(n=40):
+    return make_moons(n, noise=0.15, random_state=0)
+
+
+def quick(**changes):
+    settings = {"sampler": "asis", "n_chains": 2, "n_warmup": 5, "random_state": 0}
+    return BayesianGPClassifier(**{**settings, "n_draws": 2 * ROUND_LENGTH, **changes})
+
+
+def learning(**changes):
+    return quick(sampler="pm", n_chains=1, n_importance=4, **changes)
+
+
+class Rounds:
+    """The rounds of the first chain that ended, and what was told with each."""
+
+    def __init__(self):
+        self.announced, self.ended, self.told = None, 0, []
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        if context.task_name == "chain":
+            self.announced = context.max_subtasks
+
+    def on_fit_task_end(self, estimator, context, *, metadata):
+        if context.task_name == "round" and context.parent.task_id == 0:
+            self.ended += 1
+            self.told.append(metadata)
+
+
+# --- the share that is done -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        learning(),
+        pytest.param(learning(ard=True), marks=pytest.mark.slow),
+        learning(kernel=FIXED),
+        quick(sampler="marginal", n_warmup=20),
+        quick(n_warmup=20),
+        BayesianGPRegressor(n_chains=1, n_warmup=5, n_draws=ROUND_LENGTH, random_state=0),
+    ],
+    ids=["emulated", "many hyper-parameters", "none", "walk", "sweep", "collapsed"],
+)
+def test_every_round_that_is_announced_happens(model):
+    X, y = moons(24)
+    X = np.column_stack([X, np.random.default_rng(0).standard_normal((len(X), 2))])
+    rounds = Rounds()
+    model.set_callbacks(rounds).fit(X, y)
+    assert rounds.ended == rounds.announced
+
+
+def shares(monkeypatch, model, X, y):
+    """Percentages that the progress bar goes through."""
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar, _progressbar
+
+    monitor, seen = _progressbar.RichProgressMonitor, []
+    on_end = monitor._on_task_end
+
+    def noted(self, info):
+        on_end(self, info)
+        seen.append(self.root_rich_task.progress)
+
+    monkeypatch.setattr(monitor, "_on_task_end", noted)
+    model.set_callbacks(ProgressBar()).fit(X, y)
+    return np.array(seen)
+
+
+def test_the_bar_climbs_in_small_steps_to_its_end(monkeypatch, capsys):
+    share = shares(monkeypatch, learning(), *moons(24))
+    assert (np.diff(share) >= 0.0).all()
+    assert share[-1] == 1.0
+    # Four rounds of set-up, one of settling, and two of draws.
+    assert np.diff([0.0, *share]).max() == pytest.approx(1.0 / 7.0)
+
+
+def test_the_bar_ends_where_target_ess_is_reached(monkeypatch, capsys):
+    share = shares(monkeypatch, learning(n_draws=100_000, target_ess=5.0), *moons(24))
+    assert share[-1] == 1.0
+    assert np.diff(share).max() > 0.9  # it was far from the most that sampling may take
+
+
+# --- how long, and how large ----------------------------------------------------------------------
+
+
+def test_an_effort_grows_with_what_is_planned():
+    one = PLAN.effort(0.1, "a guess")
+    twice = PLAN._replace(n_iterations=8400, n_learned=400.0).effort(0.1, "a guess")
+    alone = PLAN._replace(n_workers=1).effort(0.1, "a guess")
+    assert twice.seconds == pytest.approx(2.0 * one.seconds)
+    assert alone.seconds == pytest.approx(2.0 * one.seconds)
+    assert PLAN._replace(n_rows=2000).n_bytes == pytest.approx(4.0 * PLAN.n_bytes)
+    assert PLAN._replace(n_functions=3).n_bytes == pytest.approx(3.0 * PLAN.n_bytes)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(3.21, "3.2 seconds"), (80, "80 seconds"), (720, "12 minutes"), (7200, "2 hours")],
+)
+def test_an_effort_in_words(seconds, words):
+    assert str(Effort(PLAN, seconds, "a guess")) == f"about {words} and 192 MB of memory"
+    assert "2e+01 GB" not in str(Effort(PLAN._replace(n_rows=10_000), 1.0, "a guess"))
+
+
+def test_a_small_factorization_tells_of_a_large_one():
+    small, large = effort.seconds_per_operation(1000), effort.seconds_per_operation(20_000)
+    assert 1e-4 < small < 10.0
+    assert 8000 / 30 < large / small < 8000 * 30  # the machine may be busy
+
+
+def test_verbose_says_how_long_it_takes(capsys):
+    quick().set_params(verbose=1).fit(*moons())
+    first, then, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("BayesianGPClassifier: about ")
+    assert "of memory for n = 40 rows and 1 worker, judged by the first evaluations." in first
+    assert "judged by the draws so far." in then
+
+
+def test_nothing_is_said_unasked_of_a_short_fit(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        quick().fit(*moons())
+    assert capsys.readouterr().out == ""
+
+
+def test_callbacks_are_told_how_long_it_takes():
+    rounds = Rounds()
+    quick().set_callbacks(rounds).fit(*moons())
+    assert rounds.told[0] is None  # nothing has been timed yet
+    left = [told["seconds_left"] for told in rounds.told[1:]]
+    assert min(left[:-1]) > 0.0
+    assert left[-1] == 0.0
+
+
+LONG = "This fit will be long: about .* for n = 40 rows and 1 worker"
+
+
+def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
+    monkeypatch.setattr(chains, "perform", slowed(chains.perform))
+    with pytest.warns(UserWarning, match="This fit will be long") as caught:
+        quick().fit(*moons())
+    long = [w for w in caught if "This fit will be long" in str(w.message)]
+    assert len(long) == 1
+    assert "n = 40 rows and 1 worker, judged by the first evaluations" in str(long[0].message)
+    for remedy in ("n_jobs", "n_draws", "target_ess", "Fewer rows"):
+        assert remedy in str(long[0].message)
+
+
+def slowed(perform):
+    return lambda task: perform(task)._replace(seconds=1000.0)
+
+
+def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
+    """The warning is an error here: nothing has been factored when it comes."""
+    monkeypatch.setattr(chains, "_MANY_ROWS", 30)
+    monkeypatch.setattr(chains, "seconds_per_operation", lambda n_rows: 10.0)
+    monkeypatch.setattr(chains, "_with_safe_jitter", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=f"{LONG}, judged by the time of a small"):
+            quick().fit(*moons())
+
+
+def test_target_ess_shortens_what_is_expected():
+    left = []
+
+    class Listener:
+        def expect(self, what):
+            left.append(what.seconds)
+
+        def begin_round(self):
+            pass
+
+        def end_round(self):
+            return True
+
+    def first(**changes):
+        del left[:]
+        model = quick(n_draws=100_000, **changes)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(chains, "perform", slowed(chains.perform))
+            patch.setattr(
+                "skgpmcmc.estimators._base.CallbackMonitor", lambda *_: listening(Listener())
+            )
+            model.fit(*moons())
+        return left[0]
+
+    def listening(listener):
+        listener.end = lambda: None
+        return listener
+
+    assert first(target_ess=200.0) < 0.1 * first()
