@@ -305,6 +305,7 @@ def test_table_of_a_comparison(table_lines, tmp_path):
     assert [row[0] for row in rows] == ["method", "PM", "SVM", "method", "PM"]
     assert rows[1][1] == "0.910 ± 0.010"
     assert rows[1][4] == "undefined"
+    assert rows[1][5] == "-"  # selective accuracy, which an older file does not have
     assert rows[4][1:] == ["1.020", "300", "0.10"]
 
 
