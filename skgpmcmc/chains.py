@@ -104,27 +104,18 @@ class Draws:
         return sum_tallies(self.chain_tallies)
 
 
-class Judged(NamedTuple):
-    """What the convergence of a model's chains is judged by."""
+def judged(model: LatentGP, draws: Draws) -> FloatArray:
+    """Return the quantities that say whether draws are enough; (n_chains, n_draws, k).
 
-    names: list[str]
-    samples: FloatArray  # (n_chains, n_draws, k)
-
-
-def judged(model: LatentGP, draws: Draws, names: Sequence[str]) -> Judged:
-    """Return theta, whose `names` are given; where there is none, quantities that f determines.
-
-    These are log p(y | f), by which all of f is felt, and a few of the latent values, evenly spread
-    over the training rows.
+    That is theta, and where there is none, quantities that f determines: log p(y | f), by which all
+    of f is felt, and a few of the latent values, evenly spread over the training rows.
     """
     if draws.theta.shape[2]:
-        return Judged(list(names), draws.theta)
-    n_latent = draws.f.shape[2]
-    rows = np.unique(np.linspace(0, n_latent - 1, _N_LATENT_JUDGED).round().astype(int))
+        return draws.theta
+    rows = np.linspace(0, draws.f.shape[2] - 1, _N_LATENT_JUDGED).round().astype(int)
     observed = model.observations_at(np.empty(0))
     log_lik = np.array([observed.totals(chain.T) for chain in draws.f])
-    samples = np.concatenate([log_lik[..., None], draws.f[..., rows]], axis=2)
-    return Judged(["log p(y | f)", *(f"f[{row}]" for row in rows)], samples)
+    return np.concatenate([log_lik[..., None], draws.f[..., np.unique(rows)]], axis=2)
 
 
 class Ongoing(NamedTuple):
@@ -576,7 +567,7 @@ def _judged(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
     if run.draws[0].theta.shape[2]:  # f, which is large, is left where it is
         return _thetas(run, rounds)
     pairs = zip(run.models, _all_draws(run, rounds), strict=True)
-    return [judged(model, draws, ()).samples for model, draws in pairs]
+    return [judged(model, draws) for model, draws in pairs]
 
 
 def _thetas(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._linalg import OperationCount
 from ._typing import FloatArray
-from .chains import Draws, SamplingRun, judged
+from .chains import Draws, SamplingRun
 from .convergence import enough, least_ess, summarize_convergence
 from .set_up import EmulatorReport
 from .stretches import sum_tallies
@@ -30,12 +30,11 @@ class Diagnostics:
     Attributes
     ----------
     names : list of str
-        Hyper-parameter of each row. Where all of them are fixed, what f is judged by instead: log
-        p(y | f) and some latent values, numbered as in ``latent_samples_``.
+        Hyper-parameter of each row.
     classes : list or None
         Class of each row, for one-vs-rest problems.
     r_hat, ess_bulk, ess_tail, mcse_mean : ndarray of shape (n_rows,)
-        Of theta on its sampling scale (natural log), or of what f is judged by.
+        Of theta on its sampling scale (natural log).
     acceptance_rate : dict of str to ndarray
         Of the kept iterations, by transition; of shape (n_models * n_chains,). NaN for a chain
         that never made that move.
@@ -229,7 +228,7 @@ def diagnose(
     run : SamplingRun
         What the chains left behind.
     names : sequence of str
-        One per component of theta; see `judged` for what is reported where there is none.
+        One per component of theta.
     log_likelihood_sd : ndarray of shape (n_models,)
         Of all models of the run.
     which : sequence of int
@@ -238,9 +237,7 @@ def diagnose(
         Class of each model of the run; without it rows carry no class.
     """
     draws = [run.draws[m] for m in which]
-    quantities = [judged(run.models[m], run.draws[m], names) for m in which]
-    names = quantities[0].names
-    summaries = [summarize_convergence(q.samples) for q in quantities]
+    summaries = [summarize_convergence(d.theta) for d in draws]
     sampling = sum_tallies([d.sampling_tally for d in draws])
     whole = sum_tallies([sampling, *(d.warmup_tally for d in draws)])
     reports = [run.reports[m] for m in which]
