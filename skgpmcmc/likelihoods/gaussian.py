@@ -17,6 +17,7 @@ from .base import (
     ParameterDerivatives,
     PredictiveMoments,
     TiltedMoments,
+    scale_of,
 )
 
 __all__ = ["Gaussian"]
@@ -56,7 +57,7 @@ class Gaussian(Likelihood):
 
     def with_parameters(self, values: FloatArray) -> Gaussian:
         """Return the likelihood with the noise scale exp(values[0])."""
-        return replace(self, noise_scale=float(np.exp(values[0]))) if len(values) else self
+        return replace(self, noise_scale=scale_of(values[0])) if len(values) else self
 
     def at_new_rows(self) -> Gaussian:
         """Return the likelihood of rows without a variance of their own."""

@@ -15,8 +15,11 @@ from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.samplers import PseudoMarginal
 
 # A score of a few draws is enough for the checks; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    # The targets of the checks have a mean, which a model of volatility remarks.
+    pytest.mark.filterwarnings("ignore:y has mean .* subtract it from y:UserWarning"),
+]
 
 # A sampler that is set up quickly: some checks fit hundreds of rows, many times.
 QUICK = {
