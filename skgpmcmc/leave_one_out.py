@@ -64,9 +64,7 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
     )
     axes = {"chain_axis": 0, "draw_axis": 1}
     relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
-    relative = relative[np.isfinite(relative)]  # rows whose density no draw changes have none
-    mean = float(relative.mean()) if len(relative) else 1.0
-    efficiency = float(np.clip(mean, 1.0 / log_lik[..., 0].size, 1.0))
+    efficiency = float(np.clip(np.nanmean(relative), 1.0 / log_lik[..., 0].size, 1.0))
     elpd_i, pareto_k, p_loo_i = (
         np.asarray(part) for part in array_stats.loo(log_lik, r_eff=efficiency, **axes)
     )

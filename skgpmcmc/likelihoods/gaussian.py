@@ -114,7 +114,7 @@ class Gaussian(Likelihood):
             return np.empty((0, len(y)))
         _, alpha, beta = self.weighted_tilted_moments(y, weight, mean, var)
         e = y - (mean + var * alpha)
-        square = e * e + var - var**2 * beta
+        square = e * e + var * (1.0 - var * beta)
         V = self.variance(mean)
         gradient = self.noise_scale**2 * (square / V - 1.0) / V
         return np.asarray(gradient if weight is None else weight * gradient)[None]
