@@ -467,6 +467,17 @@ class _ConstantTimesStationary(Covariance):
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         return np.full(len(X_new), self.values(theta)[0])
 
+    def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        return self.between(theta, X_new, X_new)
+
+    def between(self, theta: FloatArray, X: FloatArray, X_new: FloatArray) -> FloatArray:
+        """Covariance of some inputs with new ones, from their scaled distances."""
+        constant, length_scale = self.values(theta)
+        D = cdist(X_new / length_scale, X / length_scale, "sqeuclidean")
+        K = _correlation(self.nu, D, out=D)
+        K *= constant
+        return K.T
+
 
 class _StationaryCross(CrossCovariance):
     """Keeps the distances to the training inputs, where one length-scale serves all features."""
@@ -480,20 +491,9 @@ class _StationaryCross(CrossCovariance):
 
     def cross(self, theta: FloatArray) -> FloatArray:
         if self.covariance.anisotropic:
-            return self._with(theta, self.covariance.X)
+            return self.covariance.between(theta, self.covariance.X, self.X_new)
         constant, length_scale = self.covariance.values(theta)
         K = _correlation(self.covariance.nu, self._raw_distances, _inverse_square(length_scale[0]))
-        K *= constant
-        return K.T
-
-    def square(self, theta: FloatArray) -> FloatArray:
-        return self._with(theta, self.X_new)
-
-    def _with(self, theta: FloatArray, X: FloatArray) -> FloatArray:
-        """Covariance of some inputs with the new ones, from their scaled distances."""
-        constant, length_scale = self.covariance.values(theta)
-        D = cdist(self.X_new / length_scale, X / length_scale, "sqeuclidean")
-        K = _correlation(self.covariance.nu, D, out=D)
         K *= constant
         return K.T
 
