@@ -423,6 +423,11 @@ def _slope(nu: float, D: FloatArray) -> FloatArray:
     return (5.0 / 3.0) * (1.0 + r) * e
 
 
+def _inverse_square(length_scale: float) -> float:
+    """``1 / length_scale**2``, a positive number however far out a chain proposes one."""
+    return 1.0 / float(np.clip(length_scale, 1e-150, 1e150)) ** 2
+
+
 _PROFILED_NU = (0.5, 1.5, 2.5, np.inf)
 
 
@@ -530,13 +535,13 @@ class _ConstantTimesStationary(Covariance):
             D = self._scaled_distances(length_scale)
             K = _correlation(self.nu, D, out=D)
         else:
-            K = _correlation(self.nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
+            K = _correlation(self.nu, self._raw_distances, _inverse_square(length_scale[0]))
         K *= constant
         return K.T  # symmetric: the transpose is the same matrix in Fortran order
 
     def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
         if not self.anisotropic:
-            return self._raw_distances * (1.0 / length_scale[0] ** 2)
+            return self._raw_distances * _inverse_square(length_scale[0])
         return _squared_distances(self.X / length_scale, exact=self.nu == 0.5)
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
@@ -552,7 +557,7 @@ class _ConstantTimesStationary(Covariance):
                 gradient[self._length_scale] = _contract_distances(self.X / length_scale, A)
             else:
                 total = np.einsum("ij,ij->", A, self._raw_distances.T)
-                gradient[self._length_scale] = total / length_scale[0] ** 2
+                gradient[self._length_scale] = total * _inverse_square(length_scale[0])
         return gradient
 
     def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
@@ -592,6 +597,17 @@ class _ConstantTimesStationary(Covariance):
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         return np.full(len(X_new), self.values(theta)[0])
 
+    def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        return self.between(theta, X_new, X_new)
+
+    def between(self, theta: FloatArray, X: FloatArray, X_new: FloatArray) -> FloatArray:
+        """Covariance of some inputs with new ones, from their scaled distances."""
+        constant, length_scale = self.values(theta)
+        D = cdist(X_new / length_scale, X / length_scale, "sqeuclidean")
+        K = _correlation(self.nu, D, out=D)
+        K *= constant
+        return K.T
+
 
 class _StationaryCross(CrossCovariance):
     """Keeps the distances to the training inputs, where one length-scale serves all features."""
@@ -605,20 +621,9 @@ class _StationaryCross(CrossCovariance):
 
     def cross(self, theta: FloatArray) -> FloatArray:
         if self.covariance.anisotropic:
-            return self._with(theta, self.covariance.X)
+            return self.covariance.between(theta, self.covariance.X, self.X_new)
         constant, length_scale = self.covariance.values(theta)
-        K = _correlation(self.covariance.nu, self._raw_distances, 1.0 / length_scale[0] ** 2)
-        K *= constant
-        return K.T
-
-    def square(self, theta: FloatArray) -> FloatArray:
-        return self._with(theta, self.X_new)
-
-    def _with(self, theta: FloatArray, X: FloatArray) -> FloatArray:
-        """Covariance of some inputs with the new ones, from their scaled distances."""
-        constant, length_scale = self.covariance.values(theta)
-        D = cdist(self.X_new / length_scale, X / length_scale, "sqeuclidean")
-        K = _correlation(self.covariance.nu, D, out=D)
+        K = _correlation(self.covariance.nu, self._raw_distances, _inverse_square(length_scale[0]))
         K *= constant
         return K.T
 

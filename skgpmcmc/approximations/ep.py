@@ -213,11 +213,13 @@ def _log_evidence(q: GaussianApproximation, sites: Sites, swept: _Sweep) -> floa
     var = q.marginal_variance
     shift, precision = sites.shift / copies, sites.precision / copies
     ratio = precision / cavities.precision
-    terms = (
-        tilted.log_z
-        - 0.5 * var * shift**2
-        + 0.5 * var * cavities.shift * (ratio * cavities.shift - 2.0 * shift)
-        + 0.5 * np.log1p(ratio)
-    )
-    total = float((copies * terms).sum())
+    # Far out in the tails of a prior this is not finite, which rejects the theta.
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = (
+            tilted.log_z
+            - 0.5 * var * shift**2
+            + 0.5 * var * cavities.shift * (ratio * cavities.shift - 2.0 * shift)
+            + 0.5 * np.log1p(ratio)
+        )
+        total = float((copies * terms).sum())
     return total + 0.5 * float(sites.shift @ q.mean) - q.half_log_det_B

@@ -48,9 +48,10 @@ class Shape(NamedTuple):
             observed.tilted_moments(mean + sign * step, var).beta for sign in (1.0, 0.0, -1.0)
         )
         # The tilted cumulants are var^k times the derivatives of log Z; beta is minus the second.
-        third = -(var**3) * (up - down) / (2.0 * step)
-        shrunk = var - var**2 * at
-        with np.errstate(invalid="ignore", divide="ignore"):
+        # Both in units of the cavity, whose own powers could overflow.
+        third = -var * (up - down) / (2.0 * _STEP)
+        shrunk = np.maximum(1.0 - var * at, 0.0)  # below zero by rounding
+        with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is left: no skewness
             skewness = third / shrunk**1.5
         return cls(np.sqrt(q.marginal_variance), np.nan_to_num(skewness, posinf=0.0, neginf=0.0))
 

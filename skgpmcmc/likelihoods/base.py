@@ -18,7 +18,20 @@ __all__ = [
     "ParameterDerivatives",
     "PredictiveMoments",
     "TiltedMoments",
+    "scale_of",
 ]
+
+#: Largest size of the log of a scale: its fourth power is a number, and its inverse.
+_FARTHEST = 170.0
+
+
+def scale_of(log_scale: float) -> float:
+    """Return exp(log_scale), kept within [1e-74, 1e74], where nothing over- or underflows.
+
+    A chain may propose anything. A likelihood is so small at the ends that it does not matter that
+    it stays what it is there.
+    """
+    return float(np.exp(min(max(log_scale, -_FARTHEST), _FARTHEST)))
 
 
 class Derivatives(NamedTuple):

@@ -17,6 +17,7 @@ from .base import (
     ParameterDerivatives,
     PredictiveMoments,
     TiltedMoments,
+    scale_of,
 )
 
 __all__ = ["Gaussian"]
@@ -56,7 +57,7 @@ class Gaussian(Likelihood):
 
     def with_parameters(self, values: FloatArray) -> Gaussian:
         """Return the likelihood with the noise scale exp(values[0])."""
-        return replace(self, noise_scale=float(np.exp(values[0]))) if len(values) else self
+        return replace(self, noise_scale=scale_of(values[0])) if len(values) else self
 
     def at_new_rows(self) -> Gaussian:
         """Return the likelihood of rows without a variance of their own."""
@@ -113,7 +114,7 @@ class Gaussian(Likelihood):
             return np.empty((0, len(y)))
         _, alpha, beta = self.weighted_tilted_moments(y, weight, mean, var)
         e = y - (mean + var * alpha)
-        square = e * e + var - var**2 * beta
+        square = e * e + var * (1.0 - var * beta)
         V = self.variance(mean)
         gradient = self.noise_scale**2 * (square / V - 1.0) / V
         return np.asarray(gradient if weight is None else weight * gradient)[None]

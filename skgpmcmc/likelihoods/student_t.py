@@ -18,6 +18,7 @@ from .base import (
     ParameterDerivatives,
     PredictiveMoments,
     TiltedMoments,
+    scale_of,
 )
 
 __all__ = ["StudentT"]
@@ -63,7 +64,7 @@ class StudentT(Likelihood):
 
     def with_parameters(self, values: FloatArray) -> StudentT:
         """Return the likelihood with the noise scale exp(values[0])."""
-        return replace(self, noise_scale=float(np.exp(values[0]))) if len(values) else self
+        return replace(self, noise_scale=scale_of(values[0])) if len(values) else self
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of the t distribution with location f at y."""

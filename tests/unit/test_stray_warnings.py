@@ -1,0 +1,56 @@
+"""What a chain may propose in the tails of a wide prior: numbers, and no warnings (errors here)."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skgpmcmc.approximations import EP, Exact
+from skgpmcmc.approximations.skewed import Shape
+from skgpmcmc.covariance import default_kernel, make_covariance
+from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, StudentT
+from skgpmcmc.model import LatentGP, default_hyperprior
+
+from ..helpers import make_model, toy_classes
+
+X, Y = toy_classes(8, 2, seed=3)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), StudentT(), NegativeBinomial()])
+@pytest.mark.parametrize("value", [-1e4, -400.0, 400.0, 1e4])
+def test_parameters_of_a_likelihood_far_out(likelihood, value):
+    there = likelihood.with_parameters(np.array([value]))
+    y, f = np.array([0.0, 3.0]), np.array([0.5, 3.0])
+    parts = (
+        there.log_prob(y, f),
+        *there.derivatives(y, f),
+        *there.parameter_derivatives(y, f),
+        there.fisher_information(f),
+        there.sample(f, np.random.default_rng(0)),
+    )
+    assert all(np.isfinite(part).all() for part in parts)
+
+
+@pytest.mark.parametrize("log_length", [-400.0, 400.0])
+def test_length_scales_far_out_have_their_limits(log_length):
+    covariance = make_covariance(default_kernel(2), X, 0.0)
+    theta = np.array([0.0, log_length])
+    expected = np.eye(8) if log_length < 0.0 else np.ones((8, 8))
+    assert_allclose(covariance.matrix(theta), expected)
+    assert_allclose(covariance.contract(theta, np.ones((8, 8)))[1], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("log_constant", [-400.0, 45.0, 400.0])
+def test_the_shape_of_a_skewed_density_far_out(log_constant):
+    model = make_model(X, Y)
+    q = EP(max_sweeps=3).fit(model, np.array([log_constant, -2.0])).q
+    shape = Shape.of(model, q)
+    assert np.isfinite(shape.skewness).all()
+    assert (shape.sd > 0.0).all()
+
+
+def test_the_exact_posterior_under_a_huge_constant():
+    covariance, likelihood = make_covariance(default_kernel(2), X), Gaussian(0.3)
+    model = LatentGP(covariance, likelihood, default_hyperprior(covariance, likelihood), Y)
+    fit = Exact().fit(model, np.array([400.0, -2.0, -1.0]))
+    assert np.isfinite(fit.log_evidence)
+    assert np.isfinite(Exact().gradient(model, fit)).all()
