@@ -85,6 +85,8 @@ def check_numbers(name: str, values: Any) -> np.ndarray:
         raise ValueError(
             f"{name} must be an array of numbers; got rows of different lengths."
         ) from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} must consist of real numbers. Complex data not supported.")
     if array.dtype.kind not in "biuf":
         for row, value in enumerate(array.ravel().tolist()):
             if not isinstance(value, Real):

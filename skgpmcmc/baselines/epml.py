@@ -22,8 +22,8 @@ from ..modes import find_mode
 
 __all__ = ["EPMLClassifier"]
 
-#: Matrices of n x n doubles that the search holds at most; measured.
-_N_MATRICES = 12.0
+#: Matrices of n x n doubles that the search holds at most: 4 for a gradient, 4 for the best fit.
+_N_MATRICES = 9.0
 
 
 class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):

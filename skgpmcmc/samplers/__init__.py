@@ -34,7 +34,6 @@ __all__ = [
     "Sampler",
     "Sufficient",
     "Surrogate",
-    "in_use",
 ]
 
 #: The samplers that have a name in the estimators.

@@ -45,7 +45,7 @@ class Sampler(Configuration, ABC):
     #: Name of the approximation that suits it best; None where it uses none.
     best_approximation: ClassVar[str | None] = "ep"
     #: Matrices of n x n doubles that a worker holds at most, for each latent function; measured.
-    n_matrices: ClassVar[float] = 12.0
+    n_matrices: ClassVar[float] = 9.0
     #: Whether it estimates p(y | theta), by `n_importance` draws.
     estimates: ClassVar[bool] = False
 

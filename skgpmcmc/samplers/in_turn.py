@@ -111,6 +111,7 @@ class InTurn(Sampler):
     """
 
     best_approximation: ClassVar[str | None] = None
+    n_matrices: ClassVar[float] = 12.0
 
     target_acceptance: float | None = None  # type: ignore[assignment]
     latent: Any = "hmc_v2"

@@ -263,7 +263,7 @@ NOT_NUMBERS = {
     ),
     "Int64": (pd.Series([1] * 29 + [pd.NA], dtype="Int64"), "got (nan|<NA>) in row 29"),
     "NaN": ([1.0] * 29 + [np.nan], "must be finite and .*; got nan in row 29"),
-    "complex": (np.ones(N) * 1j, "must consist of real numbers; got 1j in row 0"),
+    "complex": (np.ones(N) * 1j, "must consist of real numbers"),
     "dates": (np.array(["2020-01-01"] * N, dtype="datetime64[D]"), "must consist of real numbers"),
     "ragged": ([[1.0], [1.0, 2.0]], "must be an array of numbers; got rows of different lengths"),
     "mapping": ({}, r"must consist of real numbers; got \{\}"),
