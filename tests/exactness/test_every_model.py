@@ -149,6 +149,8 @@ PRIORS = {
 }
 #: Of a real transition and of its wrong twins: at length, and in the plain run.
 SIZES = {"n_replicates": 800, "n_steps": 12, "n_reference": 4000}
+#: Those whose twins are hard to notice take more.
+MORE = {name: {"n_replicates": 1500} for name in ("ordinal", "softmax")}
 SHORT = {"n_replicates": 400, "n_steps": 6, "n_reference": 3000}
 OFFSET = np.array([1.2, -0.8, 1.0])
 
@@ -168,8 +170,9 @@ def walk_of(model):
     return GaussianRandomWalk.isotropic(len(model.hyperprior.names), 0.4)
 
 
-def particle_test(name, change=lambda transition: transition, sizes=SIZES):
+def particle_test(name, change=lambda transition: transition, sizes=None):
     """Prior-invariance test of a pseudo-marginal random walk with two particles."""
+    sizes = sizes or SIZES | MORE.get(name, {})
     model = small_model(LIKELIHOODS[name])
     transition = change(PseudoMarginalMetropolis(Laplace(tol=1e-4), walk_of(model), 2, 0.1))
     return prior_invariance_test(
@@ -287,9 +290,8 @@ def test_wrong_twin_is_caught(name, cls):
     assert report.p_value < LEVEL, report
 
 
-#: Parameters of a likelihood, rows with offsets, and several functions.
-@pytest.mark.parametrize(("name", "cls"), TWINS[1:])
-def test_a_right_one_passes_and_its_wrong_twin_is_caught_in_short(name, cls):
-    check(particle_test(name, sizes=SHORT))
-    report = particle_test(name, twin(cls), SHORT)
+def test_offsets_in_short():
+    """The other twins show at length only."""
+    check(particle_test("poisson", sizes=SHORT))
+    report = particle_test("poisson", twin(ForgetsOffset), SHORT)
     assert report.p_value < LEVEL, report

@@ -229,9 +229,14 @@ class JointTest(NamedTuple):
 
 
 ASIS = sweep(HYPER["sa mh"], HYPER["aa mh"])
+#: Moves of f whose twins show in many replicates only.
+LONG = {"hmc": (2000, 8), "hmc_v1": (2000, 8)}
 #: Every joint test at length, by the kind of the move and its name.
 JOINT = (
-    {f"f: {name}": JointTest(move, classes, 600, 5) for name, move in LATENT.items()}
+    {
+        f"f: {name}": JointTest(move, classes, *LONG.get(name, (600, 5)))
+        for name, move in LATENT.items()
+    }
     | {f"theta: {name}": JointTest(move, numbers, 1000, 8) for name, move in HYPER.items()}
     | {f"both: {name}": JointTest(move, classes, 1000, 8) for name, move in WHOLE.items()}
     | {

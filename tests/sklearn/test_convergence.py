@@ -112,7 +112,6 @@ def test_sampling_ends_as_soon_as_the_target_is_reached(stopped):
     assert least < 450.0 or before.r_hat.max() > 1.05
 
 
-@short_chains()
 def test_draws_up_to_the_target_are_those_of_a_longer_run(stopped):
     n_draws = stopped.theta_samples_.shape[1]
     longer = quick(**EASY, n_draws=n_draws + ROUND_LENGTH).fit(*moons())
@@ -172,7 +171,6 @@ def test_every_model_must_meet_the_rule():
     assert rule.met([np.empty((4, 50, 0))])  # nothing to wait for
 
 
-@short_chains()
 def test_what_has_not_converged_by_either_measure():
     model = quick(**EASY, n_draws=ROUND_LENGTH).fit(*moons())
     diagnostics = copy.copy(model.diagnostics_)
@@ -290,7 +288,6 @@ def test_a_target_that_has_been_reached_adds_a_round_at_most(long):
     assert_array_equal(model.theta_samples_[:, :260], long.theta_samples_)
 
 
-@short_chains()
 def test_a_fit_continues_to_a_target():
     model = quick(**EASY, n_draws=100, warm_start=True).fit(*moons())
     before = model.theta_samples_
@@ -448,7 +445,6 @@ def test_one_vs_rest_continues_bit_for_bit(n_jobs):
 
 
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
-@short_chains()
 def test_fixed_hyper_parameters_continue_too(sampler):
     kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
     whole = quick(kernel=kernel, sampler=sampler, n_draws=80).fit(*moons())

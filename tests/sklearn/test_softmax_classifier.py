@@ -144,7 +144,6 @@ def test_other_moves(moves):
     assert fitted.score(X_NEW, LABELS[CODES_NEW]) > 0.8
 
 
-@short_chains()
 def test_all_hyperparameters_fixed():
     kernel = ConstantKernel(4.0, "fixed") * RBF(1.0, "fixed")
     fitted = BayesianGPClassifier(kernel, multi_class="softmax", **QUICK).fit(X, Y)
