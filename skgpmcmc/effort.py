@@ -1,4 +1,4 @@
-"""How long a fit will take and how large it gets, about: what is planned times what was timed."""
+"""How long a fit will take, about: what is planned times what was timed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ __all__ = ["Effort", "Plan", "seconds_per_operation"]
 #: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
 #: are 2 to 14 and 3 to 17 with the samplers and approximations that there are.
 _OF_ITERATION, _OF_LEARNING = 5.0, 10.0
-#: n x n matrices that a worker holds at once, about, for each latent function.
-_MATRICES = 12
 #: Rows of the small problem that is timed.
 _SMALL = 1000
 
@@ -36,11 +34,6 @@ class Plan(NamedTuple):
         seconds = seconds_per_operation * self.n_functions * operations / self.n_workers
         return Effort(self, seconds, judged_by)
 
-    @property
-    def n_bytes(self) -> float:
-        """Memory of all workers together."""
-        return 8.0 * _MATRICES * self.n_functions * self.n_workers * float(self.n_rows) ** 2
-
 
 class Effort(NamedTuple):
     """What is left to be done, about."""
@@ -50,7 +43,7 @@ class Effort(NamedTuple):
     judged_by: str
 
     def __str__(self) -> str:
-        return f"about {_duration(self.seconds)} and {_size(self.plan.n_bytes)} of memory"
+        return f"about {_duration(self.seconds)}"
 
 
 def seconds_per_operation(n_rows: int) -> float:
@@ -62,10 +55,6 @@ def seconds_per_operation(n_rows: int) -> float:
         solve_lower(cholesky(K), K)
         seconds = time.perf_counter() - begin
     return 0.5 * seconds * (n_rows / size) ** 3
-
-
-def _size(n_bytes: float) -> str:
-    return f"{n_bytes / 1e9:.2g} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
 
 
 def _duration(seconds: float) -> str:

@@ -90,6 +90,10 @@ class GaussianPrior:
         found: T = self._remembered[what]
         return found
 
+    def forget(self) -> None:
+        """Drop what was remembered, which may refer to this prior and so keep it in memory."""
+        self._remembered.clear()
+
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK_ij / dtheta_r`` for the kernel's hyper-parameters; overwrites A."""
         return self.covariance.contract(self.kernel_theta, A, K=self.K, overwrite=True)

@@ -17,14 +17,6 @@ def pytest_addoption(parser):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """A test marked by the former name `slow` is statistical."""
-    for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker("statistical")
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """`helpers.seeded` follows --seed in statistical tests, and in no others."""
     statistical = item.get_closest_marker("statistical") is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["machine_bytes", "require_memory"]
+__all__ = ["machine_bytes", "readable", "require_memory"]
 
 _DOUBLE = 8
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
@@ -21,7 +21,7 @@ def machine_bytes() -> int | None:
 
 def require_memory(
     what: str, n: int, n_matrices: float, *, n_doubles: int = 0, remedy: str = ""
-) -> None:
+) -> float:
     """Refuse work that needs more than all memory of the machine.
 
     Parameters
@@ -37,6 +37,11 @@ def require_memory(
     remedy : str, default=""
         What to do beside using fewer rows.
 
+    Returns
+    -------
+    float
+        Bytes that it needs, about.
+
     Raises
     ------
     MemoryError
@@ -45,18 +50,19 @@ def require_memory(
     there = machine_bytes()
     needed = _DOUBLE * (n_matrices * n**2 + n_doubles)
     if there is None or needed <= there:
-        return
+        return needed
     left = max(there - _DOUBLE * n_doubles, 0)
     fits = int((left / (_DOUBLE * n_matrices)) ** 0.5)
     raise MemoryError(
-        f"{what} needs about {_readable(needed)} of memory with n = {n} ({n_matrices:g} n^2 "
-        f"doubles{f', and {_readable(_DOUBLE * n_doubles)} for draws' if n_doubles else ''}), and "
-        f"this machine has {_readable(there)}: use at most about {fits} rows, such as a random "
+        f"{what} needs about {readable(needed)} of memory with n = {n} ({n_matrices:g} n^2 "
+        f"doubles{f', and {readable(_DOUBLE * n_doubles)} for draws' if n_doubles else ''}), and "
+        f"this machine has {readable(there)}: use at most about {fits} rows, such as a random "
         f"subset{remedy}."
     )
 
 
-def _readable(n_bytes: float) -> str:
+def readable(n_bytes: float) -> str:
+    """Return a number of bytes in a unit that suits it."""
     power = 0
     while n_bytes >= 1000.0 and power < len(_UNITS) - 1:
         n_bytes, power = n_bytes / 1000.0, power + 1

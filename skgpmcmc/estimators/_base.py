@@ -115,11 +115,12 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         """Run chains for every problem on the same inputs, or continue those of an earlier fit."""
         self._check_schedule()
         stop = None if self.target_ess is None else StoppingRule(self.target_ess, self.max_rhat)
-        earlier = vars(self).get("_sampling") if self.warm_start else None
-        if earlier is not None:
-            return self._continued(earlier, X, problems, stop)
         likelihood = problems[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
+        n_bytes = self._require_memory(X, problems, sampler)
+        earlier = vars(self).get("_sampling") if self.warm_start else None
+        if earlier is not None:
+            return self._continued(earlier, X, problems, stop, n_bytes)
         approximation = check.resolve_approximation(self.approximation, sampler, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
@@ -129,11 +130,10 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         models = [problem.model(covariance, hyperprior) for problem in problems]
         for problem in problems:
             check.check_log_density(problem.likelihood, problem.y, problem.offset)
-        self._require_memory(X, problems, sampler)
         sampler.check_model(models[0])
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
         rounds = sampler.n_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
-        monitor = CallbackMonitor(self, len(problems) * self.n_chains, rounds)
+        monitor = CallbackMonitor(self, len(problems) * self.n_chains, rounds, n_bytes)
         run = sample_chains(
             models,
             sampler,
@@ -150,13 +150,13 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         monitor.end()
         return replace(run, in_use=in_use(sampler, approximation, n_importance))
 
-    def _require_memory(self, X: np.ndarray, problems: list[Problem], sampler: Sampler) -> None:
-        """Refuse a fit that the machine has no memory for."""
+    def _require_memory(self, X: np.ndarray, problems: list[Problem], sampler: Sampler) -> float:
+        """Refuse a fit that the machine has no memory for; returns the bytes that it needs."""
         n_functions = problems[0].likelihood.n_functions
         n_chains = len(problems) * self.n_chains
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
         n_draws = n_chains * self.n_draws * n_functions * len(X)
-        require_memory(
+        return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             len(X),
             n_workers * n_functions * sampler.n_matrices,
@@ -170,6 +170,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         X: np.ndarray,
         problems: list[Problem],
         stop: StoppingRule | None,
+        n_bytes: float,
     ) -> SamplingRun:
         """Continue the chains of an earlier fit to the same data with the same settings."""
         run = earlier.run
@@ -200,7 +201,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 stacklevel=6,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
-        monitor = CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left)
+        monitor = CallbackMonitor(self, len(problems) * self.n_chains, n_rounds_left, n_bytes)
         run = continue_chains(
             run, n_draws=self.n_draws, stop=stop, n_jobs=self.n_jobs, monitor=monitor
         )

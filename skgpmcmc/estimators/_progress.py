@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .._skin.memory import readable
 from ..effort import Effort
 
 __all__ = ["CallbackMonitor"]
@@ -24,10 +25,13 @@ class CallbackMonitor:
         Of all models together.
     n_rounds : int
         Of each chain, unless sampling ends early.
+    n_bytes : float
+        Memory that the fit needs, about.
     """
 
-    def __init__(self, estimator: Any, n_chains: int, n_rounds: int) -> None:
+    def __init__(self, estimator: Any, n_chains: int, n_rounds: int, n_bytes: float) -> None:
         self._estimator = estimator
+        self._size = readable(n_bytes)
         self._root = estimator._init_callback_context(
             max_subtasks=n_chains, sequential_subtasks=False
         )
@@ -48,12 +52,12 @@ class CallbackMonitor:
         news = self._left is None or self._left.judged_by != left.judged_by
         self._left = left
         if self._estimator.verbose > 1 or (self._estimator.verbose and news):
-            print(f"{type(self._estimator).__name__}: {_in_words(left)}.", flush=True)
+            print(f"{type(self._estimator).__name__}: {self._in_words(left)}.", flush=True)
         if left.seconds > _LONG and not self._warned:
             self._warned = True
             warnings.warn(
-                f"This fit will be long: {_in_words(left)}. Fewer rows help most (time grows with "
-                "their cube); so do more workers (n_jobs), and fewer draws: a smaller n_draws, or "
+                f"This fit will be long: {self._in_words(left)}. Fewer rows help most (time grows "
+                "with their cube); so do more workers (n_jobs), and fewer draws: a smaller n_draws, or "
                 "target_ess, which ends sampling when they are enough. Ctrl-C, once there are "
                 "draws, ends it and keeps them.",
                 UserWarning,
@@ -82,10 +86,9 @@ class CallbackMonitor:
         for context in [*self._chains, self._root]:
             context.call_on_fit_task_end(estimator=self._estimator)
 
-
-def _in_words(left: Effort) -> str:
-    rows, workers = left.plan.n_rows, left.plan.n_workers
-    return (
-        f"{left} for n = {rows} rows and {workers} {'workers' if workers > 1 else 'worker'}, "
-        f"judged by {left.judged_by}"
-    )
+    def _in_words(self, left: Effort) -> str:
+        rows, workers = left.plan.n_rows, left.plan.n_workers
+        return (
+            f"{left} and {self._size} of memory for n = {rows} rows and {workers} "
+            f"{'workers' if workers > 1 else 'worker'}, judged by {left.judged_by}"
+        )

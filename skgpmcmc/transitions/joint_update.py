@@ -85,9 +85,9 @@ class JointUpdate(Tunable):
         accepted, probability = metropolis_accepts(log_weight - float(own[0]) + log_prior, rng)
         central = self._central(model, candidate) - self._central(model, state) + log_prior
         tuning = 0.0 if np.isnan(central) else float(np.exp(min(central, 0.0)))
-        return candidate if accepted else state, StepInfo(
-            self.name, accepted, probability, 1.0, False, tuning=tuning
-        )
+        kept, left = (candidate, state) if accepted else (state, candidate)
+        left.prior.forget()  # the density and its prior refer to each other
+        return kept, StepInfo(self.name, accepted, probability, 1.0, False, tuning=tuning)
 
     def _draw(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator

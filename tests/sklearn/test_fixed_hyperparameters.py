@@ -62,7 +62,7 @@ def test_all_draws_enter_a_prediction():
         assert f.shape == (6, n_draws + n_fresh)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_more_draws_make_better_predictions():
     """The standard deviation over refits falls as one over the root of the number of draws.
 

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 # Workers that are ended have to be started again, which takes seconds.
-N_JOBS = [1, pytest.param(2, marks=pytest.mark.slow)]
+N_JOBS = [1, pytest.param(2, marks=pytest.mark.statistical)]
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class Rounds:
     "model",
     [
         learning(),
-        pytest.param(learning(ard=True), marks=pytest.mark.slow),
+        pytest.param(learning(ard=True), marks=pytest.mark.statistical),
         learning(kernel=FIXED),
         quick(sampler="marginal", n_warmup=20),
         quick(n_warmup=20),
@@ -117,8 +117,6 @@ def test_an_effort_grows_with_what_is_planned():
     alone = PLAN._replace(n_workers=1).effort(0.1, "a guess")
     assert twice.seconds == pytest.approx(2.0 * one.seconds)
     assert alone.seconds == pytest.approx(2.0 * one.seconds)
-    assert PLAN._replace(n_rows=2000).n_bytes == pytest.approx(4.0 * PLAN.n_bytes)
-    assert PLAN._replace(n_functions=3).n_bytes == pytest.approx(3.0 * PLAN.n_bytes)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +124,7 @@ def test_an_effort_grows_with_what_is_planned():
     [(3.21, "3.2 seconds"), (80, "80 seconds"), (720, "12 minutes"), (7200, "2 hours")],
 )
 def test_an_effort_in_words(seconds, words):
-    assert str(Effort(PLAN, seconds, "a guess")) == f"about {words} and 192 MB of memory"
-    assert "2e+01 GB" not in str(Effort(PLAN._replace(n_rows=10_000), 1.0, "a guess"))
+    assert str(Effort(PLAN, seconds, "a guess")) == f"about {words}"
 
 
 def test_a_small_factorization_tells_of_a_large_one():

@@ -130,7 +130,7 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize(
-    "case", ["emulated", "random walk", pytest.param("collapsed", marks=pytest.mark.slow)]
+    "case", ["emulated", "random walk", pytest.param("collapsed", marks=pytest.mark.statistical)]
 )
 def test_the_jitter_suits_the_posterior_and_not_the_starts_alone(case):
     """K is singular where the posterior is: chains must not be kept out of there."""
