@@ -47,7 +47,7 @@ class Effort(NamedTuple):
 
 
 def seconds_per_operation(n_rows: int) -> float:
-    """Seconds of an O(n^3) operation, from a factorization and a solution that are quick."""
+    """Time an O(n^3) operation, by a factorization and a solution that are quick; in seconds."""
     size = min(n_rows, _SMALL)
     K = np.eye(size, order="F") + 1.0
     with one_thread():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ._typing import FloatArray
 from .chains import Draws
@@ -31,7 +32,8 @@ class LeaveOneOut:
         Effective number of parameters.
     elpd_i, pareto_k : ndarray of shape (n,)
         Row by row: log predictive density, and the shape of the tail of the weights, which should
-        not be above 0.7.
+        not be above 0.7; infinite where the largest weights are equal, so that nothing is known of
+        a tail.
     """
 
     elpd: float
@@ -63,8 +65,6 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
     ValueError
         If the draws are too few to say anything about the tails of their weights.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     n_chains, n_draws = draws.theta.shape[:2]
     if n_draws < min_draws(n_chains) or n_chains * n_draws < _LEAST_DRAWS:
         raise ValueError(
@@ -78,12 +78,7 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
             for chain in zip(draws.theta, draws.f, strict=True)
         ]
     )
-    axes = {"chain_axis": 0, "draw_axis": 1}
-    relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
-    efficiency = float(np.clip(np.nanmean(relative), 1.0 / log_lik[..., 0].size, 1.0))
-    elpd_i, pareto_k, p_loo_i = (
-        np.asarray(part) for part in array_stats.loo(log_lik, r_eff=efficiency, **axes)
-    )
+    elpd_i, pareto_k, p_loo_i = _smoothed(log_lik)
     # Not before: a constant changes nothing else, and costs digits.
     elpd_i = elpd_i + shift * (1.0 if model.weight is None else model.weight)
     return LeaveOneOut(
@@ -93,3 +88,31 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
         elpd_i,
         pareto_k,
     )
+
+
+def _smoothed(log_lik: FloatArray) -> FloatArray:
+    """Apply PSIS to log p(y_i | f), (n_chains, n_draws, n); elpd, Pareto k and p_loo, (3, n).
+
+    Where the largest weights of a row are equal, as those of chains that hardly move are, no tail
+    can be fitted to them: then the weights are used as they are, and k is infinite.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    n_draws = log_lik[..., 0].size
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # looked for below
+        relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
+        known = relative[np.isfinite(relative)]
+        efficiency = float(np.clip(known.mean(), 1.0 / n_draws, 1.0)) if len(known) else 1.0
+        found = np.full((3, log_lik.shape[2]), np.nan)
+        for i in range(log_lik.shape[2]):
+            try:
+                found[:, i] = array_stats.loo(log_lik[..., i], r_eff=efficiency, **axes)
+            except ValueError:  # the whole tail is one value
+                continue
+    rest = ~np.isfinite(found[[0, 2]]).all(axis=0)
+    of_rest = log_lik[..., rest].reshape(n_draws, -1)
+    elpd = np.log(n_draws) - logsumexp(-of_rest, axis=0)
+    found[0, rest], found[1, rest] = elpd, np.inf
+    found[2, rest] = logsumexp(of_rest, axis=0) - np.log(n_draws) - elpd
+    return found

@@ -167,10 +167,12 @@ class Predictor:
     particles: Particles | None
     reference: Reference | None = None
 
-    @cached_property
+    @property
     def _known_parts(self) -> tuple[FloatArray, ...]:
-        if self.parts is not None:
-            return self.parts
+        return self._parts_found_late if self.parts is None else self.parts
+
+    @cached_property
+    def _parts_found_late(self) -> tuple[FloatArray, ...]:
         return parts_of(self.model, self.reference, self.theta)
 
     def log_predictive(

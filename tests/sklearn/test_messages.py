@@ -69,7 +69,14 @@ def fit_quietly(model, *args, **kwargs):
 @pytest.fixture(scope="module")
 def fits():
     """One fit of each estimator."""
-    return {name: fit_quietly(cls(**QUICK), X, Y) for name, cls in ESTIMATORS.items()}
+    return {
+        name: fit_quietly(cls(**QUICK), X, targets_of(name)) for name, cls in ESTIMATORS.items()
+    }
+
+
+def targets_of(name):
+    """What an estimator can take; a mean is remarked by the model of volatility."""
+    return Y - 0.5 if name == "BayesianGPVolatilityRegressor" else Y
 
 
 @pytest.fixture

@@ -127,6 +127,7 @@ def test_impossible_weights(cls, weight, message):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+@short_chains()
 def test_larger_weights_mean_less_spread(cls):
     y = targets()[cls]
     plain, heavy = (cls(FIXED, **QUICK).fit(X, y, sample_weight=np.full(N, w)) for w in (1.0, 6.0))

@@ -389,10 +389,10 @@ def test_an_ard_kernel_for_other_inputs_is_refused(bounds):
 @pytest.mark.parametrize(
     ("kernel", "named"),
     [
-        (ConstantKernel(0.0) * RBF(), "'k1__constant_value': 0.0"),
-        (ConstantKernel(-1.0) * RBF(), "'k1__constant_value': -1.0"),
-        (ConstantKernel() * RBF(np.inf), "'k2__length_scale': inf"),
-        (ConstantKernel() * RBF([1.0, 0.0, 1.0]), r"'k2__length_scale': \[1.0, 0.0, 1.0\]"),
+        (ConstantKernel(0.0) * RBF(), "'k1__constant_value' is 0.0"),
+        (ConstantKernel(-1.0) * RBF(), "'k1__constant_value' is -1.0"),
+        (ConstantKernel() * RBF(np.inf), "'k2__length_scale' is inf"),
+        (ConstantKernel() * RBF([1.0, 0.0, 1.0]), r"'k2__length_scale' is \[1.0, 0.0, 1.0\]"),
     ],
 )
 def test_a_start_that_has_no_logarithm_is_refused(kernel, named):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import (
@@ -14,12 +14,14 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import Exact
+from skgpmcmc.chains import Draws
 from skgpmcmc.covariance import make_covariance
+from skgpmcmc.leave_one_out import leave_one_out
 from skgpmcmc.likelihoods import Gaussian, Logit
 from skgpmcmc.model import LatentGP, default_hyperprior
 from skgpmcmc.prediction import Particles, Predictor, parts_of
 
-from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, z_score
+from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -233,3 +235,22 @@ def test_leave_one_out_of_a_softmax_is_that_of_fits_without_the_row():
         without = exact_posterior(K[np.ix_(rest, rest)], signs[rest], Logit())[0]
         # The harmonic mean of 600 draws, of bounded weights: a standard error of about 0.015.
         assert clf.loo().elpd_i[i] == pytest.approx(whole - without, abs=0.08)
+
+
+def test_leave_one_out_of_chains_that_hardly_move():
+    """Equal weights have no tail to fit: plain importance sampling, and k says so."""
+    model = make_model([[0.0], [1.0], [2.0]], [1.0, -1.0, 1.0])
+    rng = np.random.default_rng(0)
+    moving, still = (
+        rng.standard_normal((2, 100, 3)),
+        np.repeat(rng.standard_normal((2, 1, 3)), 100, 1),
+    )
+    f = np.where([True, False, False], moving, still)
+    draws = Draws(np.zeros((2, 100, 2)), f, [], None)
+    result = leave_one_out(model, draws)
+    log_lik = model.observations.log_prob(f.reshape(200, 3).T)
+    plain = np.log(200.0) - logsumexp(-log_lik, axis=1)
+    assert np.isinf(result.pareto_k[1:]).all()
+    assert np.isfinite(result.pareto_k[0])
+    assert_allclose(result.elpd_i[1:], plain[1:], rtol=1e-12)
+    assert np.isfinite([result.elpd, result.p_loo, result.se]).all()
