@@ -57,9 +57,9 @@ class CallbackMonitor:
             self._warned = True
             warnings.warn(
                 f"This fit will be long: {self._in_words(left)}. Fewer rows help most (time grows "
-                "with their cube); so do more workers (n_jobs), and fewer draws: a smaller n_draws, or "
-                "target_ess, which ends sampling when they are enough. Ctrl-C, once there are "
-                "draws, ends it and keeps them.",
+                "with their cube); so do more workers (n_jobs), and fewer draws: a smaller "
+                "n_draws, or target_ess, which ends sampling when they are enough. Ctrl-C, once "
+                "there are draws, ends it and keeps them.",
                 UserWarning,
                 stacklevel=2,
             )
