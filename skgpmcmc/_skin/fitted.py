@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -35,7 +38,8 @@ def validated(
     twin = copy.copy(estimator)  # validate_data sets attributes before it knows that all is well
     vars(twin).pop("feature_names_in_", None)
     # A copy, as the model keeps X: what the user does to it later must not change predictions.
-    X, y = validate_data(twin, X, y, dtype=np.float64, order="C", copy=True, **check_params)
+    with _naming_the_rows():
+        X, y = validate_data(twin, X, y, dtype=np.float64, order="C", copy=True, **check_params)
     names = ("n_features_in_", "feature_names_in_")
     return X, y, {name: vars(twin)[name] for name in names if name in vars(twin)}
 
@@ -44,7 +48,24 @@ def new_rows(estimator: Any, X: Any) -> np.ndarray:
     """Validate rows that a fitted estimator is to predict."""
     check_is_fitted(estimator)
     _check_columns(X)
-    return validate_data(estimator, X, dtype=np.float64, reset=False)
+    with _naming_the_rows():
+        return validate_data(estimator, X, dtype=np.float64, reset=False)
+
+
+@contextmanager
+def _naming_the_rows() -> Iterator[None]:
+    """Say that it is about X where scikit-learn, or what X is made of, does not."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        if re.search(r"\b[Xy]\b|Input|Found array|Expected 2D|feature", message):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            "X must be a table of real numbers with one row for each target: "
+            f"{message.splitlines()[0]}. Encode text, and fill in or drop what is missing."
+        ) from error
 
 
 def _check_columns(X: Any) -> None:

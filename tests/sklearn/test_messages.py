@@ -531,3 +531,19 @@ def test_one_warning_about_convergence_per_fit(y):
         warnings.simplefilter("always")
         BayesianGPClassifier(**QUICK).fit(X, y)
     assert [w.category for w in caught] == [ConvergenceWarning]
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "why"),
+    [
+        (np.full((N, 2), "a"), ValueError, "could not convert string to float"),
+        (np.full((N, 2), 1j), ValueError, "Complex data not supported"),
+        (pd.DataFrame({"a": [pd.NA] * N}, dtype=object), TypeError, "NAType"),
+        (pd.DataFrame({"a": [[1.0]] * N}), ValueError, "sequence"),
+        (np.ones((N + 1, 2)), ValueError, "inconsistent numbers of samples"),
+    ],
+    ids=["text", "complex", "NA", "lists", "rows"],
+)
+def test_a_table_that_is_not_of_numbers(table, kind, why):
+    with pytest.raises(kind, match=f"^X must be a table of real numbers .*{why}.*Encode text"):
+        BayesianGPClassifier(**QUICK).fit(table, Y)
