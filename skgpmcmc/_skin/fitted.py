@@ -56,7 +56,8 @@ def new_rows(estimator: Any, X: Any) -> np.ndarray:
 def _naming_the_rows() -> Iterator[None]:
     """Say that it is about X where scikit-learn, or what X is made of, does not."""
     try:
-        yield
+        with np.errstate(invalid="ignore"):  # what is not finite is refused
+            yield
     except (TypeError, ValueError) as error:
         message = str(error)
         if re.search(r"\b[Xy]\b|Input|Found array|Expected 2D|feature", message):

@@ -172,8 +172,8 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     check_inputs(X)
     if check_flag("ard", ard) and kernel is not None:
         raise ValueError(
-            f"ard=True only concerns the default kernel, but kernel={kernel!r} was given: use "
-            "ard=False and give that kernel one length-scale per feature, such as "
+            f"ard=True only concerns the default kernel, but a {type(kernel).__name__} was given as "
+            "kernel: use ard=False and give that kernel one length-scale per feature, such as "
             "RBF(np.ones(n_features))."
         )
     if kernel is None:

@@ -177,5 +177,7 @@ def _covariance(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def _coordinates(sites: Sites) -> FloatArray:
     """Log precision, then shift over root precision; (2 n,)."""
-    precision = np.maximum(sites.precision, _SMALLEST_PRECISION * sites.precision.max())
+    # Rows of next to no weight leave no precision at all.
+    least = max(_SMALLEST_PRECISION * sites.precision.max(), np.finfo(float).tiny)
+    precision = np.maximum(sites.precision, least)
     return np.concatenate([np.log(precision), sites.shift / np.sqrt(precision)])

@@ -17,6 +17,9 @@ from ._base import Problem
 from ._docs import documented
 from ._latent import OneLatentFunction
 
+#: Numbers beyond are not counted one by one any more.
+_LARGEST_COUNT = 1e15
+
 
 @documented
 class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
@@ -148,6 +151,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         exposure = self._exposure(exposure, len(X))
         weight, X, y, exposure = weighted_rows(sample_weight, X, y.astype(float), exposure)
         self._check_counts(y, likelihood)
+        _check_size(y)
         center = 0.0
         if check.check_flag("center", self.center):
             # Half a count more, for there may be none.
@@ -286,3 +290,13 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
                 "deviance has its logarithm: check the units of that row, or leave it out."
             )
         return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1))
+
+
+def _check_size(y: np.ndarray) -> None:
+    """Refuse counts that double precision does not tell from their neighbors."""
+    if y.max() > _LARGEST_COUNT:
+        row = int(np.argmax(y))
+        raise ValueError(
+            f"y has the count {y[row]:g} in row {row}, and counts above {_LARGEST_COUNT:g} cannot be "
+            "told from their neighbors: fit BayesianGPRegressor to their logarithms."
+        )

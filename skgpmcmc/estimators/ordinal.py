@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 from sklearn.callback import with_callbacks
-from sklearn.utils.multiclass import check_classification_targets
 
 from .._skin import validation as check
 from .._skin.fitted import validated
-from .._skin.labels import check_labels, known_labels
+from .._skin.labels import check_labels, check_labels_are_classes, known_labels
 from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
 from .._skin.rows import weighted_rows
 from ..likelihoods import OrdinalProbit
@@ -137,7 +136,7 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         """
         X, y, features = validated(self, X, y)
         weight, X, y = weighted_rows(sample_weight, X, y)
-        check_classification_targets(y)
+        check_labels_are_classes(y)
         classes = self._ordered_classes(y)
         position = np.argsort(classes)[known_labels(y, np.sort(classes), len(X))]
         likelihood = self._likelihood_of(position, len(classes))

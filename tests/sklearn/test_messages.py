@@ -547,3 +547,8 @@ def test_one_warning_about_convergence_per_fit(y):
 def test_a_table_that_is_not_of_numbers(table, kind, why):
     with pytest.raises(kind, match=f"^X must be a table of real numbers .*{why}.*Encode text"):
         BayesianGPClassifier(**QUICK).fit(table, Y)
+
+
+def test_a_kernel_that_cannot_be_shown_is_named_by_its_kind():
+    with pytest.raises(ValueError, match="ard=True only .* but a DotProduct was given as kernel"):
+        BayesianGPClassifier(DotProduct("a"), ard=True).fit(X, Y)

@@ -16,6 +16,8 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
+from skgpmcmc.approximations import Sites
+from skgpmcmc.approximations.interpolated import _coordinates
 from skgpmcmc.covariance import make_covariance
 from skgpmcmc.likelihoods import NegativeBinomial, OrdinalProbit, Poisson
 
@@ -302,3 +304,15 @@ def test_a_mode_between_two_neighboring_numbers_is_no_error():
     log_p = Poisson().log_predictive(0.0, np.array([1.8e19, 0.5]), np.array([1e36, 1.0]))
     assert np.isfinite(log_p[1])
     assert np.isnan(log_p[0]) or log_p[0] == pytest.approx(stats.norm.logcdf(-18.0), rel=1e-6)
+
+
+def test_counts_that_cannot_be_counted_are_refused():
+    X, y = np.arange(4.0)[:, None], np.array([1.0, 2.0, 1e300, 0.0])
+    with pytest.raises(ValueError, match=r"y has the count 1e\+300 in row 2, .* logarithms"):
+        BayesianGPPoissonRegressor().fit(X, y)
+
+
+def test_sites_without_precision_have_coordinates():
+    """Rows of next to no weight leave none."""
+    coordinates = _coordinates(Sites(np.zeros(3), np.zeros(3)))
+    assert np.isfinite(coordinates).all()
