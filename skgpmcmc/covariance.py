@@ -392,10 +392,10 @@ def _correlation(
     nu: float, D: FloatArray, scale: float = 1.0, *, out: FloatArray | None = None
 ) -> FloatArray:
     """Correlation k of RBF (nu = inf) and Matern at the squared distances ``scale * D``."""
+    with np.errstate(over="ignore"):  # at an infinite distance nothing is left
+        r = np.multiply(D, -0.5 * scale if nu == np.inf else 2.0 * nu * scale, out=out)
     if nu == np.inf:
-        k = np.multiply(D, -0.5 * scale, out=out)
-        return np.exp(k, out=k)
-    r = np.multiply(D, 2.0 * nu * scale, out=out)
+        return np.exp(r, out=r)
     np.sqrt(r, out=r)
     np.minimum(r, _NOTHING_LEFT, out=r)  # an infinite distance times no correlation is none
     e = np.exp(-r)

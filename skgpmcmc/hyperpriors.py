@@ -177,10 +177,12 @@ class HyperPrior:
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """One draw of theta, of shape (p,)."""
         theta = np.empty(len(self.names))
-        for name, position in self._positions.items():
-            theta[position] = self.distributions[name].rvs(size=len(position), random_state=rng)
+        with np.errstate(over="ignore"):  # of a prior so wide that its draws are beyond numbers
+            for name, position in self._positions.items():
+                theta[position] = self.distributions[name].rvs(size=len(position), random_state=rng)
         # A gamma with a small shape can underflow to zero, whose log is not a start value.
-        theta[self.positive] = np.log(np.maximum(theta[self.positive], np.exp(-LOG_SCALE_LIMIT)))
+        ends = np.exp([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT])
+        theta[self.positive] = np.log(np.clip(theta[self.positive], *ends))
         return theta
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ __all__ = [
     "Stretch",
     "Tally",
     "TunedStretch",
+    "at_work",
     "no_density",
     "sample",
     "start",
@@ -44,6 +46,18 @@ __all__ = [
 ]
 
 _MAX_START_ATTEMPTS = 30
+
+
+@contextmanager
+def at_work() -> Iterator[OperationCount]:
+    """What all work of chains and set-ups is done in: one BLAS thread, and operations are counted.
+
+    Far out in the tails numbers leave double precision. Nothing is said of that, as a density that
+    is not finite is looked for wherever one is made, and rejected.
+    """
+    quiet = np.errstate(over="ignore", invalid="ignore")
+    with one_thread(), quiet, count_operations() as operations:
+        yield operations
 
 
 class Tally(NamedTuple):
@@ -99,7 +113,7 @@ def start(
     rng: np.random.Generator,
 ) -> Stretch:
     """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
-    with one_thread(), count_operations() as operations:
+    with at_work() as operations:
         state, attempt = transition.start(model, theta, rng), 1
         while state is None and attempt < _MAX_START_ATTEMPTS:
             theta = 0.5 * (theta + model.start)
@@ -150,7 +164,7 @@ def tune(
     assert isinstance(walk, GaussianRandomWalk)
     log_scale = walk.log_scale
     recorder = _Recorder(window.n_steps, state)
-    with one_thread(), count_operations() as operations:
+    with at_work() as operations:
         for i in range(window.n_steps):
             transition = transition.with_proposal(walk.with_log_scale(log_scale))
             state, info = transition.step(model, state, rng)
@@ -175,7 +189,7 @@ def tune_sweep(
     """
     state = at_rest(model, state)  # the one that was given stays so
     recorder = _Recorder(n_steps, state)
-    with one_thread(), count_operations() as operations:
+    with at_work() as operations:
         for i in range(n_steps):
             state, info = sweep.step(model, state, rng)
             probabilities = sweep.mean_probabilities(info)
@@ -223,7 +237,7 @@ def sample(
     """
     state, rng = at_rest(model, state), copy.deepcopy(rng)
     recorder = _Recorder(n_steps, state)
-    with one_thread(), count_operations() as operations:
+    with at_work() as operations:
         for _ in range(n_steps):
             state, info = transition.step(model, state, rng)
             recorder.add(state, info)

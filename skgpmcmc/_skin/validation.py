@@ -18,6 +18,8 @@ from ..likelihoods import Likelihood
 from ..model import default_hyperprior
 from ..samplers import SAMPLERS, Sampler
 
+#: Weights beyond leave nothing uncertain that double precision could tell.
+_LARGEST_WEIGHT = 1e12
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100
 #: Where the likelihood is tried: latent values, and at most so many rows.
@@ -172,9 +174,9 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
     check_inputs(X)
     if check_flag("ard", ard) and kernel is not None:
         raise ValueError(
-            f"ard=True only concerns the default kernel, but a {type(kernel).__name__} was given as "
-            "kernel: use ard=False and give that kernel one length-scale per feature, such as "
-            "RBF(np.ones(n_features))."
+            "ard=True only concerns the default kernel, but a "
+            f"{type(kernel).__name__} was given as kernel: use ard=False and give that kernel one "
+            "length-scale per feature, such as RBF(np.ones(n_features))."
         )
     if kernel is None:
         return make_covariance(default_kernel(X.shape[1], ard=ard), X)
@@ -302,6 +304,12 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     weight = check_rows("sample_weight", weight, n_rows)
     if not weight.any():
         raise ValueError("sample_weight is zero for every row: give at least one a weight.")
+    if weight.max() > _LARGEST_WEIGHT:
+        row = int(np.argmax(weight))
+        raise ValueError(
+            f"sample_weight is {weight[row]:g} in row {row}, as if that row were repeated so "
+            "often: divide the weights, so that they are of the size of one."
+        )
     return None if np.all(weight == 1.0) else weight
 
 

@@ -171,6 +171,8 @@ def _gaussian_at(
     return GaussianApproximation(prior, point.weights, precision)
 
 
+# A step that leaves the numbers has no objective, and is halved until it has one.
+@np.errstate(over="ignore", invalid="ignore")
 def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray) -> FloatArray:
     """K^-1 times the full Newton step from f; R&W algorithm 3.1, lines 4 to 7."""
     if isinstance(prior, ClasswisePrior):

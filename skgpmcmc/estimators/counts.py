@@ -297,6 +297,6 @@ def _check_size(y: np.ndarray) -> None:
     if y.max() > _LARGEST_COUNT:
         row = int(np.argmax(y))
         raise ValueError(
-            f"y has the count {y[row]:g} in row {row}, and counts above {_LARGEST_COUNT:g} cannot be "
-            "told from their neighbors: fit BayesianGPRegressor to their logarithms."
+            f"y has the count {y[row]:g} in row {row}, and counts above {_LARGEST_COUNT:g} cannot "
+            "be told from their neighbors: fit BayesianGPRegressor to their logarithms."
         )

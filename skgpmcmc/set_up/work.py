@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError, OperationCount, count_operations
-from .._threads import one_thread
+from .._linalg import NotPositiveDefiniteError, OperationCount
 from .._typing import FloatArray
 from ..approximations import Reference
 from ..model import LatentGP
+from ..stretches import at_work
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from .report import EmulatorReport
 
@@ -97,6 +97,6 @@ def require_factors(model: LatentGP, found: Sequence[bool]) -> None:
 def perform(task: Task) -> Done:
     """Do a task on one BLAS thread."""
     begin = time.perf_counter()
-    with one_thread(), count_operations() as operations:
+    with at_work() as operations:
         value = task.function(*task.arguments)
     return Done(value, operations, time.perf_counter() - begin)

@@ -550,5 +550,5 @@ def test_a_table_that_is_not_of_numbers(table, kind, why):
 
 
 def test_a_kernel_that_cannot_be_shown_is_named_by_its_kind():
-    with pytest.raises(ValueError, match="ard=True only .* but a DotProduct was given as kernel"):
+    with pytest.raises(ValueError, match=r"ard=True only .* but a DotProduct was given as kernel"):
         BayesianGPClassifier(DotProduct("a"), ard=True).fit(X, Y)
