@@ -68,7 +68,7 @@ def fitted():
 @short_chains()
 def fitted_iris():
     X, y, names = small_iris()
-    return quick().fit(X, names[y]), X, names[y]
+    return quick(sampler="pm").fit(X, names[y]), X, names[y]
 
 
 def fitted_names(estimator):
@@ -146,7 +146,7 @@ def test_grid_search_over_everything_that_is_an_object():
 )
 @short_chains()
 def test_nested_parameters_reach_the_chains(start, nested, direct):
-    X, y = moons(20)
+    X, y = moons()
     plain = quick(**start).fit(X, y)
     through_name = clone(plain).set_params(**nested).fit(X, y)
     through_object = quick(**{**start, **direct}).fit(X, y)
@@ -507,7 +507,7 @@ KERNELS = [
 @short_chains()
 def test_fitted_attributes(parameters, names):
     X, y = moons()
-    model = quick(**parameters).fit(X, y)
+    model = quick(sampler="pm", n_importance=8, **parameters).fit(X, y)
     assert model.hyperparameter_names_ == names
     assert model.theta_samples_.shape == (2, 20, len(names))
     assert model.latent_samples_.shape == (2, 20, len(X))

@@ -22,13 +22,19 @@ LABELS = np.array(["apple", "fig", "pear"])
 Y = LABELS[CODES]
 X_NEW, CODES_NEW = make_blobs(80, centers=CENTERS, cluster_std=0.9, random_state=1)
 QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 40, "random_state": 0}
-# The default sampler spends seconds on its set-up, and has a test of its own.
+# The default sampler, that of the fixtures, spends seconds on its set-up.
 WALK = {**QUICK, "n_warmup": 30, "sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}
 
 
 @pytest.fixture(scope="module")
 @short_chains()
 def shared():
+    return BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def walk():
     return BayesianGPClassifier(multi_class="softmax", **WALK).fit(X, Y)
 
 
@@ -36,7 +42,7 @@ def shared():
 @short_chains()
 def separate():
     priors = {"k2__length_scale": stats.lognorm(0.5)}
-    return BayesianGPClassifier(multi_class="softmax_separate", priors=priors, **WALK).fit(X, Y)
+    return BayesianGPClassifier(multi_class="softmax_separate", priors=priors, **QUICK).fit(X, Y)
 
 
 @pytest.fixture(params=["shared", "separate"])
@@ -101,29 +107,29 @@ def test_leave_one_out(fitted):
 
 
 @short_chains()
-def test_draws_do_not_depend_on_workers_nor_on_pickling(shared):
-    again = clone(shared).set_params(n_jobs=2).fit(X, Y)
-    assert_array_equal(again.theta_samples_, shared.theta_samples_)
-    proba = shared.predict_proba(X_NEW)
+def test_draws_do_not_depend_on_workers_nor_on_pickling(walk):
+    again = clone(walk).set_params(n_jobs=2).fit(X, Y)
+    assert_array_equal(again.theta_samples_, walk.theta_samples_)
+    proba = walk.predict_proba(X_NEW)
     assert_array_equal(again.predict_proba(X_NEW), proba)
-    assert_array_equal(pickle.loads(pickle.dumps(shared)).predict_proba(X_NEW), proba)
+    assert_array_equal(pickle.loads(pickle.dumps(walk)).predict_proba(X_NEW), proba)
 
 
 @short_chains()
-def test_a_warm_start_is_one_longer_fit(shared):
+def test_a_warm_start_is_one_longer_fit(walk):
     longer = BayesianGPClassifier(multi_class="softmax", **WALK).set_params(n_draws=20)
     longer.set_params(warm_start=True).fit(X, Y)
     longer.set_params(n_draws=40).fit(X, Y)
-    assert_array_equal(longer.theta_samples_, shared.theta_samples_)
-    assert_array_equal(longer.latent_samples_, shared.latent_samples_)
+    assert_array_equal(longer.theta_samples_, walk.theta_samples_)
+    assert_array_equal(longer.latent_samples_, walk.latent_samples_)
 
 
 @short_chains()
-def test_rows_of_weight_zero_are_not_there(shared):
+def test_rows_of_weight_zero_are_not_there(walk):
     odd = np.concatenate([X, [[50.0, 50.0]]])
     weight = np.append(np.ones(36), 0.0)
-    again = clone(shared).fit(odd, np.append(Y, "apple"), sample_weight=weight)
-    assert_array_equal(again.theta_samples_, shared.theta_samples_)
+    again = clone(walk).fit(odd, np.append(Y, "apple"), sample_weight=weight)
+    assert_array_equal(again.theta_samples_, walk.theta_samples_)
 
 
 @short_chains()
@@ -139,7 +145,7 @@ def test_two_classes_are_served_too():
 
 
 @pytest.mark.parametrize(
-    "moves", ["emulated", pytest.param("trajectories", marks=pytest.mark.statistical)]
+    "moves", ["random_walk", pytest.param("trajectories", marks=pytest.mark.statistical)]
 )
 @short_chains()
 def test_other_moves(moves):
