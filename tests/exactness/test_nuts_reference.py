@@ -23,7 +23,13 @@ SAMPLERS = {
 RESULTS = load_results("nuts_reference")
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.statistical) if name == "poisson" else name
+        for name in PROBLEMS
+    ],
+)
 def test_the_default_sampler_agrees_with_nuts(name):
     """Means and quantiles of the logs of hyper-parameters, with the errors of both."""
     result, model = RESULTS[name], PROBLEMS[name].model

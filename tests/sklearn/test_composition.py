@@ -38,7 +38,14 @@ BINARY_ATTRIBUTES = (
 
 
 def quick(**changes):
-    settings = {"n_chains": 2, "n_warmup": 20, "n_draws": 20, "n_importance": 8, "random_state": 0}
+    settings = {
+        "n_chains": 2,
+        "n_warmup": 20,
+        "n_draws": 20,
+        "sampler": PseudoMarginal(moves="random_walk"),  # set up at once
+        "n_importance": 4,
+        "random_state": 0,
+    }
     return BayesianGPClassifier(**{**settings, **changes})
 
 
@@ -61,7 +68,7 @@ def fitted():
 @short_chains()
 def fitted_iris():
     X, y, names = small_iris()
-    return quick().fit(X, names[y]), X, names[y]
+    return quick(sampler="pm").fit(X, names[y]), X, names[y]
 
 
 def fitted_names(estimator):
@@ -80,17 +87,17 @@ def test_cross_validation():
 
 @short_chains()
 def test_grid_search_over_everything_that_is_an_object():
-    X, y = moons()
-    defensive = PseudoMarginal(defensive=0.2)
+    X, y = moons(20)
+    defensive = PseudoMarginal(defensive=0.2, moves="random_walk")
     grid = [
         {"sampler": ["pm", "marginal", Marginal(target_acceptance=0.4), defensive]},
-        {"sampler": [PseudoMarginal()], "sampler__defensive": [0.0, 0.5]},
+        {"sampler": [PseudoMarginal(moves="random_walk")], "sampler__defensive": [0.0, 0.5]},
         {"approximation": ["auto", "ep", "laplace", Laplace()]},
         {"approximation": [EP()], "approximation__tol": [1e-1, 1e-4]},
         {"kernel": [None, ConstantKernel() * RBF([1.0, 1.0]), Matern(nu=1.5) + WhiteKernel()]},
         {"kernel": [ConstantKernel() * RBF()], "kernel__k2__length_scale": [0.1, 3.0]},
     ]
-    base = quick(n_draws=10, sampler=PseudoMarginal(moves="random_walk"))  # quickly set up
+    base = quick(n_warmup=4, n_draws=6)
     search = GridSearchCV(base, grid, scoring="neg_log_loss", cv=2, error_score="raise").fit(X, y)
     scores = search.cv_results_["mean_test_score"]
     assert len(scores) == 4 + 2 + 4 + 2 + 3 + 2
@@ -110,9 +117,9 @@ def test_grid_search_over_everything_that_is_an_object():
     ("start", "nested", "direct"),
     [
         (
-            {"sampler": PseudoMarginal()},
+            {"sampler": PseudoMarginal(moves="random_walk")},
             {"sampler__defensive": 0.5},
-            {"sampler": PseudoMarginal(defensive=0.5)},
+            {"sampler": PseudoMarginal(moves="random_walk", defensive=0.5)},
         ),
         (
             {"sampler": Marginal()},
@@ -252,8 +259,15 @@ def n_numbers_stored(estimator):
     return attributes + copies + sites + particles + interpolation
 
 
-@pytest.mark.parametrize("sampler", ["pm", "marginal"])
-@pytest.mark.parametrize("ard", [False, True])
+@pytest.mark.parametrize(
+    ("sampler", "ard"),
+    [
+        ("pm", False),
+        pytest.param("pm", True, marks=pytest.mark.statistical),
+        ("marginal", False),
+        ("marginal", True),
+    ],
+)
 @short_chains()
 def test_pickle_predicts_the_same_and_stays_small(sampler, ard):
     n = 200
@@ -277,12 +291,13 @@ def test_pickle_of_one_vs_rest(fitted_iris):
     assert len(stored) - 8 * n_numbers_stored(model) < 90_000
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_pickle_of_a_large_fit():
     """With 4 x 100 draws at n = 768 it takes less than 10 MB; nearly all of it grows with n."""
     n = 256
     X, y = make_moons(n, noise=0.3, random_state=0)
-    model = quick(n_chains=4, n_draws=25, n_importance="auto").fit(X, y)
+    model = quick(sampler="pm", n_chains=4, n_draws=25, n_importance="auto").fit(X, y)
     assert len(model._predictor.theta) == 100
     more_draws = 300 * 8 * n
     assert (len(pickle.dumps(model)) + more_draws) * 768 / n < 10e6
@@ -492,7 +507,7 @@ KERNELS = [
 @short_chains()
 def test_fitted_attributes(parameters, names):
     X, y = moons()
-    model = quick(**parameters).fit(X, y)
+    model = quick(sampler="pm", n_importance=8, **parameters).fit(X, y)
     assert model.hyperparameter_names_ == names
     assert model.theta_samples_.shape == (2, 20, len(names))
     assert model.latent_samples_.shape == (2, 20, len(X))

@@ -139,7 +139,7 @@ def test_a_small_target_does_not_stop_before_the_least_of_all(settings):
     assert min(before.ess_bulk.min(), before.ess_tail.min()) < MIN_ESS
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.statistical), 2])
 @short_chains()
 def test_all_classes_stop_together(n_jobs):
     rule = {"n_draws": 400, "target_ess": 110.0, "max_rhat": 1.2, "n_importance": "auto"}
@@ -433,8 +433,9 @@ def test_other_names_of_the_same_classes_rename_them(labels, short):
 @short_chains()
 def test_one_vs_rest_continues_bit_for_bit(n_jobs):
     X, y = three_classes()
-    whole = quick(n_draws=80).fit(X, y)
-    model = quick(n_draws=30, warm_start=True, n_jobs=n_jobs).fit(X, y)
+    walk = SAMPLERS["random walk"]
+    whole = quick(**walk, n_draws=80).fit(X, y)
+    model = quick(**walk, n_draws=30, warm_start=True, n_jobs=n_jobs).fit(X, y)
     assert_same_fit(model.set_params(n_draws=80).fit(X, y), whole)
     again = twin(model).set_params(n_draws=100, target_ess=1e9).fit(X, y)
     for part, before in zip(again.estimators_, whole.estimators_, strict=True):

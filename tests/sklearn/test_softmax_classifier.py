@@ -22,12 +22,20 @@ LABELS = np.array(["apple", "fig", "pear"])
 Y = LABELS[CODES]
 X_NEW, CODES_NEW = make_blobs(80, centers=CENTERS, cluster_std=0.9, random_state=1)
 QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 40, "random_state": 0}
+# The default sampler, that of the fixtures, spends seconds on its set-up.
+WALK = {**QUICK, "n_warmup": 30, "sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}
 
 
 @pytest.fixture(scope="module")
 @short_chains()
 def shared():
     return BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def walk():
+    return BayesianGPClassifier(multi_class="softmax", **WALK).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
@@ -99,36 +107,36 @@ def test_leave_one_out(fitted):
 
 
 @short_chains()
-def test_draws_do_not_depend_on_workers_nor_on_pickling(shared):
-    again = clone(shared).set_params(n_jobs=2).fit(X, Y)
-    assert_array_equal(again.theta_samples_, shared.theta_samples_)
-    proba = shared.predict_proba(X_NEW)
+def test_draws_do_not_depend_on_workers_nor_on_pickling(walk):
+    again = clone(walk).set_params(n_jobs=2).fit(X, Y)
+    assert_array_equal(again.theta_samples_, walk.theta_samples_)
+    proba = walk.predict_proba(X_NEW)
     assert_array_equal(again.predict_proba(X_NEW), proba)
-    assert_array_equal(pickle.loads(pickle.dumps(shared)).predict_proba(X_NEW), proba)
+    assert_array_equal(pickle.loads(pickle.dumps(walk)).predict_proba(X_NEW), proba)
 
 
 @short_chains()
-def test_a_warm_start_is_one_longer_fit(shared):
-    longer = BayesianGPClassifier(multi_class="softmax", **QUICK).set_params(n_draws=20)
+def test_a_warm_start_is_one_longer_fit(walk):
+    longer = BayesianGPClassifier(multi_class="softmax", **WALK).set_params(n_draws=20)
     longer.set_params(warm_start=True).fit(X, Y)
     longer.set_params(n_draws=40).fit(X, Y)
-    assert_array_equal(longer.theta_samples_, shared.theta_samples_)
-    assert_array_equal(longer.latent_samples_, shared.latent_samples_)
+    assert_array_equal(longer.theta_samples_, walk.theta_samples_)
+    assert_array_equal(longer.latent_samples_, walk.latent_samples_)
 
 
 @short_chains()
-def test_rows_of_weight_zero_are_not_there(shared):
+def test_rows_of_weight_zero_are_not_there(walk):
     odd = np.concatenate([X, [[50.0, 50.0]]])
     weight = np.append(np.ones(36), 0.0)
-    again = clone(shared).fit(odd, np.append(Y, "apple"), sample_weight=weight)
-    assert_array_equal(again.theta_samples_, shared.theta_samples_)
+    again = clone(walk).fit(odd, np.append(Y, "apple"), sample_weight=weight)
+    assert_array_equal(again.theta_samples_, walk.theta_samples_)
 
 
 @short_chains()
 def test_two_classes_are_served_too():
     two = CODES < 2
-    joint = BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X[two], CODES[two])
-    binary = BayesianGPClassifier(likelihood="logit", **QUICK).fit(X[two], CODES[two])
+    joint = BayesianGPClassifier(multi_class="softmax", **WALK).fit(X[two], CODES[two])
+    binary = BayesianGPClassifier(likelihood="logit", **WALK).fit(X[two], CODES[two])
     assert joint.latent_samples_.shape[-1] == 2
     proba = joint.predict_proba(X_NEW)
     assert proba.shape == (80, 2)
@@ -136,7 +144,9 @@ def test_two_classes_are_served_too():
     assert np.abs(proba - binary.predict_proba(X_NEW)).max() < 0.15
 
 
-@pytest.mark.parametrize("moves", ["random_walk", "trajectories"])
+@pytest.mark.parametrize(
+    "moves", ["random_walk", pytest.param("trajectories", marks=pytest.mark.statistical)]
+)
 @short_chains()
 def test_other_moves(moves):
     sampler = PseudoMarginal(moves=moves)
@@ -146,7 +156,7 @@ def test_other_moves(moves):
 
 def test_all_hyperparameters_fixed():
     kernel = ConstantKernel(4.0, "fixed") * RBF(1.0, "fixed")
-    fitted = BayesianGPClassifier(kernel, multi_class="softmax", **QUICK).fit(X, Y)
+    fitted = BayesianGPClassifier(kernel, multi_class="softmax", **WALK).fit(X, Y)
     assert fitted.theta_samples_.shape == (2, 40, 0)
     assert fitted.score(X_NEW, LABELS[CODES_NEW]) > 0.7
 

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
 from skgpmcmc.convergence import autocorrelation, gelman_rubin, rank_r_hat
 from skgpmcmc.displays import AutocorrelationDisplay, PSRFDisplay, TraceDisplay
+from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
 
@@ -25,7 +26,8 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 DISPLAYS = [TraceDisplay, AutocorrelationDisplay, PSRFDisplay]
 each_display = pytest.mark.parametrize("display_class", DISPLAYS)
-SHORT = {"n_chains": 2, "n_draws": 50, "max_rhat": 10.0, "random_state": 0}
+SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 50, "max_rhat": 10.0, "random_state": 0}
+WALK = {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 2}
 NAMES = ["k1__constant_value", "k2__length_scale"]
 LABELS = ["log k1__constant_value", "log k2__length_scale"]
 
@@ -48,7 +50,7 @@ def rng():
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = make_blobs(45, centers=3, cluster_std=3.0, random_state=0)
+    X, y = make_blobs(24, centers=3, cluster_std=3.0, random_state=0)
     return StandardScaler().fit_transform(X), np.array(["ham", "eggs", "spam"])[y]
 
 
@@ -56,13 +58,13 @@ def data():
 @short_chains()
 def binary(data):
     X, y = data
-    return BayesianGPClassifier(sampler="marginal", **SHORT).fit(X, y == "spam")
+    return BayesianGPClassifier(**WALK, **SHORT).fit(X, y == "spam")
 
 
 @pytest.fixture(scope="module")
 @short_chains()
 def several(data):
-    return BayesianGPClassifier(sampler="marginal", **SHORT).fit(*data)
+    return BayesianGPClassifier(**WALK, **SHORT).fit(*data)
 
 
 def labels(display):
@@ -345,7 +347,9 @@ def test_from_a_regressor_in_a_pipeline(data):
 @short_chains()
 def test_one_that_may_be_negative_is_no_logarithm(data):
     X, y = data
-    model = BayesianGPOrdinalClassifier(class_order=["ham", "eggs", "spam"], **SHORT).fit(X, y)
+    order = ["ham", "eggs", "spam"]
+    settings = {**SHORT, **WALK, "n_draws": 8}
+    model = BayesianGPOrdinalClassifier(class_order=order, **settings).fit(X, y)
     assert TraceDisplay.from_estimator(model).names[2:] == ["threshold", "log threshold_gap"]
 
 
@@ -377,6 +381,6 @@ def test_estimators_without_chains(data, display_class):
 
 def test_all_hyperparameters_fixed(data):
     X, y = data
-    model = BayesianGPClassifier(RBF(1.0, "fixed"), **SHORT).fit(X, y == "ham")
+    model = BayesianGPClassifier(RBF(1.0, "fixed"), **WALK, **SHORT).fit(X, y == "ham")
     with pytest.raises(ValueError, match="none of them 0"):
         TraceDisplay.from_estimator(model)
