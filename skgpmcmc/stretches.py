@@ -50,7 +50,7 @@ _MAX_START_ATTEMPTS = 30
 
 @contextmanager
 def at_work() -> Iterator[OperationCount]:
-    """What all work of chains and set-ups is done in: one BLAS thread, and operations are counted.
+    """Count operations, on one BLAS thread: what all work of chains and set-ups is done in.
 
     Far out in the tails numbers leave double precision. Nothing is said of that, as a density that
     is not finite is looked for wherever one is made, and rejected.

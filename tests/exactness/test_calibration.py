@@ -107,6 +107,7 @@ def test_wrong_twin_is_caught(name):
     assert report.p_value < CAUGHT, report
 
 
+@pytest.mark.statistical
 def test_a_fit_that_ignores_the_data_is_caught_by_log_p_alone():
     report = examined(from_the_prior)
     assert report.p_values["k1__constant_value"] > LEVEL

@@ -290,6 +290,7 @@ def test_wrong_twin_is_caught(name, cls):
     assert report.p_value < LEVEL, report
 
 
+@pytest.mark.statistical
 def test_offsets_in_short():
     """The other twins show at length only."""
     check(particle_test("poisson", sizes=SHORT))

@@ -345,6 +345,7 @@ def three_point_report(sampler, approximation, *, n_importance=None, n_draws=500
     return exact_answer_test(draws.theta, reference)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("sampler", "n_draws"),
     [pytest.param(RANDOM_WALK, 5000, marks=pytest.mark.statistical), (PseudoMarginal(), 1000)],

@@ -565,6 +565,7 @@ def test_convergence_warning_names_the_hyper_parameter_and_the_remedy():
     assert "diagnostics_" in message
 
 
+@pytest.mark.statistical
 def test_convergence_warning_of_one_vs_rest_names_the_class():
     X, y = scaled(1.0, 1.0)
     y[:10] = 2

@@ -187,6 +187,7 @@ def test_tasks_end_in_order():
     assert not open_tasks
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_chains_of_one_vs_rest():
     recorder = Recorder()
@@ -195,7 +196,7 @@ def test_chains_of_one_vs_rest():
     assert len(model.estimators_) == 3
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
 @pytest.mark.parametrize("make", [quick, random_walk])
 @short_chains()
 def test_watching_changes_no_draw(n_jobs, make, uncut, uncut_random_walk):
@@ -254,6 +255,7 @@ def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
     assert_prefix(model, uncut, ROUND_LENGTH)
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_progress_bar_around_a_search():
     pytest.importorskip("rich")
@@ -308,6 +310,7 @@ def test_a_stop_request_in_the_last_round_changes_nothing(uncut):
     assert_prefix(model, uncut, N_DRAWS)
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_a_stop_request_of_one_vs_rest():
     # The last chain of the last class asks.
@@ -420,6 +423,7 @@ def test_an_interrupt_from_a_callback_in_the_set_up_propagates(hook, uncut):
     assert_array_equal(model.predict_proba(X), uncut.predict_proba(X))
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_an_interrupt_of_one_vs_rest():
     recorder = at_draw_round(0, interrupt, chain=4, data=three_classes)

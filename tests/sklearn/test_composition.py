@@ -282,6 +282,7 @@ def test_pickle_predicts_the_same_and_stays_small(sampler, ard):
     assert len(stored) - 8 * n_numbers_stored(model) < 4 * n * n
 
 
+@pytest.mark.statistical
 def test_pickle_of_one_vs_rest(fitted_iris):
     model, X, _ = fitted_iris
     expected = model.predict_proba(X)

@@ -139,6 +139,7 @@ def test_a_small_target_does_not_stop_before_the_least_of_all(settings):
     assert min(before.ess_bulk.min(), before.ess_tail.min()) < MIN_ESS
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.statistical), 2])
 @short_chains()
 def test_all_classes_stop_together(n_jobs):
@@ -429,6 +430,7 @@ def test_other_names_of_the_same_classes_rename_them(labels, short):
     assert set(model.predict(X)) <= set(labels)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @short_chains()
 def test_one_vs_rest_continues_bit_for_bit(n_jobs):

@@ -77,7 +77,16 @@ PROBLEMS = {
 }
 
 
-@pytest.fixture(scope="module", params=PROBLEMS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        *("pm", "marginal"),
+        *(
+            pytest.param(name, marks=pytest.mark.statistical)
+            for name in ("trajectories", "one_vs_rest")
+        ),
+    ],
+)
 @short_chains()
 def problem(request):
     """Settings of more than one round of sampling, data, and the fit by one worker."""
@@ -87,13 +96,14 @@ def problem(request):
     return settings, X, y, quick(**settings, n_jobs=1).fit(X, y)
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [pytest.param(None, marks=pytest.mark.statistical), 2])
 @short_chains()
 def test_number_of_workers_changes_nothing(n_jobs, problem):
     settings, X, y, alone = problem
     assert_same_model(alone, quick(**settings, n_jobs=n_jobs).fit(X, y), X)
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_the_backend_changes_nothing(problem):
     """Threads for the processes of above."""
@@ -210,6 +220,7 @@ def test_rows_beyond_one_batch(fitted):
     assert_allclose(variance[some], variance_some, rtol=0.0, atol=1e-10)
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_rows_of_one_vs_rest_do_not_see_one_another():
     X, y = three_classes()
@@ -368,6 +379,7 @@ def test_a_limited_number_of_draws(max_predict_draws):
     assert_allclose(model.predict_proba(X_new)[:, 1], expected, rtol=1e-6)
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
     X, y = binary_data()

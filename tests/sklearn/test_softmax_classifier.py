@@ -58,6 +58,7 @@ def test_attributes_of_a_shared_kernel(shared):
     assert not hasattr(shared, "estimators_")
 
 
+@pytest.mark.statistical
 def test_attributes_of_separate_kernels(separate):
     names = [f"{n}[{k}]" for k in LABELS for n in ("k1__constant_value", "k2__length_scale")]
     assert separate.hyperparameter_names_ == names
@@ -106,6 +107,7 @@ def test_leave_one_out(fitted):
     assert result.elpd == pytest.approx(result.elpd_i.sum())
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_draws_do_not_depend_on_workers_nor_on_pickling(walk):
     again = clone(walk).set_params(n_jobs=2).fit(X, Y)

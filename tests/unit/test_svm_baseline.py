@@ -32,6 +32,7 @@ def small(**kwargs):
     return PlattSVC(**SMALL, random_state=0, **kwargs)
 
 
+@pytest.mark.statistical
 @parametrize_with_checks([small()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
