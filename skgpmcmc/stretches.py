@@ -54,6 +54,11 @@ def at_work() -> Iterator[OperationCount]:
 
     Far out in the tails numbers leave double precision. Nothing is said of that, as a density that
     is not finite is looked for wherever one is made, and rejected.
+
+    Yields
+    ------
+    OperationCount
+        Counts while the context lasts.
     """
     quiet = np.errstate(over="ignore", invalid="ignore")
     with one_thread(), quiet, count_operations() as operations:
