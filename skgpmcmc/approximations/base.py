@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._linalg import (
+    NotPositiveDefiniteError,
     add_to_diagonal,
     cholesky,
     cholesky_solve,
@@ -240,14 +241,25 @@ class GaussianApproximation:
         if not weight.any():
             return prior_variance.copy()
         if np.mean(weight < _CANCELLED) > 0.5:  # an inverse would not be worth its cost
-            return self._variance_by_solving(np.full(len(weight), True))
+            return self._positive(self._variance_by_solving(np.full(len(weight), True)))
         factor = self._inverse_factor
         shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)
         cancelled = (shrinkage < _CANCELLED) & (weight < 1.0)
         variance = shrinkage / np.where(cancelled, 1.0, self.precision)
         if cancelled.any():
             variance[cancelled] = self._variance_by_solving(cancelled)
-        return variance
+        return self._positive(variance)
+
+    def _positive(self, variance: FloatArray) -> FloatArray:
+        """Mend what rounding has made of variances; what no rounding makes is a fault of K.
+
+        The matrix B can have a factor although K has negative eigenvalues, as where a kernel is no
+        covariance in several dimensions.
+        """
+        prior_variance = self.prior.K.diagonal()
+        if np.any(variance < -_CANCELLED * prior_variance):
+            raise NotPositiveDefiniteError("the kernel is no covariance at these hyper-parameters")
+        return np.where(variance > 0.0, variance, np.finfo(float).eps * prior_variance)
 
     def _variance_by_solving(self, which: npt.NDArray[np.bool_]) -> FloatArray:
         """Diagonal of ``K - K s B^-1 s K`` where the mask of shape (n,) says so."""

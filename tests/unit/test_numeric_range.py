@@ -16,10 +16,13 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.approximations import Sites
+from skgpmcmc._linalg import NotPositiveDefiniteError
+from skgpmcmc.approximations import GaussianApproximation, Sites
 from skgpmcmc.approximations.interpolated import _coordinates
 from skgpmcmc.covariance import make_covariance
 from skgpmcmc.likelihoods import NegativeBinomial, OrdinalProbit, Poisson
+
+from ..helpers import NO_THETA, given_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -316,3 +319,16 @@ def test_sites_without_precision_have_coordinates():
     """Rows of next to no weight leave none."""
     coordinates = _coordinates(Sites(np.zeros(3), np.zeros(3)))
     assert np.isfinite(coordinates).all()
+
+
+@pytest.mark.parametrize("precision", [0.1, 1e-5])
+def test_a_kernel_that_is_no_covariance_is_noticed(precision):
+    """B = I + W^1/2 K W^1/2 has a factor, and K a negative eigenvalue."""
+    prior = given_model([[1.0, 5.0], [5.0, 1.0]], np.ones(2)).prior_at(NO_THETA)
+    prior_variance = prior.K.diagonal()
+    q = GaussianApproximation(prior, np.zeros(2), np.full(2, precision))
+    if precision > 0.05:
+        with pytest.raises(NotPositiveDefiniteError, match="no covariance"):
+            _ = q.marginal_variance
+    else:  # it does not show
+        assert_allclose(q.marginal_variance, prior_variance, rtol=1e-3)
