@@ -205,7 +205,8 @@ def make_y(rng, kind, n, tame):
             (y, y, y, y.astype(float), y.astype(str), y > 0, np.array(["b", 1] * n, object)[:n]),
         )
     elif kind == "counts":
-        y = rng.poisson(np.exp(f)).astype(float) * pick(rng, (1, 1, 1000) if tame else (1, 0, 1000, 10**9))
+        sizes = (1, 1, 1000) if tame else (1, 0, 1000, 10**9)
+        y = rng.poisson(np.exp(f)).astype(float) * pick(rng, sizes)
     else:
         y = f * pick(rng, SCALES) + pick(rng, (0.0, 0.0, 0.0, 150.0, 1e8, 1e200))
     if not tame and rng.uniform() < 0.12:
