@@ -169,7 +169,7 @@ def test_committed_ranks_are_uniform(case):
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES)
 def test_estimator_is_calibrated(case):
-    report = calibrate(case, n_replicates=30, seed=seeded())
+    report = calibrate(case, n_replicates=15, seed=seeded())
     assert report.p_value > LEVEL, report
     # Chains are continued until theta has twice the draws that are kept; functions of f may have
     # fewer.

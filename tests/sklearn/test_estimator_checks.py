@@ -1,6 +1,7 @@
 """scikit-learn's own checks."""
 
 import pytest
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpmcmc import (
@@ -69,7 +70,6 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.statistical
 @with_checks(
     [
-        BayesianGPClassifier(n_chains=2, n_warmup=5, n_draws=10),
         BayesianGPRegressor(n_chains=1, n_warmup=2, n_draws=6),
         BayesianGPClassifier(multi_class="softmax", **QUICK),
         # Its thresholds take longer to come from where a chain begins: a check asks for accuracy.
@@ -80,3 +80,24 @@ def test_scikit_learn_checks(estimator, check):
 @short_chains()
 def test_scikit_learn_checks_that_take_longer(estimator, check):
     check(estimator)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_estimators_pickle,
+        estimator_checks.check_dict_unchanged,
+        estimator_checks.check_dont_overwrite_parameters,
+        estimator_checks.check_fit_idempotent,
+        estimator_checks.check_fit2d_1feature,
+        estimator_checks.check_fit2d_1sample,
+        estimator_checks.check_classifiers_one_label,
+        estimator_checks.check_methods_sample_order_invariance,
+    ],
+    ids=lambda check: check.__name__,
+)
+@short_chains()
+def test_the_default_sampler_of_the_classifier(check):
+    """Those checks that depend on what a fit stores and on odd data."""
+    check("BayesianGPClassifier", BayesianGPClassifier(n_chains=2, n_warmup=5, n_draws=10))
