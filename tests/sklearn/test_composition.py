@@ -85,6 +85,7 @@ def test_cross_validation():
     assert scores.min() > 0.8
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_grid_search_over_everything_that_is_an_object():
     X, y = moons(20)

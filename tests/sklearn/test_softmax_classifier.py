@@ -45,7 +45,7 @@ def separate():
     return BayesianGPClassifier(multi_class="softmax_separate", priors=priors, **QUICK).fit(X, Y)
 
 
-@pytest.fixture(params=["shared", "separate"])
+@pytest.fixture(params=["shared", pytest.param("separate", marks=pytest.mark.statistical)])
 def fitted(request):
     return request.getfixturevalue(request.param)
 

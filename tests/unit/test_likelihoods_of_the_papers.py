@@ -27,7 +27,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+#: Adaptive quadrature of sums of lgamma, or of many classes, takes seconds.
+SLOW = ("fractional poisson", "negative binomial", "ordinal")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.statistical] * (c in SLOW)) for c in CASES]
+)
 def test_everything_agrees_with_the_density(case):
     likelihood, targets = CASES[case]
     check_likelihood(likelihood, np.array(targets))

@@ -146,6 +146,7 @@ def test_a_failing_fit_leaves_the_estimator_as_it_was():
     assert_array_equal(model.predict_proba(X), before)
 
 
+@pytest.mark.statistical
 def test_same_seed_same_result_whatever_the_jobs():
     X, y = two_classes()
     first = small().fit(X, y).predict_proba(X)
