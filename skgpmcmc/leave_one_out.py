@@ -78,6 +78,13 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
             for chain in zip(draws.theta, draws.f, strict=True)
         ]
     )
+    possible = np.isfinite(log_lik).all(axis=(0, 1))
+    if not possible.all():
+        raise ValueError(
+            f"loo: row {int(np.argmin(possible))} of the training data has no finite log density "
+            "under some draws, so that they cannot tell what the others predict of it: check the "
+            "units of its target, or leave it out."
+        )
     elpd_i, pareto_k, p_loo_i = _smoothed(log_lik)
     # Not before: a constant changes nothing else, and costs digits.
     elpd_i = elpd_i + shift * (1.0 if model.weight is None else model.weight)

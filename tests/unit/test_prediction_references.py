@@ -254,3 +254,11 @@ def test_leave_one_out_of_chains_that_hardly_move():
     assert np.isfinite(result.pareto_k[0])
     assert_allclose(result.elpd_i[1:], plain[1:], rtol=1e-12)
     assert np.isfinite([result.elpd, result.p_loo, result.se]).all()
+
+
+def test_leave_one_out_names_a_row_without_density():
+    model = make_model([[0.0], [1.0], [2.0]], [1.0, -1.0, 1.0])
+    f = np.random.default_rng(0).standard_normal((2, 100, 3))
+    f[1, 3, 1] = 1e200  # log Phi(-1e200) is below all numbers
+    with pytest.raises(ValueError, match="loo: row 1 of the training data has no finite"):
+        leave_one_out(model, Draws(np.zeros((2, 100, 2)), f, [], None))
