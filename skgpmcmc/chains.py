@@ -253,28 +253,10 @@ def sample_chains(
     with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
         n_rounds_before = sampler.n_set_up_rounds(n_warmup) - 1
         ready_models, operations = _run_set_ups(pool, set_ups, n_rounds_before, monitor, plan)
-        models = [model for model, _ in ready_models]
-        prepared = [ready for _, ready in ready_models]
         monitor.begin_round()
-        chains, settled = _begin(pool, models, prepared)
+        chains, settled = _begin(pool, ready_models)
         monitor.end_round()  # a stop request waits for the first draws
-        draws = [
-            _no_draws(model, settled[m * n_chains : (m + 1) * n_chains], ready, count)
-            for m, (model, ready, count) in enumerate(
-                zip(models, prepared, operations, strict=True)
-            )
-        ]
-        begun = SamplingRun(
-            models=models,
-            draws=draws,
-            chains=chains,
-            references=[ready.reference for ready in prepared],
-            estimators=[ready.estimator for ready in prepared],
-            reports=[ready.report for ready in prepared],
-            n_discarded=prepared[0].n_tuned + prepared[0].n_settle,
-            seconds_warmup=time.perf_counter() - clock,
-            seconds_sampling=0.0,
-        )
+        begun = _begun_run(ready_models, operations, chains, settled, time.perf_counter() - clock)
         return _sample_more(pool, begun, n_draws, stop, monitor, plan)
 
 
@@ -447,12 +429,12 @@ def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
 
 
 def _begin(
-    pool: joblib.Parallel, models: Sequence[LatentGP], prepared: Sequence[Prepared]
+    pool: joblib.Parallel, ready_models: Sequence[Ready]
 ) -> tuple[list[Ongoing], list[Stretch]]:
     """Start every chain on its frozen transition, and let it settle."""
     calls = [
         (model, ready.transition, theta, rng, ready.n_settle, state)
-        for model, ready in zip(models, prepared, strict=True)
+        for model, ready in ready_models
         for theta, rng, state in zip(ready.thetas, ready.rngs, _states(ready), strict=True)
     ]
     stretches = list(pool(joblib.delayed(switch)(*call) for call in calls))
@@ -466,6 +448,33 @@ def _begin(
 def _states(prepared: Prepared) -> Sequence[ChainState | None]:
     """States in which chains begin, None for one that starts afresh."""
     return prepared.states or [None] * len(prepared.rngs)
+
+
+def _begun_run(
+    ready_models: Sequence[Ready],
+    operations: Sequence[OperationCount],
+    chains: list[Ongoing],
+    settled: Sequence[Stretch],
+    seconds: float,
+) -> SamplingRun:
+    """Return the run before the first kept draw, `seconds` after its beginning."""
+    prepared = [ready for _, ready in ready_models]
+    n_chains = len(chains) // len(ready_models)
+    draws = [
+        _no_draws(model, settled[m * n_chains : (m + 1) * n_chains], ready, count)
+        for m, ((model, ready), count) in enumerate(zip(ready_models, operations, strict=True))
+    ]
+    return SamplingRun(
+        models=[model for model, _ in ready_models],
+        draws=draws,
+        chains=chains,
+        references=[ready.reference for ready in prepared],
+        estimators=[ready.estimator for ready in prepared],
+        reports=[ready.report for ready in prepared],
+        n_discarded=prepared[0].n_tuned + prepared[0].n_settle,
+        seconds_warmup=seconds,
+        seconds_sampling=0.0,
+    )
 
 
 def _no_draws(
