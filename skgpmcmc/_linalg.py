@@ -116,9 +116,9 @@ def _by_columns(
     overwrite: bool = False,
 ) -> FloatArray:
     """Apply a product with A, or a solution, to the columns of B, all at once if that is brief."""
-    pieces = _pieces(_columns(B), A.size)
-    if len(pieces) <= 1:
+    if B.ndim == 1 or B.shape[1] <= _NARROWEST or B.shape[1] * A.size <= _BRIEF:
         return function(B)
+    pieces = _pieces(B.shape[1], A.size)
     in_place = overwrite and B.flags.f_contiguous
     out = B if in_place else np.empty((len(A), B.shape[1]), order="F")
     for piece in pieces:
@@ -143,7 +143,7 @@ def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """
     _record("cholesky", 1.0)
     small = len(A) <= _SMALL
-    blocks = _pieces(len(A), len(A) ** 2 // 4)
+    blocks = [] if small else _pieces(len(A), len(A) ** 2 // 4)
     if len(blocks) <= 1:
         L, info = lapack.dpotrf(A, lower=1, clean=int(small), overwrite_a=int(overwrite))
     else:

@@ -306,7 +306,7 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
 
     low, high, x = _bracket(slope_at, block)
     slope, curvature = slope_at(x)
-    halve, overflown = np.zeros((2, *x.shape), dtype=bool)
+    halve, seen = np.zeros(x.shape, dtype=bool), np.zeros((2, *x.shape), dtype=bool)
     for _ in range(200):
         # So far out that rounding moves the slope by more, nothing depends on the mode any more.
         # The same where the spacing of f at the mean does: f at the mode is then a difference.
@@ -316,9 +316,10 @@ def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
         tolerance = np.maximum(np.abs(curvature) * (8.0 * spacing), 1.0)
         # A slope that overflows says which side the mode is on, and nothing about the distance.
         near = np.isfinite(tolerance) & (np.abs(slope) <= tolerance)
-        # Between two neighboring values of f a term can go from nothing to overflow.
-        overflown |= ~np.isfinite(slope)
-        near |= overflown & (high - low <= 4.0 * spacing)
+        # Between two neighboring values of f a slope can go from far above 0 to below, or overflow.
+        lost = ~np.isfinite(slope)
+        seen |= np.array([(slope > 0.0) | lost, (slope < 0.0) | lost])
+        near |= seen.all(axis=0) & (high - low <= 4.0 * spacing)
         unfinished = ~near & (np.abs(x) < _OUT_OF_REACH)
         if not unfinished.any():
             return x

@@ -28,6 +28,8 @@ __all__ = ["EP"]
 _SMALLEST_DAMPING = 0.1
 #: Change of a site, in posterior standard deviations, from which sweeps do not come back.
 _LOST = 100.0
+#: Sweeps, of full updates, in which the change must halve: below that it is rounding that moves it.
+_PATIENCE = 50
 #: Tolerance of a Laplace approximation to begin with, or to fall back on.
 _START_TOLERANCE = 1e-4
 #: Damping, and least precision of a site in units of the prior's, where a likelihood is not
@@ -102,21 +104,21 @@ class EP(Approximation):
             sites = Sites(np.zeros(n), np.zeros(n))
         careful = not model.likelihood.log_concave
         damping = min(self.damping, _CAREFUL_DAMPING) if careful else self.damping
-        previous = np.inf
+        changes: list[float] = []
         for sweep in range(1, self.max_sweeps + 1):
             q = GaussianApproximation.from_sites(prior, sites)
             swept = _sweep(model, q, sites)
             matched = swept.matched
             change = _largest_change(q, sites, matched)
-            if change < self.tol or sweep == self.max_sweeps:
+            changes.append(change)
+            if change < self.tol or sweep == self.max_sweeps or _stalled(changes, swept.share):
                 break
             steep = model.likelihood.steep or model.weight is not None
             if steep and not change < _LOST:
                 fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
                 return fit._replace(converged=False, n_iterations=sweep)
-            if change > previous:
+            if sweep > 1 and change > changes[-2]:
                 damping = max(0.5 * damping, _SMALLEST_DAMPING)
-            previous = change
             sites = _moved(sites, matched, damping * swept.share)
         log_evidence = _log_evidence(q, sites, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
@@ -205,6 +207,12 @@ def _largest_change(q: GaussianApproximation, old: Sites, new: Sites) -> float:
     precision = np.abs(new.precision - old.precision) * var
     shift = np.abs(new.shift - old.shift) * np.sqrt(var)
     return float(max(precision.max(), shift.max()))
+
+
+def _stalled(changes: list[float], share: FloatArray | float) -> bool:
+    """Whether the change has not halved for long; `share` is that of an update that is made."""
+    patience = int(np.ceil(_PATIENCE / np.min(share)))
+    return len(changes) > patience and (min(changes[-patience:]) > 0.5 * min(changes[:-patience]))
 
 
 def _log_evidence(q: GaussianApproximation, sites: Sites, swept: _Sweep) -> float:

@@ -113,13 +113,17 @@ def _matched_noise(observed: Observations, variance: FloatArray) -> FloatArray:
 
 
 class _NoiseSlopes(NamedTuple):
-    """Derivatives of the noise, row by row."""
+    """Derivatives of the noise, row by row; they belong to a theta, whatever g."""
 
     in_variance: FloatArray  # (n,), with respect to K_ii
     in_parameters: FloatArray  # (k, n), with respect to the likelihood's parameters
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
+        return prior.remember((cls, model), lambda: cls._differenced(model, prior))
+
+    @classmethod
+    def _differenced(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
         variance, observed = prior.K.diagonal(), model.observations_at(prior.theta)
         up, down = (_matched_noise(observed, variance * np.exp(h)) for h in (_STEP, -_STEP))
         values = prior.theta[len(model.covariance.start) :]

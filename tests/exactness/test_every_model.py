@@ -40,7 +40,7 @@ from skgpmcmc.transitions import GaussianRandomWalk, MarginalMetropolis, PseudoM
 
 from ..helpers import Z_LIMIT, seeded
 from .test_grid_posterior import Grid
-from .test_joint import LEVEL, check
+from .test_joint import LEVEL, check, check_caught
 
 LEAST_ESS = 1000.0
 
@@ -286,8 +286,11 @@ TWINS = [
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "cls"), TWINS)
 def test_wrong_twin_is_caught(name, cls):
-    report = particle_test(name, twin(cls))
-    assert report.p_value < LEVEL, report
+    sizes = SIZES | MORE.get(name, {})
+    check_caught(
+        lambda n: particle_test(name, twin(cls), sizes | {"n_replicates": n}),
+        sizes["n_replicates"],
+    )
 
 
 @pytest.mark.statistical

@@ -144,6 +144,23 @@ def check(report):
     assert report.acceptance_rate > LEAST_ACCEPTANCE
 
 
+def check_caught(examine, n_replicates):
+    """A wrong twin fails at the size at which the right one passes, or already at a part of it.
+
+    `examine` returns the report of a test of so many replicates. More of them only make a mistake
+    plainer, so that what fails early needs no more.
+    """
+    early = examine(2 * n_replicates // 5)
+    if early.p_value >= LEVEL:
+        report = examine(n_replicates)
+        assert report.p_value < LEVEL, report
+
+
+def sized(kind, n_replicates):
+    """`SIZES` with other replicates of one kind of test."""
+    return SIZES | {kind: SIZES[kind] | {"n_replicates": n_replicates}}
+
+
 def varying_count():
     """Up to 8 draws where the variance of f is large, or the length-scale small; 1 elsewhere."""
     log_n = Quadratic(

@@ -41,15 +41,22 @@ from ..exactness.test_joint import (
     SHORT,
     SIZES,
     check,
+    check_caught,
     emulated_test,
     estimate_test,
     particle_test,
+    sized,
     slice_test,
     small_model,
 )
 from ..helpers import Z_LIMIT
 
 CLASSES = np.array([-1.0, 1.0])
+
+
+def n_of(kind):
+    """Replicates of the real tests of a kind."""
+    return SIZES[kind]["n_replicates"]
 
 
 # --- pseudo-marginal ------------------------------------------------------------------------------
@@ -170,8 +177,7 @@ def test_right_twin_passes(name):
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_twin_is_caught(name):
-    report = particle_test(WRONG[name])
-    assert report.p_value < LEVEL, report
+    check_caught(lambda n: particle_test(WRONG[name], sized("particle", n)), n_of("particle"))
 
 
 # --- proposals of the emulated sampler ------------------------------------------------------------
@@ -268,8 +274,8 @@ def test_right_proposal_passes(name):
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", WRONG_PROPOSALS)
 def test_wrong_proposal_is_caught(name):
-    report = emulated_test(WRONG_PROPOSALS[name])
-    assert report.p_value < LEVEL, report
+    wrong = WRONG_PROPOSALS[name]
+    check_caught(lambda n: emulated_test(wrong, sized("emulated", n)), n_of("emulated"))
 
 
 # --- estimates and their particles ----------------------------------------------------------------
@@ -424,8 +430,7 @@ def test_right_estimate_passes(name):
 @pytest.mark.parametrize("name", WRONG_ESTIMATES)
 def test_wrong_estimate_is_caught(name):
     test, cls = WRONG_ESTIMATES[name]
-    report = test(cls)
-    assert report.p_value < LEVEL, report
+    check_caught(lambda n: test(cls, sized("estimate", n)), n_of("estimate"))
 
 
 def gap_of_estimates(transition):
@@ -496,8 +501,8 @@ def test_right_slice_passes():
 @pytest.mark.statistical
 @pytest.mark.parametrize("error", ["shrinks_to_zero", "level_without_uniform"])
 def test_wrong_slice_is_caught(error):
-    report = slice_test(Slice(**{error: True}))
-    assert report.p_value < LEVEL, report
+    wrong = Slice(**{error: True})
+    check_caught(lambda n: slice_test(wrong, sized("slice", n)), n_of("slice"))
 
 
 # --- against a known answer -----------------------------------------------------------------------

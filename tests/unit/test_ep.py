@@ -12,6 +12,7 @@ from scipy.integrate import quad
 from skgpmcmc._linalg import count_operations
 from skgpmcmc.approximations import EP, GaussianApproximation, Sites
 from skgpmcmc.importance import importance_estimate
+from skgpmcmc.likelihoods import Poisson
 
 from ..helpers import (
     NO_THETA,
@@ -272,6 +273,16 @@ def test_few_sweeps_are_reported_as_not_converged():
     assert fit.n_iterations == 3
     assert np.isfinite(fit.log_evidence)
     check_gaussian_approximation(fit.q)  # a valid Gaussian all the same
+
+
+def test_sweeps_that_rounding_keeps_from_the_tolerance_end():
+    """Equal rows and large counts: the precision of sites times the prior variance is 1e10."""
+    X = np.repeat([-0.55, 0.63, -0.79, 0.74, 1.04], [6, 2, 4, 4, 4])[:, None] * 1e-3
+    y = 1000.0 * np.array([1, 1, 0, 1, 14, 0, 2, 0, 0, 0, 2, 1, 0, 0, 1, 0, 0, 3, 5, 1])
+    fit = EP().refined().fit(make_model(X, y, Poisson()), np.array([14.77, -9.7]))
+    assert not fit.converged
+    assert fit.n_iterations < 200
+    assert np.isfinite(fit.log_evidence)
 
 
 def test_one_sweep_leaves_the_sites_empty():

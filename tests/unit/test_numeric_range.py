@@ -20,7 +20,7 @@ from skgpmcmc._linalg import NotPositiveDefiniteError
 from skgpmcmc.approximations import GaussianApproximation, Sites
 from skgpmcmc.approximations.interpolated import _coordinates
 from skgpmcmc.covariance import make_covariance
-from skgpmcmc.likelihoods import NegativeBinomial, OrdinalProbit, Poisson
+from skgpmcmc.likelihoods import Logit, NegativeBinomial, OrdinalProbit, Poisson
 
 from ..helpers import NO_THETA, given_model
 
@@ -307,6 +307,15 @@ def test_a_mode_between_two_neighboring_numbers_is_no_error():
     log_p = Poisson().log_predictive(0.0, np.array([1.8e19, 0.5]), np.array([1e36, 1.0]))
     assert np.isfinite(log_p[1])
     assert np.isnan(log_p[0]) or log_p[0] == pytest.approx(stats.norm.logcdf(-18.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("mean", [-1e17, -1.0129292738462907e18, -3e19])
+def test_a_mode_where_numbers_are_coarser_than_the_likelihood(mean):
+    """f near 0 is a difference of two large numbers: the density is one or nothing there."""
+    sd = 3.556729380765498e17
+    expected = stats.norm.logcdf(mean / sd)
+    log_z = Logit().tilted_moments(np.ones(1), np.array([mean]), np.array([sd**2])).log_z
+    assert_allclose(log_z, expected, rtol=1e-3)
 
 
 def test_counts_that_cannot_be_counted_are_refused():
