@@ -17,12 +17,14 @@ import io
 import json
 import sys
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import make_moons
 
 _BLANK = {
     tokenize.COMMENT,
@@ -113,7 +115,11 @@ def measure(root: Path) -> dict[str, Any]:
     sources = {str(p.relative_to(root)): p.read_text("utf-8") for p in sorted(root.rglob("*.py"))}
     code = {name: len(code_lines(source)) for name, source in sources.items()}
     lengths = sorted(
-        ((n, f"{name}:{function}") for name, s in sources.items() for n, function in body_lengths(s)),
+        (
+            (n, f"{name}:{function}")
+            for name, source in sources.items()
+            for n, function in body_lengths(source)
+        ),
         reverse=True,
     )
     lines = {name: source.count("\n") for name, source in sources.items()}
@@ -122,7 +128,7 @@ def measure(root: Path) -> dict[str, Any]:
         "lines": sum(lines.values()),
         "code_lines": sum(code.values()),
         "longest_files": dict(sorted(lines.items(), key=lambda item: -item[1])[:10]),
-        "longest_functions": dict((name, n) for n, name in lengths[:10]),
+        "longest_functions": {name: n for n, name in lengths[:10]},
         "function_median": float(np.median([n for n, _ in lengths])),
         "function_90th_percentile": float(np.quantile([n for n, _ in lengths], 0.9)),
         **_of_a_fit(root),
@@ -131,12 +137,8 @@ def measure(root: Path) -> dict[str, Any]:
 
 def _of_a_fit(root: Path) -> dict[str, Any]:
     """Run a binary classifier as it is by default, in one process."""
-    from sklearn.datasets import make_moons  # noqa: PLC0415
-
     X, y = make_moons(60, noise=0.3, random_state=0)
     model = importlib.import_module(root.name).BayesianGPClassifier(n_draws=20, random_state=0)
-    import warnings  # noqa: PLC0415
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = watched(root, lambda: model.fit(X, y))

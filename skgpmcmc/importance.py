@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ._logs import log_sum
+from ._quadratic import Quadratic
 from ._typing import FloatArray
 from .approximations import Density
-from .emulator import Quadratic
 from .model import LatentGP
 from .observations import Observations
 

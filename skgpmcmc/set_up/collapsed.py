@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._quadratic import Quadratic
 from .._typing import FloatArray
 from ..approximations import Approximation
-from ..emulator import Quadratic
 from ..model import LatentGP
 from ..stretches import no_density
 from ..transitions import GaussianRandomWalk, MarginalMetropolis, Mixture

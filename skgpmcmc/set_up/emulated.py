@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .._quadratic import Quadratic
 from .._typing import FloatArray
 from ..approximations import Approximation
-from ..emulator import Quadratic
 from ..model import LatentGP
 from ..stretches import switch
 from ..transitions import (

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._linalg import cholesky
+from .._quadratic import Quadratic
 from .._typing import FloatArray
 from ..approximations import Approximation, InterpolatedSites
-from ..emulator import EmulatedPosterior, Emulator, Quadratic
+from ..emulator import EmulatedPosterior, Emulator
 from ..model import LatentGP
 from .design import Design, DesignPoint, spread_out
 from .exploration import examine, explore

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._quadratic import Quadratic
 from .._typing import BoolArray, FloatArray
 from ..approximations import InterpolatedSites
-from ..emulator import EmulatedPosterior, Quadratic
+from ..emulator import EmulatedPosterior
 from ..importance import DrawCount
 from ..stretches import no_density
 from .design import DesignPoint

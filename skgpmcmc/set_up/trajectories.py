@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._quadratic import Quadratic
 from .._typing import FloatArray
 from ..approximations import Approximation, InterpolatedSites
-from ..emulator import Quadratic
 from ..model import LatentGP
 from ..modes import evaluate
 from ..transitions import CheapPoint, Leapfrog

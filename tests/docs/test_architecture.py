@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
 # A room may import rooms on earlier lines.
 ORDER = (
     ("_typing", "_threads"),
-    ("_params", "_quadrature", "_linalg", "_logs"),
+    ("_params", "_quadrature", "_quadratic", "_linalg", "_logs"),
     ("likelihoods", "convergence", "effort"),
     ("hyperpriors", "observations"),
     ("covariance", "emulator"),

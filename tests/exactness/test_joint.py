@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skgpmcmc._quadratic import Quadratic
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.emulator import Quadratic
 from skgpmcmc.importance import DrawCount
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.set_up import emulated, probing

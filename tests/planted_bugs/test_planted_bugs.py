@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from skgpmcmc._quadratic import Quadratic
 from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
-from skgpmcmc.emulator import Quadratic
 from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.importance import DrawCount, importance_estimate, log_importance_weights
 from skgpmcmc.likelihoods import Logit, Probit

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.emulator import Coordinates, EmulatedPosterior, Emulator, Quadratic
+from skgpmcmc._quadratic import Quadratic
+from skgpmcmc.emulator import Coordinates, EmulatedPosterior, Emulator
 from skgpmcmc.hyperpriors import HyperPrior
 
 from ..helpers import finite_difference

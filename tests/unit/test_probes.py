@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skgpmcmc._quadratic import Quadratic
 from skgpmcmc.approximations import EP, InterpolatedSites, Shape, Sites
-from skgpmcmc.emulator import Quadratic
 from skgpmcmc.importance import DrawCount, importance_estimate
 from skgpmcmc.modes import evaluate
 from skgpmcmc.set_up.design import Design, DesignPoint, spread_out

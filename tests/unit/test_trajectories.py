@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skgpmcmc._quadratic import Quadratic
 from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, Shape
-from skgpmcmc.emulator import Quadratic
 from skgpmcmc.set_up.trajectories import ApproximatePosterior, tune_trajectories
 from skgpmcmc.transitions import CheapPoint, Leapfrog
 
