@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc._linalg import cholesky, cholesky_pullback
-from skgpmcmc.covariance import default_kernel, make_covariance
+from skgpmcmc.model import default_kernel, make_covariance
+from skgpmcmc.numerics.linalg import cholesky, cholesky_pullback
 
 from .common import save
 

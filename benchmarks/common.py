@@ -24,12 +24,18 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import skgpmcmc
-from skgpmcmc.convergence import summarize_convergence
-from skgpmcmc.covariance import default_kernel, make_covariance
-from skgpmcmc.gaussian import GaussianPrior
-from skgpmcmc.hyperpriors import HyperPrior, default_prior
 from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS, Likelihood, Probit
-from skgpmcmc.model import LatentGP
+from skgpmcmc.model import (
+    GaussianPrior,
+    HyperPrior,
+    LatentGP,
+    default_kernel,
+    default_prior,
+    make_covariance,
+)
+from skgpmcmc.run import (
+    summarize_convergence,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

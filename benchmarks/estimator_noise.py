@@ -12,10 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import APPROXIMATIONS
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import APPROXIMATIONS, find_mode, importance_estimate
 from skgpmcmc.model import LatentGP
-from skgpmcmc.modes import find_mode
 
 from .common import default_model, load_binary, save, simulate_binary
 

@@ -28,13 +28,22 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc._linalg import NotPositiveDefiniteError
-from skgpmcmc.approximations import EP, GaussianApproximation, Sites
-from skgpmcmc.emulator import EmulatedPosterior
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import (
+    EP,
+    GaussianApproximation,
+    Sites,
+    evaluate,
+    find_mode,
+    importance_estimate,
+)
 from skgpmcmc.model import LatentGP
-from skgpmcmc.modes import evaluate, find_mode
-from skgpmcmc.set_up.pool import run_pool
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
+from skgpmcmc.warmup.emulator import (
+    EmulatedPosterior,
+)
+from skgpmcmc.warmup.pool import (
+    run_pool,
+)
 
 from .common import CASES, fit_quietly, load_results, print_table, save, simulate_ard, use_core
 

@@ -24,8 +24,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.convergence import summarize_convergence
-from skgpmcmc.covariance import DEFAULT_JITTER
+from skgpmcmc.model.covariance import DEFAULT_JITTER
+from skgpmcmc.run import (
+    summarize_convergence,
+)
 
 from .common import CASES, plain
 

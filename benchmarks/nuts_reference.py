@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from skgpmcmc.approximations import Exact
-from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.likelihoods import Gaussian, Likelihood, Poisson, Probit
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
 from skgpmcmc.testing import PROBABILITIES
 
 from . import nuts

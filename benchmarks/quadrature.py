@@ -18,10 +18,9 @@ from scipy.interpolate import RectBivariateSpline
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc._linalg import NotPositiveDefiniteError
-from skgpmcmc.approximations import EP, Sites
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import EP, Sites, importance_estimate
 from skgpmcmc.model import LatentGP
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
 #: Lattice spacing and first half width, in standard deviations along the axes.
 STEP, HALF_WIDTH = 0.5, 5.0

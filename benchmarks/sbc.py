@@ -33,7 +33,6 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.likelihoods import (
     Gaussian,
     Likelihood,
@@ -44,7 +43,7 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
 from skgpmcmc.testing import (
     CalibrationReport,
     rank_p_value,

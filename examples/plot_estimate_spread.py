@@ -16,12 +16,9 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.covariance import make_covariance
-from skgpmcmc.gaussian import GaussianPrior
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import EP, Laplace, importance_estimate
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import GaussianPrior, LatentGP, default_hyperprior, make_covariance
 
 # REDUCED=1 makes the script fast enough for a test; its quantiles are then rough.
 reduced = os.environ.get("REDUCED") == "1"

@@ -18,11 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.covariance import make_covariance
 from skgpmcmc.displays import AutocorrelationDisplay
-from skgpmcmc.gaussian import GaussianPrior
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import GaussianPrior, LatentGP, default_hyperprior, make_covariance
 from skgpmcmc.parameterizations import Ancillary, HyperConditional, Sufficient, SurrogateData
 
 # REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.

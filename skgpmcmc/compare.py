@@ -26,9 +26,9 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 
 from .baselines import EPMLClassifier, svm_platt_classifier
-from .diagnostics import Diagnostics
 from .estimators import BayesianGPClassifier
 from .metrics import capacity_accuracy_score, capacity_auc_score, selective_accuracy_score
+from .run import Diagnostics
 
 __all__ = [
     "SCORES",

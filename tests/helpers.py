@@ -26,13 +26,18 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc._linalg import NotPositiveDefiniteError
 from skgpmcmc.approximations import GaussianApproximation
-from skgpmcmc.covariance import Covariance, default_kernel, make_covariance
-from skgpmcmc.hyperpriors import HyperPrior, default_prior
 from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS, Likelihood, Probit
 from skgpmcmc.likelihoods.base import Derivatives, TiltedMoments
-from skgpmcmc.model import LatentGP
+from skgpmcmc.model import (
+    Covariance,
+    HyperPrior,
+    LatentGP,
+    default_kernel,
+    default_prior,
+    make_covariance,
+)
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
 Z_LIMIT = 4.0
 P_LIMIT = 1e-4

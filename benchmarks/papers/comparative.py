@@ -36,22 +36,21 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
 from skgpmcmc.approximations import APPROXIMATIONS
-from skgpmcmc.covariance import default_kernel, make_covariance
-from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.likelihoods import Likelihood, Logit, OrdinalProbit, Poisson, Volatility
-from skgpmcmc.model import GPState, LatentGP
+from skgpmcmc.model import GPState, HyperPrior, LatentGP, default_kernel, make_covariance
 from skgpmcmc.parameterizations import Ancillary, Sufficient
-from skgpmcmc.samplers import (
-    SAMPLERS,
-    Augmented,
-    KnorrHeldRue,
-    PseudoMarginal,
-    Sampler,
-)
+from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
 from skgpmcmc.samplers.in_turn import hyper_moves, latent_moves
-from skgpmcmc.set_up import Prepared, SetUp, perform, set_up_sweep
-from skgpmcmc.stretches import Stretch, sample, switch
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition
+from skgpmcmc.warmup import (
+    Prepared,
+    SetUp,
+    Stretch,
+    perform,
+    sample,
+    set_up_sweep,
+    switch,
+)
 
 from ..common import load_binary, load_results, print_table, save, use_core
 

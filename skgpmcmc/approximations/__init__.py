@@ -12,8 +12,10 @@ from .base import (
 from .classwise import ClasswiseApproximation, averaged
 from .ep import EP
 from .exact import Exact
+from .importance import DrawCount, ImportanceEstimate, importance_estimate, log_importance_weights
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
+from .modes import Evaluation, Mode, evaluate, find_mode
 from .skewed import Shape, SkewedApproximation, density_from
 
 __all__ = [
@@ -23,17 +25,25 @@ __all__ = [
     "ApproximationFit",
     "ClasswiseApproximation",
     "Density",
+    "DrawCount",
     "Draws",
+    "Evaluation",
     "Exact",
     "GaussianApproximation",
+    "ImportanceEstimate",
     "InterpolatedSites",
     "Laplace",
+    "Mode",
     "Reference",
     "Shape",
     "Sites",
     "SkewedApproximation",
     "averaged",
     "density_from",
+    "evaluate",
+    "find_mode",
+    "importance_estimate",
+    "log_importance_weights",
 ]
 
 #: The approximations that have a name in the estimators.

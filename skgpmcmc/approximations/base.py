@@ -16,7 +16,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._linalg import (
+from .._params import Configuration, check_in
+from .._typing import FloatArray
+from ..likelihoods import Likelihood
+from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments
+from ..numerics.linalg import (
     NotPositiveDefiniteError,
     add_to_diagonal,
     cholesky,
@@ -27,12 +31,6 @@ from .._linalg import (
     product,
     solve_lower,
 )
-from .._params import Configuration, check_in
-from .._typing import FloatArray
-from ..covariance import CrossCovariance
-from ..gaussian import GaussianPrior, LatentMoments
-from ..likelihoods import Likelihood
-from ..model import LatentGP
 
 __all__ = [
     "Approximation",

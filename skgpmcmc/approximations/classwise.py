@@ -23,7 +23,10 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from .._linalg import (
+from .._typing import FloatArray
+from ..likelihoods import Softmax
+from ..model import ClasswisePrior, GaussianPrior, Observations
+from ..numerics.linalg import (
     cholesky,
     cholesky_solve,
     half_log_det,
@@ -33,11 +36,6 @@ from .._linalg import (
     product,
     solve_lower,
 )
-from .._typing import FloatArray
-from ..classwise import ClasswisePrior
-from ..gaussian import GaussianPrior
-from ..likelihoods import Softmax
-from ..observations import Observations
 from .base import Draws, GaussianApproximation, Sites, factor_B
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._linalg import add_outer
 from .._params import check_in
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
 from ..model import LatentGP
+from ..numerics.linalg import add_outer
 from .base import (
     Approximation,
     ApproximationFit,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._linalg import add_outer
 from .._typing import FloatArray
 from ..likelihoods import Gaussian
 from ..model import LatentGP
+from ..numerics.linalg import add_outer
 from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
 
 __all__ = ["Exact"]

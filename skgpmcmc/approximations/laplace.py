@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._linalg import add_outer, product
 from .._typing import FloatArray
-from ..classwise import ClasswisePrior
-from ..gaussian import GaussianPrior
 from ..likelihoods import Likelihood
-from ..model import LatentGP
-from ..observations import Observations
+from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
+from ..numerics.linalg import add_outer, product
 from .base import (
     Approximation,
     ApproximationFit,

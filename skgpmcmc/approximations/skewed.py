@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import kv
 
 from .._typing import FloatArray
-from ..gaussian import GaussianPrior
-from ..model import LatentGP
+from ..model import GaussianPrior, LatentGP
 from .base import Density, Draws, GaussianApproximation, Sites
 from .classwise import prior_times_sites
 

@@ -8,17 +8,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from .._skin import validation as check
-from .._skin.fitted import new_rows, replace_fitted, validated
-from .._skin.labels import numbered_classes, one_versus_rest
-from .._skin.memory import require_memory
-from .._skin.probabilities import LogProbabilityClassifierMixin, normalized_columns
-from .._threads import one_thread
-from ..approximations import Approximation
-from ..covariance import check_gradient
+from ..approximations import Approximation, find_mode
+from ..estimators import _validation as check
+from ..estimators._fitted import new_rows, replace_fitted, validated
+from ..estimators._labels import numbered_classes, one_versus_rest
+from ..estimators._memory import require_memory
+from ..estimators._probabilities import LogProbabilityClassifierMixin, normalized_columns
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from ..model import LatentGP
-from ..modes import find_mode
+from ..model import LatentGP, check_gradient
+from ..numerics.threads import one_thread
 
 __all__ = ["EPMLClassifier"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..convergence import autocorrelation
+from ..run import autocorrelation
 from ._chains import chains_of, checked_chains
 from ._drawing import import_matplotlib, legend_label
 
@@ -38,7 +38,7 @@ class AutocorrelationDisplay:
     See Also
     --------
     TraceDisplay : The chains themselves.
-    skgpmcmc.convergence.autocorrelation : The numbers.
+    skgpmcmc.run.autocorrelation : The numbers.
 
     Notes
     -----

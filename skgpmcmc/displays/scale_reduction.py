@@ -4,7 +4,7 @@ from numbers import Integral
 
 import numpy as np
 
-from ..convergence import gelman_rubin, min_draws, rank_r_hat
+from ..run import gelman_rubin, min_draws, rank_r_hat
 from ._chains import chains_of, checked_chains
 from ._drawing import import_matplotlib, legend_label
 
@@ -53,8 +53,8 @@ class PSRFDisplay:
     See Also
     --------
     TraceDisplay : The chains themselves.
-    skgpmcmc.convergence.rank_r_hat : The factor of ``method="rank"``.
-    skgpmcmc.convergence.gelman_rubin : The factor of ``method="gelman_rubin"``, and its limit.
+    skgpmcmc.run.rank_r_hat : The factor of ``method="rank"``.
+    skgpmcmc.run.gelman_rubin : The factor of ``method="gelman_rubin"``, and its limit.
 
     Notes
     -----

@@ -16,20 +16,24 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from .._skin import validation as check
-from .._skin.fitted import new_rows, replace_fitted
-from .._skin.memory import require_memory
-from .._threads import one_thread
-from ..chains import SamplingRun, continue_chains, n_rounds, sample_chains
-from ..classwise import ClasswiseGP
-from ..convergence import StoppingRule
-from ..covariance import Covariance
-from ..diagnostics import Diagnostics, convergence_message, diagnose
-from ..hyperpriors import HyperPrior
 from ..likelihoods import Likelihood
-from ..model import LatentGP
+from ..model import ClasswiseGP, Covariance, HyperPrior, LatentGP
+from ..numerics.threads import one_thread
 from ..prediction import Particles, Predictor, parts_of, spread_subset
+from ..run import (
+    Diagnostics,
+    SamplingRun,
+    StoppingRule,
+    continue_chains,
+    convergence_message,
+    diagnose,
+    n_rounds,
+    sample_chains,
+)
 from ..samplers import IN_TURN, Sampler, in_use
+from . import _validation as check
+from ._fitted import new_rows, replace_fitted
+from ._memory import require_memory
 from ._progress import CallbackMonitor
 
 #: With default priors, features outside these standard deviations deserve a warning.

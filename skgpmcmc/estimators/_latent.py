@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._skin import validation as check
-from .._skin.memory import require_memory
-from ..leave_one_out import LeaveOneOut, leave_one_out
+from ..run import LeaveOneOut, leave_one_out
+from . import _validation as check
 from ._base import BaseBayesianGP
+from ._memory import require_memory
 
 __all__ = ["OneLatentFunction", "in_units_of_y"]
 

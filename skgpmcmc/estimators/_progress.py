@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .._skin.memory import readable
-from ..effort import Effort
+from ..run import Effort
+from ._memory import readable
 
 __all__ = ["CallbackMonitor"]
 

@@ -9,13 +9,13 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import d2_tweedie_score
 
-from .._skin import validation as check
-from .._skin.fitted import validated
-from .._skin.rows import weighted_rows
 from ..likelihoods import Likelihood, NegativeBinomial, Poisson
+from . import _validation as check
 from ._base import Problem
 from ._docs import documented
+from ._fitted import validated
 from ._latent import OneLatentFunction
+from ._rows import weighted_rows
 
 #: Numbers beyond are not counted one by one any more.
 _LARGEST_COUNT = 1e15

@@ -10,13 +10,13 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
-from .._skin import validation as check
-from .._skin.fitted import validated
-from .._skin.rows import power_of_two, root_mean_square, weighted_rows
 from ..likelihoods import Gaussian, Likelihood, StudentT
+from . import _validation as check
 from ._base import Problem
 from ._docs import documented
+from ._fitted import validated
 from ._latent import OneLatentFunction, in_units_of_y, require_joint_memory
+from ._rows import power_of_two, root_mean_square, weighted_rows
 
 #: Where chains may start: the noise of normalized targets.
 _NOISE_START = 0.3

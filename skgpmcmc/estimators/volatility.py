@@ -9,13 +9,13 @@ from scipy.special import stdtrit
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
-from .._skin import validation as check
-from .._skin.fitted import validated
-from .._skin.rows import root_mean_square, weighted_rows
 from ..likelihoods import Likelihood, Volatility
+from . import _validation as check
 from ._base import Problem
 from ._docs import documented
+from ._fitted import validated
 from ._latent import OneLatentFunction
+from ._rows import root_mean_square, weighted_rows
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
 _RESOLUTION = 1e-3

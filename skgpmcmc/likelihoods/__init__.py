@@ -1,6 +1,6 @@
 """Likelihoods: how targets and latent values relate, point by point."""
 
-from .._quadrature import Bend, Cuts
+from ..numerics.quadrature import Bend, Cuts
 from .base import (
     Derivatives,
     Likelihood,

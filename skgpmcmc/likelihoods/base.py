@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import _quadrature as quadrature
 from .._typing import BoolArray, FloatArray
+from ..numerics import quadrature
 
 __all__ = [
     "Derivatives",

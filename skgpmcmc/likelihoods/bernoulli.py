@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
-from .._quadrature import Bend
 from .._typing import BoolArray, FloatArray
+from ..numerics.quadrature import Bend
 from .base import Derivatives, Likelihood, TiltedMoments
 
 __all__ = ["Logit", "Probit"]

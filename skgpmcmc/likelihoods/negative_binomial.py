@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, log_expit
 
-from .._quadrature import Bend
 from .._typing import BoolArray, FloatArray
+from ..numerics.quadrature import Bend
 from ._stirling import digamma_remainder, log_factorial_gap, stirling_remainder
 from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, PredictiveMoments
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
-from .. import _quadrature as quadrature
 from .._typing import BoolArray, FloatArray
+from ..numerics import quadrature
 from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, TiltedMoments
 
 __all__ = ["OrdinalProbit"]

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._quadrature import Bend
 from .._typing import BoolArray, FloatArray
+from ..numerics.quadrature import Bend
 from ._stirling import log_factorial_gap
 from .base import Derivatives, Likelihood, PredictiveMoments
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._logs import log_sum
 from .._typing import BoolArray, FloatArray, IntArray
+from ..numerics.logs import log_sum
 from .base import Derivatives, Likelihood
 
 __all__ = ["Softmax"]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, ndtr
 
-from .. import _quadrature as quadrature
 from .._typing import FloatArray
+from ..numerics import quadrature
 from .base import (
     Derivatives,
     Likelihood,

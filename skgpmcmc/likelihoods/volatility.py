@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._quadrature import Bend
 from .._typing import FloatArray
+from ..numerics.quadrature import Bend
 from .base import Derivatives, Likelihood, PredictiveMoments
 
 __all__ = ["Volatility"]

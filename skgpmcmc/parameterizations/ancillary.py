@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._linalg import cholesky_pullback, lower_product, solve_lower
 from .._typing import FloatArray
-from ..gaussian import GaussianPrior
-from ..model import GPState, LatentGP
+from ..model import GaussianPrior, GPState, LatentGP
+from ..numerics.linalg import cholesky_pullback, lower_product, solve_lower
 from .base import HyperPoint, Parameterization
 
 __all__ = ["Ancillary", "pushed_forward"]

@@ -14,10 +14,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray, IntArray
-from ..gaussian import GaussianPrior
-from ..model import GPState, LatentGP
+from ..model import GaussianPrior, GPState, LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
 from .roots import DenseRoot, SquareRoot
 
 __all__ = ["Conditional", "HyperConditional", "HyperPoint", "Parameterization", "Point"]

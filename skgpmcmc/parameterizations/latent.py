@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError, transposed_lower_product
 from .._typing import FloatArray
 from ..approximations import GaussianApproximation
-from ..gaussian import GaussianPrior
-from ..model import GPState, LatentGP
-from ..observations import Observations
+from ..model import GaussianPrior, GPState, LatentGP, Observations
+from ..numerics.linalg import NotPositiveDefiniteError, transposed_lower_product
 from .roots import FactorRoot
 
 __all__ = ["LatentConditional", "LatentPoint", "chol_white"]

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .._linalg import half_log_det, solve_lower, transposed_lower_product
 from .._typing import FloatArray
+from ..numerics.linalg import half_log_det, solve_lower, transposed_lower_product
 
 __all__ = ["DenseRoot", "FactorRoot", "IdentityRoot", "MassRoot", "Root", "SquareRoot"]
 

@@ -8,10 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._linalg import add_outer, cholesky_inverse, cholesky_solve, product
 from .._typing import FloatArray
-from ..gaussian import GaussianPrior
-from ..model import GPState, LatentGP
+from ..model import GaussianPrior, GPState, LatentGP
+from ..numerics.linalg import add_outer, cholesky_inverse, cholesky_solve, product
 from .base import HyperPoint, Parameterization
 
 __all__ = ["Sufficient"]

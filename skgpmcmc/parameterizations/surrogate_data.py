@@ -9,7 +9,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from .._linalg import (
+from .._typing import FloatArray
+from ..model import GaussianPrior, GPState, LatentGP, Observations
+from ..numerics.linalg import (
     add_to_diagonal,
     cholesky_pullback,
     half_log_det,
@@ -18,10 +20,6 @@ from .._linalg import (
     solve_lower,
     transposed_lower_product,
 )
-from .._typing import FloatArray
-from ..gaussian import GaussianPrior
-from ..model import GPState, LatentGP
-from ..observations import Observations
 from .ancillary import pushed_forward
 from .base import HyperPoint, Parameterization
 from .latent import chol_white

@@ -9,15 +9,7 @@ from typing import Any
 
 from ..approximations import APPROXIMATIONS, Approximation
 from .base import Sampler
-from .in_turn import (
-    Ancillary,
-    Augmented,
-    Interweaving,
-    InTurn,
-    KnorrHeldRue,
-    Sufficient,
-    Surrogate,
-)
+from .in_turn import Ancillary, Augmented, Interweaving, InTurn, KnorrHeldRue, Sufficient, Surrogate
 from .integrated import Collapsed, Marginal, PseudoMarginal
 
 __all__ = [

@@ -12,11 +12,9 @@ import numpy as np
 from .._params import Configuration, check_in
 from .._typing import FloatArray
 from ..approximations import Approximation
-from ..covariance import check_gradient
 from ..likelihoods import Likelihood
-from ..model import LatentGP
-from ..set_up import SetUp
-from ..warmup import Schedule
+from ..model import LatentGP, check_gradient
+from ..warmup import Schedule, SetUp
 
 __all__ = ["Sampler", "check_one_function"]
 

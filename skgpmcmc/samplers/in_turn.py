@@ -18,7 +18,6 @@ from ..approximations import Approximation
 from ..likelihoods import Likelihood
 from ..model import GPState, LatentGP
 from ..parameterizations import Parameterization
-from ..set_up import SetUp, set_up_sweep
 from ..transitions import (
     ConjugateVariance,
     CrankNicolson,
@@ -37,6 +36,7 @@ from ..transitions import (
     Transition,
     UnivariateSlice,
 )
+from ..warmup import SetUp, set_up_sweep
 from .base import Sampler, check_one_function
 
 __all__ = [

@@ -13,14 +13,8 @@ from .._typing import FloatArray
 from ..approximations import Approximation
 from ..likelihoods import Gaussian, Likelihood
 from ..model import LatentGP
-from ..set_up import (
-    EmulatorSettings,
-    SetUp,
-    set_up_collapsed,
-    set_up_emulated,
-    set_up_random_walk,
-)
 from ..transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
+from ..warmup import EmulatorSettings, SetUp, set_up_collapsed, set_up_emulated, set_up_random_walk
 from .base import Sampler, check_one_function
 
 __all__ = ["Collapsed", "Marginal", "PseudoMarginal"]

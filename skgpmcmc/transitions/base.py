@@ -8,9 +8,9 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
 from ..model import GPState, LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
 
 __all__ = [
     "ChainState",

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
 from ..model import GPState, LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, Transition, rejected_proposal, start_from_prior
 
 __all__ = ["ConjugateVariance"]

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from scipy.special import gammaln
 
-from .._logs import log_sum
 from .._typing import BoolArray, FloatArray
+from ..numerics.logs import log_sum
 
 __all__ = [
     "CheapDensity",

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
-from ..approximations import Density, Reference
-from ..importance import importance_estimate, log_importance_weights
+from ..approximations import Density, Reference, importance_estimate, log_importance_weights
 from ..model import GPState, LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, metropolis_accepts, rejected_proposal
 from .tunable import Tunable, root_of
 

@@ -7,10 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from .._linalg import cholesky
 from .._typing import FloatArray
-from ..gaussian import GaussianPrior
-from ..model import GPState, LatentGP
+from ..model import GaussianPrior, GPState, LatentGP
+from ..numerics.linalg import cholesky
 from ..parameterizations import (
     FactorRoot,
     IdentityRoot,

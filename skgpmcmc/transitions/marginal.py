@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
 from ..approximations import Approximation, GaussianApproximation
 from ..model import LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .proposals import Proposal
 

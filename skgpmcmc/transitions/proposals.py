@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .._linalg import cholesky
 from .._typing import FloatArray
+from ..numerics.linalg import cholesky
 
 __all__ = ["GaussianRandomWalk", "Proposal"]
 

@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._linalg import NotPositiveDefiniteError
 from .._typing import FloatArray
-from ..approximations import Density, Reference
-from ..importance import (
+from ..approximations import (
+    Density,
     DrawCount,
     ImportanceEstimate,
+    Reference,
     importance_estimate,
     log_importance_weights,
 )
 from ..model import LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .elliptical_slice import EllipticalSlice
 from .proposals import Proposal

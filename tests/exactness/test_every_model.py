@@ -15,11 +15,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.approximations import EP, Exact, Laplace, averaged
-from skgpmcmc.classwise import ClasswiseGP
-from skgpmcmc.covariance import default_kernel, make_covariance
-from skgpmcmc.hyperpriors import HyperPrior
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import EP, Exact, Laplace, averaged, importance_estimate
 from skgpmcmc.likelihoods import (
     Gaussian,
     NegativeBinomial,
@@ -29,7 +25,14 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import (
+    ClasswiseGP,
+    HyperPrior,
+    LatentGP,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 from skgpmcmc.testing import (
     Reference,
     exact_answer_test,

@@ -14,10 +14,11 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, RationalQuadratic
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.chains import sample_chains
-from skgpmcmc.hyperpriors import HyperPrior
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import EP, Laplace, importance_estimate
+from skgpmcmc.model import HyperPrior
+from skgpmcmc.run import (
+    sample_chains,
+)
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
 

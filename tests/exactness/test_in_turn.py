@@ -14,9 +14,8 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.likelihoods import Gaussian
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
 from skgpmcmc.parameterizations import Ancillary, DenseRoot, Sufficient, SurrogateData
 from skgpmcmc.testing import (
     PROBABILITIES,

@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgpmcmc._quadratic import Quadratic
-from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.importance import DrawCount
+from skgpmcmc.approximations import EP, DrawCount, Laplace
+from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.set_up import emulated, probing
-from skgpmcmc.set_up.probes import VARIANTS
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
     EllipticalSlice,
@@ -23,6 +20,13 @@ from skgpmcmc.transitions import (
     ParticleRefresh,
     PseudoMarginalMetropolis,
     RetainedParticle,
+)
+from skgpmcmc.warmup import (
+    emulated,
+    probing,
+)
+from skgpmcmc.warmup.probes import (
+    VARIANTS,
 )
 
 from ..helpers import make_model, seeded

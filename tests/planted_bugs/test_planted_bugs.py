@@ -10,16 +10,20 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from skgpmcmc._quadratic import Quadratic
-from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
-from skgpmcmc.hyperpriors import HyperPrior
-from skgpmcmc.importance import DrawCount, importance_estimate, log_importance_weights
-from skgpmcmc.likelihoods import Logit, Probit
-from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.testing import (
-    check_approximation,
-    check_likelihood,
+from skgpmcmc.approximations import (
+    EP,
+    DrawCount,
+    GaussianApproximation,
+    Laplace,
+    Sites,
+    importance_estimate,
+    log_importance_weights,
 )
+from skgpmcmc.likelihoods import Logit, Probit
+from skgpmcmc.model import HyperPrior
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.testing import check_approximation, check_likelihood
 from skgpmcmc.transitions import (
     CheapPoint,
     EllipticalSlice,

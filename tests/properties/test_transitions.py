@@ -9,9 +9,8 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc._linalg import NotPositiveDefiniteError
-from skgpmcmc.approximations import EP, Approximation, Laplace
-from skgpmcmc.importance import log_importance_weights
+from skgpmcmc.approximations import EP, Approximation, Laplace, log_importance_weights
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.transitions import (
     CheapPoint,
     EllipticalSlice,

@@ -16,10 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc._linalg import NotPositiveDefiniteError
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.likelihoods import Probit
+from skgpmcmc.model import HyperPrior
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.transitions import MarginalMetropolis
 

@@ -12,8 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.approximations import EP, density_from
-from skgpmcmc.importance import importance_estimate, log_importance_weights
+from skgpmcmc.approximations import EP, density_from, importance_estimate, log_importance_weights
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
 

@@ -6,8 +6,15 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.chains import ROUND_LENGTH, Draws, judged
-from skgpmcmc.convergence import StoppingRule, summarize_convergence
+from skgpmcmc.run import (
+    StoppingRule,
+    summarize_convergence,
+)
+from skgpmcmc.run.chains import (
+    ROUND_LENGTH,
+    Draws,
+    judged,
+)
 
 from ..helpers import make_model, toy_classes
 
@@ -84,7 +91,7 @@ def test_more_draws_make_better_predictions():
 
 def test_draws_that_do_not_fit_together_are_averaged_some_at_a_time(monkeypatch):
     """In parts of any size, from other random numbers, to the same within their error."""
-    from skgpmcmc import prediction
+    from skgpmcmc.prediction import averages as prediction
 
     model, X_new = fit(n_draws=300, n_warmup=5), np.random.default_rng(0).uniform(size=(5, 2))
     whole = model.predict_proba(X_new)

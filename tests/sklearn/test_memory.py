@@ -9,8 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc._skin import memory
 from skgpmcmc.baselines import EPMLClassifier
+from skgpmcmc.estimators import _memory as memory
 from skgpmcmc.samplers import SAMPLERS
 
 RNG = np.random.default_rng(0)

@@ -41,7 +41,9 @@ from skgpmcmc.estimators import _base
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
 from skgpmcmc.samplers import Ancillary, Interweaving, PseudoMarginal, Sufficient
-from skgpmcmc.stretches import no_density
+from skgpmcmc.warmup.segments import (
+    no_density,
+)
 
 from ..helpers import make_model
 

@@ -8,8 +8,10 @@ import pytest
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.stretches import sample
 from skgpmcmc.transitions import EllipticalSlice, at_rest
+from skgpmcmc.warmup import (
+    sample,
+)
 
 from ..helpers import make_model, toy_classes
 

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 from skgpmcmc.approximations import EP, Exact, Laplace
-from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.likelihoods import (
     Gaussian,
     Logit,
@@ -17,7 +16,7 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
 from skgpmcmc.testing import check_approximation
 
 LIKELIHOODS = {

@@ -14,8 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
-from skgpmcmc.convergence import autocorrelation, gelman_rubin, rank_r_hat
 from skgpmcmc.displays import AutocorrelationDisplay, PSRFDisplay, TraceDisplay
+from skgpmcmc.run import (
+    autocorrelation,
+    gelman_rubin,
+    rank_r_hat,
+)
 from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains

@@ -5,15 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from skgpmcmc._linalg import OperationCount
-from skgpmcmc.diagnostics import (
-    USABLE_ESS,
-    USABLE_RHAT,
-    USELESS_ESS,
-    USELESS_RHAT,
+from skgpmcmc.numerics.linalg import OperationCount
+from skgpmcmc.run import (
     Diagnostics,
     convergence_message,
 )
+from skgpmcmc.run.diagnostics import USABLE_ESS, USABLE_RHAT, USELESS_ESS, USELESS_RHAT
 
 
 def diagnostics(r_hat, bulk, tail, classes=None, in_use=None):

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 
-from skgpmcmc.convergence import (
-    MIN_ESS,
+from skgpmcmc.run import (
+    Diagnostics,
     StoppingRule,
-    enough,
     gelman_rubin,
     rank_r_hat,
     summarize_convergence,
 )
-from skgpmcmc.diagnostics import Diagnostics
+from skgpmcmc.run.convergence import (
+    MIN_ESS,
+    enough,
+)
 
 
 def normal(*shape, seed=0):

@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.covariance import (
+from skgpmcmc.model import (
     Covariance,
     CrossCovariance,
     check_kernel,

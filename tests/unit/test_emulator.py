@@ -5,9 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc._quadratic import Quadratic
-from skgpmcmc.emulator import Coordinates, EmulatedPosterior, Emulator
-from skgpmcmc.hyperpriors import HyperPrior
+from skgpmcmc.model import HyperPrior
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.warmup.emulator import (
+    Coordinates,
+    EmulatedPosterior,
+    Emulator,
+)
 
 from ..helpers import finite_difference
 

@@ -9,10 +9,9 @@ from numpy.polynomial.hermite_e import hermeval
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from skgpmcmc._linalg import count_operations
-from skgpmcmc.approximations import EP, GaussianApproximation, Sites
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import EP, GaussianApproximation, Sites, importance_estimate
 from skgpmcmc.likelihoods import Poisson
+from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (
     NO_THETA,

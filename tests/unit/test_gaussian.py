@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgpmcmc._linalg import NotPositiveDefiniteError, count_operations
-from skgpmcmc.covariance import make_covariance
-from skgpmcmc.gaussian import GaussianPrior
+from skgpmcmc.model import GaussianPrior, make_covariance
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, count_operations
 
 from ..helpers import NO_THETA, Z_LIMIT, GivenCovariance
 

@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.importance import importance_estimate
+from skgpmcmc.approximations import EP, Laplace, importance_estimate
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.parameterizations import HyperConditional, Sufficient
 from skgpmcmc.transitions import (

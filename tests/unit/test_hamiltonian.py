@@ -5,8 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
-from skgpmcmc.set_up.pool import Tempered, run_pool
 from skgpmcmc.transitions import CheapPoint, Jump, Leapfrog, SurrogateProposal, TMixture
+from skgpmcmc.warmup.pool import (
+    Tempered,
+    run_pool,
+)
 
 from ..helpers import P_LIMIT
 

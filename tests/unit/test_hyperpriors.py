@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import differentiate, stats
 from scipy.integrate import quad
 
-from skgpmcmc.hyperpriors import LOG_SCALE_LIMIT, HyperPrior, default_prior
+from skgpmcmc.model import HyperPrior, default_prior
+from skgpmcmc.model.hyperpriors import LOG_SCALE_LIMIT
 
 from ..helpers import P_LIMIT, finite_difference
 

@@ -6,13 +6,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import chisquare, multivariate_normal
 
-from skgpmcmc._linalg import count_operations
-from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
-from skgpmcmc.importance import (
+from skgpmcmc.approximations import (
+    EP,
+    GaussianApproximation,
     ImportanceEstimate,
+    Laplace,
+    Sites,
     importance_estimate,
     log_importance_weights,
 )
+from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (
     NO_THETA,

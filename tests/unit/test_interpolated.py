@@ -15,10 +15,8 @@ from skgpmcmc.approximations import (
     SkewedApproximation,
 )
 from skgpmcmc.approximations.skewed import skewness_of_bend
-from skgpmcmc.classwise import ClasswiseGP
-from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.likelihoods import Softmax
-from skgpmcmc.model import default_hyperprior
+from skgpmcmc.model import ClasswiseGP, default_hyperprior, default_kernel, make_covariance
 
 from ..helpers import make_model, relative_error, toy_classes
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import blas, lapack
 
-from skgpmcmc import _linalg as linalg
+from skgpmcmc.numerics import linalg
 
 N = 300  # matrices up to 256 are treated as small
 BRIEF = 8 * N**2  # multiplications of a call

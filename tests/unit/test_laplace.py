@@ -7,7 +7,6 @@ from scipy.optimize import brentq, minimize
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpmcmc._linalg import count_operations
 from skgpmcmc.approximations import (
     EP,
     Approximation,
@@ -18,6 +17,7 @@ from skgpmcmc.approximations import (
 )
 from skgpmcmc.likelihoods import Likelihood
 from skgpmcmc.likelihoods.base import Derivatives
+from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (
     NO_THETA,

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.set_up.exploration import search
-from skgpmcmc.set_up.learner import Learner
-from skgpmcmc.set_up.work import perform
+from skgpmcmc.warmup import (
+    perform,
+)
+from skgpmcmc.warmup.exploration import (
+    search,
+)
+from skgpmcmc.warmup.learner import (
+    Learner,
+)
 
 from ..helpers import make_model, toy_classes
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc import _linalg as linalg
-from skgpmcmc._linalg import NotPositiveDefiniteError, OperationCount, count_operations
+from skgpmcmc.numerics import linalg
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 
 ORDERS = ("C", "F")
 

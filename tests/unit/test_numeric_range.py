@@ -16,11 +16,11 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc._linalg import NotPositiveDefiniteError
 from skgpmcmc.approximations import GaussianApproximation, Sites
 from skgpmcmc.approximations.interpolated import _coordinates
-from skgpmcmc.covariance import make_covariance
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, OrdinalProbit, Poisson
+from skgpmcmc.model import make_covariance
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
 from ..helpers import NO_THETA, given_model
 

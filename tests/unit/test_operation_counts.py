@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skgpmcmc._linalg import count_operations
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.covariance import default_kernel
+from skgpmcmc.model import default_kernel
+from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
 from skgpmcmc.transitions import (
     ConjugateVariance,

@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.likelihoods import (
     Gaussian,
     Logit,
@@ -27,7 +26,7 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
 from skgpmcmc.parameterizations import (
     Ancillary,
     DenseRoot,

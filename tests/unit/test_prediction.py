@@ -8,7 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.prediction import Particles, Predictor, parts_of, spread_subset
+from skgpmcmc.prediction import (
+    Particles,
+    Predictor,
+    parts_of,
+    spread_subset,
+)
 
 from ..helpers import (
     THREE_THETA,

@@ -14,12 +14,19 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import Exact
-from skgpmcmc.chains import Draws
-from skgpmcmc.covariance import make_covariance
-from skgpmcmc.leave_one_out import leave_one_out
 from skgpmcmc.likelihoods import Gaussian, Logit
-from skgpmcmc.model import LatentGP, default_hyperprior
-from skgpmcmc.prediction import Particles, Predictor, parts_of
+from skgpmcmc.model import LatentGP, default_hyperprior, make_covariance
+from skgpmcmc.prediction import (
+    Particles,
+    Predictor,
+    parts_of,
+)
+from skgpmcmc.run import (
+    leave_one_out,
+)
+from skgpmcmc.run.chains import (
+    Draws,
+)
 
 from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score
 

@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc._quadratic import Quadratic
-from skgpmcmc.approximations import EP, InterpolatedSites, Shape, Sites
-from skgpmcmc.importance import DrawCount, importance_estimate
-from skgpmcmc.modes import evaluate
-from skgpmcmc.set_up.design import Design, DesignPoint, spread_out
-from skgpmcmc.set_up.probes import (
+from skgpmcmc.approximations import (
+    EP,
+    DrawCount,
+    InterpolatedSites,
+    Shape,
+    Sites,
+    evaluate,
+    importance_estimate,
+)
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.warmup.design import (
+    Design,
+    DesignPoint,
+    spread_out,
+)
+from skgpmcmc.warmup.probes import (
     FEWEST_DRAWS,
     VARIANTS,
     cheapest_plan,

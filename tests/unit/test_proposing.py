@@ -5,10 +5,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skgpmcmc.set_up.learner import Learner
-from skgpmcmc.set_up.pool import Pool
-from skgpmcmc.set_up.proposing import overdispersed_starts, proposals_by_name
 from skgpmcmc.transitions import Jump, Leapfrog, SurrogateProposal, TMixture
+from skgpmcmc.warmup.learner import (
+    Learner,
+)
+from skgpmcmc.warmup.pool import (
+    Pool,
+)
+from skgpmcmc.warmup.proposing import (
+    overdispersed_starts,
+    proposals_by_name,
+)
 
 from ..helpers import Z_LIMIT, z_score
 

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.special import expit, gammaln
 
-from skgpmcmc import _quadrature as quadrature
-from skgpmcmc._quadrature import Bend, LogDensity, log_normalizer, tilted_moments
+from skgpmcmc.numerics import quadrature
+from skgpmcmc.numerics.quadrature import Bend, LogDensity, log_normalizer, tilted_moments
 
 AT_ZERO = Bend(np.asarray(0.0), np.asarray(2.0))
 FLAT = LogDensity(lambda y, f: np.zeros_like(y * f), lambda y, f: (0.0 * f, 0.0 * f))

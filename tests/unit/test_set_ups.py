@@ -7,18 +7,32 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Exact, Laplace
-from skgpmcmc.chains import sample_chains
-from skgpmcmc.covariance import default_kernel, make_covariance
-from skgpmcmc.hyperpriors import HyperPrior
 from skgpmcmc.likelihoods import Gaussian, Probit
-from skgpmcmc.model import LatentGP
+from skgpmcmc.model import HyperPrior, LatentGP, default_kernel, make_covariance
+from skgpmcmc.run import (
+    sample_chains,
+)
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
-from skgpmcmc.set_up import EmulatorSettings, Prepared, emulated, set_up_emulated
-from skgpmcmc.set_up.exploration import search
-from skgpmcmc.set_up.learner import TRUSTED, Learner
-from skgpmcmc.set_up.proposing import overdispersed_starts
-from skgpmcmc.set_up.trajectories import tuned_trajectories
 from skgpmcmc.transitions import StepInfo, Transition
+from skgpmcmc.warmup import (
+    EmulatorSettings,
+    Prepared,
+    emulated,
+    set_up_emulated,
+)
+from skgpmcmc.warmup.exploration import (
+    search,
+)
+from skgpmcmc.warmup.learner import (
+    TRUSTED,
+    Learner,
+)
+from skgpmcmc.warmup.proposing import (
+    overdispersed_starts,
+)
+from skgpmcmc.warmup.trajectories import (
+    tuned_trajectories,
+)
 
 from ..helpers import make_model, toy_classes
 from .test_learner import finish

@@ -8,9 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 from scipy.special import ndtr
 
-from skgpmcmc.approximations import EP, Laplace, Shape, SkewedApproximation, density_from
+from skgpmcmc.approximations import (
+    EP,
+    Laplace,
+    Shape,
+    SkewedApproximation,
+    density_from,
+    importance_estimate,
+    log_importance_weights,
+)
 from skgpmcmc.approximations.skewed import bend_of_skewness, skewness_of_bend
-from skgpmcmc.importance import importance_estimate, log_importance_weights
 
 from ..helpers import (
     THREE_THETA,

@@ -7,15 +7,25 @@ from scipy import integrate
 from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 
-from skgpmcmc.approximations import EP, ClasswiseApproximation, Laplace, Sites, averaged
-from skgpmcmc.classwise import ClasswiseGP
-from skgpmcmc.covariance import default_kernel, make_covariance
-from skgpmcmc.gaussian import GaussianPrior
-from skgpmcmc.importance import log_importance_weights
+from skgpmcmc.approximations import (
+    EP,
+    ClasswiseApproximation,
+    Laplace,
+    Sites,
+    averaged,
+    log_importance_weights,
+)
 from skgpmcmc.likelihoods import Logit, Softmax
-from skgpmcmc.model import LatentGP, default_hyperprior
-from skgpmcmc.observations import Observations
-from skgpmcmc.prediction import _ClassProbabilities
+from skgpmcmc.model import (
+    ClasswiseGP,
+    GaussianPrior,
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
+from skgpmcmc.prediction.averages import _ClassProbabilities
 
 N, C = 10, 3
 RNG = np.random.default_rng(0)

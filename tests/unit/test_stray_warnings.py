@@ -6,9 +6,8 @@ from numpy.testing import assert_allclose
 
 from skgpmcmc.approximations import EP, Exact
 from skgpmcmc.approximations.skewed import Shape
-from skgpmcmc.covariance import default_kernel, make_covariance
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, StudentT
-from skgpmcmc.model import LatentGP, default_hyperprior
+from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
 
 from ..helpers import make_model, toy_classes
 

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc._quadratic import Quadratic
 from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, Shape
-from skgpmcmc.set_up.trajectories import ApproximatePosterior, tune_trajectories
+from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.transitions import CheapPoint, Leapfrog
+from skgpmcmc.warmup.trajectories import (
+    ApproximatePosterior,
+    tune_trajectories,
+)
 
 from ..helpers import make_model, toy_classes
 

@@ -6,9 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skgpmcmc.set_up import set_up_random_walk, set_up_sweep
 from skgpmcmc.transitions import MarginalMetropolis, StepInfo, Sweep, Tunable
 from skgpmcmc.transitions.base import metropolis_accepts
+from skgpmcmc.warmup import (
+    set_up_random_walk,
+    set_up_sweep,
+)
 
 from .test_learner import finish
 

@@ -1,1 +1,0 @@
-"""What estimators and baselines share in their dealings with scikit-learn and its users."""

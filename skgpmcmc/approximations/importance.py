@@ -1,0 +1,155 @@
+"""The unbiased importance-sampling estimate of p(y | theta) from a Gaussian approximation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..model import LatentGP, Observations
+from ..numerics.logs import log_sum
+from ..numerics.quadratic import Quadratic
+from . import Density
+
+__all__ = ["DrawCount", "ImportanceEstimate", "importance_estimate", "log_importance_weights"]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawCount:
+    """How many importance draws an estimate takes: a fixed function of theta.
+
+    With N draws the log of the estimate has a variance of about v(theta) / N, where v is the
+    relative variance of a single weight. N keeps that near a target all over the posterior.
+
+    Attributes
+    ----------
+    log_variance : Quadratic
+        Log of v.
+    target_sd : float
+        Standard deviation of the log estimate that is aimed at.
+    lowest, highest : int
+        Bounds of N.
+    """
+
+    log_variance: Quadratic
+    target_sd: float
+    lowest: int
+    highest: int
+
+    def at(self, theta: FloatArray) -> int:
+        """N at theta of shape (p,)."""
+        log_n = float(self.log_variance.value_and_gradient(theta)[0]) - 2.0 * np.log(self.target_sd)
+        return int(np.clip(np.ceil(np.exp(min(log_n, 50.0))), self.lowest, self.highest))
+
+
+class ImportanceEstimate(NamedTuple):
+    """An estimate of p(y | theta) and the weighted draws of f that it was made of."""
+
+    log_likelihood: float  # log of the unbiased estimate, natural log
+    particles: FloatArray  # (n, N): draws of f, one per column
+    log_weights: FloatArray  # (N,)
+
+    def draw_index(self, rng: np.random.Generator) -> int:
+        """Position of one particle, with probability proportional to its weight.
+
+        Under the extended target of the pseudo-marginal chain that particle is an exact draw from
+        p(f | y, theta) (Andrieu, Doucet & Holenstein, 2010).
+        """
+        cumulative = np.cumsum(np.exp(self.log_weights - self.log_weights.max()))
+        index = np.searchsorted(cumulative, rng.uniform() * cumulative[-1], side="right")
+        return min(int(index), len(cumulative) - 1)
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """One particle with probability proportional to its weight; (n,)."""
+        return self.particles[:, self.draw_index(rng)]
+
+    def with_particle(self, index: int, f: FloatArray, log_weight: float) -> ImportanceEstimate:
+        """Return the estimate with another f of shape (n,) in the place of one particle."""
+        particles, log_weights = self.particles.copy(order="K"), self.log_weights.copy()
+        particles[:, index] = f
+        log_weights[index] = log_weight
+        return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
+
+
+def _log_mean(log_weights: FloatArray) -> float:
+    return float(log_sum(log_weights) - np.log(len(log_weights)))
+
+
+def importance_estimate(
+    model: LatentGP,
+    density: Density,
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    defensive: float = 0.0,
+    retained: FloatArray | None = None,
+) -> ImportanceEstimate:
+    """Estimate p(y | theta) = E_g[p(y | f) p(f | theta) / g(f)] without bias.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives p(y | f).
+    density : Density
+        The density g(f) at the theta in question. Any g is valid; a good one has little variance.
+    n_draws : int
+        Number of independent draws N.
+    rng : numpy.random.Generator
+        For the draws.
+    defensive : float in [0, 1), default=0.0
+        Probability with which a draw is taken from the prior instead of g. A positive value
+        bounds the weights of a bounded likelihood by max p(y | f) / defensive; with 0, as in
+        the paper, their variance can be infinite.
+    retained : ndarray of shape (n,), optional
+        Put this f in place of the first draw. If it comes from p(f | y, theta), the particles
+        have their law under the extended target (conditional importance sampling), instead of
+        their law under g.
+
+    Returns
+    -------
+    ImportanceEstimate
+        The log of the estimate, and the weighted draws.
+
+    References
+    ----------
+    Filippone & Girolami (2014), (25)-(27); Owen & Zhou (2000) for the defensive mixture.
+    """
+    particles = np.empty((model.n_latent, n_draws), order="F")
+    log_ratio = np.empty(n_draws)
+    own = rng.uniform(size=n_draws) >= defensive  # the others come from the prior
+    if retained is not None:
+        own[0] = False
+    n_own = int(own.sum())
+    if n_own == n_draws:
+        particles, log_ratio = density.sample(rng, n_draws)
+    elif n_own > 0:
+        particles[:, own], log_ratio[own] = density.sample(rng, n_own)
+    if n_own < n_draws:
+        others = density.q.prior.sample(rng, n_draws - n_own)
+        if retained is not None:
+            others[:, 0] = retained
+        particles[:, ~own], log_ratio[~own] = others, density.log_ratio_to_prior(others)
+    observed = model.observations_at(density.q.prior.theta)
+    log_weights = _log_weights(observed, particles, log_ratio, defensive)
+    return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
+
+
+def log_importance_weights(
+    model: LatentGP, density: Density, f: FloatArray, *, defensive: float = 0.0
+) -> FloatArray:
+    """``log [p(y | f) N(f; 0, K) / g(f)]`` for each column of f of shape (n, N); (N,).
+
+    With `defensive` = c the denominator is the mixture (1 - c) g + c N(0, K).
+    """
+    observed = model.observations_at(density.q.prior.theta)
+    return _log_weights(observed, f, density.log_ratio_to_prior(f), defensive)
+
+
+def _log_weights(
+    observed: Observations, f: FloatArray, log_ratio: FloatArray, defensive: float
+) -> FloatArray:
+    if defensive > 0.0:
+        log_ratio = np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive))
+    return observed.totals(f) - log_ratio

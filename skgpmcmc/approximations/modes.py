@@ -1,0 +1,145 @@
+"""Hyper-parameters that maximize an approximate evidence, with or without their prior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from .._typing import FloatArray
+from ..model import LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
+from . import Approximation, ApproximationFit, Sites
+
+__all__ = ["Evaluation", "Mode", "evaluate", "find_mode"]
+
+#: What the optimizer sees where K cannot be factored: worse than any data, and finite.
+_WORST_OBJECTIVE = 1e10
+#: Site tolerance of the searches; the error of the gradient is of this order.
+_SEARCH_TOLERANCE = 1e-6
+#: L-BFGS-B as a point estimate wants it.
+_PRECISE: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
+
+
+class Evaluation(NamedTuple):
+    """The log evidence of an approximation at one theta, and its gradient."""
+
+    fit: ApproximationFit
+    gradient: FloatArray  # (p,)
+    log_density: float  # log evidence plus, where it is asked for, log p(theta)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Hyper-parameters, natural logs; (p,)."""
+        return self.fit.q.prior.theta
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """Where a search ended.
+
+    Attributes
+    ----------
+    fit : ApproximationFit
+        The approximation there; ``fit.q.prior.theta`` is the place (natural logs).
+    converged : bool
+        Whether L-BFGS converged from at least one start.
+    message : str
+        The optimizer's last word on the best run.
+    """
+
+    fit: ApproximationFit
+    converged: bool
+    message: str
+
+
+def evaluate(
+    model: LatentGP,
+    approximation: Approximation,
+    theta: FloatArray,
+    *,
+    with_hyperprior: bool,
+    start: Sites | None = None,
+) -> Evaluation | None:
+    """Evaluate log evidence and gradient at theta; None where K is singular or p(theta) is 0.
+
+    `approximation` is iterated to its own tolerance, which gradients want to be tight, from the
+    sites `start`.
+    """
+    log_hyperprior = model.hyperprior.log_prob(theta) if with_hyperprior else 0.0
+    if not np.isfinite(log_hyperprior):
+        return None
+    try:
+        fit = approximation.fit(model, theta, start)
+        gradient = approximation.gradient(model, fit)
+    except NotPositiveDefiniteError:
+        return None
+    if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
+        return None
+    return Evaluation(fit, gradient, float(fit.log_evidence + log_hyperprior))
+
+
+def find_mode(
+    model: LatentGP,
+    approximation: Approximation,
+    starts: Sequence[FloatArray],
+    *,
+    with_hyperprior: bool,
+    bounds: FloatArray | None = None,
+    tol: float = _SEARCH_TOLERANCE,
+    options: Mapping[str, float] = _PRECISE,
+    on_visit: Callable[[Evaluation], None] | None = None,
+) -> Mode:
+    """Maximize log q(y | theta), plus log p(theta) if asked for, by L-BFGS from several starts.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives prior and likelihood.
+    approximation : Approximation
+        Iterated to the tolerance `tol`, as gradients need; each time from where it last ended.
+    starts : sequence of ndarray of shape (p,)
+        Natural logs.
+    with_hyperprior : bool
+        True: posterior mode on the log scale of theta. False: type-II maximum likelihood.
+    bounds : ndarray of shape (p, 2), optional
+        Scale of theta; by default those of nearly all of the prior.
+    tol : float
+        Site tolerance.
+    options : mapping of str to float
+        When L-BFGS-B stops.
+    on_visit : callable, optional
+        Called with every `Evaluation` on the way. These hold matrices: keep what is needed of them.
+    """
+    precise = approximation.refined(tol)
+    if len(starts[0]) == 0:
+        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
+    if bounds is None:
+        bounds = model.hyperprior.bounds
+    limits = [(float(low), float(high)) for low, high in bounds]
+    stopping: Any = dict(options)
+    sites: Sites | None = None
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal sites
+        here = evaluate(model, precise, theta.copy(), with_hyperprior=with_hyperprior, start=sites)
+        if here is None:
+            return _WORST_OBJECTIVE, np.zeros(len(theta))
+        sites = here.fit.q.sites
+        if on_visit is not None:
+            on_visit(here)
+        slope = model.hyperprior.gradient(theta) if with_hyperprior else 0.0
+        return -here.log_density, -(here.gradient + slope)
+
+    runs = [
+        optimize.minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=limits, options=stopping
+        )
+        for start in starts
+    ]
+    best = min(runs, key=lambda run: float(run.fun))
+    fit = precise.fit(model, best.x, sites)
+    return Mode(fit, any(run.success for run in runs), str(best.message))

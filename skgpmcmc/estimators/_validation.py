@@ -1,0 +1,336 @@
+"""Checks of constructor parameters; messages name argument, value and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from ..approximations import APPROXIMATIONS, Approximation, Exact
+from ..likelihoods import Likelihood
+from ..model import (
+    Covariance,
+    HyperPrior,
+    check_kernel,
+    check_matrix,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
+from ..numerics.quadrature import Bend
+from ..samplers import SAMPLERS, Sampler
+
+#: Weights beyond leave nothing uncertain that double precision could tell.
+_LARGEST_WEIGHT = 1e12
+#: Inputs beyond have distances that overflow.
+_LARGEST_INPUT = 1e100
+#: Where the likelihood is tried: latent values, and at most so many rows.
+_TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
+#: Second derivatives up to this may be rounding errors of zero.
+_ROUNDING = 1e-8
+
+
+def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
+    """Return an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r}.{remedy}")
+    return int(value)
+
+
+def check_real_above(name: str, value: Any, bound: float, remedy: str = "") -> float:
+    """Return a finite number greater than `bound`."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not bound < value < np.inf:
+        raise ValueError(f"{name} must be a number greater than {bound}; got {value!r}.{remedy}")
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a boolean."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def check_n_jobs(value: Any) -> int | None:
+    """Return a number of workers, as joblib counts them."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+        raise ValueError(
+            f"n_jobs must be None or an integer other than 0; got {value!r}. Use None for one "
+            "worker, -1 for all cores."
+        )
+    return int(value)
+
+
+def check_verbose(value: Any) -> int:
+    """Return how much is printed."""
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    return check_integer("verbose", value, 0, " Use 0 for silence.")
+
+
+def check_seed(value: Any) -> np.random.RandomState:
+    """Return the generator that `random_state` stands for."""
+    try:
+        return check_random_state(value)
+    except ValueError as error:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 2**32 - 1 or a "
+            f"numpy.random.RandomState; got {value!r} ({error})."
+        ) from None
+
+
+def check_numbers(name: str, values: Any) -> np.ndarray:
+    """Return real numbers as an array; text, dates and missing values are none."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an array of numbers; got rows of different lengths."
+        ) from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} must consist of real numbers. Complex data not supported.")
+    if array.dtype.kind not in "biuf":
+        for row, value in enumerate(array.ravel().tolist()):
+            if not isinstance(value, Real):
+                place = f" in row {row}" if array.ndim == 1 else ""
+                raise ValueError(f"{name} must consist of real numbers; got {value!r}{place}.")
+    return array.astype(float)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return one of some strings."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}; got {value!r}.")
+    return value
+
+
+def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
+    """Make the object that a string names, or take an object of the right kind as it is."""
+    if isinstance(value, str) and value in known:
+        return known[value]()
+    if isinstance(value, base):
+        return value
+    raise ValueError(
+        f"{name} must be one of {sorted(known)} or a {base.__name__} object; got {value!r}."
+    )
+
+
+def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Likelihood:
+    """Return the likelihood that `likelihood` names."""
+    likelihood: Likelihood = _named_or_configured("likelihood", value, known, Likelihood)
+    if not likelihood.log_concave and isinstance(likelihood.bend(np.zeros(1)), Bend):
+        raise ValueError(
+            f"likelihood {likelihood.name!r} is not log-concave, and integrals over it then need "
+            "its `bend` to return Cuts: say where to cut the line of f."
+        )
+    return likelihood
+
+
+def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) -> Sampler:
+    """Return the sampler that `sampler` names, one of `names` unless it is an object."""
+    known = {name: SAMPLERS[name] for name in names}
+    sampler = _named_or_configured("sampler", value, known, Sampler)
+    sampler.check()
+    sampler.check_likelihood(likelihood)
+    return sampler
+
+
+def resolve_approximation(
+    value: Any, sampler: Sampler | None = None, likelihood: Likelihood | None = None
+) -> Approximation:
+    """Return the approximation that `approximation` names.
+
+    "auto" is the sampler's best, Laplace for a softmax. A sampler that needs none ignores names, so
+    that a grid search may go over both; an object is refused, as somebody has configured it.
+    """
+    best = "ep" if sampler is None else sampler.best_approximation
+    if likelihood is not None and likelihood.n_functions > 1:
+        best = "laplace"
+    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best or "ep"]}
+    approximation = _named_or_configured("approximation", value, known, Approximation)
+    approximation.check()
+    if sampler is not None and not sampler.approximates:
+        if not isinstance(value, str):
+            raise ValueError(
+                f"approximation={value!r} has no use, as sampler={type(sampler).__name__} "
+                'approximates nothing: use approximation="auto", or a sampler such as "pm" or '
+                '"khr".'
+            )
+        return Exact() if sampler.integrates_f else approximation
+    if likelihood is not None:
+        approximation.check_likelihood(likelihood)
+    return approximation
+
+
+def resolve_n_importance(value: Any) -> int | None:
+    """Return the number of importance draws; "auto" is None, the sampler's choice."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    return check_integer("n_importance", value, 1, ' Use "auto" for as many as it takes.')
+
+
+def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
+    """Bind the kernel, or the default one, to the training inputs."""
+    check_inputs(X)
+    if check_flag("ard", ard) and kernel is not None:
+        raise ValueError(
+            "ard=True only concerns the default kernel, but a "
+            f"{type(kernel).__name__} was given as kernel: use ard=False and give that kernel one "
+            "length-scale per feature, such as RBF(np.ones(n_features))."
+        )
+    if kernel is None:
+        return make_covariance(default_kernel(X.shape[1], ard=ard), X)
+    kernel = clone(check_kernel(kernel, X.shape[1]))
+    check_matrix(kernel, X)
+    return make_covariance(kernel, X)
+
+
+def check_inputs(X: np.ndarray) -> None:
+    """Refuse training inputs whose squared distances are beyond double precision."""
+    if np.max(np.abs(X)) > _LARGEST_INPUT:
+        row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
+        raise ValueError(
+            f"X has the value {X[row, column]:g} in row {row} of column {column}, and squared "
+            "distances between such rows overflow: divide the column by a power of ten."
+        )
+
+
+def resolve_priors(
+    priors: Any, covariance: Covariance, likelihood: Likelihood, n_kernels: int = 1
+) -> HyperPrior:
+    """Return the prior of theta: the user's distributions, and defaults for the names left out."""
+    names = [*covariance.names, *(parameter.name for parameter in likelihood.parameters)]
+    names = list(dict.fromkeys(names))
+    given = {} if priors is None else priors
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            "priors must be a mapping from hyper-parameter name to a frozen scipy.stats "
+            f"distribution, or None; got {priors!r}."
+        )
+    owner = "model" if likelihood.parameters else "kernel"
+    for name in given:
+        if name not in names:
+            raise ValueError(
+                f"priors has a distribution for {name!r}, which is not a sampled hyper-parameter "
+                f"of the {owner}; it has {names}."
+            )
+    hyperprior = default_hyperprior(covariance, likelihood, given, n_kernels)
+    own = np.tile(np.exp(covariance.start), n_kernels)
+    start = [*own, *(p.value for p in likelihood.parameters)]
+    _check_start_in_support(hyperprior, start)
+    return hyperprior
+
+
+def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:
+    """Refuse a prior that excludes the kernel's own value: one of the two is a mistake."""
+    for name, value in zip(hyperprior.names, start, strict=True):
+        log_density = float(hyperprior.distributions[name].logpdf(value))
+        if np.isnan(log_density):
+            raise ValueError(
+                f"priors[{name!r}] has a density of NaN at the start value {float(value):g}: check "
+                "the arguments of the distribution, and its logpdf."
+            )
+        if not np.isfinite(log_density):
+            support = tuple(float(bound) for bound in hyperprior.distributions[name].support())
+            raise ValueError(
+                f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
+                f"{float(value):g}: widen the prior or start the kernel inside it."
+            )
+
+
+def check_log_density(likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None) -> None:
+    """Try log p(y | f) of some targets at some f, and say what is wrong with it.
+
+    What a quadrature finds out in the middle of a fit, it cannot say as well.
+    """
+    if likelihood.n_functions > 1:
+        return
+    likelihood = likelihood.at_new_rows()  # one that knows all rows does not take some of them
+    rows = y[:_N_TRIED, None]
+    shift = np.zeros(len(y)) if offset is None else offset
+    f = _TRIED_F + shift[:_N_TRIED, None]
+    with np.errstate(all="ignore"):  # looked for below
+        log_prob = likelihood.log_prob(rows, f)
+        first, second, _ = likelihood.derivatives(rows, f)
+    wrong = [("log p(y | f)", log_prob, np.isnan(log_prob))]
+    wrong += [
+        ("a derivative of log p(y | f)", part, ~np.isfinite(part)) for part in (first, second)
+    ]
+    if likelihood.log_concave:
+        wrong.append(("log_concave = True, but a second derivative", second, second > _ROUNDING))
+    for what, values, bad in wrong:
+        if np.any(bad):
+            i, j = np.argwhere(np.broadcast_to(bad, f.shape))[0]
+            raise ValueError(
+                f"likelihood {likelihood.name!r} has {what} of "
+                f"{np.broadcast_to(values, f.shape)[i, j]:.3g} at y = {rows[i, 0]:g}, "
+                f"f = {f[i, j]:g}: correct it, and see skgpmcmc.testing for an examination."
+            )
+
+
+def check_targets(y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:
+    """Refuse targets that the likelihood does not know."""
+    legal = likelihood.legal(y)
+    if not np.all(legal):
+        row = int(np.argmin(legal))
+        raise ValueError(
+            f"{name} must consist of {likelihood.targets} for the {likelihood.name} likelihood; "
+            f"got {y[row]:g} in row {row}."
+        )
+
+
+def check_rows(name: str, values: Any, n_rows: int, *, positive: bool = False) -> np.ndarray:
+    """Return one finite number per row, not negative, or with `positive` greater than zero."""
+    array = check_numbers(name, values)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have one number per row, shape ({n_rows},); got shape {array.shape}."
+        )
+    legal = np.isfinite(array) & ((array > 0.0) if positive else (array >= 0.0))
+    if not legal.all():
+        row = int(np.argmin(legal))
+        kind = "positive" if positive else "not negative"
+        raise ValueError(f"{name} must be finite and {kind}; got {array[row]:g} in row {row}.")
+    return array
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Return the weights, or None where all are one; all-zero weights are refused."""
+    if sample_weight is None:
+        return None
+    weight = check_numbers("sample_weight", sample_weight)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    weight = check_rows("sample_weight", weight, n_rows)
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row: give at least one a weight.")
+    if weight.max() > _LARGEST_WEIGHT:
+        row = int(np.argmax(weight))
+        raise ValueError(
+            f"sample_weight is {weight[row]:g} in row {row}, as if that row were repeated so "
+            "often: divide the weights, so that they are of the size of one."
+        )
+    return None if np.all(weight == 1.0) else weight
+
+
+def check_new_targets(y: Any, n_rows: int) -> np.ndarray:
+    """Return targets of rows to predict: one finite number for each."""
+    array = check_numbers("y", y)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"y must have one finite number per row of X, shape ({n_rows},); got shape "
+            f"{array.shape}."
+        )
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"y must have one finite number per row of X; got {array[row]:g} in row {row}."
+        )
+    return array

@@ -1,0 +1,158 @@
+"""Several latent functions, one for each class: their prior, and the model that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from .._typing import FloatArray
+from .covariance import CrossCovariance
+from .joint import LatentGP
+from .observations import Observations
+from .prior import GaussianPrior, LatentMoments
+
+__all__ = ["ClasswiseGP", "ClasswisePrior"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClasswisePrior(GaussianPrior):
+    """p(f | theta) of independent functions, f stacked function after function.
+
+    Attributes
+    ----------
+    parts : tuple of GaussianPrior
+        One for each function; one object for all if they share their hyper-parameters.
+    """
+
+    parts: tuple[GaussianPrior, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "parts": self.parts}
+
+    @property
+    def shared(self) -> bool:
+        """Whether all functions have the same hyper-parameters."""
+        return self.parts[0] is self.parts[-1]
+
+    @property
+    def size(self) -> int:
+        """Number of latent values of all functions."""
+        return sum(part.size for part in self.parts)
+
+    def split(self, f: FloatArray) -> FloatArray:
+        """Return (C n, ...) as (C, n, ...)."""
+        return f.reshape(len(self.parts), -1, *f.shape[1:])
+
+    @cached_property
+    def K(self) -> FloatArray:
+        """Covariance matrix of all functions, (C n, C n): large, and mostly zero."""
+        return np.asarray(block_diag(*(part.K for part in self.parts)))
+
+    @cached_property
+    def chol(self) -> FloatArray:
+        """Lower Cholesky factor of `K`, as large."""
+        return np.asfortranarray(block_diag(*(part.chol for part in self.parts)))
+
+    @property
+    def half_log_det(self) -> float:
+        """``1/2 log |K|``."""
+        return sum(part.half_log_det for part in self.parts)
+
+    def contract(self, A: FloatArray) -> FloatArray:
+        """``sum_ij A_ij dK_ij / dtheta_r`` for A of shape (C, n, n); overwrites A."""
+        if self.shared:
+            return self.parts[0].contract(np.asfortranarray(A.sum(axis=0)))
+        pairs = zip(self.parts, A, strict=True)
+        return np.concatenate([part.contract(np.asfortranarray(own)) for part, own in pairs])
+
+    def times(self, g: FloatArray) -> FloatArray:
+        """``K g``, of the shape of g: (C n,) or (C n, m)."""
+        pairs = zip(self.parts, self.split(g), strict=True)
+        return np.concatenate([part.times(own) for part, own in pairs])
+
+    def whiten(self, f: FloatArray) -> FloatArray:
+        """``L^-1 f``, of the shape of f: (C n,) or (C n, m)."""
+        pairs = zip(self.parts, self.split(f), strict=True)
+        return np.concatenate([part.whiten(own) for part, own in pairs])
+
+    def unwhiten(self, v: FloatArray) -> FloatArray:
+        """``f = L v``, of the shape of v: (C n,) or (C n, m)."""
+        pairs = zip(self.parts, self.split(v), strict=True)
+        return np.concatenate([part.unwhiten(own) for part, own in pairs])
+
+    def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """Return moments of f* of all functions given f of shape (C n, g): (C, m, g), (C, m)."""
+        new = self.covariance.at_new(X_new)
+        if self.shared:
+            n_functions, g = len(self.parts), f.shape[1]
+            side_by_side = np.concatenate(list(self.split(f)), axis=1)
+            mean, var = self.parts[0].condition(side_by_side, new)
+            by_function = np.moveaxis(mean.reshape(-1, n_functions, g), 1, 0)
+            return LatentMoments(by_function, np.tile(var, (n_functions, 1)))
+        pairs = zip(self.parts, self.split(f), strict=True)
+        return LatentMoments(*_stacked([part.condition(own, new) for part, own in pairs]))
+
+    def condition_jointly(
+        self, f: FloatArray, X_new: FloatArray | CrossCovariance
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return means (C, m, g) and covariances (C, m, m) of f* given f of shape (C n, g)."""
+        new = self.covariance.at_new(X_new)
+        pairs = zip(self.parts, self.split(f), strict=True)
+        mean, covariance = _stacked([part.condition_jointly(own, new) for part, own in pairs])
+        return mean, covariance
+
+
+def _stacked(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    first, second = zip(*pairs, strict=True)
+    return np.stack(first), np.stack(second)
+
+
+@dataclass(frozen=True, eq=False)
+class ClasswiseGP(LatentGP):
+    """A model whose likelihood depends on several functions with the same kernel.
+
+    Attributes
+    ----------
+    separate : bool
+        Whether every function has hyper-parameters of its own, class after class in theta, or all
+        share them.
+    """
+
+    separate: bool = False
+
+    @property
+    def n_functions(self) -> int:
+        """Number of latent functions."""
+        return self.likelihood.n_functions
+
+    @property
+    def n_latent(self) -> int:
+        """Length of f."""
+        return self.n_functions * len(self.y)
+
+    @property
+    def start(self) -> FloatArray:
+        """Theta of the kernel's own values; (p,)."""
+        own = self.covariance.start
+        return np.tile(own, self.n_functions) if self.separate else own
+
+    def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
+        """Return the hyper-parameters of the kernel for each distinct set of them."""
+        if not self.separate:
+            return [theta]
+        return np.split(theta, self.n_functions)
+
+    def prior_at(self, theta: FloatArray) -> ClasswisePrior:
+        """p(f | theta)."""
+        parts = [GaussianPrior(self.covariance, own) for own in self.kernel_thetas(theta)]
+        parts = parts if self.separate else parts * self.n_functions
+        return ClasswisePrior(self.covariance, theta, tuple(parts))
+
+    def observations_at(self, theta: FloatArray) -> Observations:
+        """Return p(y | f) as a function of f: the likelihood has no parameters."""
+        return self.observations

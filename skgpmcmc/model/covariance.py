@@ -1,0 +1,662 @@
+"""scikit-learn covariances behind one adapter: matrices, and gradients by contraction.
+
+A `Covariance` binds a kernel to the training inputs. Its hyper-parameters theta are natural logs in
+scikit-learn's order (``kernel.theta``). Gradients never build an (n, n, p) array: what an
+approximation needs is always ``sum_ij A_ij dK_ij / dtheta_r`` for one matrix A, so that is the
+verb, `Covariance.contract`.
+
+The jitter j is relative and part of the model: K_ii <- K_ii (1 + j), so that K stays proportional
+to a constant factor of the kernel; where K_ii = 0 it is j times the mean diagonal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist, squareform
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    Exponentiation,
+    Hyperparameter,
+    Kernel,
+    Matern,
+    Product,
+    Sum,
+)
+
+from .._typing import FloatArray
+
+__all__ = [
+    "Covariance",
+    "CrossCovariance",
+    "check_gradient",
+    "check_kernel",
+    "check_matrix",
+    "default_kernel",
+    "make_covariance",
+]
+
+DEFAULT_JITTER = 1e-8
+#: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
+_INDEFINITE = 1e-5
+#: Training rows on which a kernel is tried.
+_N_TRIED = 30
+#: Variances from which products overflow: a polynomial of large inputs has them.
+_LARGEST_VARIANCE = 1e60
+
+
+def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
+    """``ConstantKernel() * RBF()``, with one length-scale per feature when `ard` is true."""
+    return ConstantKernel() * RBF(np.ones(n_features) if ard else 1.0)
+
+
+def check_kernel(kernel: Any, n_features: int) -> Kernel:
+    """Return the kernel if it can serve inputs with `n_features` columns, else say why not."""
+    if not _is_scalar_valued(kernel):
+        raise ValueError(
+            "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
+            f"(such as ConstantKernel() * RBF()) or None; got {kernel!r}."
+        )
+    values = kernel.get_params()
+    for name, value in values.items():
+        # The two numbers of scikit-learn's kernels that are not hyper-parameters.
+        if name.split("__")[-1] in ("nu", "exponent"):
+            _check_number(name, value)
+            if not value > 0.0:
+                raise ValueError(f"kernel parameter {name!r} must be positive; got {value!r}.")
+    for hyperparameter in kernel.hyperparameters:
+        _check_hyperparameter(hyperparameter, values[hyperparameter.name], n_features)
+    return kernel
+
+
+def _is_scalar_valued(kernel: Any) -> bool:
+    """Whether a kernel, and all that it is made of, give one number for two rows."""
+    if isinstance(kernel, (Sum, Product)):
+        return _is_scalar_valued(kernel.k1) and _is_scalar_valued(kernel.k2)
+    if isinstance(kernel, Exponentiation):
+        return _is_scalar_valued(kernel.kernel)
+    return isinstance(kernel, Kernel) and not isinstance(kernel, CompoundKernel)
+
+
+def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features: int) -> None:
+    """Refuse a value that is not one number, or one per feature, of the right sign.
+
+    The kernel itself is not shown: its repr fails for values that are no numbers.
+    """
+    name, n_elements = hyperparameter.name, hyperparameter.n_elements
+    _check_number(name, value)
+    if np.ndim(value) > 1 or np.size(value) != n_elements:
+        shape = "one number" if n_elements == 1 else "one number per feature"
+        raise ValueError(
+            f"kernel hyper-parameter {name!r} must be {shape}; got "
+            f"{np.asarray(value).tolist()}, of shape {np.shape(value)}."
+        )
+    if n_elements > 1 and n_elements != n_features:
+        raise ValueError(
+            f"kernel hyper-parameter {name!r} has {n_elements} elements but X has {n_features} "
+            "features: give it one element, or one per feature."
+        )
+    if hyperparameter.fixed:
+        # A fixed variance may be zero; where that makes no sense, the matrix is not finite.
+        if not (np.all(np.isfinite(value)) and np.all(np.asarray(value) >= 0.0)):
+            raise ValueError(
+                f"kernel hyper-parameter {name!r} is fixed at {value!r}: give it a finite value "
+                "that is not negative."
+            )
+    elif not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0.0)):
+        raise ValueError(
+            "kernel has a start value that is not positive and finite, but hyper-parameters are "
+            f"sampled on the log scale: {name!r} is {value!r}. Give it a positive one."
+        )
+
+
+def _check_number(name: str, value: Any) -> None:
+    kind = np.asarray(value, dtype=object).ravel().tolist()
+    if not kind or not all(isinstance(part, Real) for part in kind):
+        raise ValueError(f"kernel parameter {name!r} must be a number; got {value!r}.")
+
+
+def check_matrix(kernel: Kernel, X: FloatArray) -> None:
+    """Try the kernel on a few training rows, and say what is wrong with its matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its own values of the hyper-parameters.
+    X : ndarray of shape (n, d)
+        Training inputs, of which all rows are paired with some.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be evaluated, or if no matrix with its values is a covariance.
+    """
+    few = X[:_N_TRIED]
+    try:
+        with np.errstate(all="ignore"):
+            diagonal, cross = kernel.diag(X), kernel(X, few)
+            K = np.asarray(kernel(few), dtype=float)
+    except Exception as error:
+        raise ValueError(
+            f"kernel={kernel!r} cannot be evaluated at the training rows "
+            f"({type(error).__name__}: {error}): check its parameters, and what it expects of X."
+        ) from error
+    shapes = (np.shape(diagonal), np.shape(cross), K.shape)
+    wanted = ((len(X),), (len(X), len(few)), (len(few), len(few)))
+    if shapes != wanted:
+        raise ValueError(
+            f"kernel={kernel!r} gives arrays of shapes {shapes} for its diagonal, for all rows of "
+            f"X with {len(few)} of them, and for these alone; they must be {wanted}."
+        )
+    finite = np.isfinite(diagonal) & np.isfinite(cross).all(axis=1)
+    finite[: len(few)] &= np.isfinite(K).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"kernel={kernel!r} is not finite in row {int(np.argmin(finite))} of X: check its "
+            "parameters, and the scale of the features."
+        )
+    if not np.all(diagonal < _LARGEST_VARIANCE):
+        row = int(np.argmin(diagonal < _LARGEST_VARIANCE))
+        raise ValueError(
+            f"kernel={kernel!r} has the variance {diagonal[row]:g} at row {row} of X: scale the "
+            "features, such as with make_pipeline(StandardScaler(), ...)."
+        )
+    if not np.any(diagonal > 0.0):
+        raise ValueError(
+            f"kernel={kernel!r} has no variance at any training row, so the latent function would "
+            "be zero: give its constant a positive value."
+        )
+    least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
+    if least < -_INDEFINITE * float(np.max(diagonal)):
+        raise ValueError(
+            f"kernel={kernel!r} is no covariance: its matrix for the first {len(few)} rows of X "
+            f"has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
+        )
+
+
+def check_gradient(covariance: Covariance, remedy: str) -> None:
+    """Raise a ValueError if a kernel has no gradient; a few training rows are tried.
+
+    `remedy` says what the user may do instead of writing one.
+    """
+    if not len(covariance.start):
+        return
+    few = make_covariance(covariance.kernel, covariance.X[:_N_TRIED])
+    try:
+        with np.errstate(all="ignore"):
+            gradient = few.contract(few.start, np.eye(len(few.X)))
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    else:
+        if gradient.shape == few.start.shape:
+            return
+        problem = f"it has {gradient.size} derivatives for {few.start.size} of them"
+    raise ValueError(
+        f"kernel={covariance.kernel!r} has no gradient in its hyper-parameters ({problem}): let "
+        f"it serve eval_gradient=True, or {remedy}."
+    )
+
+
+def make_covariance(kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> Covariance:
+    """Bind a kernel to training inputs, on the fast path where there is one."""
+    if _ConstantTimesStationary.serves(kernel):
+        return _ConstantTimesStationary(kernel, X, jitter)
+    return _KernelTree(kernel, X, jitter)
+
+
+class Covariance(ABC):
+    """A kernel bound to the training inputs X of shape (n, d).
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : ndarray of shape (n, d)
+    jitter : float
+        Relative jitter j on the diagonal; the same for the whole run.
+    names : tuple of str
+        Name of each component of theta, as in ``kernel.hyperparameters``; the components of a
+        vector share theirs.
+    start : ndarray of shape (p,)
+        ``kernel.theta``: natural logs of the kernel's own values.
+    """
+
+    def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.jitter = jitter
+        self.names: tuple[str, ...] = tuple(
+            h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)
+        )
+        self.start: FloatArray = np.asarray(kernel.theta, dtype=float)
+
+    def with_jitter(self, jitter: float) -> Covariance:
+        """Return the same covariance with another relative jitter."""
+        return type(self)(self.kernel, self.X, jitter)
+
+    def matrix(self, theta: FloatArray) -> FloatArray:
+        """K at the training inputs, jitter included; (n, n), Fortran order."""
+        K = self._matrix(theta)
+        diagonal = K.diagonal()
+        K.flat[:: len(K) + 1] = diagonal + self.jitter * np.where(
+            diagonal > 0.0, diagonal, diagonal.mean()
+        )
+        return K
+
+    def contract(
+        self,
+        theta: FloatArray,
+        A: FloatArray,
+        *,
+        K: FloatArray | None = None,
+        overwrite: bool = False,
+    ) -> FloatArray:
+        """``sum_ij A_ij dK_ij / dtheta_r``, jitter included; shape (p,).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Hyper-parameters, natural logs.
+        A : ndarray of shape (n, n)
+            Only A + A' matters: a lower triangle with half the diagonal stands for half of the
+            symmetric matrix.
+        K : ndarray of shape (n, n), optional
+            ``matrix(theta)``, where it is at hand.
+        overwrite : bool
+            Work in the memory of `A`.
+        """
+        A = A if overwrite else A.copy(order="F")
+        zero = self._zero_diagonal(theta)
+        weights = A.diagonal().copy()
+        A.flat[:: len(A) + 1] = weights * (1.0 + self.jitter * ~zero) + (
+            self.jitter * weights[zero].sum() / len(A)
+        )
+        return self._contract(theta, A, self._matrix(theta) if K is None else K)
+
+    def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        """Give ``dK / dtheta_r``, jitter included, one (n, n) matrix after the other.
+
+        For what no contraction yields, such as the Fisher information of theta.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Hyper-parameters, natural logs.
+
+        Yields
+        ------
+        ndarray of shape (n, n)
+            Freshly allocated.
+        """
+        zero = self._zero_diagonal(theta)
+        for dK in self._derivatives(theta):
+            diagonal = dK.diagonal().copy()
+            mean = diagonal.mean()
+            dK.flat[:: len(dK) + 1] = diagonal + self.jitter * np.where(zero, mean, diagonal)
+            yield dK
+
+    @property
+    def variance(self) -> int | None:
+        """Where theta has a constant that multiplies the whole of K; None without one."""
+        return _variance_in(self.kernel)
+
+    def _zero_diagonal(self, theta: FloatArray) -> Any:
+        return np.asarray(self.diagonal(theta, self.X) == 0.0)
+
+    @abstractmethod
+    def _matrix(self, theta: FloatArray) -> FloatArray:
+        """K without jitter, freshly allocated in Fortran order."""
+
+    @abstractmethod
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
+
+    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        """Derivatives without jitter, freshly allocated."""
+        _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
+        return (np.array(dK[:, :, r], order="F") for r in range(len(theta)))
+
+    def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
+        """Bind new inputs of shape (m, d) too; what is bound already is returned as it is."""
+        return X_new if isinstance(X_new, CrossCovariance) else CrossCovariance(self, X_new)
+
+    def cross(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        """Covariance of the training inputs with new ones; (n, m), no jitter."""
+        return self.at_new(X_new).cross(theta)
+
+    def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        """Prior variance at new inputs; (m,), no jitter."""
+        return np.asarray(self.kernel.clone_with_theta(theta).diag(X_new))
+
+    def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        """Prior covariance of new inputs with one another; (m, m), no jitter."""
+        return np.asarray(self.kernel.clone_with_theta(theta)(X_new))
+
+
+def _variance_in(kernel: Kernel) -> int | None:
+    """Where a free constant factor of a kernel stands among its hyper-parameters."""
+    if isinstance(kernel, ConstantKernel):
+        return 0 if kernel.n_dims else None
+    if not isinstance(kernel, Product):
+        return None
+    first, second = _variance_in(kernel.k1), _variance_in(kernel.k2)
+    if first is not None:
+        return first
+    return None if second is None else int(kernel.k1.n_dims) + second
+
+
+class CrossCovariance:
+    """A covariance bound to m new inputs as well, for predictions at many values of theta.
+
+    Attributes
+    ----------
+    covariance : Covariance
+    X_new : ndarray of shape (m, d)
+    """
+
+    def __init__(self, covariance: Covariance, X_new: FloatArray) -> None:
+        self.covariance = covariance
+        self.X_new = X_new
+
+    def cross(self, theta: FloatArray) -> FloatArray:
+        """Covariance of the training inputs with the new ones; (n, m), Fortran order, no jitter.
+
+        Freshly allocated. A column depends on its own new input alone.
+        """
+        kernel = self.covariance.kernel.clone_with_theta(theta)
+        return np.asfortranarray(kernel(self.covariance.X, self.X_new))
+
+    def diagonal(self, theta: FloatArray) -> FloatArray:
+        """Prior variance at the new inputs; (m,), no jitter."""
+        return self.covariance.diagonal(theta, self.X_new)
+
+    def square(self, theta: FloatArray) -> FloatArray:
+        """Prior covariance of the new inputs with one another; (m, m), no jitter."""
+        return self.covariance.square(theta, self.X_new)
+
+
+# --- stationary profiles: k(D) and g(D) = -2 dk/dD of the scaled squared distance D -------------
+
+
+#: Distances from which exp(-r) is zero.
+_NOTHING_LEFT = 800.0
+
+
+def _correlation(
+    nu: float, D: FloatArray, scale: float = 1.0, *, out: FloatArray | None = None
+) -> FloatArray:
+    """Correlation k of RBF (nu = inf) and Matern at the squared distances ``scale * D``."""
+    with np.errstate(over="ignore"):  # at an infinite distance nothing is left
+        r = np.multiply(D, -0.5 * scale if nu == np.inf else 2.0 * nu * scale, out=out)
+    if nu == np.inf:
+        return np.exp(r, out=r)
+    np.sqrt(r, out=r)
+    np.minimum(r, _NOTHING_LEFT, out=r)  # an infinite distance times no correlation is none
+    e = np.exp(-r)
+    if nu == 0.5:
+        return e
+    if nu == 1.5:
+        return (1.0 + r) * e
+    return (1.0 + r + r * r / 3.0) * e
+
+
+def _slope(nu: float, D: FloatArray) -> FloatArray:
+    """Slope g = -2 dk/dD of the correlation.
+
+    With D = sum_r (x_r - x'_r)^2 / tau_r^2, dk/dlog tau_r = g (x_r - x'_r)^2 / tau_r^2.
+    """
+    if nu == np.inf:
+        return _correlation(nu, D)
+    r = np.sqrt(2.0 * nu * D)
+    e = np.exp(-r)
+    if nu == 0.5:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(r > 0.0, e / r, 0.0)  # g D -> 0 at r = 0
+    if nu == 1.5:
+        return 3.0 * e
+    return (5.0 / 3.0) * (1.0 + r) * e
+
+
+def _inverse_square(length_scale: float) -> float:
+    """``1 / length_scale**2``, a positive number however far out a chain proposes one."""
+    return 1.0 / float(np.clip(length_scale, 1e-150, 1e150)) ** 2
+
+
+_PROFILED_NU = (0.5, 1.5, 2.5, np.inf)
+
+
+def _stationary_nu(kernel: Kernel) -> float | None:
+    """Smoothness of a kernel that `_correlation` covers (inf for RBF), else None."""
+    if type(kernel) is RBF:
+        return np.inf
+    if type(kernel) is Matern and kernel.nu in _PROFILED_NU:
+        return float(kernel.nu)
+    return None
+
+
+def _contract_distances(Z: FloatArray, M: FloatArray) -> FloatArray:
+    """``sum_ij M_ij (z_ir - z_jr)^2`` for every column r of Z, with one product."""
+    Z = Z - Z.mean(axis=0)  # nothing changes but rounding
+    sums = M.sum(axis=0) + M.sum(axis=1)
+    return sums @ (Z * Z) - 2.0 * np.einsum("ir,ir->r", Z, M @ Z)
+
+
+def _squared_distances(Z: FloatArray, *, exact: bool) -> FloatArray:
+    """Squared Euclidean distances of the rows of Z; through one product unless `exact`.
+
+    The product form is off by about 1e-16 |z|^2, harmless where the correlation is smooth in D and
+    visible where it goes as sqrt(D) (Matern with nu = 1/2), which therefore asks for `exact`.
+    """
+    if exact:
+        return squareform(pdist(Z, "sqeuclidean"))
+    Z = Z - Z.mean(axis=0)
+    norms = np.einsum("ir,ir->i", Z, Z)
+    # Two factors that numpy takes for different: of Z Z' it would compute one triangle and copy it
+    # to the other against the order of memory, which takes longer than the product.
+    D = Z @ (-2.0 * Z).T
+    D += norms[:, None]
+    D += norms
+    np.maximum(D, 0.0, out=D)
+    np.fill_diagonal(D, 0.0)
+    return D
+
+
+class _ConstantTimesStationary(Covariance):
+    """``ConstantKernel * RBF`` or ``* Matern``, isotropic or ARD, in either order.
+
+    Attributes
+    ----------
+    nu : float
+        Smoothness; inf for RBF.
+    anisotropic : bool
+        Whether there is more than one length-scale.
+    """
+
+    def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
+        super().__init__(kernel, X, jitter)
+        parts = (kernel.k1, kernel.k2)
+        stationary = parts[1] if isinstance(parts[0], ConstantKernel) else parts[0]
+        nu = _stationary_nu(stationary)
+        assert nu is not None  # `serves` has checked it
+        self.nu = nu
+        self.anisotropic = np.size(stationary.length_scale) > 1
+        # Where constant and length-scale stand in (theta, fixed values).
+        self._constant, self._length_scale = None, None
+        position = 0
+        for part in parts:
+            size = part.n_dims
+            where = slice(position, position + size) if size else None
+            if isinstance(part, ConstantKernel):
+                self._constant = where
+                self._fixed_constant = float(part.constant_value)
+            else:
+                self._length_scale = where
+                self._fixed_length_scale = np.atleast_1d(np.asarray(part.length_scale, dtype=float))
+            position += size
+
+    @staticmethod
+    def serves(kernel: Kernel) -> bool:
+        if type(kernel) is not Product:
+            return False
+        parts = (kernel.k1, kernel.k2)
+        return any(
+            type(a) is ConstantKernel and _stationary_nu(b) is not None
+            for a, b in (parts, parts[::-1])
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The n x n distances are quicker to rebuild than to send or store.
+        return {k: v for k, v in self.__dict__.items() if k != "_raw_distances"}
+
+    @cached_property
+    def _raw_distances(self) -> FloatArray:
+        """Squared distances of the unscaled inputs, for the isotropic case."""
+        return _squared_distances(self.X, exact=True)
+
+    def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Constant and length-scales on the natural scale."""
+        constant = self._fixed_constant
+        if self._constant is not None:
+            constant = float(np.exp(theta[self._constant][0]))
+        length_scale = self._fixed_length_scale
+        if self._length_scale is not None:
+            length_scale = np.exp(theta[self._length_scale])
+        return constant, length_scale
+
+    def _matrix(self, theta: FloatArray) -> FloatArray:
+        constant, length_scale = self.values(theta)
+        if self.anisotropic:
+            D = self._scaled_distances(length_scale)
+            K = _correlation(self.nu, D, out=D)
+        else:
+            K = _correlation(self.nu, self._raw_distances, _inverse_square(length_scale[0]))
+        K *= constant
+        return K.T  # symmetric: the transpose is the same matrix in Fortran order
+
+    def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
+        if not self.anisotropic:
+            return self._raw_distances * _inverse_square(length_scale[0])
+        return _squared_distances(self.X / length_scale, exact=self.nu == 0.5)
+
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        constant, length_scale = self.values(theta)
+        gradient = np.empty(len(theta))
+        diagonal = constant * A.trace()
+        np.fill_diagonal(A, 0.0)  # no distance there, and K may have its jitter
+        if self._constant is not None:
+            gradient[self._constant] = diagonal + np.einsum("ij,ij->", A, K)
+        if self._length_scale is not None:
+            A *= self._scaled_slope(constant, length_scale, K)
+            if self.anisotropic:
+                gradient[self._length_scale] = _contract_distances(self.X / length_scale, A)
+            else:
+                total = np.einsum("ij,ij->", A, self._raw_distances.T)
+                gradient[self._length_scale] = total * _inverse_square(length_scale[0])
+        return gradient
+
+    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        constant, length_scale = self.values(theta)
+        K = self._matrix(theta)
+        if self._length_scale is None:
+            if self._constant is not None:
+                yield K
+            return
+        before = self._constant is not None and self._constant.start < self._length_scale.start
+        if before:
+            yield K.copy(order="F")
+        slope = self._scaled_slope(constant, length_scale, K)
+        for r, tau in enumerate(length_scale):
+            if self.anisotropic:
+                distance = np.subtract.outer(self.X[:, r], self.X[:, r]) ** 2
+            else:
+                distance = self._raw_distances
+            dK = np.multiply(slope, distance.T, order="F")
+            dK /= tau**2
+            np.fill_diagonal(dK, 0.0)
+            yield dK
+        if self._constant is not None and not before:
+            yield K.copy(order="F")
+
+    def _scaled_slope(self, constant: float, length_scale: FloatArray, K: FloatArray) -> FloatArray:
+        """Constant times g, off the diagonal; (n, n), Fortran order."""
+        if self.nu == np.inf:
+            return K
+        g = _slope(self.nu, self._scaled_distances(length_scale))
+        g *= constant
+        return g.T
+
+    def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
+        return X_new if isinstance(X_new, CrossCovariance) else _StationaryCross(self, X_new)
+
+    def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        return np.full(len(X_new), self.values(theta)[0])
+
+    def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        return self.between(theta, X_new, X_new)
+
+    def between(self, theta: FloatArray, X: FloatArray, X_new: FloatArray) -> FloatArray:
+        """Covariance of some inputs with new ones, from their scaled distances."""
+        constant, length_scale = self.values(theta)
+        D = cdist(X_new / length_scale, X / length_scale, "sqeuclidean")
+        K = _correlation(self.nu, D, out=D)
+        K *= constant
+        return K.T
+
+
+class _StationaryCross(CrossCovariance):
+    """Keeps the distances to the training inputs, where one length-scale serves all features."""
+
+    covariance: _ConstantTimesStationary
+
+    @cached_property
+    def _raw_distances(self) -> FloatArray:
+        """Squared distances of the unscaled inputs, for the isotropic case; (m, n)."""
+        return cdist(self.X_new, self.covariance.X, "sqeuclidean")
+
+    def cross(self, theta: FloatArray) -> FloatArray:
+        if self.covariance.anisotropic:
+            return self.covariance.between(theta, self.covariance.X, self.X_new)
+        constant, length_scale = self.covariance.values(theta)
+        K = _correlation(self.covariance.nu, self._raw_distances, _inverse_square(length_scale[0]))
+        K *= constant
+        return K.T
+
+
+class _KernelTree(Covariance):
+    """Any other scikit-learn kernel, walked as the tree of sums, products and powers that it is."""
+
+    def _matrix(self, theta: FloatArray) -> FloatArray:
+        return np.array(self.kernel.clone_with_theta(theta)(self.X), dtype=float).T
+
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        return _contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
+
+
+def _contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
+    """Contraction by the chain rule over the kernel's tree; leaves give their own gradient."""
+    if kernel.n_dims == 0:
+        return np.empty(0)
+    if isinstance(kernel, Sum):
+        parts = (_contract_tree(part, X, A) for part in (kernel.k1, kernel.k2))
+        return np.concatenate(list(parts))
+    if isinstance(kernel, Product):
+        pairs = ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1))
+        return np.concatenate([_contract_tree(part, X, A * other(X)) for part, other in pairs])
+    if isinstance(kernel, Exponentiation):
+        base = kernel.kernel(X)
+        power = kernel.exponent
+        return _contract_tree(kernel.kernel, X, A * (power * base ** (power - 1)))
+    nu = _stationary_nu(kernel)
+    if nu is not None and np.size(kernel.length_scale) > 1:
+        # The one family whose own gradient would need an (n, n, d) array.
+        Z = X / kernel.length_scale
+        g = _slope(nu, _squared_distances(Z, exact=nu == 0.5))
+        return _contract_distances(Z, A * g)
+    _, dK = kernel(X, eval_gradient=True)
+    return np.einsum("ij,ijr->r", A, dK)

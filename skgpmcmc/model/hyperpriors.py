@@ -1,0 +1,431 @@
+"""What we believe about the hyper-parameters before seeing data.
+
+A prior is a frozen ``scipy.stats`` distribution of the hyper-parameter x on its *natural* scale.
+Chains move on u = log x, whose density carries the Jacobian: log p(u) = log p_X(e^u) + u. The few
+hyper-parameters that may be negative, such as a threshold, are sampled as they are: u = x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy import differentiate, special, stats
+
+from .._typing import BoolArray, FloatArray
+
+__all__ = ["HyperPrior", "default_prior"]
+
+#: Beyond this |log x| the density is taken to be zero, so that exp never overflows.
+LOG_SCALE_LIMIT = 50.0
+#: The same for hyper-parameters that are sampled as they are.
+REAL_LIMIT = 1e8
+_TAILS = (1e-12, 1.0 - 1e-12)
+
+
+def default_prior(name: str, n_features: int, *, positive: bool = True) -> Any:
+    """Prior of a hyper-parameter that the user left out, by the end of its name.
+
+    Scales (``constant_value``, ``noise_level``, ``sigma_0``) get Gamma(1.1, rate 0.1);
+    ``length_scale`` and ``periodicity`` get Gamma(1, rate 1/sqrt(d)); any other name gets the
+    log-normal(0, 1). The first two are those of Filippone & Girolami (2014), section 4.4. One that
+    may be negative gets the normal distribution with mean 0 and standard deviation 3.
+    """
+    if not positive:
+        return stats.norm(0.0, 3.0)
+    if name.endswith(("constant_value", "noise_level", "sigma_0")):
+        return stats.gamma(1.1, scale=10.0)
+    if name.endswith(("length_scale", "periodicity")):
+        return stats.gamma(1.0, scale=np.sqrt(n_features))
+    return stats.lognorm(1.0)
+
+
+class HyperPrior:
+    """Independent priors on hyper-parameters, evaluated on the scale on which these are sampled.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One name per component of theta; vector hyper-parameters repeat theirs.
+    distributions : mapping of str to frozen scipy distribution
+        A univariate continuous distribution for every name, natural scale; on (0, inf) for a
+        positive hyper-parameter.
+    real : collection of str, default=()
+        Names of those that may be negative: their component of theta is the value itself, that of
+        all others its natural log.
+
+    Raises
+    ------
+    ValueError
+        If a distribution is not a frozen continuous one or its support leaves (0, inf).
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        distributions: Mapping[str, Any],
+        real: Collection[str] = (),
+    ) -> None:
+        for name in dict.fromkeys(names):
+            _check_distribution(name, distributions[name], positive=name not in real)
+        self.names = tuple(names)
+        self.distributions = {name: distributions[name] for name in dict.fromkeys(names)}
+        self.positive = np.array([name not in real for name in names], dtype=bool)
+        self._positions = {
+            name: np.flatnonzero([name == other for other in names]) for name in self.distributions
+        }
+        self._range = _Range([self.distributions[name] for name in names], self.positive)
+        coefficients = {
+            name: _coefficients(law, positive=name not in real)
+            for name, law in self.distributions.items()
+        }
+        self._closed = _ClosedForm([coefficients[name] or _NOTHING for name in names])
+        self._others = [
+            (position, _other_form(self.distributions[name], positive=name not in real))
+            for name, position in self._positions.items()
+            if coefficients[name] is None
+        ]
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Ends of where all but a share of 1e-12 of each prior lies; (p, 2), scale of theta."""
+        ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
+        with np.errstate(divide="ignore"):
+            ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
+        inside = np.stack([self._range.lower, self._range.upper], axis=1)
+        return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
+
+    def natural(self, theta: FloatArray) -> FloatArray:
+        """Return theta of shape (..., p) on the natural scale of each component."""
+        value = np.array(theta, dtype=float)
+        value[..., self.positive] = np.exp(value[..., self.positive])
+        return value
+
+    def log_prob(self, theta: FloatArray) -> Any:
+        """Log density of theta, Jacobian included; -inf outside the support.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,) or (m, p)
+            Natural logs of positive hyper-parameters, others as they are; one point, or one per
+            row.
+
+        Returns
+        -------
+        float, or ndarray of shape (m,) for a batch
+            Natural log.
+        """
+        if theta.ndim == 1:
+            return float(self._log_density(theta)) if self._range.holds(theta) else -np.inf
+        value = np.full(len(theta), -np.inf)
+        rows = self._range.rows(theta)
+        value[rows] = self._log_density(theta[rows])
+        return value
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Gradient of `log_prob` with respect to theta, of the shape of theta; 0 outside."""
+        return np.asarray(self.value_and_gradient(theta)[1])
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return minus the second derivatives of `log_prob` at theta, at least 0; both (p,)."""
+        curvature = self._closed.curvature(theta)
+        for position, form in self._others:
+            curvature[position] = form.curvature(theta[position])
+        return np.asarray(np.maximum(curvature, 0.0))
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[Any, FloatArray]:
+        """`log_prob` and `gradient`, which share the exponentials, in one call.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,) or (m, p)
+            As for `log_prob`.
+
+        Returns
+        -------
+        value : float, or ndarray of shape (m,) for a batch
+            Natural log.
+        gradient : ndarray of the shape of theta
+            Zero where theta leaves the support, so that a trajectory remains finite.
+        """
+        if theta.ndim == 1:
+            if not self._range.holds(theta):
+                return -np.inf, np.zeros(theta.shape)
+            total, slope = self._log_density_and_slope(theta)
+            return float(total), slope
+        value, gradient = np.full(len(theta), -np.inf), np.zeros(theta.shape)
+        rows = self._range.rows(theta)
+        value[rows], gradient[rows] = self._log_density_and_slope(theta[rows])
+        return value, gradient
+
+    def _log_density(self, theta: FloatArray) -> Any:
+        total = self._closed.log_density(theta)
+        for position, form in self._others:
+            total = total + form.log_density(theta[..., position]).sum(axis=-1)
+        return total
+
+    def _log_density_and_slope(self, theta: FloatArray) -> tuple[Any, FloatArray]:
+        total, slope = self._closed.log_density_and_slope(theta)
+        for position, form in self._others:
+            u = theta[..., position]
+            total = total + form.log_density(u).sum(axis=-1)
+            slope[..., position] = form.slope(u)
+        return total, slope
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """One draw of theta, of shape (p,)."""
+        theta = np.empty(len(self.names))
+        with np.errstate(over="ignore"):  # of a prior so wide that its draws are beyond numbers
+            for name, position in self._positions.items():
+                theta[position] = self.distributions[name].rvs(size=len(position), random_state=rng)
+        # A gamma with a small shape can underflow to zero, whose log is not a start value.
+        ends = np.exp([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT])
+        theta[self.positive] = np.log(np.clip(theta[self.positive], *ends))
+        return theta
+
+
+def _check_distribution(name: str, distribution: Any, *, positive: bool) -> None:
+    # "dist" tells a frozen distribution from its family, which has the other two as well.
+    if not all(hasattr(distribution, part) for part in ("dist", "logpdf", "support")):
+        raise ValueError(
+            f"priors[{name!r}] must be a frozen continuous scipy.stats distribution, such as "
+            f"scipy.stats.gamma(1.1, scale=10.0); got {distribution!r}."
+        )
+    lower, upper = distribution.support()
+    if np.isnan(lower).any() or np.isnan(upper).any():
+        raise ValueError(
+            f"priors[{name!r}] has a parameter that its family does not allow, so that it has no "
+            f"support: check its arguments {distribution.args} and {distribution.kwds}."
+        )
+    if not (np.ndim(lower) == 0 and lower < upper and (lower >= 0.0 or not positive)):
+        raise ValueError(
+            f"priors[{name!r}] has support ({lower}, {upper}), but the hyper-parameter is "
+            f"{'positive' if positive else 'one number'} and the prior is stated on its natural "
+            "scale: use a distribution on (0, inf), such "
+            "as scipy.stats.gamma, scipy.stats.lognorm or scipy.stats.halfnorm."
+        )
+
+
+class _Range:
+    """Where the density of theta may be positive: the supports, within the limits."""
+
+    def __init__(self, distributions: Sequence[Any], positive: BoolArray) -> None:
+        supports = np.array([law.support() for law in distributions], dtype=float).reshape(-1, 2)
+        with np.errstate(divide="ignore"):
+            supports[positive] = np.log(supports[positive])
+        limit = np.where(positive, LOG_SCALE_LIMIT, REAL_LIMIT)
+        self.lower = np.maximum(supports[:, 0], -limit)
+        self.upper = np.minimum(supports[:, 1], limit)
+
+        # The largest ball about the origin within the bounds, which settles most calls.
+        self._radius = float(np.min([-self.lower, self.upper], initial=LOG_SCALE_LIMIT))
+
+    def holds(self, theta: FloatArray) -> bool:
+        """Whether theta, of shape (p,), lies within the bounds; NaN does not."""
+        # Python's norm takes a fraction of the time of NumPy's comparisons, and never warns.
+        return math.hypot(*theta.tolist()) <= self._radius or bool(self.rows(theta))
+
+    def rows(self, theta: FloatArray) -> Any:
+        """The same for every row of a batch."""
+        return ((self.lower <= theta) & (theta <= self.upper)).all(axis=-1)
+
+
+class _Coefficients(NamedTuple):
+    """log p(u) = constant + linear z - bend z^2 - exp(power z) with z = u - centre.
+
+    A family without the last term has power 0, and adds 1 to the constant to undo it: that is
+    cheaper than one more coefficient.
+    """
+
+    centre: float
+    constant: float
+    linear: float
+    bend: float
+    power: float
+
+
+#: Stands in for a component that is added from elsewhere.
+_NOTHING = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+class _ClosedForm:
+    """All components of theta at once, whatever their families."""
+
+    def __init__(self, coefficients: Sequence[_Coefficients]) -> None:
+        columns = np.array(coefficients, dtype=float).reshape(-1, len(_Coefficients._fields)).T
+        self._centre, constant, self._linear, self._bend, self._power = columns.copy()
+        self._constant = float(constant.sum())
+        self._twice_bend = 2.0 * self._bend
+        self._bends = bool(np.any(self._bend))
+        self._ones = np.ones(len(coefficients))  # a product with it is cheaper than a sum
+
+    def log_density(self, theta: FloatArray) -> Any:
+        """Sum over the components, of shape () or (m,)."""
+        z = theta - self._centre
+        return self._total(z, np.exp(self._power * z))
+
+    def log_density_and_slope(self, theta: FloatArray) -> tuple[Any, FloatArray]:
+        """Also the derivatives, of the shape of theta."""
+        z = theta - self._centre
+        growth = np.exp(self._power * z)
+        slope = self._linear - self._power * growth
+        if self._bends:
+            slope -= self._twice_bend * z
+        return self._total(z, growth), slope
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Minus the second derivatives; (p,)."""
+        growth = np.exp(self._power * (theta - self._centre))
+        return np.asarray(self._twice_bend + self._power**2 * growth)
+
+    def _total(self, z: FloatArray, growth: FloatArray) -> Any:
+        total = z.dot(self._linear) - growth.dot(self._ones) + self._constant
+        return total - (z * z).dot(self._bend) if self._bends else total
+
+
+def _gamma(centre: float, shape: float) -> _Coefficients:
+    return _Coefficients(centre, -float(special.gammaln(shape)), shape, 0.0, 1.0)
+
+
+def _invgamma(centre: float, shape: float) -> _Coefficients:
+    return _Coefficients(centre, -float(special.gammaln(shape)), -shape, 0.0, -1.0)
+
+
+def _expon(centre: float) -> _Coefficients:
+    return _gamma(centre, 1.0)
+
+
+def _weibull(centre: float, shape: float) -> _Coefficients:
+    return _Coefficients(centre, np.log(shape), shape, 0.0, shape)
+
+
+def _halfnorm(centre: float) -> _Coefficients:
+    # The centre takes up the factor 1/2 in exp(2 z) / 2.
+    return _Coefficients(centre + 0.5 * np.log(2.0), 0.5 * np.log(4.0 / np.pi), 1.0, 0.0, 2.0)
+
+
+def _lognorm(centre: float, sd: float) -> _Coefficients:
+    constant = 1.0 - np.log(sd) - 0.5 * np.log(2.0 * np.pi)
+    return _Coefficients(centre, constant, 0.0, 0.5 / sd**2, 0.0)
+
+
+def _loguniform(centre: float, low: float, high: float) -> _Coefficients:
+    return _Coefficients(centre, 1.0 - np.log(np.log(high / low)), 0.0, 0.0, 0.0)
+
+
+def _uniform(centre: float) -> _Coefficients:
+    return _Coefficients(centre, 1.0, 1.0, 0.0, 0.0)
+
+
+#: By class rather than by name, as a stranger's family may be called "gamma", too.
+_FAMILIES: dict[type, Callable[..., _Coefficients]] = {
+    type(stats.gamma): _gamma,
+    type(stats.invgamma): _invgamma,
+    type(stats.expon): _expon,
+    type(stats.weibull_min): _weibull,
+    type(stats.halfnorm): _halfnorm,
+    type(stats.lognorm): _lognorm,
+    type(stats.loguniform): _loguniform,
+    type(stats.uniform): _uniform,
+}
+
+
+def _parameters(distribution: Any) -> tuple[list[np.float64], np.float64, np.float64]:
+    """Shapes, location and scale of a frozen distribution.
+
+    As NumPy's floats: Python's raise on overflow where those yield an infinity to be found.
+    """
+    shapes, loc, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
+    return [np.float64(shape) for shape in shapes], np.float64(loc), np.float64(scale)
+
+
+def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
+    """What `_ClosedForm` needs, or None for a distribution that is not of that form."""
+    family = type(distribution.dist)
+    shapes, loc, scale = _parameters(distribution)
+    if not positive:
+        # The log of a log-normal variable is normal.
+        normal = family is type(stats.norm)
+        return _lognorm(float(loc), float(scale)) if normal else None
+    # A shift leaves the form of none but the uniform density, which is as flat elsewhere.
+    if family not in _FAMILIES or (loc != 0.0 and family is not type(stats.uniform)):
+        return None
+    with np.errstate(all="ignore"):
+        coefficients = _FAMILIES[family](float(np.log(scale)), *shapes)
+        ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
+        total, slope = _ClosedForm([coefficients]).log_density_and_slope(ends)
+    # Largest at the ends: finite there, nothing overflows between, and calls need not check.
+    return coefficients if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)) else None
+
+
+class _Form(Protocol):
+    """Density of components that share a prior, term by term."""
+
+    def log_density(self, u: FloatArray) -> FloatArray:
+        """Log density on the log scale."""
+
+    def slope(self, u: FloatArray) -> FloatArray:
+        """Its derivative."""
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        """Minus the derivative of the slope."""
+
+
+def _other_form(distribution: Any, *, positive: bool) -> _Form:
+    _, loc, scale = _parameters(distribution)
+    if not positive:
+        return _Numerical(distribution, positive=False)
+    if type(distribution.dist) is type(stats.halfcauchy) and loc == 0.0:
+        return _HalfCauchy(float(np.log(scale)))
+    return _Numerical(distribution, positive=True)
+
+
+class _HalfCauchy:
+    def __init__(self, centre: float) -> None:
+        self._centre = centre
+
+    def log_density(self, u: FloatArray) -> FloatArray:
+        z = u - self._centre
+        return np.asarray(np.log(2.0 / np.pi) - np.logaddexp(z, -z))
+
+    def slope(self, u: FloatArray) -> FloatArray:
+        return np.asarray(-np.tanh(u - self._centre))
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        return np.asarray(1.0 - np.tanh(u - self._centre) ** 2)
+
+
+class _Numerical:
+    """Any distribution, by SciPy: some hundred times slower."""
+
+    def __init__(self, distribution: Any, *, positive: bool) -> None:
+        self._distribution = distribution
+        self._positive = positive
+        self._lower, self._upper = distribution.support()
+        if positive:
+            with np.errstate(divide="ignore"):
+                self._lower, self._upper = np.log([self._lower, self._upper])
+
+    def log_density(self, u: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            if not self._positive:
+                return np.asarray(self._distribution.logpdf(u))
+            return np.asarray(self._distribution.logpdf(np.exp(u)) + u)
+
+    def slope(self, u: FloatArray) -> FloatArray:
+        # Within a step of an end of the support, only points on the other side have a density.
+        step = 0.1
+        near_lower, near_upper = u - self._lower <= step, self._upper - u <= step
+        direction = near_lower.astype(int) - near_upper.astype(int)
+        with np.errstate(all="ignore"):
+            slope = differentiate.derivative(
+                self.log_density, u, initial_step=step, step_direction=direction
+            ).df
+        return np.where(np.isfinite(slope), slope, 0.0)
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        # Good for a metric, which asks for no more than a few digits.
+        step = 1e-3
+        return (self.slope(u - step) - self.slope(u + step)) / (2.0 * step)

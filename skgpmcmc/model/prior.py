@@ -1,0 +1,149 @@
+"""The Gaussian prior of the latent function at fixed hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..numerics.linalg import cholesky, half_log_det, lower_product, product, solve_lower
+from .covariance import Covariance, CrossCovariance
+
+__all__ = ["GaussianPrior", "LatentMoments"]
+
+T = TypeVar("T")
+
+
+class LatentMoments(NamedTuple):
+    """Gaussian moments of f* at m new inputs, for g posterior draws that share theta."""
+
+    mean: FloatArray  # (m, g), latent scale; (C, m, g) for C latent functions
+    var: FloatArray  # (m,), latent scale, shared by the draws; (C, m)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPrior:
+    """p(f | theta) = N(f; 0, K): the only holder of a Cholesky factor of K.
+
+    Attributes
+    ----------
+    covariance : Covariance
+    theta : ndarray of shape (p,)
+        Hyper-parameters of the model: first the kernel's, natural logs. What follows belongs to
+        the likelihood.
+    """
+
+    covariance: Covariance
+    theta: FloatArray
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Matrices are rebuilt on demand: states stay O(n) when they travel between processes.
+        return {"covariance": self.covariance, "theta": self.theta}
+
+    @property
+    def kernel_theta(self) -> FloatArray:
+        """Hyper-parameters of the kernel alone, natural logs."""
+        return self.theta[: len(self.covariance.start)]
+
+    @cached_property
+    def K(self) -> FloatArray:
+        """Covariance matrix, jitter included; (n, n), Fortran order."""
+        return self.covariance.matrix(self.kernel_theta)
+
+    @cached_property
+    def chol(self) -> FloatArray:
+        """Lower Cholesky factor L of K.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K is singular in double precision in spite of its jitter.
+        """
+        return cholesky(self.K)
+
+    @property
+    def half_log_det(self) -> float:
+        """``1/2 log |K|``."""
+        return half_log_det(self.chol)
+
+    @property
+    def size(self) -> int:
+        """Number of latent values."""
+        return len(self.covariance.X)
+
+    @cached_property
+    def _remembered(self) -> dict[Hashable, Any]:
+        return {}
+
+    def remember(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returns, made once and kept as long as the factor of K is.
+
+        For matrices that belong to theta and the data alone, such as a mass matrix: they serve all
+        states that share this prior. `what` names them and the model that they belong to.
+        """
+        if what not in self._remembered:
+            self._remembered[what] = make()
+        found: T = self._remembered[what]
+        return found
+
+    def forget(self) -> None:
+        """Drop what was remembered, which may refer to this prior and so keep it in memory."""
+        self._remembered.clear()
+
+    def contract(self, A: FloatArray) -> FloatArray:
+        """``sum_ij A_ij dK_ij / dtheta_r`` for the kernel's hyper-parameters; overwrites A."""
+        return self.covariance.contract(self.kernel_theta, A, K=self.K, overwrite=True)
+
+    def times(self, g: FloatArray) -> FloatArray:
+        """``K g``, of the shape of g: (n,) or (n, m)."""
+        return product(self.K, g)
+
+    def log_prob(self, f: FloatArray) -> float:
+        """Log density of f of shape (n,)."""
+        v = self.whiten(f)
+        return -0.5 * float(v @ v) - self.half_log_det - 0.5 * len(f) * np.log(2 * np.pi)
+
+    def whiten(self, f: FloatArray) -> FloatArray:
+        """``v = L^-1 f``, of the shape of f: (n,) or (n, m)."""
+        return solve_lower(self.chol, f)
+
+    def unwhiten(self, v: FloatArray) -> FloatArray:
+        """``f = L v``, of the shape of v: (n,) or (n, m)."""
+        return lower_product(self.chol, v)
+
+    def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
+        """Draw f: (n,) without `size`, else one draw per column, (n, size)."""
+        if size is None:
+            return self.unwhiten(rng.standard_normal(self.size))
+        return self.unwhiten(rng.standard_normal((size, self.size)).T)
+
+    def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """Return moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, g)
+            Latent values at the training inputs, one draw per column.
+        X_new : ndarray of shape (m, d), or CrossCovariance
+            New inputs, or what `Covariance.at_new` made of them.
+        """
+        new = self.covariance.at_new(X_new)
+        half = self._whitened_cross(new)
+        var = new.diagonal(self.kernel_theta) - np.einsum("im,im->m", half, half)
+        return LatentMoments(half.T @ self.whiten(f), np.maximum(var, 0.0))
+
+    def condition_jointly(
+        self, f: FloatArray, X_new: FloatArray | CrossCovariance
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, g) and full covariance (m, m) of f* at new inputs given f of shape (n, g)."""
+        new = self.covariance.at_new(X_new)
+        half = self._whitened_cross(new)
+        return half.T @ self.whiten(f), new.square(self.kernel_theta) - half.T @ half
+
+    def _whitened_cross(self, new: CrossCovariance) -> FloatArray:
+        """``L^-1 k*``; (n, m)."""
+        return solve_lower(self.chol, new.cross(self.kernel_theta), overwrite=True)

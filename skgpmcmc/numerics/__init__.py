@@ -1,0 +1,1 @@
+"""Dense linear algebra, quadrature, sums of logs, and threads."""

@@ -1,0 +1,359 @@
+"""Dense linear algebra: LAPACK without copies, and a counter of the O(n^3) operations.
+
+Every Cholesky factorization, triangular solve, inverse and large product of the package goes
+through this file, so that what a sampler spends can be counted. The counter counts *calls*: a
+factorization, its derivative or an inverse of an n x n matrix is one operation; a product or a
+triangular solve with m columns is m / n of one.
+
+An interrupt is noticed between two calls of a routine, never within one, and SciPy's hold the
+interpreter's lock, so that no thread could notice it either. Calls that would take many seconds are
+therefore made piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from .._typing import FloatArray
+
+__all__ = [
+    "NotPositiveDefiniteError",
+    "OperationCount",
+    "add_outer",
+    "add_to_diagonal",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_pullback",
+    "cholesky_solve",
+    "count_operations",
+    "half_log_det",
+    "lower_gram",
+    "lower_inverse",
+    "lower_product",
+    "mirrored",
+    "product",
+    "solve_lower",
+    "transposed_lower_product",
+]
+
+
+_BLOCK = 64  # columns at a time, where a routine goes block by block
+_SMALLEST = 32  # where going by halves ends in a closed form
+_SMALL = 256  # matrices up to this size fit into the cache
+_BRIEF = 2**33  # multiplications of one call: half a second to a second
+_NARROWEST = 96  # columns of a piece; with fewer, products are slow
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """A matrix that must be positive definite has no Cholesky factor in double precision."""
+
+
+@dataclass
+class OperationCount:
+    """Operations in O(n^3), by kind; fractions arise from products with fewer than n columns."""
+
+    cholesky: float = 0.0
+    inverse: float = 0.0
+    product: float = 0.0
+    triangular_solve: float = 0.0
+    cholesky_derivative: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Sum over the kinds."""
+        return float(sum(getattr(self, field.name) for field in fields(self)))
+
+    def add(self, other: OperationCount) -> None:
+        """Add another count to this one."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+_active_count: ContextVar[OperationCount | None] = ContextVar("active_count", default=None)
+
+
+@contextmanager
+def count_operations() -> Iterator[OperationCount]:
+    """Count the operations of the enclosed block; an enclosing count receives them too."""
+    count = OperationCount()
+    token = _active_count.set(count)
+    try:
+        yield count
+    finally:
+        _active_count.reset(token)
+        outer = _active_count.get()
+        if outer is not None:
+            outer.add(count)
+
+
+def _record(kind: str, amount: float) -> None:
+    count = _active_count.get()
+    if count is not None:
+        setattr(count, kind, getattr(count, kind) + amount)
+
+
+def _columns(B: FloatArray) -> int:
+    return 1 if B.ndim == 1 else B.shape[1]
+
+
+def _pieces(n_columns: int, work: int) -> list[slice]:
+    """Part columns into pieces that are brief to handle; `work` counts multiplications of one."""
+    width = max(_NARROWEST, _BRIEF // max(work, 1))
+    return [slice(i, min(i + width, n_columns)) for i in range(0, n_columns, width)]
+
+
+def _by_columns(
+    function: Callable[[FloatArray], FloatArray],
+    B: FloatArray,
+    A: FloatArray,
+    *,
+    overwrite: bool = False,
+) -> FloatArray:
+    """Apply a product with A, or a solution, to the columns of B, all at once if that is brief."""
+    if B.ndim == 1 or B.shape[1] <= _NARROWEST or B.shape[1] * A.size <= _BRIEF:
+        return function(B)
+    pieces = _pieces(B.shape[1], A.size)
+    in_place = overwrite and B.flags.f_contiguous
+    out = B if in_place else np.empty((len(A), B.shape[1]), order="F")
+    for piece in pieces:
+        out[:, piece] = function(B[:, piece])
+    return out
+
+
+def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
+    """Lower Cholesky factor, in Fortran order, with zeros above the diagonal.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        Symmetric; only the lower triangle is read.
+    overwrite : bool
+        Let LAPACK work in the memory of `A` (no copy when `A` is in Fortran order).
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If a pivot is not positive or not finite.
+    """
+    _record("cholesky", 1.0)
+    small = len(A) <= _SMALL
+    blocks = [] if small else _pieces(len(A), len(A) ** 2 // 4)
+    if len(blocks) <= 1:
+        L, info = lapack.dpotrf(A, lower=1, clean=int(small), overwrite_a=int(overwrite))
+    else:
+        L = A if overwrite and A.flags.f_contiguous else A.copy(order="F")
+        info = _factor_by_blocks(L, blocks)
+    # LAPACK does not promise to notice NaN, which always reaches the diagonal of the factor.
+    if info != 0 or not np.isfinite(L.diagonal()).all():
+        raise NotPositiveDefiniteError(f"Cholesky factorization failed at pivot {info}")
+    return L if small else _clear_above_diagonal(L)
+
+
+def _factor_by_blocks(A: FloatArray, blocks: list[slice]) -> int:
+    """Write the Cholesky factor over the lower triangle; returns the pivot that fails, or 0."""
+    for block in blocks:
+        before, panel = A[block.start :, : block.start], A[block.start :, block]
+        width = panel.shape[1]
+        panel -= before @ before[:width].T
+        own, info = lapack.dpotrf(panel[:width], lower=1)
+        if info != 0:
+            return block.start + int(info)
+        panel[:width] = own
+        panel[width:] = blas.dtrsm(1.0, own, panel[width:], side=1, lower=1, trans_a=1)
+    return 0
+
+
+def _clear_above_diagonal(L: FloatArray) -> FloatArray:
+    """Write zeros above the diagonal of a matrix in Fortran order, in place, block by block.
+
+    SciPy's wrapper would do it row by row, against the order of memory: where n is a multiple of
+    256 that takes half as long as the factorization itself.
+    """
+    above = np.tri(_BLOCK, k=-1, dtype=bool).T
+    for start in range(0, len(L), _BLOCK):
+        columns = L[:, start : start + _BLOCK]
+        columns[:start] = 0.0
+        block = columns[start : start + _BLOCK]
+        block[above[: len(block), : len(block)]] = 0.0
+    return L
+
+
+def cholesky_solve(L: FloatArray, B: FloatArray) -> FloatArray:
+    """Solve ``L L' X = B`` for B of shape (n,) or (n, m)."""
+    _record("triangular_solve", 2.0 * _columns(B) / len(L))
+    return _by_columns(lambda part: lapack.dpotrs(L, part, lower=1)[0], B, L)
+
+
+def solve_lower(
+    L: FloatArray, B: FloatArray, *, transpose: bool = False, overwrite: bool = False
+) -> FloatArray:
+    """Solve ``L X = B`` (or ``L' X = B``) for B of shape (n,) or (n, m)."""
+    _record("triangular_solve", _columns(B) / len(L))
+
+    def solve(part: FloatArray) -> FloatArray:
+        X, info = lapack.dtrtrs(L, part, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
+        if info != 0:
+            raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
+        return X
+
+    return _by_columns(solve, B, L, overwrite=overwrite)
+
+
+def lower_inverse(L: FloatArray) -> FloatArray:
+    """Inverse of a lower triangular matrix, in Fortran order, with zeros above the diagonal."""
+    _record("inverse", 1.0)
+    if not L.diagonal().all():
+        pivot = int(np.argmin(L.diagonal() != 0.0)) + 1
+        raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {pivot}")
+    return _inverse_by_halves(L)
+
+
+def _inverse_by_halves(L: FloatArray) -> FloatArray:
+    """``[A 0; C D]^-1 = [A^-1 0; -D^-1 C A^-1 D^-1]``: mostly products, which LAPACK's is not."""
+    n = len(L)
+    if n <= _BLOCK:
+        return lapack.dtrtri(L, lower=1)[0]
+    half = n // 2
+    A = _inverse_by_halves(L[:half, :half])
+    D = _inverse_by_halves(L[half:, half:])
+    inverse = np.zeros((n, n), order="F")
+    inverse[:half, :half] = A
+    inverse[half:, half:] = D
+    left = _by_columns(lambda C: blas.dtrmm(-1.0, D, C, lower=1), L[half:, :half], D)
+    for rows in _pieces(n - half, A.size):
+        inverse[half:, :half][rows] = blas.dtrmm(1.0, A, left[rows], side=1, lower=1, overwrite_b=1)
+    return inverse
+
+
+def cholesky_inverse(L: FloatArray) -> FloatArray:
+    """Lower triangle of ``(L L')^-1``, in Fortran order, with zeros above the diagonal."""
+    _record("inverse", 1.0)
+    return _gram_by_halves(_inverse_by_halves(L))
+
+
+def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
+    """Derivatives of a scalar in A, from those in its Cholesky factor L.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, n)
+        Lower factor of A, in Fortran order.
+    L_bar : ndarray of shape (n, n)
+        Derivatives in the entries of L; what stands above the diagonal is ignored.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        Lower triangular, in Fortran order: the derivative along dA, symmetric, is the sum over its
+        entries times those of dA.
+
+    References
+    ----------
+    Murray (2016), *Differentiation of the Cholesky decomposition*: reverse mode, block by block
+    from the last to the first, here by halves, so that nearly all of it is products.
+    """
+    _record("cholesky_derivative", 1.0)
+    bar = np.asfortranarray(np.tril(L_bar))
+    _pull_back_by_halves(L, bar)
+    return bar
+
+
+def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
+    """Replace derivatives in L by those in A, in place.
+
+    With L = [L1 0; C L2] and A = [A1 .; B A2], the factorization goes from A1 = L1 L1' over
+    C = B L1'^-1 to A2 - C C' = L2 L2', and this goes back.
+    """
+    n = len(L)
+    if n <= _SMALLEST:
+        P = _folded(L.T @ bar)
+        solved = blas.dtrsm(1.0, L, P + P.T, lower=1, trans_a=1)
+        bar[:] = _folded(blas.dtrsm(1.0, L, solved, side=1, lower=1))
+        return
+    half = n // 2
+    C, bar_C = L[half:, :half], bar[half:, :half]
+    bar_1, bar_2 = bar[:half, :half], bar[half:, half:]
+    _pull_back_by_halves(L[half:, half:], bar_2)
+    symmetric = bar_2 + bar_2.T
+    bar_C -= _by_columns(lambda part: symmetric @ part, C, symmetric)
+    for rows in _pieces(n - half, half**2):
+        bar_C[rows] = blas.dtrsm(1.0, L[:half, :half], bar_C[rows], side=1, lower=1)
+    bar_1 -= np.tril(_by_columns(lambda part: bar_C.T @ part, C, bar_C.T))
+    _pull_back_by_halves(L[:half, :half], bar_1)
+
+
+def _folded(A: FloatArray) -> FloatArray:
+    """Lower triangle with half of the diagonal."""
+    A = np.tril(A)
+    A.flat[:: len(A) + 1] *= 0.5
+    return A
+
+
+def lower_gram(L: FloatArray) -> FloatArray:
+    """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there."""
+    _record("product", 1.0)
+    return _gram_by_halves(L)
+
+
+def _gram_by_halves(L: FloatArray) -> FloatArray:
+    """``[A 0; C D]' [A 0; C D] = [A'A + C'C .; D'C D'D]``, all at once if that is brief."""
+    n = len(L)
+    if n**3 <= 3 * _BRIEF:
+        return lapack.dlauum(L, lower=1)[0]
+    half = n // 2
+    C, D = L[half:, :half], np.asfortranarray(L[half:, half:])
+    gram = L.copy(order="F")
+    gram[:half, :half] = _gram_by_halves(L[:half, :half])
+    gram[half:, half:] = _gram_by_halves(D)
+    for piece in _pieces(half, C.size):
+        gram[half:, piece] = blas.dtrmm(1.0, D, C[:, piece], lower=1, trans_a=1)
+        gram[piece.start : half, piece] += np.tril(C[:, piece.start :].T @ C[:, piece])
+    return gram
+
+
+def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
+    """``L B`` for a lower triangular L and B of shape (n,) or (n, m)."""
+    _record("product", _columns(B) / len(L))
+    if B.ndim == 1:
+        return blas.dtrmv(L, B, lower=1)
+    return _by_columns(lambda part: blas.dtrmm(1.0, L, part, lower=1), B, L)
+
+
+def transposed_lower_product(L: FloatArray, x: FloatArray) -> FloatArray:
+    """``L' x`` for a lower triangular L and x of shape (n,)."""
+    _record("product", 1.0 / len(L))
+    return blas.dtrmv(L, x, lower=1, trans=1)
+
+
+def product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """``A B`` for A of shape (n, n) and B of shape (n,) or (n, m)."""
+    _record("product", _columns(B) / len(A))
+    return _by_columns(lambda part: A @ part, B, A)
+
+
+def mirrored(A: FloatArray) -> FloatArray:
+    """Return the symmetric matrix whose lower triangle is that of A."""
+    lower = np.tril(A, -1)
+    return add_to_diagonal(lower + lower.T, A.diagonal())
+
+
+def half_log_det(L: FloatArray) -> float:
+    """``1/2 log |L L'|``, the sum of the log diagonal."""
+    return float(np.log(L.diagonal()).sum())
+
+
+def add_outer(A: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Add ``x y'`` to a square matrix, in place when it is in Fortran order, and return it."""
+    return blas.dger(1.0, x, y, a=A, overwrite_a=1)
+
+
+def add_to_diagonal(A: FloatArray, values: FloatArray | float) -> FloatArray:
+    """Add to the diagonal of a square matrix in place, and return it."""
+    A.flat[:: len(A) + 1] += values
+    return A

@@ -1,0 +1,391 @@
+r"""Moments of exp(log_prob(f)) N(f; mean, var) for many points at once.
+
+The term is known here only through its logarithm and the first two derivatives. Most terms are
+log-concave and bend at one place (`Bend`). With x = (f - mean) / sd the integrand is exp(g(x)),
+g(x) = log_prob(mean + sd x) - x^2 / 2, so that g'' <= -1 everywhere. Hence
+
+* the mode lies between 0 and sd d1(mean), where d1 is the first derivative of `log_prob`;
+* a point with abs(g') <= 1 is within exp(1/2) of the greatest height: a rough mode will do;
+* g has dropped by 40 at a distance of 10 from such a point, or closer.
+
+Between the two places where g has dropped by 40 the trapezoidal rule converges geometrically, as
+it does for any analytic function that vanishes at both ends [1]_. The nodes are
+x = c + a sinh(u), u equally spaced: they crowd where `log_prob` bends, so a bend of width 1 under
+a Gaussian of standard deviation 100 costs about a hundred nodes, and their number grows with the
+logarithm of that ratio only.
+
+Other terms say where to cut the line into panels (`Cuts`), each of which gets a Gauss-Legendre
+rule. Where such a term is not log-concave, it must not fall faster than a power of f: then nothing
+that matters lies farther than ten standard deviations from `mean`.
+
+References
+----------
+.. [1] Trefethen & Weideman (2014), The exponentially convergent trapezoidal rule, SIAM Review 56.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+
+__all__ = ["Bend", "Cuts", "LogDensity", "average", "log_normalizer", "tilted_moments"]
+
+_DROP = 40.0  # exp(-40) is 4e-18 of the height
+_FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
+_FAR_MODE = 30.0  # standard deviations
+_OUT_OF_REACH = 1e8  # standard deviations
+#: Standard deviations are not told from zero below this.
+_SMALLEST = 1e-150
+_STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
+_GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
+_STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
+#: Nodes that no term needs within the resolution of double precision; beyond, the result is NaN.
+_MOST_STEPS = 10_000.0
+_PANEL_NODES = 32
+_GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
+_ROWS = 256  # points per block: a block of nodes stays in the processor's cache
+
+
+class Bend(NamedTuple):
+    """Where the logarithm of a term turns from one regime into another, and how fast.
+
+    The nodes are spaced in proportion to sqrt(width^2 + (f - center)^2). Away from the bend the
+    term must look straight or parabolic, or change on a scale that grows with the distance. A
+    `width` of twice the distance of the nearest complex singularity to `center` suits the rule.
+    """
+
+    center: FloatArray  # (n,) or (), latent scale
+    width: FloatArray  # (n,) or (), latent scale, positive
+
+
+class Cuts(NamedTuple):
+    """Where to cut the line of f so that the logarithm of a term is smooth between two cuts.
+
+    The ends, the mean and some standard deviations around it are added.
+    """
+
+    places: FloatArray  # (n, k), latent scale
+
+
+class LogDensity(NamedTuple):
+    """The logarithm of a term p(y | f) and its first two derivatives in f.
+
+    The term is log-concave, unless it comes with `Cuts` and says that it is not. Both functions
+    are called with `y` of shape (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of
+    nodes); `y` is passed through untouched, except that it is cut into blocks.
+    """
+
+    log_prob: Callable[[FloatArray, FloatArray], FloatArray]
+    slopes: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+    log_concave: bool = True
+
+
+class _Block(NamedTuple):
+    """Some of the points; each (m,)."""
+
+    y: FloatArray
+    mean: FloatArray
+    sd: FloatArray
+
+
+class _Nodes(NamedTuple):
+    """Nodes and weights of the rule, normalized; the latent scale is mean + sd x."""
+
+    x: FloatArray  # (m, number of nodes)
+    weight: FloatArray  # (m, number of nodes); each row sums to one
+    log_z: FloatArray  # (m,), log normalizer
+
+
+def log_normalizer(
+    density: LogDensity, shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
+) -> FloatArray:
+    """Log of the integral of exp(log_prob(y, f)) N(f; mean, var) over f.
+
+    Parameters
+    ----------
+    density : LogDensity
+        The term.
+    shape : Bend or Cuts
+        Where it bends, or where to cut.
+    y, mean, var : ndarray of shape (n,)
+        What the term wants to know about each point, and the mean and variance of the Gaussian,
+        on the latent scale. A variance of zero is legal.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Natural log; NaN where `mean` or `var` is not finite or `var` is negative, and where they
+        are so far out that double precision does not tell the mode from its surroundings.
+    """
+    log_z = np.full(mean.shape, np.nan)
+    for rows, block, block_shape in _blocks(shape, y, mean, var):
+        log_z[rows] = _rule(density, block_shape, block).log_z
+    return log_z
+
+
+def average(
+    function: Callable[[FloatArray, FloatArray], FloatArray],
+    density: LogDensity,
+    shape: Bend | Cuts,
+    y: FloatArray,
+    mean: FloatArray,
+    var: FloatArray,
+) -> FloatArray:
+    """Mean of functions of (y, f) under densities proportional to p(y | f) N(f; mean, var).
+
+    Parameters
+    ----------
+    function : callable
+        Of y (m, 1) and f (m, number of nodes); returns k functions stacked, (k, m, nodes).
+    density, shape, y, mean, var
+        As in `log_normalizer`.
+
+    Returns
+    -------
+    ndarray of shape (k, n)
+        NaN as in `log_normalizer`.
+    """
+    parts = []
+    for rows, block, block_shape in _blocks(shape, y, mean, var):
+        x, weight, _ = _rule(density, block_shape, block)
+        values = function(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
+        parts.append((rows, np.einsum("ij,kij->ki", weight, values)))
+    result = np.full((len(parts[0][1]) if parts else 0, len(mean)), np.nan)
+    for rows, part in parts:
+        result[:, rows] = part
+    return result
+
+
+def tilted_moments(
+    density: LogDensity, shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log normalizer of exp(log_prob(y, f)) N(f; mean, var) and its derivatives in the mean.
+
+    Parameters
+    ----------
+    density, shape, y, mean, var
+        As in `log_normalizer`.
+
+    Returns
+    -------
+    log_z, alpha, beta : ndarray of shape (n,)
+        log Z, d log Z / d mean and -d^2 log Z / d mean^2; the tilted mean is mean + var alpha,
+        the tilted variance var - var^2 beta. NaN as in `log_normalizer`.
+
+    Notes
+    -----
+    With E, Var and Cov under the tilted distribution and d1, d2 the derivatives of the term,
+    integration by parts (Stein's identity) gives
+
+        alpha = E d1 = (E f - mean) / var,   beta = -E d2 - Var d1 = -Cov(f, d1) / var.
+
+    The first forms do not divide by `var` and serve terms that are weak compared with the
+    Gaussian. Their parts cancel when the term is strong; there the second forms keep their digits.
+    """
+    log_z, alpha, beta = (np.full(mean.shape, np.nan) for _ in range(3))
+    for rows, block, block_shape in _blocks(shape, y, mean, var):
+        x, weight, log_z[rows] = _rule(density, block_shape, block)
+        with np.errstate(over="ignore", invalid="ignore"):
+            alpha[rows], beta[rows] = _slopes_of_normalizer(density, block, x, weight)
+    return log_z, alpha, beta
+
+
+def _slopes_of_normalizer(
+    density: LogDensity, block: _Block, x: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return alpha and beta of `tilted_moments` from the nodes and weights of a block."""
+    d1, d2 = density.slopes(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
+    mean_d1 = _average(weight, d1)
+    d1 = d1 - mean_d1[:, None]
+    curvature = -_average(weight, d2)
+    weak = block.sd**2 * np.abs(curvature) < 1.0
+    sd = np.where(weak, 1.0, block.sd)  # the second forms divide by it
+    alpha = np.where(weak, mean_d1, _average(weight, x) / sd)
+    weak_beta = curvature - _average(weight, d1 * d1)
+    strong_beta = -_average(weight, d1 * x) / sd  # d1 is centered, so x need not be
+    beta = np.where(weak, weak_beta, strong_beta)
+    if density.log_concave:  # rounding must not make it wider than the Gaussian
+        beta = np.maximum(beta, 0.0)
+    return alpha, beta
+
+
+def _average(weight: FloatArray, values: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("ij,ij->i", weight, values))
+
+
+def _blocks(
+    shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
+) -> Iterator[tuple[IntArray, _Block, Bend | Cuts]]:
+    """Cut the legal points into blocks of bounded memory; yields their indices as well."""
+    legal = np.flatnonzero(np.isfinite(mean) & np.isfinite(var) & (var >= 0.0))
+    if isinstance(shape, Bend):
+        shape = Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
+    for start in range(0, len(legal), _ROWS):
+        rows = legal[start : start + _ROWS]
+        block = _Block(y[rows], mean[rows], np.sqrt(var[rows]))
+        yield rows, block, type(shape)(*(part[rows] for part in shape))
+
+
+def _rule(density: LogDensity, shape: Bend | Cuts, block: _Block) -> _Nodes:
+    """Nodes and normalized weights for one block; NaN where they are beyond double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(shape, Cuts):
+            return _panel_rule(density, shape, block)
+        return _sinh_rule(density, shape, block)
+
+
+def _panel_rule(density: LogDensity, cuts: Cuts, block: _Block) -> _Nodes:
+    """Gauss-Legendre between the cuts; empty panels have weight zero."""
+    sd = np.maximum(block.sd, 1e-150)[:, None]
+    places = (cuts.places - block.mean[:, None]) / sd
+    if density.log_concave:
+        middle = _near_mode(density, block)
+        ends = np.stack(_edges(density, block, middle), axis=1)
+        inner = 0.5 * (ends + middle[:, None])
+        own = np.concatenate([ends, inner, middle[:, None]], axis=1)
+    else:
+        own = np.broadcast_to(_GAUSSIAN_CUTS, (len(sd), len(_GAUSSIAN_CUTS)))
+    places = np.clip(places, own.min(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
+    edges = np.sort(np.concatenate([places, own], axis=1), axis=1)
+    node, share = np.polynomial.legendre.leggauss(_PANEL_NODES)
+    half = 0.5 * np.diff(edges, axis=1)[:, :, None]
+    x = (edges[:, :-1, None] + half * (1.0 + node)).reshape(len(sd), -1)
+    length = (half * share).reshape(len(sd), -1)
+    log_height = density.log_prob(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
+    log_height = log_height - 0.5 * x * x
+    top = log_height.max(axis=1)
+    weight = np.exp(log_height - top[:, None]) * length
+    total = weight.sum(axis=1)
+    weight /= total[:, None]
+    return _Nodes(x, weight, top + np.log(total) - 0.5 * np.log(2.0 * np.pi))
+
+
+def _sinh_rule(density: LogDensity, bend: Bend, block: _Block) -> _Nodes:
+    """Trapezoidal rule in u, for a log-concave term."""
+    near_mode = _near_mode(density, block)
+    low, high = _edges(density, block, near_mode)
+    # In x. A bend far outside the edges, or much wider than they are, does not matter; the limits
+    # keep c + a sinh(u) free of cancellation and spare us a division by sd = 0.
+    sd = np.maximum(block.sd, 1e-150)
+    c = np.clip((bend.center - block.mean) / sd, near_mode - _STRAIGHT, near_mode + _STRAIGHT)
+    a = np.minimum(bend.width / sd, _STRAIGHT)
+    u_low, u_high = np.arcsinh((low - c) / a), np.arcsinh((high - c) / a)
+    # A Gaussian has its edges at sqrt(2 * 40) = 8.9 standard deviations.
+    scale = np.minimum(near_mode - low, high - near_mode) / np.sqrt(2.0 * _DROP)
+    largest_step = np.minimum(_STEP, _GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
+    wanted = (u_high - u_low) / largest_step
+    lost = ~(wanted <= _MOST_STEPS)  # the mode is farther away than numbers can tell
+    n_steps = int(np.ceil(max(wanted[~lost].max(initial=0.0), 1.0)))
+    step = np.where(lost, 0.0, u_high - u_low) / n_steps
+
+    begin = np.where(lost, 0.0, u_low)
+    growth = np.exp(begin[:, None] + step[:, None] * np.arange(n_steps + 1))
+    half_a = 0.5 * a[:, None]
+    x = c[:, None] + half_a * (growth - 1.0 / growth)
+    jacobian = half_a * (growth + 1.0 / growth)
+    log_height = density.log_prob(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
+    log_height = log_height - 0.5 * x * x
+    top = log_height.max(axis=1)
+    weight = np.exp(log_height - top[:, None]) * jacobian
+    weight[lost] = np.nan
+    total = weight.sum(axis=1)
+    weight /= total[:, None]
+    return _Nodes(x, weight, top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi))
+
+
+def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
+    """Return x with abs(g'(x)) <= 1, by Newton's method kept inside a shrinking bracket."""
+
+    def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        d1, d2 = density.slopes(block.y, block.mean + block.sd * x)
+        return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
+
+    low, high, x = _bracket(slope_at, block)
+    slope, curvature = slope_at(x)
+    halve, seen = np.zeros(x.shape, dtype=bool), np.zeros((2, *x.shape), dtype=bool)
+    for _ in range(200):
+        # So far out that rounding moves the slope by more, nothing depends on the mode any more.
+        # The same where the spacing of f at the mean does: f at the mode is then a difference.
+        spacing = np.finfo(float).eps * (
+            np.abs(x) + np.abs(block.mean) / np.maximum(block.sd, _SMALLEST)
+        )
+        tolerance = np.maximum(np.abs(curvature) * (8.0 * spacing), 1.0)
+        # A slope that overflows says which side the mode is on, and nothing about the distance.
+        near = np.isfinite(tolerance) & (np.abs(slope) <= tolerance)
+        # Between two neighboring values of f a slope can go from far above 0 to below, or overflow.
+        lost = ~np.isfinite(slope)
+        seen |= np.array([(slope > 0.0) | lost, (slope < 0.0) | lost])
+        near |= seen.all(axis=0) & (high - low <= 4.0 * spacing)
+        unfinished = ~near & (np.abs(x) < _OUT_OF_REACH)
+        if not unfinished.any():
+            return x
+        low = np.where(slope > 0.0, x, low)
+        high = np.where(slope < 0.0, x, high)
+        newton = x - slope / curvature
+        # Far out a slope can overflow, and there is no such step.
+        halve |= ~((newton > low) & (newton < high))
+        x = np.where(unfinished, np.where(halve, 0.5 * (low + high), newton), x)
+        previous = np.abs(slope)
+        slope, curvature = slope_at(x)
+        # Newton's steps under an exponential gain a factor of e each: too little. Every other
+        # step may be a bisection.
+        halve = ~halve & (np.abs(slope) > 0.2 * previous)
+    raise RuntimeError(
+        "No mode of the tilted density after 200 steps: the slopes do not belong to a log-concave "
+        f"density (first such point: y = {block.y[unfinished][0]}, "
+        f"mean = {block.mean[unfinished][0]}, sd = {block.sd[unfinished][0]})."
+    )
+
+
+def _bracket(
+    slope_at: Callable[[FloatArray], tuple[FloatArray, FloatArray]], block: _Block
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return two ends with the mode between them, and where to begin.
+
+    d1 decreases, so the mode lies between 0 and sd d1(mean), which is the slope at 0. Where that is
+    far, steps of one in f, two, four and so on lead beyond the mode sooner.
+    """
+    slope, _ = slope_at(np.zeros_like(block.mean))
+    farthest, step = np.abs(slope), 1.0 / np.maximum(block.sd, 1.0)
+    side, reached = np.sign(slope), np.zeros_like(slope)
+    outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
+    while True:
+        beyond = (outer >= farthest) | (side * slope_at(side * outer)[0] <= 0.0)
+        if beyond.all():
+            break
+        reached = np.where(beyond, reached, outer)
+        step = np.where(beyond, step, 2.0 * step)
+        outer = np.where(beyond, outer, np.minimum(outer + step, farthest))
+    low = np.where(side > 0.0, reached, -outer)
+    high = np.where(side > 0.0, outer, -reached)
+    return low, high, np.where(reached > 0.0, 0.5 * (low + high), 0.0)
+
+
+def _edges(
+    density: LogDensity, block: _Block, near_mode: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Two points outside which exp(g) is negligible, and not much farther out than needed."""
+    sides = np.array([[-1.0], [1.0]])
+
+    def height_at(x: FloatArray) -> FloatArray:
+        return density.log_prob(block.y, block.mean + block.sd * x) - 0.5 * x * x
+
+    floor = height_at(near_mode) - _DROP
+    outer = np.full((2, len(near_mode)), _FARTHEST_EDGE)
+    for _ in range(100):
+        negligible = height_at(near_mode + sides * 0.5 * outer) < floor
+        if not negligible.any():
+            break
+        outer = np.where(negligible, 0.5 * outer, outer)
+    inner = 0.5 * outer
+    for _ in range(2):
+        middle = 0.5 * (inner + outer)
+        negligible = height_at(near_mode + sides * middle) < floor
+        outer = np.where(negligible, middle, outer)
+        inner = np.where(negligible, inner, middle)
+    low, high = near_mode + sides * outer
+    return low, high

@@ -1,0 +1,47 @@
+"""Chains in rounds, their convergence, and what they cost."""
+
+from .chains import (
+    SamplingRun,
+    continue_chains,
+    n_rounds,
+    sample_chains,
+)
+from .convergence import (
+    StoppingRule,
+    autocorrelation,
+    gelman_rubin,
+    min_draws,
+    rank_r_hat,
+    summarize_convergence,
+)
+from .diagnostics import (
+    Diagnostics,
+    convergence_message,
+    diagnose,
+)
+from .effort import (
+    Effort,
+)
+from .leave_one_out import (
+    LeaveOneOut,
+    leave_one_out,
+)
+
+__all__ = [
+    "Diagnostics",
+    "Effort",
+    "LeaveOneOut",
+    "SamplingRun",
+    "StoppingRule",
+    "autocorrelation",
+    "continue_chains",
+    "convergence_message",
+    "diagnose",
+    "gelman_rubin",
+    "leave_one_out",
+    "min_draws",
+    "n_rounds",
+    "rank_r_hat",
+    "sample_chains",
+    "summarize_convergence",
+]

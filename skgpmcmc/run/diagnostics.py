@@ -1,0 +1,275 @@
+"""Convergence diagnostics of the kept draws; a thin layer over arviz-stats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..numerics.linalg import OperationCount
+from ..warmup import EmulatorReport, sum_tallies
+from .chains import Draws, SamplingRun
+from .convergence import enough, least_ess, summarize_convergence
+
+__all__ = ["Diagnostics", "convergence_message", "diagnose"]
+
+#: Chains that fall short of what is wanted and stay within these are usable all the same: the
+#: Monte Carlo error of a posterior mean is at most a seventh of the posterior standard deviation.
+USABLE_RHAT, USABLE_ESS = 1.05, 50.0
+#: Beyond these the chains have not found the posterior, and their draws say little about it.
+USELESS_RHAT, USELESS_ESS = 1.2, 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """How well chains have converged and what they cost; ``print`` shows a table.
+
+    Attributes
+    ----------
+    names : list of str
+        Hyper-parameter of each row.
+    classes : list or None
+        Class of each row, for one-vs-rest problems.
+    r_hat, ess_bulk, ess_tail, mcse_mean : ndarray of shape (n_rows,)
+        Of theta on its sampling scale (natural log).
+    acceptance_rate : dict of str to ndarray
+        Of the kept iterations, by transition; of shape (n_models * n_chains,). NaN for a chain
+        that never made that move.
+    log_likelihood_sd : ndarray of shape (n_models,)
+        Standard deviation of the log-likelihood estimate at the posterior mean of theta. Above
+        about 2 chains stick; below 0.5 it hardly matters. 0 for a deterministic likelihood.
+    emulators : list of EmulatorReport
+        How well the emulator predicts, one per model; empty for samplers without one.
+    n_cubic : float
+        Operations in O(n^3) of the whole run; see `operations` for the kinds. A product or solve
+        with m columns counts m / n.
+    operations, sampling_operations : OperationCount
+        Of the whole run, and of the kept iterations alone.
+    n_likelihood_evaluations, n_sampling_evaluations : float
+        Evaluations of a marginal likelihood: of the whole run, and of the kept iterations alone,
+        rejected proposals included. A refresh of m particles counts m / n.
+    n_failed : int
+        Proposals rejected because a factorization failed.
+    seconds_warmup, seconds_sampling : float
+        Wall time.
+    in_use : dict of str to str
+        Which of "sampler", "approximation" and "n_importance" had an effect, and what they were.
+        Samplers ignore names and numbers that they do not use.
+    """
+
+    names: list[str]
+    classes: list[object] | None
+    r_hat: FloatArray
+    ess_bulk: FloatArray
+    ess_tail: FloatArray
+    mcse_mean: FloatArray
+    acceptance_rate: dict[str, FloatArray]
+    log_likelihood_sd: FloatArray
+    emulators: list[EmulatorReport]
+    operations: OperationCount
+    sampling_operations: OperationCount
+    n_likelihood_evaluations: float
+    n_sampling_evaluations: float
+    n_failed: int
+    seconds_warmup: float
+    seconds_sampling: float
+    in_use: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def n_cubic(self) -> float:
+        """Operations in O(n^3) of the whole run."""
+        return self.operations.total
+
+    def converged(self, max_rhat: float, target_ess: float | None = None) -> bool:
+        """Whether every R-hat is at most `max_rhat` and every effective sample size suffices."""
+        return not self.not_converged(max_rhat, target_ess)
+
+    def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
+        """Return rows whose R-hat exceeds `max_rhat` or whose effective sample size is too small.
+
+        Too small is below `target_ess` or MIN_ESS, in bulk or tail; see `convergence.enough`.
+        """
+        good = enough(self.r_hat, self.ess_bulk, self.ess_tail, max_rhat, target_ess)
+        return [int(i) for i in np.flatnonzero(~good)]
+
+    def row_label(self, row: int) -> str:
+        """Name of a row, with its class if there are several."""
+        if self.classes is None:
+            return self.names[row]
+        return f"{self.names[row]} (class {self.classes[row]})"
+
+    def __str__(self) -> str:
+        return "\n".join([*self._table(), *self._footer()])
+
+    def _table(self) -> list[str]:
+        labels = [self.row_label(row) for row in range(len(self.names))]
+        width = max([len("hyper-parameter"), *map(len, labels)])
+        head = f"{'hyper-parameter':<{width}}   R-hat  ESS bulk  ESS tail     MCSE"
+        columns = zip(labels, self.r_hat, self.ess_bulk, self.ess_tail, self.mcse_mean, strict=True)
+        rows = [
+            f"{label:<{width}}  {r:6.3f}  {bulk:8.0f}  {tail:8.0f}  {mcse:7.4f}"
+            for label, r, bulk, tail, mcse in columns
+        ]
+        return [head, *rows]
+
+    def _footer(self) -> list[str]:
+        rates = "; ".join(f"{name} {_range(rate)}" for name, rate in self.acceptance_rate.items())
+        kinds = self.operations
+        return [
+            f"acceptance: {rates}; log-likelihood noise (sd): {_range(self.log_likelihood_sd)}",
+            *self._emulator_lines(),
+            f"O(n^3) operations: {self.n_cubic:.0f} ({kinds.cholesky:.0f} Cholesky, "
+            f"{kinds.triangular_solve:.0f} solves, {kinds.product:.0f} products, "
+            f"{kinds.inverse:.0f} inverses); likelihood evaluations: "
+            f"{self.n_likelihood_evaluations:.0f}; failed proposals: {self.n_failed}",
+            f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}",
+            *self._settings_lines(),
+        ]
+
+    def _settings_lines(self) -> list[str]:
+        used = ", ".join(f"{name} {value}" for name, value in self.in_use.items())
+        return [f"in use: {used}"] if used else []
+
+    def _emulator_lines(self) -> list[str]:
+        if not self.emulators:
+            return []
+        designs = [e.n_design for e in self.emulators]
+        line = (
+            f"emulator: {min(designs)} to {max(designs)} design points, held-out error "
+            f"{_range(np.array([e.held_out_error for e in self.emulators]))}"
+        )
+        most = max(e.n_importance[1] for e in self.emulators)
+        if most > 0:  # otherwise nothing is estimated
+            line += (
+                f", error against the estimate "
+                f"{_range(np.array([e.probe_error for e in self.emulators]))}, importance draws "
+                f"{min(e.n_importance[0] for e in self.emulators)} to {most}"
+            )
+        return [line]
+
+
+def convergence_message(
+    diagnostics: Diagnostics, max_rhat: float, target_ess: float | None = None
+) -> str | None:
+    """Say what falls short of the target, by how much, and how bad that is; None if nothing does.
+
+    Only what has failed is named: R-hat, or the effective sample size of bulk or tail, each with
+    its worst row.
+    """
+    rows = diagnostics.not_converged(max_rhat, target_ess)
+    if not rows:
+        return None
+    least = least_ess(target_ess)
+    r_hat, bulk, tail = (
+        values[rows] for values in (diagnostics.r_hat, diagnostics.ess_bulk, diagnostics.ess_tail)
+    )
+    measures = [
+        ("R-hat", r_hat, max_rhat, 1.0, 3),
+        ("bulk effective sample size", bulk, least, -1.0, 0),
+        ("tail effective sample size", tail, least, -1.0, 0),
+    ]
+    failed = []
+    for name, values, bound, sign, digits in measures:
+        at = int(np.argmax(sign * values))
+        if sign * values[at] > sign * bound:
+            shown = _beyond(float(values[at]), bound, sign, digits)
+            bounds = f"wanted: at {'most' if sign > 0 else 'least'} {bound:.12g}"
+            failed.append(f"{name} {shown} ({bounds}) of {diagnostics.row_label(rows[at])!r}")
+    grade, advice = _grade(float(r_hat.max()), float(bulk.min()), float(tail.min()))
+    return (
+        f"{grade} for {[diagnostics.row_label(row) for row in rows]}: {', '.join(failed)}. {advice}"
+    )
+
+
+def _grade(r_hat: float, bulk: float, tail: float) -> tuple[str, str]:
+    """How bad it is, and what that means."""
+    ess = min(bulk, tail)
+    if r_hat <= USABLE_RHAT and ess >= USABLE_ESS:
+        return "Chains are slightly short of the target", (
+            "Their draws are usable: posterior means are known to about "
+            f"{bulk**-0.5:.2f} posterior standard deviations."
+        )
+    if r_hat <= USELESS_RHAT and ess >= USELESS_ESS:
+        return "Chains have not converged", "Predictions may be unreliable."
+    return "Chains are far from convergence", "Do not use these draws."
+
+
+def _beyond(value: float, bound: float, sign: float, digits: int) -> str:
+    """Show a value with as many digits as it takes to see that it is beyond the bound."""
+    shown = f"{value:.{digits}f}"
+    while sign * float(shown) <= sign * bound and digits < 17:
+        digits += 1
+        shown = f"{value:.{digits}f}"
+    return shown
+
+
+def _range(values: FloatArray) -> str:
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return "none"
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+
+
+def diagnose(
+    run: SamplingRun,
+    names: Sequence[str],
+    log_likelihood_sd: FloatArray,
+    which: Sequence[int],
+    classes: Sequence[object] | None = None,
+) -> Diagnostics:
+    """Diagnose some models of a run.
+
+    Parameters
+    ----------
+    run : SamplingRun
+        What the chains left behind.
+    names : sequence of str
+        One per component of theta.
+    log_likelihood_sd : ndarray of shape (n_models,)
+        Of all models of the run.
+    which : sequence of int
+        The models to report.
+    classes : sequence, optional
+        Class of each model of the run; without it rows carry no class.
+    """
+    draws = [run.draws[m] for m in which]
+    summaries = [summarize_convergence(d.theta) for d in draws]
+    sampling = sum_tallies([d.sampling_tally for d in draws])
+    whole = sum_tallies([sampling, *(d.warmup_tally for d in draws)])
+    reports = [run.reports[m] for m in which]
+    return Diagnostics(
+        names=list(names) * len(draws),
+        classes=None if classes is None else [classes[m] for m in which for _ in names],
+        r_hat=np.concatenate([s.r_hat for s in summaries]),
+        ess_bulk=np.concatenate([s.ess_bulk for s in summaries]),
+        ess_tail=np.concatenate([s.ess_tail for s in summaries]),
+        mcse_mean=np.concatenate([s.mcse_mean for s in summaries]),
+        acceptance_rate=_acceptance_rates(draws),
+        log_likelihood_sd=log_likelihood_sd[list(which)],
+        emulators=[report for report in reports if report is not None],
+        operations=whole.operations,
+        sampling_operations=sampling.operations,
+        n_likelihood_evaluations=whole.n_evaluations,
+        n_sampling_evaluations=sampling.n_evaluations,
+        n_failed=whole.n_failed,
+        seconds_warmup=run.seconds_warmup,
+        seconds_sampling=run.seconds_sampling,
+        in_use=dict(run.in_use),
+    )
+
+
+def _acceptance_rates(draws: Sequence[Draws]) -> dict[str, FloatArray]:
+    tallies = [tally for d in draws for tally in d.chain_tallies]
+    moves = dict.fromkeys(move for tally in tallies for move in tally.n_steps)
+    return {
+        move: np.array(
+            [
+                t.n_accepted[move] / t.n_steps[move] if t.n_steps.get(move) else np.nan
+                for t in tallies
+            ]
+        )
+        for move in moves
+    }

@@ -1,0 +1,65 @@
+"""How long a fit will take, about: what is planned times what was timed."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from ..numerics.linalg import cholesky, solve_lower
+from ..numerics.threads import one_thread
+
+__all__ = ["Effort", "Plan", "seconds_per_operation"]
+
+#: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
+#: are 2 to 14 and 3 to 17 with the samplers and approximations that there are.
+_OF_ITERATION, _OF_LEARNING = 5.0, 10.0
+#: Rows of the small problem that is timed.
+_SMALL = 1000
+
+
+class Plan(NamedTuple):
+    """What a run is going to do."""
+
+    n_rows: int
+    n_functions: int  # latent functions of a model
+    n_learned: float  # evaluations that set-ups learn from, of all models
+    n_iterations: int  # of all chains of all models
+    n_workers: int
+
+    def effort(self, seconds_per_operation: float, judged_by: str) -> Effort:
+        """Return the effort of all that is planned."""
+        operations = _OF_ITERATION * self.n_iterations + _OF_LEARNING * self.n_learned
+        seconds = seconds_per_operation * self.n_functions * operations / self.n_workers
+        return Effort(self, seconds, judged_by)
+
+
+class Effort(NamedTuple):
+    """What is left to be done, about."""
+
+    plan: Plan
+    seconds: float
+    judged_by: str
+
+    def __str__(self) -> str:
+        return f"about {_duration(self.seconds)}"
+
+
+def seconds_per_operation(n_rows: int) -> float:
+    """Time an O(n^3) operation, by a factorization and a solution that are quick; in seconds."""
+    size = min(n_rows, _SMALL)
+    K = np.eye(size, order="F") + 1.0
+    with one_thread():
+        begin = time.perf_counter()
+        solve_lower(cholesky(K), K)
+        seconds = time.perf_counter() - begin
+    return 0.5 * seconds * (n_rows / size) ** 3
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in the largest unit of which it has at least one and a half."""
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds:.2g} seconds"

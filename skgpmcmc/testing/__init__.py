@@ -1,0 +1,43 @@
+"""Examinations of parts and of whole fits."""
+
+from ._all import (
+    PROBABILITIES,
+    CalibrationReport,
+    ExactAnswerReport,
+    InvarianceReport,
+    JointDraws,
+    Reference,
+    Statistic,
+    calibration_statistics,
+    check_approximation,
+    check_likelihood,
+    exact_answer_test,
+    joint_statistics,
+    prior_invariance_test,
+    rank_p_value,
+    simulate_joint,
+    simulation_based_calibration,
+    start_at_latent,
+    start_with_particles,
+)
+
+__all__ = [
+    "PROBABILITIES",
+    "CalibrationReport",
+    "ExactAnswerReport",
+    "InvarianceReport",
+    "JointDraws",
+    "Reference",
+    "Statistic",
+    "calibration_statistics",
+    "check_approximation",
+    "check_likelihood",
+    "exact_answer_test",
+    "joint_statistics",
+    "prior_invariance_test",
+    "rank_p_value",
+    "simulate_joint",
+    "simulation_based_calibration",
+    "start_at_latent",
+    "start_with_particles",
+]

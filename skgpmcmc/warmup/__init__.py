@@ -1,0 +1,65 @@
+"""All that happens before the first kept draw."""
+
+from .collapsed import (
+    set_up_collapsed,
+)
+from .emulated import (
+    set_up_emulated,
+)
+from .random_walk import (
+    set_up_random_walk,
+)
+from .report import (
+    EmulatorReport,
+)
+from .schedule import (
+    Schedule,
+)
+from .segments import (
+    Stretch,
+    Tally,
+    sample,
+    sum_tallies,
+    switch,
+)
+from .settings import (
+    EmulatorSettings,
+)
+from .sweeps import (
+    set_up_sweep,
+)
+from .work import (
+    MAX_JITTER,
+    Done,
+    Prepared,
+    SetUp,
+    SingularCovarianceError,
+    Task,
+    has_factor,
+    perform,
+    require_factors,
+)
+
+__all__ = [
+    "MAX_JITTER",
+    "Done",
+    "EmulatorReport",
+    "EmulatorSettings",
+    "Prepared",
+    "Schedule",
+    "SetUp",
+    "SingularCovarianceError",
+    "Stretch",
+    "Tally",
+    "Task",
+    "has_factor",
+    "perform",
+    "require_factors",
+    "sample",
+    "set_up_collapsed",
+    "set_up_emulated",
+    "set_up_random_walk",
+    "set_up_sweep",
+    "sum_tallies",
+    "switch",
+]

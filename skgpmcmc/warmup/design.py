@@ -1,0 +1,177 @@
+"""Design points of the emulator: what is known at each, and where the next ones go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..approximations import (
+    ClasswiseApproximation,
+    Evaluation,
+    GaussianApproximation,
+    Shape,
+    Sites,
+    averaged,
+)
+from ..model import LatentGP
+
+__all__ = ["Design", "DesignPoint", "spread_out"]
+
+#: Points nearer than this to a better one, in units of `scale`, say nothing new.
+_SMALLEST_GAP = 0.1
+#: Most sweeps that improve coupled sites, and the share of their precision that is kept.
+_N_SWEEPS, _SHARE = 40, 0.85
+#: Least precision of a site that is interpolated, as a share of the Fisher information.
+_LEAST_SHARE = 0.05
+
+
+class DesignPoint(NamedTuple):
+    """What an approximation found at one theta."""
+
+    theta: FloatArray  # (p,), natural logs
+    log_evidence: float
+    gradient: FloatArray  # (p,), of the log evidence
+    log_density: float  # log evidence + log p(theta)
+    sites: Sites
+    shape: Shape | None  # None for coupled sites, whose density is not bent
+
+    @classmethod
+    def of(cls, model: LatentGP, evaluation: Evaluation, start: Sites | None = None) -> Self:
+        """Keep what the emulator and the reference need of an evaluation.
+
+        Where sites have to be improved for that, this begins at `start`.
+        """
+        fit = evaluation.fit
+        q = _of_reference(model, fit.q, start)
+        return cls(
+            evaluation.theta,
+            fit.log_evidence,
+            evaluation.gradient,
+            evaluation.log_density,
+            _smooth_sites(model, q),
+            None if isinstance(q, ClasswiseApproximation) else Shape.of(model, q),
+        )
+
+
+def _of_reference(
+    model: LatentGP, q: GaussianApproximation, start: Sites | None
+) -> GaussianApproximation:
+    """Return the Gaussian that importance densities are made of: q itself, but for a softmax.
+
+    There the Gaussian at the mode is a poor one. Its sites are averaged, which makes it the
+    nearest in the sense of KL(q || p) and thus too narrow, and then widened.
+    """
+    if not isinstance(q, ClasswiseApproximation):
+        return q
+    if start is not None:
+        q = ClasswiseApproximation.from_sites(q.prior, start)
+    return averaged(q, model.observations_at(q.prior.theta), _N_SWEEPS).widened(_SHARE)
+
+
+def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
+    """Sites that can be interpolated over theta: none of them vanishes.
+
+    Where a likelihood is not log-concave, Laplace leaves sites without precision; they get a
+    little of what they have on average, and the same mean.
+    """
+    if model.likelihood.log_concave:
+        return q.sites
+    usual = model.observations_at(q.prior.theta).fisher_information(q.mean)
+    precision = np.maximum(q.precision, _LEAST_SHARE * usual)
+    return Sites(q.weights + precision * q.mean, precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Some design points, as arrays.
+
+    Attributes
+    ----------
+    points : tuple of DesignPoint
+    """
+
+    points: tuple[DesignPoint, ...]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural logs; (D, p)."""
+        return np.array([point.theta for point in self.points])
+
+    @property
+    def values(self) -> FloatArray:
+        """Log evidences; (D,)."""
+        return np.array([point.log_evidence for point in self.points])
+
+    @property
+    def gradients(self) -> FloatArray:
+        """Gradients of the log evidence; (D, p)."""
+        return np.array([point.gradient for point in self.points])
+
+    @property
+    def log_density(self) -> FloatArray:
+        """Log evidence + log p(theta); (D,)."""
+        return np.array([point.log_density for point in self.points])
+
+    @property
+    def best(self) -> DesignPoint:
+        """The point with the largest log density."""
+        return self.points[int(np.argmax(self.log_density))]
+
+    def joined(self, points: Sequence[DesignPoint]) -> Design:
+        """Return the design with more points."""
+        return Design((*self.points, *points))
+
+    def plausible(self, margin: float) -> Design:
+        """Return the points whose log density is at most `margin` below the best."""
+        limit = self.best.log_density - margin
+        return Design(tuple(point for point in self.points if point.log_density >= limit))
+
+    def believable(self, margin: float) -> Design:
+        """Return the points whose log p(theta) is at most `margin` below that of the best."""
+        best = self.best
+        limit = best.log_density - best.log_evidence - margin
+        return Design(tuple(p for p in self.points if p.log_density - p.log_evidence >= limit))
+
+    def thinned(self, scale: FloatArray, most: int) -> Design:
+        """Return at most `most` points, without those next to a better one.
+
+        If there are more, those that are farthest from any better one are kept.
+        """
+        order = np.argsort(-self.log_density, kind="stable")
+        z = (self.theta / scale)[order]
+        squares = np.einsum("ir,ir->i", z, z)
+        gaps = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * z @ z.T, 0.0))
+        kept = [0]
+        for i in range(1, len(order)):
+            if gaps[i, kept].min() > _SMALLEST_GAP:
+                kept.append(i)
+        gaps = gaps[np.ix_(kept, kept)]
+        gaps[np.triu_indices(len(kept))] = np.inf
+        isolated = np.argsort(-gaps.min(axis=1), kind="stable")[:most]
+        chosen = order[np.array(kept)[isolated]]
+        return Design(tuple(self.points[i] for i in sorted(chosen)))
+
+    def nearest(self, theta: FloatArray, scale: FloatArray) -> DesignPoint:
+        """Return the point that is nearest to theta in units of `scale`."""
+        return self.points[int(np.argmin(np.linalg.norm((self.theta - theta) / scale, axis=1)))]
+
+
+def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArray:
+    """Choose `size` candidates (m, p), each as far as can be from what is there and from the rest.
+
+    Both are in coordinates in which distances mean something.
+    """
+    gaps = np.linalg.norm(candidates[:, None, :] - present, axis=2).min(axis=1)
+    chosen = []
+    for _ in range(min(size, len(candidates))):
+        i = int(np.argmax(gaps))
+        chosen.append(i)
+        gaps = np.minimum(gaps, np.linalg.norm(candidates - candidates[i], axis=1))
+    return np.array(chosen, dtype=np.intp)

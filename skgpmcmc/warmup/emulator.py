@@ -1,0 +1,293 @@
+"""A cheap stand-in for the posterior of theta: what proposals are made of.
+
+The emulator is a Gaussian process over theta, conditioned on the values and the gradients of an
+approximate log evidence at a few dozen design points. Chains use it to propose and never to decide,
+so that its errors cost speed and not correctness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy import linalg
+
+from .._typing import FloatArray
+from ..model import HyperPrior
+from ..numerics.quadratic import Quadratic
+
+__all__ = ["Coordinates", "EmulatedPosterior", "Emulator"]
+
+#: Length-scales that are compared, in units of the standard deviation of the posterior.
+_LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
+#: Relative variance of the observations around the process: their tolerance, and rounding.
+_NUGGET = 1e-6
+#: Largest log(1 + (top - v) / s) that is undone.
+_MAX_DEPTH = 20.0
+#: Length-scales are compared on so many observations at most.
+_MAX_COMPARED = 600
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Coordinates in which a log evidence is as smooth in one place as in another.
+
+    A length-scale far beyond the spread of its feature no longer matters, so that the log evidence
+    is flat in its logarithm there and steep where it is short. ``-1/2 log(exp(-2 theta) + flat)``
+    is theta for short length-scales and tends to a constant for long ones.
+
+    Attributes
+    ----------
+    flat : ndarray of shape (p,)
+        Inverse squares of the length-scales beyond which little changes; 0 leaves theta as it is.
+    center, scale : ndarray of shape (p,)
+        What is subtracted from the flattened theta, and what it is divided by then.
+    """
+
+    flat: FloatArray
+    center: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def typical(cls, draws: FloatArray, flat: FloatArray) -> Self:
+        """Return coordinates in which the draws (m, p) have mean 0 and standard deviation 1."""
+        flattened, _ = _flattened(draws, flat)
+        return cls(flat, flattened.mean(axis=0), np.maximum(flattened.std(axis=0), 1e-6))
+
+    def stretched(self, factor: float) -> Coordinates:
+        """Return the coordinates divided by a length-scale."""
+        return replace(self, scale=self.scale * factor)
+
+    def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return coordinates of theta (..., p), and their derivatives by theta; both (..., p)."""
+        flattened, slope = _flattened(theta, self.flat)
+        return (flattened - self.center) / self.scale, slope / self.scale
+
+
+def _flattened(theta: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
+    inverse_square = np.exp(-2.0 * theta)
+    total = inverse_square + flat
+    # Not through the total, whose logarithm would lose a theta beyond 300.
+    value = theta - 0.5 * np.log1p(flat / inverse_square)
+    return value, inverse_square / total
+
+
+@dataclass(frozen=True, eq=False)
+class Emulator:
+    """Posterior mean of a Gaussian process given values and gradients.
+
+    The process models ``-s log(1 + (top - v) / s)``: close to v - top near the top value, but a
+    value that is hundreds lower, far from the posterior, is a few s lower only, so that such points
+    can tell the emulator where the function is low without setting its scale. The covariance
+    is 1 / (1 + r^2 / 2), the rational quadratic one with exponent 1: a mixture of length-scales,
+    which suits functions with a sharp side and a flat side, and cheap to evaluate.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    nodes : ndarray of shape (D, p)
+        Design points in these coordinates.
+    top, span : float
+        Largest value, and s; natural logs.
+    mean : float
+        Constant mean, by generalized least squares. A trend that falls away from the design would
+        make pi* too small there, and chains stay where it is.
+    value_weights : ndarray of shape (D,)
+    gradient_weights : ndarray of shape (D, p)
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 9.4, for derivative observations.
+    """
+
+    coordinates: Coordinates
+    nodes: FloatArray
+    top: float
+    span: float
+    mean: float
+    value_weights: FloatArray
+    gradient_weights: FloatArray
+
+    @classmethod
+    def fit(
+        cls,
+        theta: FloatArray,
+        values: FloatArray,
+        gradients: FloatArray,
+        *,
+        draws: FloatArray,
+        flat: FloatArray,
+        span: float,
+    ) -> Self:
+        """Condition on values (D,) and gradients (D, p) at theta (D, p), natural logs.
+
+        Parameters
+        ----------
+        theta, values, gradients : ndarrays
+            The design.
+        draws : ndarray of shape (m, p)
+            Points that are typical of the posterior; they set the scale of the coordinates.
+        flat : ndarray of shape (p,)
+            See `Coordinates`.
+        span : float
+            Depth s below which values are compressed.
+        """
+        top = float(values.max())
+        depth = (top - values) / span
+        values = -span * np.log1p(depth)
+        gradients = gradients / (1.0 + depth)[:, None]
+        n_compared = max(10, _MAX_COMPARED // (theta.shape[1] + 1))
+        some = np.argsort(values)[-n_compared:]
+        typical = Coordinates.typical(draws, flat)
+
+        def score(i: int) -> float:
+            stretched = typical.stretched(_LENGTH_SCALES[i])
+            return _score(stretched, theta[some], values[some], gradients[some])
+
+        coordinates = typical.stretched(_LENGTH_SCALES[_climb(score, len(_LENGTH_SCALES))])
+        nodes, slopes = coordinates.at(theta)
+        c = _condition(nodes, values, gradients / slopes)
+        return cls(coordinates, nodes, top, span, c.mean, c.value_weights, c.gradient_weights)
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
+        z, slopes = self.coordinates.at(theta)
+        gap = z[..., None, :] - self.nodes
+        k, first, second = _covariance(np.einsum("...ij,...ij->...i", gap, gap))
+        slope = np.einsum("...ij,ij->...i", gap, self.gradient_weights)
+        inner = self.mean + k @ self.value_weights + np.einsum("...i,...i->...", first, slope)
+        pull = second * slope - first * self.value_weights
+        gradient = np.einsum("...i,...ij->...j", pull, gap) + first @ self.gradient_weights
+        stretch = np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
+        value = self.top - self.span * (stretch - 1.0)
+        return value, gradient * stretch[..., None] * slopes
+
+
+def _climb(score: Callable[[int], float], n: int) -> int:
+    """Return a local maximum among n neighbors in a row, from the middle."""
+    at, known = n // 2, dict[int, float]()
+
+    def value(i: int) -> float:
+        if i not in known:
+            known[i] = score(i) if 0 <= i < n else -np.inf
+        return known[i]
+
+    while True:
+        best = max((at, at + 1, at - 1), key=value)
+        if best == at:
+            return at
+        at = best
+
+
+def _score(
+    coordinates: Coordinates, theta: FloatArray, values: FloatArray, gradients: FloatArray
+) -> float:
+    """Log marginal likelihood of values and gradients in some coordinates."""
+    nodes, slopes = coordinates.at(theta)
+    # The density is that of the gradients by theta.
+    return _condition(nodes, values, gradients / slopes).log_likelihood - np.log(slopes).sum()
+
+
+@dataclass(frozen=True, eq=False)
+class _Conditioned:
+    log_likelihood: float
+    mean: float
+    value_weights: FloatArray
+    gradient_weights: FloatArray
+
+
+def _covariance(squared: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return k = 1 / (1 + r^2 / 2), k1 = -2 dk/dr^2 and k2 = 2 dk1/dr^2."""
+    k = 1.0 / (1.0 + 0.5 * squared)
+    first = k * k
+    return k, first, -2.0 * first * k
+
+
+def _joint_covariance(nodes: FloatArray) -> FloatArray:
+    """Covariance of all values, then all gradients, node after node; (D (p + 1),) squared."""
+    n, p = nodes.shape
+    gap = nodes[:, None, :] - nodes
+    k, first, second = _covariance(np.einsum("ijr,ijr->ij", gap, gap))
+    K = np.empty((n * (p + 1), n * (p + 1)))
+    K[:n, :n] = k
+    K[:n, n:] = (first[:, :, None] * gap).reshape(n, n * p)
+    K[n:, :n] = K[:n, n:].T
+    blocks = K[n:, n:].reshape(n, p, n, p)
+    np.einsum("ij,ijr,ijs->irjs", second, gap, gap, out=blocks, optimize=True)
+    for r in range(p):
+        blocks[:, r, :, r] += first
+    return K
+
+
+def _condition(nodes: FloatArray, values: FloatArray, gradients: FloatArray) -> _Conditioned:
+    """Condition on values and gradients in the coordinates of the nodes; profile likelihood.
+
+    Not counted among the O(n^3) operations: the size is that of the design, not of the data.
+    """
+    n, p = nodes.shape
+    K = _joint_covariance(nodes)
+    K.flat[:: len(K) + 1] += _NUGGET
+    factor = linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    observed = np.concatenate([values, gradients.ravel()])
+    constant = np.concatenate([np.ones(n), np.zeros(n * p)])
+    solved = linalg.cho_solve((factor, True), np.stack([observed, constant], axis=1))
+    precision = constant @ solved[:, 1]
+    mean = float(constant @ solved[:, 0] / precision)
+    weights = solved[:, 0] - mean * solved[:, 1]
+    variance = max(float(weights @ (observed - mean * constant)) / len(observed), 1e-300)
+    log_likelihood = (
+        -0.5 * len(observed) * np.log(variance)
+        - float(np.log(factor.diagonal()).sum())
+        - 0.5 * float(np.log(precision))
+    )
+    return _Conditioned(log_likelihood, mean, weights[:n], weights[n:].reshape(n, p))
+
+
+@dataclass(frozen=True, eq=False)
+class EmulatedPosterior:
+    """``pi*(theta) = p(theta) [exp m(theta) + c]``: exact prior, emulated likelihood.
+
+    The constant c > 0 and the ceiling of m make the ratio of target and pi* bounded wherever the
+    likelihood estimate is; outside the box that the design spans, m keeps its value at the edge. So
+    pi* is positive wherever the prior is, and has its tails.
+
+    Attributes
+    ----------
+    hyperprior : HyperPrior
+    emulator : Emulator
+        Of the approximate log evidence.
+    correction : Quadratic
+        From the approximate to the exact one.
+    low, high : ndarray of shape (p,)
+        Box of the design, natural logs.
+    ceiling : float
+        Largest m that is believed.
+    log_floor : float
+        Log of c.
+    """
+
+    hyperprior: HyperPrior
+    emulator: Emulator
+    correction: Quadratic
+    low: FloatArray
+    high: FloatArray
+    ceiling: float
+    log_floor: float
+
+    def log_prob(self, theta: FloatArray) -> FloatArray:
+        """Unnormalized log pi* at theta (..., p); (...)."""
+        return self.value_and_gradient(theta)[0]
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Unnormalized log pi* at theta (..., p), shape (...), and its gradient, (..., p)."""
+        log_prior, prior_gradient = self.hyperprior.value_and_gradient(theta)
+        inside = np.minimum(np.maximum(theta, self.low), self.high)
+        value, gradient = self.emulator.value_and_gradient(inside)
+        corrected, correction_gradient = self.correction.value_and_gradient(inside)
+        m = np.minimum(value + corrected, self.ceiling)
+        log_lik = np.logaddexp(m, self.log_floor)
+        share = np.exp(m - log_lik) * (m < self.ceiling)
+        slope = (gradient + correction_gradient) * (inside == theta) * share[..., None]
+        return log_prior + log_lik, prior_gradient + slope

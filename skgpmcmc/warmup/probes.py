@@ -1,0 +1,247 @@
+"""Probes of the likelihood estimate: how noisy it is, and how many draws that takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from .._typing import FloatArray
+from ..approximations import Density, InterpolatedSites, Reference, importance_estimate
+from ..model import LatentGP
+from ..numerics.linalg import NotPositiveDefiniteError
+from ..numerics.logs import log_sum
+
+__all__ = [
+    "FEWEST_DRAWS",
+    "N_DRAWS",
+    "VARIANTS",
+    "Plan",
+    "Probe",
+    "cheapest_plan",
+    "compare_variants",
+    "most_draws",
+    "most_operations",
+    "plan_for",
+    "take_probe",
+]
+
+#: Importance draws of a probe.
+N_DRAWS = 256
+#: Noise at which a probe is long enough, and most draws of one, in all and at once.
+_NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.05, 4096, 512
+#: Importance densities to choose from: sweeps that improve the interpolated sites, and the share of
+#: the skewness of the margins that the density has. All of it is best where the latent variance is
+#: large, and none where f is smooth: bent neighbors then do not move together.
+_SWEEPS = (0, 1)
+_STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
+#: Fewest importance draws of a chain's estimate.
+FEWEST_DRAWS = 16
+#: From this share of n on, draws through the whitened factor take less time.
+_MANY_DRAWS = 0.1
+#: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
+_MOST_NUMBERS = 4_000_000
+#: Most O(n^3) operations of an evaluation, on average over the posterior; with several latent
+#: functions, for each of them. There chains stay more, and densities of another kind are missing.
+_MOST_OPERATIONS, _MOST_OPERATIONS_EACH = 5.4, 10.0
+
+
+class Probe(NamedTuple):
+    """An importance estimate with many draws."""
+
+    log_likelihood: float
+    log_variance: float  # log of the relative variance of one weight
+    noise: float  # standard deviation of the log estimate
+
+
+def compare_variants(
+    model: LatentGP,
+    reference: InterpolatedSites,
+    theta: FloatArray,
+    defensive: float,
+    seed: np.random.SeedSequence,
+    noise: float,
+) -> FloatArray | None:
+    """Log of the relative variance of a weight with each of the VARIANTS of a reference.
+
+    None where K is singular; infinity for a variant that does not exist for this model. Variants
+    that cannot pay for their cost, because few draws of a cheaper one bring the log estimate to
+    the standard deviation `noise`, are given what that one has.
+    """
+    rng = np.random.default_rng(seed)
+    bends = model.likelihood.n_functions == 1  # coupled sites have no margins to bend
+
+    def log_variance(density: Density) -> float:
+        estimate = importance_estimate(model, density, N_DRAWS, rng, defensive=defensive)
+        return _log_variance(estimate.log_weights)
+
+    found = np.full(len(VARIANTS), np.inf)
+    try:
+        for k, (n_sweeps, strength) in enumerate(VARIANTS):
+            if strength > 0.0 and not bends:
+                continue
+            least = float(found.min())
+            n_draws = np.exp(least) / noise**2
+            # A sweep costs as much as n draws.
+            if n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS):
+                found[k] = least
+                continue
+            if strength == 0.0:
+                q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
+            found[k] = log_variance(reference.with_strength(strength).bent(q))
+    except NotPositiveDefiniteError:
+        return None
+    return found
+
+
+def take_probe(
+    model: LatentGP,
+    reference: Reference,
+    theta: FloatArray,
+    defensive: float,
+    seed: np.random.SeedSequence,
+) -> Probe | None:
+    """Estimate p(y | theta) with so many draws that their noise does not matter.
+
+    None where K is singular.
+    """
+    rng = np.random.default_rng(seed)
+    log_weights = np.empty(0)
+    wanted = N_DRAWS
+    try:
+        density = reference.at(model, theta)
+        while len(log_weights) < wanted:
+            size = min(wanted - len(log_weights), _MOST_AT_ONCE)
+            more = importance_estimate(model, density, size, rng, defensive=defensive)
+            log_weights = np.concatenate([log_weights, more.log_weights])
+            if len(log_weights) == N_DRAWS:
+                wanted = _long_enough(_log_variance(log_weights))
+    except NotPositiveDefiniteError:
+        return None
+    log_variance = _log_variance(log_weights)
+    return Probe(
+        float(log_sum(log_weights)) - float(np.log(len(log_weights))),
+        log_variance,
+        float(np.exp(0.5 * log_variance) / np.sqrt(len(log_weights))),
+    )
+
+
+def _log_variance(log_weights: FloatArray) -> float:
+    """Log of the relative variance of one weight."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
+
+
+def _long_enough(log_variance: float) -> int:
+    """Importance draws with which the noise of a probe does not matter."""
+    return int(np.clip(np.exp(log_variance) / _NOISE**2, N_DRAWS, _MOST_DRAWS))
+
+
+class Plan(NamedTuple):
+    """How estimates are made."""
+
+    variant: int  # position among VARIANTS
+    noise: float  # standard deviation of the log estimate that N aims at
+    most: int  # largest N
+    whitened: bool  # see `InterpolatedSites`
+    score: float  # the smaller the better
+
+
+def most_operations(model: LatentGP) -> float:
+    """Return the budget of an evaluation, in operations for each latent function."""
+    return _MOST_OPERATIONS if model.likelihood.n_functions == 1 else _MOST_OPERATIONS_EACH
+
+
+def cheapest_plan(
+    log_variance: FloatArray, n: int, noise: float, budget: float = _MOST_OPERATIONS
+) -> Plan:
+    """Choose the variant whose plan has little cost and few rejections.
+
+    Parameters
+    ----------
+    log_variance : ndarray of shape (m, k)
+        Log of the relative variance of one weight, at m points of the posterior, for k VARIANTS.
+    n : int
+        Number of rows.
+    noise : float
+        Standard deviation of the log estimate that is aimed at.
+    budget : float
+        Most operations of an evaluation.
+
+    Returns
+    -------
+    Plan
+        See `plan_for`.
+    """
+    plans = [
+        plan_for(k, column, n, noise, budget)
+        for k, column in enumerate(log_variance.T)
+        if np.isfinite(column).all()
+    ]
+    return min(plans, key=lambda plan: plan.score)
+
+
+def plan_for(
+    variant: int,
+    log_variance: FloatArray,
+    n: int,
+    noise: float,
+    budget: float = _MOST_OPERATIONS,
+) -> Plan:
+    """Choose the number of draws for a variant.
+
+    Parameters
+    ----------
+    variant : int
+        Position among VARIANTS.
+    log_variance : ndarray of shape (m,)
+        Log of the relative variance of one weight at m points of the posterior.
+    n : int
+        Number of rows. An evaluation takes two factorizations, two operations a sweep, and for N
+        draws 4 N / n, or 1 + 2 N / n through the whitened factor, with N / n more for skewed
+        ones.
+    noise : float
+        What is aimed at if it can be had for the budget.
+    budget : float
+        Most operations of an evaluation, on average.
+
+    Returns
+    -------
+    Plan
+        With its score.
+    """
+    n_sweeps, strength = VARIANTS[variant]
+    variance = np.exp(log_variance)
+    for target, most in _noise_and_most(noise, n):
+        counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
+        share = float(counts.mean()) / n
+        whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
+        drawing = 1.0 + (3.0 if strength else 2.0) * share if whitened else 4.0 * share
+        cost = 2.0 + 2.0 * n_sweeps + drawing
+        if cost <= budget:
+            break
+    # Acceptance rate of proposals that only the noise of the estimates can reject, where the
+    # noise is large: that is where chains stay.
+    accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
+    # Squared, for few draws do not show the rarest weights: less noise is the safer choice.
+    return Plan(variant, target, most, whitened, cost / accepted**2)
+
+
+def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
+    """Noise and largest N, from the dearest to the cheapest.
+
+    More noise everywhere comes before a smaller bound: it is where the noise is larger than
+    elsewhere that chains stay.
+    """
+    largest = most_draws(n)
+    even = [(noise * factor, largest) for factor in np.geomspace(1.0, 2.0, 6)]
+    capped = [(2.0 * noise, min(most, largest)) for most in np.geomspace(4.0, 0.25, 12) * n]
+    return [(float(target), max(int(most), FEWEST_DRAWS)) for target, most in [*even, *capped]]
+
+
+def most_draws(n: int, times: float = 1.0) -> int:
+    """Most importance draws for n rows: `times` 4 n, if that many fit in memory."""
+    return max(FEWEST_DRAWS, min(int(4 * n * times), _MOST_NUMBERS // n))

@@ -1,0 +1,92 @@
+"""Tuning of the random walk, all of it before the first kept draw.
+
+Warm-up follows Filippone & Girolami (2014), section 4.4: chains run on the *deterministic*
+approximate marginal, where an overestimated likelihood cannot trap them, while the proposal is
+adapted to an acceptance rate of 20 to 30 %; then the proposal is frozen. Adaptation goes in
+windows: within a window each chain tunes its own scale; between windows the chains are pooled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..transitions import GaussianRandomWalk
+
+__all__ = ["Schedule", "Window", "pooled_covariance", "pooled_walk", "tuned_log_scale"]
+
+_N_WINDOWS = 10
+_SHAPE_WINDOWS = range(1, 7)  # after these windows the shape is learned anew
+_SETTLE_SHARE = 0.1
+
+
+class Window(NamedTuple):
+    """One stretch of warm-up."""
+
+    n_steps: int
+    first_gain: int  # steps since the shape last changed, which set the gain
+    learns_shape: bool  # pool the chains' covariance at its end
+
+
+class Schedule(NamedTuple):
+    """Warm-up of a given length: adaptive windows, then iterations of the frozen transition."""
+
+    windows: tuple[Window, ...]
+    n_settle: int
+
+    @classmethod
+    def of_length(cls, n_warmup: int) -> Schedule:
+        """Split `n_warmup` iterations."""
+        n_settle = int(np.ceil(_SETTLE_SHARE * n_warmup))
+        edges = np.linspace(0, n_warmup - n_settle, _N_WINDOWS + 1).round().astype(int)
+        windows, since_change = [], 0
+        for index, n_steps in enumerate(np.diff(edges)):
+            learns_shape = index in _SHAPE_WINDOWS
+            if n_steps:
+                windows.append(Window(int(n_steps), since_change, learns_shape))
+            since_change = 0 if learns_shape else since_change + int(n_steps)
+        return cls(tuple(windows), n_settle)
+
+
+def tuned_log_scale(log_scale: float, probability: float, target: float, step: int) -> float:
+    """Robbins-Monro update of the log scale towards the target acceptance probability."""
+    return log_scale + (step + 1.0) ** -0.6 * (probability - target) / (target * (1.0 - target))
+
+
+def pooled_walk(
+    walk: GaussianRandomWalk,
+    log_scales: Sequence[float],
+    history: FloatArray,
+    *,
+    learns_shape: bool,
+) -> GaussianRandomWalk:
+    """Random walk for the next window, from all chains of a problem.
+
+    Parameters
+    ----------
+    walk : GaussianRandomWalk
+        The walk of the window that has ended.
+    log_scales : sequence of float
+        Its scale as each chain has tuned it.
+    history : ndarray of shape (n_chains, n_steps, p)
+        Draws of theta in warm-up so far; the later half is used.
+    learns_shape : bool
+        Take the covariance from the history; otherwise only the scale moves.
+    """
+    dim = history.shape[2]
+    if not learns_shape or dim == 0:
+        return walk.with_log_scale(float(np.mean(log_scales)))
+    return walk.with_covariance(pooled_covariance(history))
+
+
+def pooled_covariance(history: FloatArray) -> FloatArray:
+    """Covariance (p, p) of the later half of draws (n_chains, n_steps, p), all chains together."""
+    dim = history.shape[2]
+    recent = history[:, history.shape[1] // 2 :].reshape(-1, dim)
+    n = len(recent)
+    # Shrunk towards a small sphere, as few distinct points may have been seen.
+    covariance = np.atleast_2d(np.cov(recent, rowvar=False)) if n > 1 else np.zeros((dim, dim))
+    return np.asarray((n * covariance + 5.0 * 1e-2 * np.eye(dim)) / (n + 5.0))

@@ -1,0 +1,87 @@
+"""Set-up of a sweep: its chains themselves tune the scales of its parts, window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..model import LatentGP
+from ..transitions import Sweep
+from .schedule import Schedule, pooled_covariance
+from .segments import Stretch, start, tune_sweep
+from .work import Prepared, SetUp, Task
+
+__all__ = ["set_up_sweep"]
+
+
+def set_up_sweep(
+    model: LatentGP,
+    sweep: Sweep,
+    starts: Sequence[FloatArray],
+    rngs: Sequence[np.random.Generator],
+    n_warmup: int,
+    *,
+    learns_shape: bool,
+) -> SetUp:
+    """Tune the parts of a sweep on the posterior itself, and freeze them.
+
+    Parameters
+    ----------
+    model : LatentGP
+        With a jitter that is safe at the starts.
+    sweep : Sweep
+        Its `Tunable` parts with a target acceptance are tuned.
+    starts, rngs : sequences
+        One theta and one stream per chain; f begins with a draw from the prior.
+    n_warmup : int
+        Iterations per chain, of which the last are those of the frozen sweep.
+    learns_shape : bool
+        Give steps of theta the covariance of all chains; otherwise they stay as they are.
+
+    Returns
+    -------
+    Prepared
+        The frozen sweep, and the states in which chains begin.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    schedule = Schedule.of_length(n_warmup)
+    last: Sequence[Stretch] = yield [
+        Task(start, (model, sweep, theta, rng)) for theta, rng in zip(starts, rngs, strict=True)
+    ]
+    rounds, n_tuned = [last], 0
+    learns_shape = learns_shape and len(starts[0]) > 0
+    for window in schedule.windows:
+        # The gain begins anew where the shape is new.
+        gains = [
+            window.first_gain if learns_shape and part.moves_theta else n_tuned
+            for part in sweep.parts
+        ]
+        tuned = yield [
+            Task(tune_sweep, (model, sweep, s.state, s.rng, window.n_steps, gains)) for s in last
+        ]
+        n_tuned += window.n_steps
+        last = [chain.stretch for chain in tuned]
+        rounds.append(last)
+        # The median: a chain that begins far out may still be stuck, and asks for tiny steps.
+        sweep = sweep.with_log_scales(np.median([chain.log_scales for chain in tuned], axis=0))
+        if window.learns_shape and learns_shape:
+            history = np.concatenate([np.stack([s.theta for s in r]) for r in rounds], axis=1)
+            sweep = sweep.with_covariance(pooled_covariance(history))
+    return Prepared(
+        transition=sweep,
+        reference=None,
+        estimator=None,
+        thetas=[s.state.theta for s in last],
+        rngs=[s.rng for s in last],
+        n_settle=schedule.n_settle,
+        n_tuned=n_tuned,
+        n_evaluations=int(sum(s.tally.n_evaluations for r in rounds for s in r)),
+        report=None,
+        states=[s.state for s in last],
+    )
