@@ -1,25 +1,31 @@
-"""Examinations of parts and of whole fits."""
+"""Examinations of samplers and of their parts, for this package's tests and for third parties.
 
-from ._all import (
-    PROBABILITIES,
+`prior_invariance_test` asks whether a transition leaves p(theta, f | y) unchanged, for any model;
+`simulation_based_calibration` whether a whole fit, set-up and all, recovers what was simulated;
+`exact_answer_test` compares long chains with an answer known by other means; `check_likelihood` and
+`check_approximation` examine single parts. The first three return reports, whose thresholds are the
+caller's; the checks raise an AssertionError that says what is wrong.
+"""
+
+from .answers import PROBABILITIES, ExactAnswerReport, Reference, exact_answer_test
+from .approximations import check_approximation
+from .calibration import (
     CalibrationReport,
-    ExactAnswerReport,
+    calibration_statistics,
+    rank_p_value,
+    simulation_based_calibration,
+)
+from .invariance import (
     InvarianceReport,
     JointDraws,
-    Reference,
     Statistic,
-    calibration_statistics,
-    check_approximation,
-    check_likelihood,
-    exact_answer_test,
     joint_statistics,
     prior_invariance_test,
-    rank_p_value,
     simulate_joint,
-    simulation_based_calibration,
     start_at_latent,
     start_with_particles,
 )
+from .likelihoods import check_likelihood
 
 __all__ = [
     "PROBABILITIES",

@@ -1,0 +1,120 @@
+"""Chains against an answer that is known by other means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._typing import FloatArray
+
+__all__ = ["PROBABILITIES", "ExactAnswerReport", "Reference", "exact_answer_test"]
+
+#: Quantiles that `exact_answer_test` compares.
+PROBABILITIES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What is known of q posterior quantities by other means than the chains.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (q,)
+    quantiles : ndarray of shape (q, 3) or None
+        At `PROBABILITIES`; None compares means only.
+    mean_error, quantile_error : ndarray or float
+        Standard errors of the two, 0 where they are exact.
+    """
+
+    mean: FloatArray
+    quantiles: FloatArray | None = None
+    mean_error: FloatArray | float = 0.0
+    quantile_error: FloatArray | float = 0.0
+
+    @classmethod
+    def from_batches(cls, whole: Reference, batches: Sequence[Reference]) -> Reference:
+        """Return `whole` with errors estimated from independent batches of equal size.
+
+        The error of `whole` is that of one batch over the root of their number.
+
+        Parameters
+        ----------
+        whole : Reference
+            What all batches give together.
+        batches : sequence of Reference
+            What each gives alone.
+
+        Returns
+        -------
+        Reference
+            With errors.
+        """
+        root = np.sqrt(len(batches))
+        mean_error = np.std([b.mean for b in batches], axis=0, ddof=1) / root
+        if whole.quantiles is None:
+            return replace(whole, mean_error=mean_error)
+        quantiles = [b.quantiles for b in batches if b.quantiles is not None]
+        quantile_error = np.std(quantiles, axis=0, ddof=1) / root
+        return replace(whole, mean_error=mean_error, quantile_error=quantile_error)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactAnswerReport:
+    """Outcome of `exact_answer_test`.
+
+    Attributes
+    ----------
+    z : ndarray of shape (q, 1) or (q, 4)
+        Standardized deviation of the mean and of the quantiles at `PROBABILITIES`.
+    ess : ndarray of shape (q,)
+        Effective sample size (bulk): what the z-scores could see.
+    """
+
+    z: FloatArray
+    ess: FloatArray
+
+    @property
+    def worst(self) -> float:
+        """Largest deviation, in absolute value."""
+        return float(np.abs(self.z).max())
+
+
+def exact_answer_test(samples: FloatArray, reference: Reference) -> ExactAnswerReport:
+    """Compare means and quantiles of chains with a known answer.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n_chains, n_draws, q)
+        What the chains drew of the quantities.
+    reference : Reference
+        The known answer.
+
+    Returns
+    -------
+    ExactAnswerReport
+        Deviations in units of the Monte Carlo error of the chains and the error of the reference
+        together. Each is standard normal if the chains are right and long.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Burkner (2021) for the Monte Carlo errors.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    ess = np.asarray(array_stats.ess(samples, method="bulk", **axes))
+    estimates = [samples.mean(axis=(0, 1))]
+    answers = [reference.mean]
+    errors = [np.hypot(array_stats.mcse(samples, method="mean", **axes), reference.mean_error)]
+    if reference.quantiles is not None:
+        shape = reference.quantiles.shape
+        own_errors = np.broadcast_to(np.asarray(reference.quantile_error), shape)
+        for column, probability in enumerate(PROBABILITIES):
+            chain_error = array_stats.mcse(samples, method="quantile", prob=probability, **axes)
+            estimates.append(np.quantile(samples, probability, axis=(0, 1)))
+            answers.append(reference.quantiles[:, column])
+            errors.append(np.hypot(chain_error, own_errors[:, column]))
+    z = (np.array(estimates) - np.array(answers)) / np.array(errors)
+    return ExactAnswerReport(z.T, ess)

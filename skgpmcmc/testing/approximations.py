@@ -1,0 +1,95 @@
+"""An approximation on two points, where quadrature gives the evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import Approximation, importance_estimate
+from ..likelihoods import Likelihood, Probit
+from ..model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from .likelihoods import (
+    _N_SAMPLED,
+    _STEP,
+    _agree,
+    _mean_is,
+)
+
+__all__ = [
+    "check_approximation",
+]
+
+
+def check_approximation(
+    approximation: Approximation,
+    *,
+    likelihood: Likelihood | None = None,
+    evidence_tolerance: float = 0.2,
+    rng: np.random.Generator | None = None,
+) -> None:
+    """Check an approximation on a problem with two points, where the evidence is known.
+
+    It must be a function of (y, theta) alone, as a pseudo-marginal chain would not be exact
+    otherwise; its log evidence must be near the truth; the gradient of that, in `refined` form,
+    must agree with finite differences; and its Gaussian must give an unbiased estimate of the
+    evidence.
+
+    Parameters
+    ----------
+    approximation : Approximation
+        What is examined.
+    likelihood : Likelihood, optional
+        `Probit` by default.
+    evidence_tolerance : float, default=0.2
+        Largest error of the log evidence that is let pass.
+    rng : numpy.random.Generator, optional
+        For the targets and the importance draws; by default a fixed one.
+
+    Raises
+    ------
+    AssertionError
+        What disagrees, and by how much.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    approximation.check()
+    model = _two_points(Probit() if likelihood is None else likelihood, rng)
+    for theta in np.array([[0.0, 0.0], [1.2, -0.5]]):
+        where = f"at theta = {theta}"
+        fit = approximation.fit(model, theta)
+        again = approximation.fit(model, theta)
+        same = np.array_equal(fit.q.weights, again.q.weights)
+        same &= np.array_equal(fit.q.precision, again.q.precision)
+        assert same, f"two fits {where} differ"
+        assert np.all(fit.q.precision >= 0.0), f"q.precision is negative {where}"
+        exact = _evidence_of_two(model, theta)
+        gap = abs(fit.log_evidence - np.log(exact))
+        assert gap <= evidence_tolerance, (
+            f"log evidence {where}: {fit.log_evidence:.5g}, where {np.log(exact):.5g} is right"
+        )
+        estimate = importance_estimate(model, fit.q, _N_SAMPLED, rng, defensive=0.05)
+        _mean_is(f"importance weights {where}", np.exp(estimate.log_weights), exact)
+        _check_gradient(approximation.refined(), model, theta)
+
+
+def _two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
+    covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.8]]))
+    y = likelihood.sample(np.array([0.7, -0.4]), rng)
+    return LatentGP(covariance, likelihood, default_hyperprior(covariance, likelihood), y)
+
+
+def _evidence_of_two(model: LatentGP, theta: FloatArray) -> float:
+    """p(y | theta) by the trapezoidal rule in whitened coordinates, where it is a smooth bump."""
+    nodes = np.linspace(-9.0, 9.0, 181)
+    v = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)])
+    log_lik = model.observations_at(theta).totals(model.prior_at(theta).chol @ v)
+    density = np.exp(log_lik - 0.5 * (v**2).sum(axis=0)) / (2.0 * np.pi)
+    return float(density.sum() * (nodes[1] - nodes[0]) ** 2)
+
+
+def _check_gradient(approximation: Approximation, model: LatentGP, theta: FloatArray) -> None:
+    gradient = approximation.gradient(model, approximation.fit(model, theta))
+    for j, step in enumerate(_STEP * np.eye(len(theta))):
+        above, below = (approximation.fit(model, theta + s).log_evidence for s in (step, -step))
+        slope = (above - below) / (2.0 * _STEP)
+        what = f"derivative {j} of the log evidence at theta = {theta}"
+        _agree(what, gradient[j : j + 1], np.array([slope]))

@@ -1,0 +1,240 @@
+"""Simulation-based calibration of whole fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from .._typing import FloatArray, IntArray
+from ..model import LatentGP
+from .invariance import (
+    JointDraws,
+    Statistic,
+    _component,
+    _log_lik,
+    _second,
+    _whitened_norm,
+    simulate_joint,
+)
+
+__all__ = [
+    "CalibrationReport",
+    "calibration_statistics",
+    "rank_p_value",
+    "simulation_based_calibration",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationReport:
+    """Outcome of `simulation_based_calibration`.
+
+    Attributes
+    ----------
+    ranks : dict of str to ndarray of shape (n_replicates,)
+        How many of the kept draws of each statistic lie below its true value.
+    ess : dict of str to ndarray of shape (n_replicates,)
+        Bulk effective sample size of each statistic, all draws together. Where it is below
+        `n_kept`, the kept draws depend on one another, and the ranks crowd at both ends although
+        the sampler may be right.
+    n_kept : int
+        Draws among which the true value is ranked: a rank is one of 0, ..., n_kept.
+    """
+
+    ranks: dict[str, IntArray]
+    ess: dict[str, FloatArray]
+    n_kept: int
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """`rank_p_value` of each statistic."""
+        return {name: rank_p_value(ranks, self.n_kept) for name, ranks in self.ranks.items()}
+
+    @property
+    def p_value(self) -> float:
+        """Family-wise p-value: the smallest one times their number (Bonferroni), at most 1."""
+        return min(1.0, len(self.ranks) * min(self.p_values.values()))
+
+    def __str__(self) -> str:
+        rows = [
+            f"{p:9.2g}  {name}, least ESS {self.ess[name].min():.0f}"
+            for name, p in sorted(self.p_values.items(), key=_second)
+        ]
+        return "\n".join([f"p = {self.p_value:.2g}", *rows])
+
+
+def calibration_statistics(model: LatentGP) -> list[Statistic]:
+    """Return what `simulation_based_calibration` ranks by default.
+
+    All components of theta, and three functions of f: its value at the first input, log p(y | f),
+    and ``f' K(theta)^-1 f``. Ranks of theta alone stay uniform for a sampler that ignores the data
+    and returns the prior; those of log p(y | f) do not.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives kernel, priors and likelihood.
+
+    Returns
+    -------
+    list of Statistic
+        Without their laws, which ranks do not need.
+
+    References
+    ----------
+    Modrak, Moon, Kim, Burkner, Huurre, Faltejskova, Gelman & Vehtari (2023), *Simulation-based
+    calibration checking for Bayesian computation: the choice of test quantities shapes
+    sensitivity*.
+    """
+    names = model.hyperprior.names
+    labels = [
+        name if names.count(name) == 1 else f"{name}[{names[:j].count(name)}]"
+        for j, name in enumerate(names)
+    ]
+    return [
+        *(Statistic(label, _component(j), None) for j, label in enumerate(labels)),
+        Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
+        Statistic("log p(y | f)", _log_lik(model), None),
+        Statistic("f'K(theta)^-1 f", _whitened_norm(model), None),
+    ]
+
+
+def simulation_based_calibration(
+    model: LatentGP,
+    fit: Callable[[LatentGP, np.random.Generator], tuple[FloatArray, FloatArray]],
+    *,
+    n_replicates: int,
+    rng: np.random.Generator,
+    n_kept: int = 63,
+    statistics: Sequence[Statistic] | None = None,
+    accept: Callable[[FloatArray], bool] | None = None,
+) -> CalibrationReport:
+    """Rank what was simulated among the draws of a fit to it.
+
+    In every replicate (theta, f, y) is drawn from the model, and `fit` draws from the posterior
+    given y. If it is right, the truth is like one more draw: its rank among nearly independent
+    draws is uniform. Truths that crowd at both ends say that the draws are too narrow, in the
+    middle that they are too wide, at one end that they are biased. Everything that `fit` does takes
+    part, so that this also examines set-up and warm-up, and whether a run is long enough.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The joint distribution; its own targets do not matter.
+    fit : callable
+        ``fit(model, rng) -> (theta, f)``: draws of shape (n_chains, n_draws, p) and
+        (n_chains, n_draws, n) from the posterior given the targets of that model.
+    n_replicates : int
+        Fits.
+    rng : numpy.random.Generator
+        For everything; every replicate has a stream of its own.
+    n_kept : int, default=63
+        Draws that are kept of each fit, evenly spaced over all of its chains. So many should be
+        nearly independent: see `CalibrationReport.ess`. One less than a multiple of the bars of a
+        histogram makes these equal.
+    statistics : sequence of Statistic, optional
+        `calibration_statistics` by default.
+    accept : callable, optional
+        ``accept(y) -> bool``: whether targets are kept, or drawn anew with theta and f. As it sees
+        y alone, the truth remains a draw from the posterior given y, whatever it refuses.
+
+    Returns
+    -------
+    CalibrationReport
+        Ranks, effective sample sizes and p-values.
+
+    Raises
+    ------
+    ValueError
+        If a fit has fewer than `n_kept` draws.
+
+    References
+    ----------
+    Talts, Betancourt, Simpson, Vehtari & Gelman (2018), *Validating Bayesian inference algorithms
+    with simulation-based calibration*.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    statistics = calibration_statistics(model) if statistics is None else statistics
+    ranks = np.empty((n_replicates, len(statistics)), dtype=np.intp)
+    ess = np.empty((n_replicates, len(statistics)))
+    for row, stream in enumerate(rng.spawn(n_replicates)):
+        truth = _accepted(model, stream, accept)
+        theta, f = fit(replace(model, y=truth.y[0]), stream)
+        n_chains, n_draws = theta.shape[:2]
+        n_all = n_chains * n_draws
+        if n_all < n_kept:
+            raise ValueError(f"n_kept={n_kept} draws are ranked, but a fit has only {n_all}.")
+        draws = JointDraws(
+            theta.reshape(n_all, -1),
+            f.reshape(n_all, -1),
+            np.broadcast_to(truth.y, (n_all, truth.y.shape[1])),
+        )
+        values = np.stack([s.values(draws) for s in statistics], axis=1)
+        own = np.array([s.values(truth)[0] for s in statistics])
+        kept = values[np.linspace(0, n_all - 1, n_kept).round().astype(int)]
+        ranks[row] = _ranks(own, kept, stream)
+        by_chain = values.reshape(n_chains, n_draws, -1)
+        ess[row] = array_stats.ess(by_chain, method="bulk", chain_axis=0, draw_axis=1)
+    names = [s.name for s in statistics]
+    return CalibrationReport(
+        dict(zip(names, ranks.T, strict=True)), dict(zip(names, ess.T, strict=True)), n_kept
+    )
+
+
+def _accepted(
+    model: LatentGP, rng: np.random.Generator, accept: Callable[[FloatArray], bool] | None
+) -> JointDraws:
+    while True:
+        truth = simulate_joint(model, 1, rng)
+        if accept is None or accept(truth.y[0]):
+            return truth
+
+
+def _ranks(truth: FloatArray, kept: FloatArray, rng: np.random.Generator) -> IntArray:
+    """How many of the rows of `kept` lie below the truth, column by column; ties at random."""
+    below, ties = (kept < truth).sum(axis=0), (kept == truth).sum(axis=0)
+    return np.asarray(below + rng.integers(ties + 1))
+
+
+def rank_p_value(ranks: IntArray, n_kept: int) -> float:
+    """Probability that uniform ranks have a distribution function as odd as that of `ranks`.
+
+    For every i the number of ranks below i is binomial. The statistic is the smallest tail
+    probability among these; its law is exact, by recursion over i.
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (n_replicates,)
+        Independent; each is one of 0, ..., n_kept.
+    n_kept : int
+        Largest rank that is possible.
+
+    Returns
+    -------
+    float
+        The p-value.
+
+    References
+    ----------
+    Sailynoja, Burkner & Vehtari (2022), *Graphical test for discrete uniformity and its
+    applications in goodness-of-fit evaluation and multiple sample comparison*.
+    """
+    n = len(ranks)
+    counts, places = np.arange(n + 1), np.arange(1, n_kept + 1)
+    share = (places / (n_kept + 1))[:, None]
+    tails = np.minimum(stats.binom.cdf(counts, n, share), stats.binom.sf(counts - 1, n, share))
+    below = np.searchsorted(np.sort(ranks), places)
+    # A little more than what was observed, so that rounding does not part it from its equals.
+    least = tails[places - 1, below].min() * (1.0 + 1e-9)
+    inside = np.eye(1, n + 1)[0]  # P(so many ranks below i, and no tail so far as small as that)
+    for i, tail in zip(places, tails, strict=True):
+        possible = np.flatnonzero(inside)
+        left = n - possible[:, None]
+        # Of the ranks that are not below i - 1, each is i - 1 with the same probability.
+        steps = stats.binom.pmf(counts - possible[:, None], left, 1.0 / (n_kept + 2 - i))
+        inside = np.where(tail > least, inside[possible] @ steps, 0.0)
+    return float(np.clip(1.0 - inside.sum(), 0.0, 1.0))

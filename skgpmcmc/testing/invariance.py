@@ -1,0 +1,339 @@
+"""The joint distribution, by independent replicates: what a transition must leave unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from .._typing import FloatArray
+from ..model import LatentGP
+from ..transitions import ChainState, Transition
+
+__all__ = [
+    "InvarianceReport",
+    "JointDraws",
+    "Statistic",
+    "joint_statistics",
+    "prior_invariance_test",
+    "simulate_joint",
+    "start_at_latent",
+    "start_with_particles",
+]
+
+
+class JointDraws(NamedTuple):
+    """Independent draws of (theta, f, y), one per row."""
+
+    theta: FloatArray  # (r, p), as chains have it
+    f: FloatArray  # (r, n), latent scale
+    y: FloatArray  # (r, n)
+
+
+class Statistic(NamedTuple):
+    """A scalar function of (theta, f, y) whose law is compared."""
+
+    name: str
+    values: Callable[[JointDraws], FloatArray]  # (r,), one per row
+    cdf: Callable[[FloatArray], FloatArray] | None  # its law under the model, where known
+
+
+@dataclass(frozen=True)
+class InvarianceReport:
+    """Outcome of `prior_invariance_test`.
+
+    Attributes
+    ----------
+    p_values : dict of str to float
+        Kolmogorov-Smirnov p-value of each statistic.
+    acceptance_rate : float
+        Share of the steps that were accepted: the test says nothing about a chain that stays.
+    """
+
+    p_values: dict[str, float]
+    acceptance_rate: float
+
+    @property
+    def p_value(self) -> float:
+        """Family-wise p-value: the smallest one times their number (Bonferroni), at most 1."""
+        return min(1.0, len(self.p_values) * min(self.p_values.values()))
+
+    def __str__(self) -> str:
+        rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=_second)]
+        head = f"p = {self.p_value:.2g}, acceptance {self.acceptance_rate:.2f}"
+        return "\n".join([head, *rows])
+
+
+def _second(pair: tuple[str, float]) -> float:
+    return pair[1]
+
+
+def simulate_joint(model: LatentGP, size: int, rng: np.random.Generator) -> JointDraws:
+    """Draw (theta, f, y) from the model.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The joint distribution; its own targets do not matter.
+    size : int
+        Number of draws.
+    rng : numpy.random.Generator
+        For the draws.
+
+    Returns
+    -------
+    JointDraws
+        One draw per row.
+    """
+    theta, f, y = zip(*(model.simulate(rng) for _ in range(size)), strict=True)
+    return JointDraws(np.array(theta), np.array(f), np.array(y))
+
+
+def start_at_latent(
+    model: LatentGP,
+    transition: Transition[Any],
+    theta: FloatArray,
+    f: FloatArray,
+    rng: np.random.Generator,
+) -> ChainState:
+    """Start a transition on `GPState` at (theta, f).
+
+    Parameters
+    ----------
+    model : LatentGP
+        The model with the targets of the replicate.
+    transition : Transition
+        Not used: any transition on `GPState` starts like this.
+    theta : ndarray of shape (p,)
+        Natural logs.
+    f : ndarray of shape (n,)
+        Latent values.
+    rng : numpy.random.Generator
+        Not used.
+
+    Returns
+    -------
+    GPState
+        The state at (theta, f).
+    """
+    return model.state_at(theta, f)
+
+
+def start_with_particles(
+    model: LatentGP,
+    transition: Transition[Any],
+    theta: FloatArray,
+    f: FloatArray,
+    rng: np.random.Generator,
+) -> ChainState | None:
+    """Start a pseudo-marginal transition at theta with f among its particles.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The model with the targets of the replicate.
+    transition : Transition
+        Its `start` must take `retained`, as that of `PseudoMarginalMetropolis` does.
+    theta : ndarray of shape (p,)
+        Natural logs.
+    f : ndarray of shape (n,)
+        Latent values; with theta a draw from p(theta, f | y).
+    rng : numpy.random.Generator
+        For the other particles.
+
+    Returns
+    -------
+    ChainState or None
+        The state, or None if the transition cannot start at theta.
+    """
+    state: ChainState | None = transition.start(model, theta, rng, retained=f)  # type: ignore[call-arg]
+    return state
+
+
+def joint_statistics(model: LatentGP) -> list[Statistic]:
+    """Return statistics in which a wrong transition on (theta, f) tends to show.
+
+    Beside the marginals of theta and functions of f and y, these are cross terms of theta and f,
+    above all ``f' K(theta)^-1 f``: chi-squared with n degrees of freedom whatever theta, and huge
+    where f lags behind theta.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives kernel, priors and likelihood.
+
+    Returns
+    -------
+    list of Statistic
+        With their laws under the model, where these are known.
+    """
+    names = [f"{name}[{j}]" for j, name in enumerate(model.hyperprior.names)]
+    laws = [model.hyperprior.distributions[name] for name in model.hyperprior.names]
+
+    def agreement(draws: JointDraws) -> FloatArray:
+        if model.likelihood.n_functions == 1:
+            return draws.f * draws.y
+        # Targets are numbers of functions: the value of that one.
+        by_function = draws.f.reshape(len(draws.f), model.likelihood.n_functions, -1)
+        return np.take_along_axis(by_function, draws.y[:, None].astype(np.intp), axis=1)[:, 0]
+
+    def mean_agreement(draws: JointDraws) -> FloatArray:
+        return np.asarray(agreement(draws).mean(axis=1))
+
+    def log_size(draws: JointDraws) -> FloatArray:
+        return np.asarray(np.log((draws.f**2).mean(axis=1)))
+
+    statistics = [
+        Statistic("f'K(theta)^-1 f", _whitened_norm(model), stats.chi2(model.n_latent).cdf),
+        Statistic("mean f y", mean_agreement, None),
+        Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
+        Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
+        Statistic("log p(y | f)", _log_lik(model), None),
+    ]
+    for j, (name, law, positive) in enumerate(
+        zip(names, laws, model.hyperprior.positive, strict=True)
+    ):
+        what, cdf = (f"log {name}", _log_scale_cdf(law)) if positive else (name, law.cdf)
+        statistics += [
+            Statistic(what, _component(j), cdf),
+            Statistic(f"{what} * mean f y", _times_component(j, mean_agreement), None),
+            Statistic(f"{what} * log mean f^2", _times_component(j, log_size), None),
+        ]
+    return statistics
+
+
+def _whitened_norm(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+    def values(draws: JointDraws) -> FloatArray:
+        pairs = zip(draws.theta, draws.f, strict=True)
+        return np.array([float((model.prior_at(t).whiten(f) ** 2).sum()) for t, f in pairs])
+
+    return values
+
+
+def _log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+    def values(draws: JointDraws) -> FloatArray:
+        rows = zip(*draws, strict=True)
+        return np.array(
+            [replace(model, y=y).observations_at(theta).total(f) for theta, f, y in rows]
+        )
+
+    return values
+
+
+def _component(j: int) -> Callable[[JointDraws], FloatArray]:
+    return lambda draws: draws.theta[:, j]
+
+
+def _times_component(
+    j: int, function: Callable[[JointDraws], FloatArray]
+) -> Callable[[JointDraws], FloatArray]:
+    return lambda draws: draws.theta[:, j] * function(draws)
+
+
+def _log_scale_cdf(law: Any) -> Callable[[FloatArray], FloatArray]:
+    return lambda u: np.asarray(law.cdf(np.exp(u)))
+
+
+def prior_invariance_test(
+    model: LatentGP,
+    set_up: Callable[[LatentGP, np.random.Generator], Transition[Any]],
+    start: Callable[..., ChainState | None],
+    *,
+    n_replicates: int,
+    n_steps: int,
+    rng: np.random.Generator,
+    statistics: Sequence[Statistic] | None = None,
+    n_reference: int | None = None,
+) -> InvarianceReport:
+    """Test that a transition leaves p(theta, f | y) unchanged, averaged over y.
+
+    In every replicate (theta, f, y) is drawn from the model, a chain is started at (theta, f) and
+    moved `n_steps` times under the posterior given y. If the transition is right, what it ends at
+    has, together with y, the law that it began with. The replicates are independent, so the
+    p-values are honest whatever the autocorrelation of the chain.
+
+    Parameters
+    ----------
+    model : LatentGP
+        The joint distribution; its own targets do not matter. A few points and moderately
+        informative hyper-priors make the test sharp.
+    set_up : callable
+        ``set_up(model, rng) -> Transition``: may tune the transition, from the targets in `model`
+        alone. It is called once for each different y, with a stream of its own.
+    start : callable
+        ``start(model, transition, theta, f, rng) -> state``, such as `start_at_latent` and
+        `start_with_particles`: a draw from the transition's own target given that (theta, f) is
+        one from p(theta, f | y).
+    n_replicates, n_steps : int
+        Independent replicates, and steps of the transition in each.
+    rng : numpy.random.Generator
+        For everything.
+    statistics : sequence of Statistic, optional
+        `joint_statistics` by default.
+    n_reference : int, optional
+        Fresh draws from the model for the statistics without a known law; by default four times
+        the replicates.
+
+    Returns
+    -------
+    InvarianceReport
+        A p-value for each statistic.
+
+    Raises
+    ------
+    RuntimeError
+        If a chain cannot start: leaving out that replicate would bias the test.
+
+    References
+    ----------
+    Geweke (2004), *Getting it right*; Gandy & Scott (2020), *Unit testing for MCMC and other Monte
+    Carlo methods*, for independent replicates.
+    """
+    streams = rng.spawn(4)
+    statistics = joint_statistics(model) if statistics is None else statistics
+    begin = simulate_joint(model, n_replicates, streams[0])
+    end, acceptance_rate = _moved(model, set_up, start, begin, n_steps, streams[1], streams[2])
+    n_reference = 4 * n_replicates if n_reference is None else n_reference
+    fresh = simulate_joint(model, n_reference, streams[3])
+    return InvarianceReport(
+        {s.name: _ks_p_value(s, end, fresh) for s in statistics}, acceptance_rate
+    )
+
+
+def _moved(
+    model: LatentGP,
+    set_up: Callable[[LatentGP, np.random.Generator], Transition[Any]],
+    start: Callable[..., ChainState | None],
+    begin: JointDraws,
+    n_steps: int,
+    set_up_rng: np.random.Generator,
+    chain_rng: np.random.Generator,
+) -> tuple[JointDraws, float]:
+    """Where `n_steps` transitions lead from each draw, and the share that was accepted."""
+    ready: dict[bytes, tuple[LatentGP, Transition[Any]]] = {}
+    theta, f = np.empty_like(begin.theta), np.empty_like(begin.f)
+    n_accepted = 0
+    for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
+        # Given the set-ups of all y, replicates stay independent although equal y share one.
+        if y.tobytes() not in ready:
+            problem = replace(model, y=y)
+            ready[y.tobytes()] = problem, set_up(problem, set_up_rng.spawn(1)[0])
+        problem, transition = ready[y.tobytes()]
+        state = start(problem, transition, theta_0, f_0, chain_rng)
+        if state is None:
+            raise RuntimeError(f"No chain can start at theta = {theta_0}, a draw from the prior.")
+        for _ in range(n_steps):
+            state, info = transition.step(problem, state, chain_rng)
+            n_accepted += info.accepted
+        theta[row], f[row] = state.theta, state.f
+    return JointDraws(theta, f, begin.y), n_accepted / (len(theta) * n_steps)
+
+
+def _ks_p_value(statistic: Statistic, end: JointDraws, fresh: JointDraws) -> float:
+    values = statistic.values(end)
+    if statistic.cdf is not None:
+        return float(stats.kstest(statistic.cdf(values), "uniform").pvalue)
+    return float(stats.ks_2samp(values, statistic.values(fresh), method="asymp").pvalue)

@@ -1,0 +1,175 @@
+"""Every method of a likelihood against its `log_prob`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+from scipy.integrate import quad
+
+from .._typing import FloatArray
+from ..likelihoods import Likelihood
+
+__all__ = [
+    "check_likelihood",
+]
+
+_LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
+_STEP = 1e-4  # of central differences
+_CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))  # mean, variance
+_N_SAMPLED = 20_000
+_MAX_Z = 5.0
+
+
+def check_likelihood(
+    likelihood: Likelihood, targets: FloatArray, *, rng: np.random.Generator | None = None
+) -> None:
+    """Check a likelihood against itself: everything must agree with its `log_prob`.
+
+    Derivatives, also those in its parameters, are compared with finite differences, tilted moments
+    (with and without a weight) and the predictive with adaptive quadrature, `sample` and
+    `fisher_information` with identities that hold for any density, over many samples.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        What is examined.
+    targets : ndarray of shape (m,)
+        Some encoded targets to examine.
+    rng : numpy.random.Generator, optional
+        For the targets that are sampled; by default a fixed one.
+
+    Raises
+    ------
+    AssertionError
+        What disagrees, and by how much.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    targets = np.asarray(targets, dtype=float)
+    assert np.all(likelihood.legal(targets)), f"some of the targets {targets} are not legal"
+    for y in targets:
+        _check_derivatives(likelihood, np.full(len(_LATENT_VALUES), y))
+        _check_parameters(likelihood, np.full(len(_LATENT_VALUES), y))
+        for mean, var in _CAVITIES:
+            for weight in (1.0, 2.5):
+                _check_moments(likelihood, float(y), mean, var, weight)
+            predictive = likelihood.log_predictive(y, mean, var)
+            mass = _tilted_moments_by_quad(likelihood, float(y), mean, var, 1.0)[0]
+            what = f"log predictive for y = {y:g} under N({mean:g}, {var:g})"
+            _agree(what, predictive, np.array([np.log(mass)]))
+    for f in (-1.2, 0.0, 0.8):
+        _check_sampling(likelihood, f, rng)
+
+
+def _check_derivatives(likelihood: Likelihood, y: FloatArray) -> None:
+    f = _LATENT_VALUES
+    first, second, third = likelihood.derivatives(y, f)
+
+    def slope(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        return np.asarray((function(f + _STEP) - function(f - _STEP)) / (2.0 * _STEP))
+
+    what = f"derivative of log p(y = {y[0]:g} | f)"
+    _agree(f"first {what}", first, slope(lambda g: likelihood.log_prob(y, g)))
+    _agree(f"second {what}", second, slope(lambda g: likelihood.derivatives(y, g).first))
+    _agree(f"third {what}", third, slope(lambda g: likelihood.derivatives(y, g).second))
+    if likelihood.log_concave:
+        assert np.all(second <= 0.0), (
+            f"log_concave is claimed, but the second {what} is {second.max():g}"
+        )
+
+
+def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
+    f = _LATENT_VALUES
+    start = np.array([parameter.start for parameter in likelihood.parameters])
+    derivatives = likelihood.parameter_derivatives(y, f)
+    mean, var = 0.4 * f, np.linspace(0.2, 3.0, len(f))
+    weights = (None, np.linspace(0.5, 2.0, len(f)))
+    tilted = [likelihood.tilted_parameter_gradient(y, w, mean, var) for w in weights]
+    for j, parameter in enumerate(likelihood.parameters):
+        step = _STEP * (np.arange(len(start)) == j)
+        up, down = (likelihood.with_parameters(start + s) for s in (step, -step))
+
+        def slope(values: Callable[[Likelihood], FloatArray]) -> FloatArray:
+            return np.asarray((values(up) - values(down)) / (2.0 * _STEP))  # noqa: B023
+
+        what = f"with respect to {parameter.name} (number {j}), y = {y[0]:g}"
+        for name, value, values in (
+            ("log p(y | f)", derivatives.log_prob, lambda p: p.log_prob(y, f)),
+            ("the first derivative", derivatives.first, lambda p: p.derivatives(y, f).first),
+            ("the second derivative", derivatives.second, lambda p: p.derivatives(y, f).second),
+        ):
+            _agree(f"derivative of {name} {what}", value[j], slope(values))
+        for gradient, w in zip(tilted, weights, strict=True):
+
+            def log_z(p: Likelihood, w: FloatArray | None = w) -> FloatArray:
+                return p.weighted_tilted_moments(y, w, mean, var).log_z
+
+            name = "log normalizer" if w is None else "weighted log normalizer"
+            _agree(f"derivative of the {name} {what}", gradient[j], slope(log_z))
+
+
+def _tilted_moments_by_quad(
+    likelihood: Likelihood, y: float, mean: float, var: float, weight: float
+) -> tuple[float, float, float]:
+    """Mass, standardized mean and variance of p(y | f)^weight N(f; mean, var), f standardized."""
+    sd = np.sqrt(var)
+
+    def integral(power: int) -> float:
+        def integrand(x: float) -> float:
+            log_prob = likelihood.log_prob(np.array([y]), np.array([mean + sd * x]))[0]
+            density = np.exp(weight * log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi)
+            return float(x**power * density)
+
+        # In panels: a peak anywhere between them would be missed otherwise.
+        edges = np.linspace(-12.0, 12.0, 49)
+        return sum(float(quad(integrand, *ends, epsabs=1e-14)[0]) for ends in pairwise(edges))
+
+    mass = integral(0)
+    center = integral(1) / mass
+    return mass, center, integral(2) / mass - center**2
+
+
+def _check_moments(
+    likelihood: Likelihood, y: float, mean: float, var: float, weight: float
+) -> None:
+    mass, center, spread = _tilted_moments_by_quad(likelihood, y, mean, var, weight)
+    arrays = (np.array([mean]), np.array([var]))
+    if weight == 1.0:
+        moments = likelihood.tilted_moments(np.array([y]), *arrays)
+    else:
+        moments = likelihood.weighted_tilted_moments(np.array([y]), np.array([weight]), *arrays)
+    where = f"for y = {y:g} with weight {weight:g} under N({mean:g}, {var:g})"
+    _agree(f"log normalizer {where}", moments.log_z, np.array([np.log(mass)]))
+    _agree(f"alpha {where}", moments.alpha, np.array([center / np.sqrt(var)]))
+    _agree(f"beta {where}", moments.beta, np.array([(1.0 - spread) / var]))
+
+
+def _check_sampling(likelihood: Likelihood, f: float, rng: np.random.Generator) -> None:
+    """E p(y | f') / p(y | f) = 1 for any f', and the mean squared score is the information."""
+    at = np.full(_N_SAMPLED, f)
+    y = likelihood.sample(at, rng)
+    for other in (f - 0.25, f + 0.25):
+        ratio = np.exp(
+            likelihood.log_prob(y, np.full(_N_SAMPLED, other)) - likelihood.log_prob(y, at)
+        )
+        _mean_is(f"sampled p(y | {other:g}) / p(y | {f:g})", ratio, 1.0)
+    information = likelihood.fisher_information(np.array([f]))[0]
+    assert information >= 0.0, f"fisher_information at f = {f:g} is negative: {information:g}"
+    score = likelihood.derivatives(y, at).first
+    _mean_is(f"sampled score at f = {f:g}", score, 0.0)
+    _mean_is(f"sampled squared score at f = {f:g}", score**2, information)
+
+
+def _agree(what: str, value: FloatArray, expected: FloatArray, tolerance: float = 1e-5) -> None:
+    gap = float(np.max(np.abs(value - expected) / (1.0 + np.abs(expected))))
+    assert gap <= tolerance, f"{what}: {value} where {expected} is expected"
+
+
+def _mean_is(what: str, values: FloatArray, expected: float) -> None:
+    error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
+    gap = abs(float(np.mean(values)) - expected)
+    assert gap <= _MAX_Z * error + 1e-12, (
+        f"{what}: mean {np.mean(values):.5g} with standard error {error:.2g}, "
+        f"where {expected:.5g} is expected"
+    )
