@@ -19,7 +19,15 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from ..likelihoods import Likelihood
 from ..model import ClasswiseGP, Covariance, HyperPrior, LatentGP
 from ..numerics.threads import one_thread
-from ..prediction import Particles, Predictor, parts_of, spread_subset
+from ..prediction import (
+    Integrated,
+    LatentStrategy,
+    OwnLatent,
+    Particles,
+    Predictor,
+    parts_of,
+    spread_subset,
+)
 from ..run import (
     Diagnostics,
     SamplingRun,
@@ -250,18 +258,16 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
-        particles = None
-        if run.references[m] is None:
-            particles = Particles(0, 0.0, 0)
-        elif estimator is not None:
-            particles = Particles(
-                _N_PREDICT_PARTICLES, estimator.defensive, int(rng.integers(2**31))
-            )
+        own = run.references[m] is None
+        integrated = not own and estimator is None
         # Without hyper-parameters all draws share one factorization, and more of f costs little.
-        n_chosen = None if p == 0 and particles is not None else self.max_predict_draws
+        n_chosen = None if p == 0 and not integrated else self.max_predict_draws
+        seed = 0 if own or estimator is None else int(rng.integers(2**31))
         chosen = spread_subset(theta, n_chosen, rng)
-        if particles is not None:
-            particles = particles._replace(unit=float(chosen.weight.mean()))
+        strategy: LatentStrategy = OwnLatent() if own else Integrated()
+        if not own and estimator is not None:
+            unit = float(chosen.weight.mean())
+            strategy = Particles(seed, _N_PREDICT_PARTICLES, estimator.defensive, unit)
         parts = self._parts(run, m, theta[chosen.rows])
         predictor = Predictor(
             model,
@@ -269,7 +275,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             f[chosen.rows],
             chosen.weight,
             parts,
-            particles,
+            strategy,
             reference=run.references[m] if parts is None else None,
         )
         return {

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, density_from, importance_estimate, log_importance_weights
+from skgpmcmc.prediction import Integrated
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
 
@@ -293,10 +294,10 @@ class Averaged:
             used.theta, used.f, used.weight, *used.parts, strict=True
         ):
             q = density_from(used.model.prior_at(theta), tuple(parts))
-            rng = np.random.default_rng([used.particles.seed, *theta.view(np.uint32).tolist()])
-            share = used.particles.defensive
+            rng = np.random.default_rng([used.strategy.seed, *theta.view(np.uint32).tolist()])
+            share = used.strategy.defensive
             together = used.weight[(used.theta == theta).all(axis=1)].sum()
-            n_fresh = used.particles.at_weight(together)
+            n_fresh = used.strategy.at_weight(together)
             fresh = importance_estimate(used.model, q, n_fresh, rng, defensive=share)
             own = log_importance_weights(used.model, q, f[:, None], defensive=share)
             log_weights = np.concatenate([own, fresh.log_weights])
@@ -404,8 +405,8 @@ def test_predictions_use_the_density_of_the_chains(sampler):
     X, y = binary_data()
     model = quick(sampler=sampler, n_draws=10).fit(X, y)
     used, run = model._predictor, model._sampling.run
-    assert (used.particles is None) == (sampler == "marginal")
-    assert used.particles is None or used.particles.defensive == 0.05
+    assert isinstance(used.strategy, Integrated) == (sampler == "marginal")
+    assert sampler == "marginal" or used.strategy.defensive == 0.05
     for theta, *parts in zip(used.theta, *used.parts, strict=True):
         expected = run.references[0].at(run.models[0], theta).parts
         for part, other in zip(parts, expected, strict=True):

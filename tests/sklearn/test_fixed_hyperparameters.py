@@ -65,8 +65,8 @@ def test_all_draws_enter_a_prediction():
     predictor = model._predictor
     assert predictor.weight.tolist() == [1.0] * 140
     for n_draws, n_fresh in ((1, 48), (2, 52), (140, 48 + 4 * 139)):
-        ((_, f, _),) = predictor._functions(np.arange(n_draws), predictor.particles)
-        assert f.shape == (6, n_draws + n_fresh)
+        ((given, _),) = predictor.strategy.averaged(predictor.group(np.arange(n_draws)))
+        assert given.f.shape == (6, n_draws + n_fresh)
 
 
 @pytest.mark.statistical

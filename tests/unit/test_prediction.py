@@ -8,12 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.prediction import (
-    Particles,
-    Predictor,
-    parts_of,
-    spread_subset,
-)
+from skgpmcmc.prediction import Integrated, Particles, Predictor, parts_of, spread_subset
 
 from ..helpers import (
     THREE_THETA,
@@ -79,9 +74,10 @@ def test_draws_that_coincide_are_no_obstacle():
 # --- a predictor by hand --------------------------------------------------------------------------
 
 N = 12
+INTEGRATED = Integrated()
 
 
-def predictor(particles=None, approximation=None, n_distinct=4, likelihood="probit"):
+def predictor(strategy=INTEGRATED, approximation=None, n_distinct=4, likelihood="probit"):
     """Ten draws at a few thetas, some of them shared, with weights."""
     X, y = toy_classes(N, 2, seed=1)
     model = make_model(X, y, likelihood)
@@ -91,11 +87,11 @@ def predictor(particles=None, approximation=None, n_distinct=4, likelihood="prob
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
     weight = rng.integers(1, 4, size=10).astype(float)
     parts = parts_of(model, approximation or EP(), theta)
-    return Predictor(model, theta, f, weight, parts, particles)
+    return Predictor(model, theta, f, weight, parts, strategy)
 
 
 X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
-SOME = Particles(5, 0.05, 11)
+SOME = Particles(11, 5, 0.05)
 BOTH = [np.full(7, -1.0), np.full(7, 1.0)]
 
 
@@ -132,8 +128,8 @@ def by_hand(used, X_new):
         sites = Sites(*(part[s] for part in used.parts))
         # Its importance draws are those of its theta, for all draws that share that.
         sharing = np.flatnonzero((used.theta == used.theta[s]).all(axis=1))
-        ((_, f, _),) = used._functions(sharing, used.particles)
-        n_fresh = used.particles.at_weight(used.weight[sharing].sum())
+        ((given, _),) = used.strategy.averaged(used.group(sharing))
+        f, n_fresh = given.f, used.strategy.at_weight(used.weight[sharing].sum())
         assert f.shape == (N, len(sharing) + n_fresh)
         assert_array_equal(f[:, : len(sharing)].T, used.f[sharing])
         f = np.concatenate([used.f[s][:, None], f[:, len(sharing) :]], axis=1)
@@ -224,9 +220,10 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
         f = prior.sample(rng)  # by rejection: an exact draw of p(f | y, theta)
         if np.log(rng.uniform()) >= model.observations.total(f):
             continue
-        particles = Particles(n_particles, 0.05, int(rng.integers(2**31)))
+        particles = Particles(int(rng.integers(2**31)), n_particles, 0.05)
         one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), parts, particles)
-        ((_, moments, log_weight),) = one.moments(np.array([0]), one.batches(model.covariance.X))
+        ((given, log_weight),) = particles.averaged(one.group(np.array([0])))
+        moments = given.predict(model.covariance.X)
         centered = moments.mean - mean[:, None]
         gaps.append(centered @ np.exp(log_weight))
         squares.append(centered**2 @ np.exp(log_weight) + moments.var)

@@ -16,11 +16,7 @@ from skgpmcmc import (
 from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Logit
 from skgpmcmc.model import LatentGP, default_hyperprior, make_covariance
-from skgpmcmc.prediction import (
-    Particles,
-    Predictor,
-    parts_of,
-)
+from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, parts_of
 from skgpmcmc.run import (
     leave_one_out,
 )
@@ -52,7 +48,7 @@ NOISE = np.array([0.02, 0.3, 2.0])
 SHARE = np.array([0.1, 0.2, 0.7])
 
 
-def predictor(particles):
+def predictor(strategy):
     """Three draws whose noise differs, and of which the last stands for most of the posterior."""
     covariance = make_covariance(FIXED, X)
     likelihood = Gaussian(0.7)  # where chains might have started
@@ -60,7 +56,7 @@ def predictor(particles):
     model = LatentGP(covariance, likelihood, default_hyperprior(covariance, likelihood), y)
     theta = np.log(NOISE)[:, None]
     f = np.stack([y, y + 1.0, y - 3.0])
-    return Predictor(model, theta, f, 10.0 * SHARE, parts_of(model, Exact(), theta), particles)
+    return Predictor(model, theta, f, 10.0 * SHARE, parts_of(model, Exact(), theta), strategy)
 
 
 def components(used):
@@ -68,14 +64,18 @@ def components(used):
     K = FIXED(X) + used.model.covariance.jitter * np.eye(N)
     cross, means, variances = FIXED(X, X_NEW), [], []
     for noise, f in zip(NOISE, used.f, strict=True):
-        A, target = (K, f) if used.particles else (K + noise**2 * np.eye(N), used.model.y)
+        A, target = (
+            (K, f)
+            if isinstance(used.strategy, OwnLatent)
+            else (K + noise**2 * np.eye(N), used.model.y)
+        )
         projection = np.linalg.solve(A, cross)
         means.append(projection.T @ target)
         variances.append(1.0 - np.einsum("im,im->m", cross, projection) + noise**2)
     return np.array(means), np.array(variances)
 
 
-@pytest.fixture(params=[None, Particles(0, 0.0, 0)], ids=["collapsed", "own"])
+@pytest.fixture(params=[Integrated(), OwnLatent()], ids=["collapsed", "own"])
 def used(request):
     return predictor(request.param)
 

@@ -1,0 +1,380 @@
+"""Posterior predictive averages over draws of (theta, f), with bounded memory.
+
+Draws with equal theta share one factorization. Groups of draws go to the workers in tasks of fixed
+size, and new rows are handled in batches, so that a prediction depends neither on the number of
+workers nor on which other rows are asked for.
+
+Far from the training rows a kernel, or the exponential of f, can leave the range of double
+precision. Sums over draws are therefore made without warnings, and looked at afterwards: a number
+that is not finite is refused, by its row. Only the log of a density may be minus infinity: there
+the density is below all numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import joblib
+import numpy as np
+from scipy.optimize import elementwise
+
+from .._typing import FloatArray, IntArray
+from ..approximations import Reference
+from ..model import CrossCovariance, LatentGP
+from ..numerics.threads import one_thread
+from .strategy import GROUPS_PER_TASK, Group, LatentStrategy, equal_rows, parts_of
+from .summaries import (
+    ClassProbabilities,
+    Expectation,
+    LatentFunction,
+    LatentSums,
+    LogPredictive,
+    Summary,
+    mean_of_target,
+    moments_of_target,
+)
+
+__all__ = ["Predictor"]
+
+#: New rows that are handled at once.
+_ROW_BATCH = 1000
+#: Most distances between new and training rows that are kept from one theta to the next (40 MB).
+_MAX_DISTANCES = 5_000_000
+
+
+class _Batch(NamedTuple):
+    """Some new rows, and where they stand among all."""
+
+    rows: slice
+    X: FloatArray | CrossCovariance
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Averages over S posterior draws.
+
+    Attributes
+    ----------
+    model : LatentGP
+    theta : ndarray of shape (S, p)
+        Natural logs.
+    f : ndarray of shape (S, n)
+    weight : ndarray of shape (S,)
+        How many draws each stands for.
+    parts : tuple of ndarray of shape (S, n), or None
+        What densities of f near p(f | y, theta) are made of; functions of theta. None has them
+        found by the first prediction.
+    strategy : LatentStrategy
+        How f is averaged at each theta.
+    reference : Reference or None
+        What finds `parts` where there are none.
+    """
+
+    model: LatentGP
+    theta: FloatArray
+    f: FloatArray
+    weight: FloatArray
+    parts: tuple[FloatArray, ...] | None
+    strategy: LatentStrategy
+    reference: Reference | None = None
+
+    @property
+    def _known_parts(self) -> tuple[FloatArray, ...]:
+        return self._parts_found_late if self.parts is None else self.parts
+
+    @cached_property
+    def _parts_found_late(self) -> tuple[FloatArray, ...]:
+        return parts_of(self.model, self.reference, self.theta)
+
+    def log_predictive(
+        self,
+        y_new: Sequence[FloatArray],
+        X_new: FloatArray,
+        n_jobs: int | None = None,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Log of the average of p(y* | draw), for several candidate targets at once.
+
+        Parameters
+        ----------
+        y_new : sequence of k ndarrays of shape (m,)
+            Encoded targets.
+        X_new : ndarray of shape (m, d)
+            New inputs.
+        n_jobs : int, optional
+            Workers of joblib.
+        offset : ndarray of shape (m,) or float
+            Added to f*.
+
+        Returns
+        -------
+        ndarray of shape (k, m)
+            Natural logs; minus infinity where even the log is below all numbers.
+        """
+        summary = LogPredictive(self.model, np.stack(y_new), _per_row(offset, X_new))
+        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.weight.sum())
+        impossible = np.isneginf(log_p)
+        self.refuse_overflow("The log predictive density", np.where(impossible, 0.0, log_p), X_new)
+        return log_p
+
+    def expectation(
+        self,
+        function: LatentFunction,
+        X_new: FloatArray,
+        n_jobs: int | None = None,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Posterior mean of functions of the moments of f* and the likelihood.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(likelihood, mean, var)`` for f* ~ N(mean, var), mean of shape (m, g) and var
+            of shape (m, 1), returns k values stacked, (k, m, g). Workers must be able to import it.
+        X_new : ndarray of shape (m, d)
+            New inputs.
+        n_jobs : int, optional
+            Workers of joblib.
+        offset : ndarray of shape (m,) or float
+            Added to f*.
+
+        Returns
+        -------
+        ndarray of shape (k, m)
+            Averages over the draws.
+        """
+        summary = Expectation(self.model, function, _per_row(offset, X_new))
+        average = self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+        self.refuse_overflow("The prediction", average, X_new)
+        return average
+
+    def target_mean(
+        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Posterior predictive mean of targets that are numbers; (m,)."""
+        return self.expectation(mean_of_target, X_new, n_jobs, offset)[0]
+
+    def target_moments(
+        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Posterior predictive mean and variance of targets that are numbers, each (m,)."""
+        mean, square, within = self.expectation(moments_of_target, X_new, n_jobs, offset)
+        return mean, np.maximum(square - mean**2, 0.0) + within
+
+    def target_quantiles(
+        self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Posterior predictive quantiles of targets that are real numbers; (k, m).
+
+        Where f is not integrated out, each draw counts with its own f.
+        """
+        offset = _per_row(offset, X_new)
+        with one_thread(), _overflow_is_refused_later():
+            parts = [
+                self._quantiles_of(probabilities, batch, offset[batch.rows])
+                for batch in self.batches(X_new)
+            ]
+        quantiles = np.concatenate(parts, axis=1)
+        self.refuse_overflow("The quantile", quantiles, X_new)
+        return quantiles
+
+    def _quantiles_of(
+        self, probabilities: Sequence[float], batch: _Batch, offset: FloatArray
+    ) -> FloatArray:
+        components = []
+        for draws in equal_rows(self.theta):
+            group = self.group(draws)
+            mean, var = self.strategy.own(group).predict(batch.X)
+            weight = group.weight / self.weight.sum()
+            if mean.shape[1] == 1:
+                weight = weight.sum(keepdims=True)
+            likelihood = self.model.likelihood_at(group.theta).at_new_rows()
+            components.append((likelihood, mean + offset[:, None], var, weight))
+
+        def cdf(y: FloatArray, row: IntArray, probability: FloatArray) -> FloatArray:
+            at = row.astype(np.intp)
+            total = -probability
+            for likelihood, mean, var, weight in components:
+                below = likelihood.predictive_cdf(y[:, None], mean[at], var[at, None])
+                total = total + below @ weight
+            return np.asarray(total)
+
+        center = np.mean([mean.mean(axis=1) for _, mean, _, _ in components], axis=0)
+        spread = np.max([np.sqrt(var) + 1.0 for _, _, var, _ in components], axis=0)
+        rows = np.arange(len(center), dtype=float)
+        found = []
+        for probability in probabilities:
+            wanted = np.full(len(center), probability)
+            bracket = elementwise.bracket_root(
+                cdf, center - spread, center + spread, args=(rows, wanted)
+            ).bracket
+            found.append(elementwise.find_root(cdf, bracket, args=(rows, wanted)).x)
+        return np.stack(found)
+
+    def class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
+        summary = ClassProbabilities(self.strategy.seed)
+        p = self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
+        self.refuse_overflow("The probability of a class", p, X_new)
+        return p
+
+    def latent_moments(
+        self, X_new: FloatArray, n_jobs: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and variance of f*, by the law of total variance.
+
+        Each (m,), or (C, m) for C latent functions.
+        """
+        sums = self._sum_over_draws(LatentSums(), X_new, n_jobs)
+        self.refuse_overflow("The variance of the latent function", sums, X_new)
+        mean, square, within = sums / self.weight.sum()
+        return mean, np.maximum(square - mean**2, 0.0) + within
+
+    def sample_latent(
+        self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Joint draws of f* at all rows of X_new; (n_draws, m) or (n_draws, C, m)."""
+        return self._sample_latent(X_new, self._resampled(n_draws, rng), rng)
+
+    def sample_targets(
+        self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Joint draws of targets at all rows of X_new, which share theta and f*; (n_draws, m)."""
+        chosen = self._resampled(n_draws, rng)
+        f = self._sample_latent(X_new, chosen, rng)
+        likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
+        return np.stack(
+            [law.at_new_rows().sample(row, rng) for law, row in zip(likelihoods, f, strict=True)]
+        )
+
+    def _resampled(self, n_draws: int, rng: np.random.Generator) -> IntArray:
+        """Positions of draws, each used in proportion to what it stands for (systematic)."""
+        edges = np.cumsum(self.weight) / self.weight.sum()
+        places = (np.arange(n_draws) + rng.uniform()) / n_draws
+        return rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
+
+    def _sample_latent(
+        self, X_new: FloatArray, chosen: IntArray, rng: np.random.Generator
+    ) -> FloatArray:
+        n_functions = self.model.likelihood.n_functions
+        noise = rng.standard_normal((len(chosen), n_functions, len(X_new)))
+        out, shape = np.empty_like(noise), (n_functions, len(X_new), -1)
+        with one_thread(), _overflow_is_refused_later():
+            for rows in equal_rows(self.theta[chosen]):
+                own = self.strategy.own(self.group(chosen[rows]))
+                means, covariances = own.predict_jointly(X_new)
+                variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+                self.refuse_overflow("The variance of the latent function", variances, X_new)
+                self.refuse_overflow("A covariance of the latent function", covariances, X_new)
+                pairs = zip(means.reshape(shape), covariances.reshape(shape), strict=True)
+                for c, (mean, covariance) in enumerate(pairs):
+                    out[rows, c] = mean.T + noise[rows, c] @ _covariance_root(covariance).T
+        self.refuse_overflow("A draw of the latent function", out, X_new)
+        return out if n_functions > 1 else out[:, 0]
+
+    def refuse_overflow(self, what: str, values: FloatArray, X_new: FloatArray) -> None:
+        """Raise a ValueError that names the first row with a value that is not finite, and why.
+
+        Parameters
+        ----------
+        what : str
+            What the values are called.
+        values : ndarray of shape (..., m)
+            One value or several for each new row.
+        X_new : ndarray of shape (m, d)
+            New inputs.
+        """
+        legal = np.isfinite(values)
+        if legal.all():
+            return
+        by_row = legal.reshape(-1, len(X_new))
+        row = int(np.argmin(by_row.all(axis=0)))
+        value = values.reshape(by_row.shape)[np.argmin(by_row[:, row]), row]
+        with _overflow_is_refused_later():
+            _, square, within = self._sum_over_draws(LatentSums(), X_new[[row]], 1)
+            sd = np.sqrt((square + within).max() / self.weight.sum())
+        why = (
+            f"the latent function is of the size of {sd:.3g} there"
+            if np.isfinite(sd)
+            else "the kernel, or the square of the latent function, overflows there"
+        )
+        with np.printoptions(threshold=6, edgeitems=3):
+            raise ValueError(
+                f"{what} for row {row} of X, {X_new[row]}, comes out as {value}: {why}, out of "
+                "reach of double precision. Check the units of that row and of its target against "
+                "those of the training rows, or leave it out."
+            )
+
+    def _sum_over_draws(
+        self, summary: Summary, X_new: FloatArray, n_jobs: int | None
+    ) -> FloatArray:
+        groups = equal_rows(self.theta)
+        tasks = [groups[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
+        with _overflow_is_refused_later():
+            parts = joblib.Parallel(n_jobs=n_jobs)(
+                joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
+                for task in tasks
+            )
+            return np.asarray(summary.combine.reduce(list(parts), axis=0))
+
+    def _subset(self, draws: IntArray) -> Predictor:
+        return replace(
+            self,
+            theta=self.theta[draws],
+            f=self.f[draws],
+            weight=self.weight[draws],
+            parts=tuple(part[draws] for part in self._known_parts),
+            reference=None,
+        )
+
+    def group(self, draws: IntArray) -> Group:
+        """Return draws with equal theta, at these positions."""
+        parts = tuple(part[draws[0]] for part in self._known_parts)
+        return Group(self.model, self.theta[draws[0]], self.f[draws], self.weight[draws], parts)
+
+    def batches(self, X_new: FloatArray) -> list[_Batch]:
+        """Part new rows into batches, bound to the kernel where that takes little memory.
+
+        Bound rows keep their distances to the training inputs, which all thetas share.
+        """
+        covariance = self.model.covariance
+        few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
+        return [
+            _Batch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
+            for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
+        ]
+
+
+def _overflow_is_refused_later() -> np.errstate:
+    """Context without warnings about numbers that `Predictor.refuse_overflow` looks for."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def _covariance_root(covariance: FloatArray) -> FloatArray:
+    """R with R R' = covariance, which is singular where new rows coincide with training rows."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)))
+
+
+def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> FloatArray:
+    """Combine a summary over all draws of a predictor; (k, m) or (k, C, m)."""
+    with one_thread(), _overflow_is_refused_later():
+        batches = predictor.batches(X_new)
+        totals: list[FloatArray | None] = [None] * len(batches)
+        for draws in equal_rows(predictor.theta):
+            group = predictor.group(draws)
+            # The matrices of a theta go with its iterator.
+            for conditional, log_weight in predictor.strategy.averaged(group):
+                for i, batch in enumerate(batches):
+                    moments = conditional.predict(batch.X)
+                    value = summary.of(group.theta, moments, batch.rows, log_weight)
+                    total = totals[i]
+                    totals[i] = value if total is None else summary.combine(total, value)
+    return np.concatenate([total for total in totals if total is not None], axis=-1)
+
+
+def _per_row(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
+    return np.broadcast_to(np.asarray(offset, dtype=float), len(X_new))

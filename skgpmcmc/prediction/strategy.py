@@ -1,0 +1,138 @@
+"""How f is averaged at a theta: what a strategy is, and what strategies share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import joblib
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..approximations import Density, Reference, density_from
+from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments
+from ..numerics.threads import one_thread
+
+__all__ = [
+    "Conditional",
+    "Given",
+    "Group",
+    "LatentStrategy",
+    "equal_rows",
+    "parts_of",
+    "stream_of",
+]
+
+#: Distinct thetas per task of a worker.
+GROUPS_PER_TASK = 8
+
+
+class Conditional(Protocol):
+    """Something that knows f* at new rows, for one f or for several."""
+
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """Moments of f* at each row: means (m, g), or (C, m, g), and variances (m,) or (C, m)."""
+
+    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, g) and covariance (m, m) of f* at all rows."""
+
+
+class Given(NamedTuple):
+    """f* given f at the training rows."""
+
+    prior: GaussianPrior
+    f: FloatArray  # (n, g)
+
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """See `Conditional`."""
+        return self.prior.condition(self.f, X_new)
+
+    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """See `Conditional`."""
+        return self.prior.condition_jointly(self.f, X_new)
+
+
+class Group(NamedTuple):
+    """Draws with equal theta."""
+
+    model: LatentGP
+    theta: FloatArray  # (p,)
+    f: FloatArray  # (g, n)
+    weight: FloatArray  # (g,), how many draws each stands for
+    parts: tuple[FloatArray, ...]  # each (n,), what the density near p(f | y, theta) is made of
+
+    def prior(self) -> GaussianPrior:
+        """Return the prior of f there; it is factored anew at every call."""
+        return self.model.prior_at(self.theta)
+
+    def density(self) -> Density:
+        """Return the density near p(f | y, theta), factored anew at every call."""
+        return density_from(self.prior(), self.parts)
+
+
+@dataclass(frozen=True)
+class LatentStrategy(ABC):
+    """How f is averaged at the theta of some draws.
+
+    Attributes
+    ----------
+    seed : int
+        Of the random numbers that belong to a theta: the same whenever they are needed.
+    """
+
+    seed: int = 0
+
+    @abstractmethod
+    def own(self, group: Group) -> Conditional:
+        """f* given what the draws themselves say of f, one column for each that tells."""
+
+    @abstractmethod
+    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+        """Give f* given all that f is averaged over, some at a time, and log weights (g,).
+
+        Together the weights add up to those of the draws.
+        """
+
+
+def equal_rows(theta: FloatArray) -> list[IntArray]:
+    """Positions of equal rows, in the order of first appearance."""
+    groups: dict[bytes, list[int]] = {}
+    for position, row in enumerate(theta):
+        groups.setdefault(row.tobytes(), []).append(position)
+    return [np.array(positions, dtype=np.intp) for positions in groups.values()]
+
+
+def stream_of(theta: FloatArray, seed: int, *purpose: int) -> np.random.Generator:
+    """Return the random numbers that belong to a theta, others for another purpose."""
+    return np.random.default_rng([seed, *purpose, *theta.view(np.uint32).tolist()])
+
+
+def parts_of(
+    model: LatentGP, reference: Reference | None, theta: FloatArray, n_jobs: int | None = None
+) -> tuple[FloatArray, ...]:
+    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
+
+    Equal rows share one evaluation. Without a reference there are none.
+    """
+    if reference is None:
+        return ()
+    groups = equal_rows(theta)
+    distinct = theta[[group[0] for group in groups]]
+    rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
+    done = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_parts_of)(model, reference, some) for some in rows
+    )
+    which = np.empty(len(theta), dtype=np.intp)
+    for position, group in enumerate(groups):
+        which[group] = position
+    parts = zip(*(p for task in done for p in task), strict=True)
+    return tuple(np.array(part)[which] for part in parts)
+
+
+def _parts_of(
+    model: LatentGP, reference: Reference, theta: FloatArray
+) -> list[tuple[FloatArray, ...]]:
+    with one_thread():
+        return [reference.at(model, row).parts for row in theta]
