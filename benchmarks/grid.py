@@ -41,9 +41,7 @@ from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.warmup.emulator import (
     EmulatedPosterior,
 )
-from skgpmcmc.warmup.pool import (
-    run_pool,
-)
+from skgpmcmc.warmup.learner import run_pool
 
 from .common import CASES, fit_quietly, load_results, print_table, save, simulate_ard, use_core
 

@@ -12,11 +12,11 @@ from ..approximations import Approximation, find_mode
 from ..estimators import _validation as check
 from ..estimators._fitted import new_rows, replace_fitted, validated
 from ..estimators._labels import numbered_classes, one_versus_rest
-from ..estimators._memory import require_memory
 from ..estimators._probabilities import LogProbabilityClassifierMixin, normalized_columns
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP, check_gradient
 from ..numerics.threads import one_thread
+from ..run.effort import require_memory
 
 __all__ = ["EPMLClassifier"]
 

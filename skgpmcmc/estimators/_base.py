@@ -38,10 +38,10 @@ from ..run import (
     n_rounds,
     sample_chains,
 )
+from ..run.effort import require_memory
 from ..samplers import IN_TURN, Sampler, in_use
 from . import _validation as check
 from ._fitted import new_rows, replace_fitted
-from ._memory import require_memory
 from ._progress import CallbackMonitor
 
 #: With default priors, features outside these standard deviations deserve a warning.

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..run import LeaveOneOut, leave_one_out
+from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
-from ._memory import require_memory
 
 __all__ = ["OneLatentFunction", "in_units_of_y"]
 

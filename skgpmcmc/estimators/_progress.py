@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ..run import Effort
-from ._memory import readable
+from ..run.effort import readable
 
 __all__ = ["CallbackMonitor"]
 

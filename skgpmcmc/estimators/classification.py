@@ -12,11 +12,10 @@ from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
 from ..run import diagnose
 from . import _validation as check
 from ._base import Problem
-from ._fitted import replace_fitted, validated
+from ._fitted import replace_fitted, validated, weighted_rows
 from ._labels import known_labels, numbered_classes, one_versus_rest
 from ._latent import OneLatentFunction
 from ._probabilities import LogProbabilityClassifierMixin, normalized_columns
-from ._rows import weighted_rows
 
 _MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 #: Attributes that one-vs-rest problems have once per class.

@@ -13,9 +13,8 @@ from ..likelihoods import Likelihood, NegativeBinomial, Poisson
 from . import _validation as check
 from ._base import Problem
 from ._docs import documented
-from ._fitted import validated
+from ._fitted import validated, weighted_rows
 from ._latent import OneLatentFunction
-from ._rows import weighted_rows
 
 #: Numbers beyond are not counted one by one any more.
 _LARGEST_COUNT = 1e15

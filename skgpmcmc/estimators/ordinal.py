@@ -10,11 +10,10 @@ from ..likelihoods import OrdinalProbit
 from . import _validation as check
 from ._base import Problem
 from ._docs import documented
-from ._fitted import validated
+from ._fitted import validated, weighted_rows
 from ._labels import check_labels, check_labels_are_classes, known_labels
 from ._latent import OneLatentFunction
 from ._probabilities import LogProbabilityClassifierMixin, normalized_columns
-from ._rows import weighted_rows
 
 #: Least gap between two thresholds at the start.
 _LEAST_GAP = 0.05

@@ -13,9 +13,12 @@ from ..likelihoods import Likelihood, Volatility
 from . import _validation as check
 from ._base import Problem
 from ._docs import documented
-from ._fitted import validated
+from ._fitted import (
+    root_mean_square,
+    validated,
+    weighted_rows,
+)
 from ._latent import OneLatentFunction
-from ._rows import root_mean_square, weighted_rows
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
 _RESOLUTION = 1e-3

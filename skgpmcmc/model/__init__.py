@@ -11,8 +11,7 @@ from .covariance import (
     make_covariance,
 )
 from .hyperpriors import HyperPrior, default_prior
-from .joint import GPState, LatentGP, default_hyperprior
-from .observations import Observations
+from .joint import GPState, LatentGP, Observations, default_hyperprior
 from .prior import GaussianPrior, LatentMoments
 
 __all__ = [

@@ -12,8 +12,7 @@ from scipy.linalg import block_diag
 
 from .._typing import FloatArray
 from .covariance import CrossCovariance
-from .joint import LatentGP
-from .observations import Observations
+from .joint import LatentGP, Observations
 from .prior import GaussianPrior, LatentMoments
 
 __all__ = ["ClasswiseGP", "ClasswisePrior"]

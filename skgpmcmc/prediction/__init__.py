@@ -4,8 +4,7 @@ from .integrated import Integrated
 from .own_latent import OwnLatent
 from .particles import Particles
 from .predictor import Predictor
-from .strategy import LatentStrategy, parts_of
-from .subset import spread_subset
+from .strategy import LatentStrategy, parts_of, spread_subset
 
 __all__ = [
     "Integrated",

@@ -12,7 +12,6 @@ from .latent_update import CurvatureShape, LatentShape, LatentUpdate, MassShape,
 from .marginal import MarginalMetropolis, MarginalState
 from .mixture import Mixture
 from .operators import Operator, Outcome
-from .proposals import GaussianRandomWalk, Proposal
 from .pseudo_marginal import (
     ParticleRefresh,
     PseudoMarginalMetropolis,
@@ -20,7 +19,11 @@ from .pseudo_marginal import (
     RetainedParticle,
 )
 from .random_walk import RandomWalk
-from .surrogate import SurrogateProposal
+from .surrogate import (
+    GaussianRandomWalk,
+    Proposal,
+    SurrogateProposal,
+)
 from .sweep import Sweep
 from .trajectory import Trajectory
 from .tunable import Tunable

@@ -12,7 +12,7 @@ from ..approximations import Approximation, GaussianApproximation
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
-from .proposals import Proposal
+from .surrogate import Proposal
 
 __all__ = ["MarginalMetropolis", "MarginalState"]
 

@@ -20,7 +20,7 @@ from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .elliptical_slice import EllipticalSlice
-from .proposals import Proposal
+from .surrogate import Proposal
 
 __all__ = [
     "ParticleRefresh",

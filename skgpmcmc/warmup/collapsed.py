@@ -9,11 +9,10 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import Approximation
+from ..approximations.importance import Quadratic
 from ..model import LatentGP
-from ..numerics.quadratic import Quadratic
 from ..transitions import GaussianRandomWalk, MarginalMetropolis, Mixture
-from .design import DesignPoint
-from .exploration import search
+from .design import DesignPoint, search
 from .learner import LATER_ROUNDS, TRUSTED, Learner
 from .proposing import overdispersed_starts, probabilities, proposals_by_name
 from .report import EmulatorReport

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import Approximation
+from ..approximations.importance import Quadratic
 from ..model import LatentGP
-from ..numerics.quadratic import Quadratic
 from ..transitions import (
     GaussianRandomWalk,
     Mixture,
@@ -23,10 +23,8 @@ from ..transitions import (
     PseudoMarginalState,
     RetainedParticle,
 )
-from .design import DesignPoint
-from .exploration import search
-from .learner import LATER_ROUNDS, TRUSTED, Learner
-from .pool import Pool
+from .design import DesignPoint, search
+from .learner import LATER_ROUNDS, TRUSTED, Learner, Pool
 from .probing import Probed, probe
 from .proposing import overdispersed_starts, probabilities, proposals_by_name
 from .segments import switch

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import linalg
 
 from .._typing import FloatArray
+from ..approximations.importance import Quadratic
 from ..model import HyperPrior
-from ..numerics.quadratic import Quadratic
 
 __all__ = ["Coordinates", "EmulatedPosterior", "Emulator"]
 

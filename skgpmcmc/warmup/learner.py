@@ -1,24 +1,38 @@
-"""What the set-up of the emulated sampler knows so far, and how it learns more."""
+"""What a set-up knows of a model, and how it learns more: the design, the emulator, chains on it."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import Approximation, InterpolatedSites
+from ..approximations.importance import Quadratic
 from ..model import LatentGP
 from ..numerics.linalg import cholesky
-from ..numerics.quadratic import Quadratic
-from .design import Design, DesignPoint, spread_out
+from ..transitions import CheapDensity, CheapPoint, Leapfrog
+from .design import (
+    Design,
+    DesignPoint,
+    examine,
+    explore,
+    spread_out,
+)
 from .emulator import EmulatedPosterior, Emulator
-from .exploration import examine, explore
-from .pool import Pool, Tempered, run_pool
 from .work import Task, has_factor
 
-__all__ = ["LATER_ROUNDS", "TRUSTED", "Learner", "root_of"]
+__all__ = [
+    "LATER_ROUNDS",
+    "TRUSTED",
+    "Learner",
+    "Pool",
+    "Tempered",
+    "root_of",
+    "run_pool",
+]
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
@@ -353,3 +367,56 @@ def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) ->
     covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
     covariance.flat[:: len(covariance) + 1] += 1e-8
     return cholesky(np.asfortranarray(covariance))
+
+
+_TARGET_ACCEPTANCE = 0.9
+#: A trajectory goes about a quarter of a period, after which a Gaussian is forgotten.
+_TRAVEL = 0.5 * np.pi
+_MAX_LEAPFROG = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Tempered:
+    """A density to a power below one: wider tails."""
+
+    target: CheapDensity
+    power: float
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log density (...) and its gradient (..., p)."""
+        value, gradient = self.target.value_and_gradient(theta)
+        return self.power * value, self.power * gradient
+
+
+class Pool(NamedTuple):
+    """Where the chains of a pool were in its second half."""
+
+    theta: FloatArray  # (n_kept, m, p)
+    leapfrog: Leapfrog  # as tuned in the first half
+
+
+def run_pool(
+    target: CheapDensity,
+    theta: FloatArray,
+    root: FloatArray,
+    n_moves: int,
+    rng: np.random.Generator,
+) -> Pool:
+    """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
+    point = CheapPoint.at(target, theta)
+    log_step = np.log(0.5)
+    kept = []
+    for i in range(n_moves):
+        leapfrog = _leapfrog(root, float(np.exp(log_step)))
+        point, probability = leapfrog.move(target, point, rng)
+        if i < n_moves // 2:
+            gain = 1.5 / (i + 2.0) ** 0.6
+            log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
+        else:
+            kept.append(point.theta)
+    return Pool(np.array(kept), leapfrog)
+
+
+def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
+    step = min(step, 1.0)
+    return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))

@@ -10,11 +10,15 @@ import numpy as np
 
 from .._typing import BoolArray, FloatArray
 from ..approximations import DrawCount, InterpolatedSites
-from ..numerics.quadratic import Quadratic
+from ..approximations.importance import Quadratic
 from .design import DesignPoint
 from .emulator import EmulatedPosterior
-from .learner import Learner
-from .pool import Pool, Tempered, run_pool
+from .learner import (
+    Learner,
+    Pool,
+    Tempered,
+    run_pool,
+)
 from .probes import (
     FEWEST_DRAWS,
     VARIANTS,

@@ -7,8 +7,13 @@ import numpy as np
 from .._typing import FloatArray
 from ..transitions import GaussianRandomWalk, Jump, Proposal, SurrogateProposal, TMixture
 from .emulator import EmulatedPosterior
-from .learner import Learner, root_of
-from .pool import Pool, Tempered, run_pool
+from .learner import (
+    Learner,
+    Pool,
+    Tempered,
+    root_of,
+    run_pool,
+)
 from .trajectories import Trajectories
 
 __all__ = ["overdispersed_starts", "probabilities", "proposals_by_name"]

@@ -15,8 +15,8 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import Approximation, InterpolatedSites, evaluate
+from ..approximations.importance import Quadratic
 from ..model import LatentGP
-from ..numerics.quadratic import Quadratic
 from ..transitions import CheapPoint, Leapfrog
 from .learner import Learner, root_of
 from .work import Task

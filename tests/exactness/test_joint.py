@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.approximations import EP, DrawCount, Laplace
-from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (

@@ -19,9 +19,9 @@ from skgpmcmc.approximations import (
     importance_estimate,
     log_importance_weights,
 )
+from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.likelihoods import Logit, Probit
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import check_approximation, check_likelihood
 from skgpmcmc.transitions import (

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.baselines import EPMLClassifier
-from skgpmcmc.estimators import _memory as memory
+from skgpmcmc.run import effort as memory
 from skgpmcmc.samplers import SAMPLERS
 
 RNG = np.random.default_rng(0)

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.warmup.emulator import (
     Coordinates,
     EmulatedPosterior,

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from skgpmcmc.transitions import CheapPoint, Jump, Leapfrog, SurrogateProposal, TMixture
-from skgpmcmc.warmup.pool import (
+from skgpmcmc.warmup.learner import (
     Tempered,
     run_pool,
 )

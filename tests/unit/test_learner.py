@@ -7,9 +7,7 @@ from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import (
     perform,
 )
-from skgpmcmc.warmup.exploration import (
-    search,
-)
+from skgpmcmc.warmup.design import search
 from skgpmcmc.warmup.learner import (
     Learner,
 )

@@ -15,7 +15,7 @@ from skgpmcmc.approximations import (
     evaluate,
     importance_estimate,
 )
-from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.warmup.design import (
     Design,
     DesignPoint,

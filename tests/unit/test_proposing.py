@@ -8,8 +8,6 @@ import pytest
 from skgpmcmc.transitions import Jump, Leapfrog, SurrogateProposal, TMixture
 from skgpmcmc.warmup.learner import (
     Learner,
-)
-from skgpmcmc.warmup.pool import (
     Pool,
 )
 from skgpmcmc.warmup.proposing import (

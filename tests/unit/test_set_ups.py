@@ -20,9 +20,7 @@ from skgpmcmc.warmup import (
     emulated,
     set_up_emulated,
 )
-from skgpmcmc.warmup.exploration import (
-    search,
-)
+from skgpmcmc.warmup.design import search
 from skgpmcmc.warmup.learner import (
     TRUSTED,
     Learner,

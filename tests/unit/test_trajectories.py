@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, Shape
-from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.transitions import CheapPoint, Leapfrog
 from skgpmcmc.warmup.trajectories import (
     ApproximatePosterior,
