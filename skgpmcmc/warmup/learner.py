@@ -1,4 +1,4 @@
-"""What a set-up knows of a model, and how it learns more: the design, the emulator, chains on it."""
+"""What a set-up knows of a model, and how it learns more: design, emulator, chains on it."""
 
 from __future__ import annotations
 
