@@ -40,12 +40,15 @@ from skgpmcmc.likelihoods import Likelihood, Logit, OrdinalProbit, Poisson, Vola
 from skgpmcmc.model import GPState, HyperPrior, LatentGP, default_kernel, make_covariance
 from skgpmcmc.parameterizations import Ancillary, Sufficient
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
-from skgpmcmc.samplers.in_turn import hyper_moves, latent_moves
+from skgpmcmc.samplers.within_gibbs import (
+    hyper_moves,
+    latent_moves,
+)
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition
 from skgpmcmc.warmup import (
     Prepared,
+    Segment,
     SetUp,
-    Stretch,
     perform,
     sample,
     set_up_sweep,
@@ -192,7 +195,7 @@ class GivenTruth(HyperUpdate):
 
 
 #: What a table sees of a chain.
-Draws = Callable[[Stretch], FloatArray]
+Draws = Callable[[Segment], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ def latent_run(problem: Problem, method: str, length: Length, seed: Sequence[int
     rngs = np.random.default_rng(seed).spawn(length.n_chains)
     move = latent_moves(len(problem.f), MOST_LEAPFROG)[LATENT[method]]
     starts = [problem.theta] * length.n_chains
-    return _sweep_run(problem, move, starts, rngs, length, lambda stretch: stretch.f)
+    return _sweep_run(problem, move, starts, rngs, length, lambda segment: segment.f)
 
 
 def hyper_run(problem: Problem, method: str, length: Length, seed: Sequence[int], kind: Any) -> Run:
@@ -223,7 +226,7 @@ def hyper_run(problem: Problem, method: str, length: Length, seed: Sequence[int]
     operator = hyper_moves(len(free), MOST_LEAPFROG)[HYPER[method]]
     move = GivenTruth(kind(), operator, free=free, problem=problem)
     starts = [_with_psi(problem.theta, rng) for rng in rngs]
-    return _sweep_run(problem, move, starts, rngs, length, lambda stretch: stretch.theta[:, free])
+    return _sweep_run(problem, move, starts, rngs, length, lambda segment: segment.theta[:, free])
 
 
 def _sweep_run(
@@ -267,7 +270,7 @@ def strategy_run(
         )
         for group in groups
     ]
-    return Run(set_ups, problem.model, lambda stretch: stretch.theta)
+    return Run(set_ups, problem.model, lambda segment: segment.theta)
 
 
 def _sampler(name: str, n_latent: int) -> Sampler:
@@ -355,7 +358,7 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
             for prepared in map(_prepare, run.set_ups)
             for chain in range(len(prepared.thetas))
         ]
-        draws = np.stack([run.draws(stretch) for stretch in chains])
+        draws = np.stack([run.draws(segment) for segment in chains])
         seconds = time.perf_counter() - clock
         sets.append({**_convergence(draws), **_cost(chains, length.n_draws), "seconds": seconds})
     return {"length": asdict(length), "sets": sets}
@@ -371,7 +374,7 @@ def _prepare(set_up: SetUp) -> Prepared:
             return stop.value
 
 
-def _sample(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> Stretch:
+def _sample(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> Segment:
     """Let one chain settle, then draw."""
     settled = switch(
         model,
@@ -451,18 +454,18 @@ def _r_hat(draws: FloatArray) -> FloatArray:
     return np.nan_to_num(np.atleast_1d(r_hat), nan=np.inf)
 
 
-def _cost(chains: Sequence[Stretch], n_draws: int) -> dict[str, Any]:
+def _cost(chains: Sequence[Segment], n_draws: int) -> dict[str, Any]:
     """Operations of one iteration by kind, acceptance rates, and effective draws per operation."""
     n_iterations = n_draws * len(chains)
     operations: dict[str, float] = {}
     steps: dict[str, int] = {}
     accepted: dict[str, int] = {}
-    for stretch in chains:
-        for kind, amount in asdict(stretch.tally.operations).items():
+    for segment in chains:
+        for kind, amount in asdict(segment.counts.operations).items():
             operations[kind] = operations.get(kind, 0.0) + amount / n_iterations
-        for move, count in stretch.tally.n_steps.items():
+        for move, count in segment.counts.n_steps.items():
             steps[move] = steps.get(move, 0) + count
-            accepted[move] = accepted.get(move, 0) + stretch.tally.n_accepted.get(move, 0)
+            accepted[move] = accepted.get(move, 0) + segment.counts.n_accepted.get(move, 0)
     return {
         "operations": operations,
         "acceptance": {move: accepted[move] / count for move, count in steps.items()},

@@ -39,7 +39,7 @@ from ..run import (
     sample_chains,
 )
 from ..run.effort import require_memory
-from ..samplers import IN_TURN, Sampler, in_use
+from ..samplers import WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
 from ._fitted import new_rows, replace_fitted
 from ._progress import CallbackMonitor
@@ -103,7 +103,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     #: Strings that `likelihood` accepts, set by each estimator that has this parameter.
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {}
     #: Strings that `sampler` accepts.
-    _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *IN_TURN)
+    _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *WITHIN_GIBBS)
 
     # --- fitting ----------------------------------------------------------------------------------
 

@@ -27,18 +27,18 @@ from ..samplers import Sampler
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from ..warmup import (
     MAX_JITTER,
+    Counts,
     Done,
     EmulatorReport,
     Prepared,
+    Segment,
     SingularCovarianceError,
-    Stretch,
-    Tally,
     Task,
     has_factor,
     perform,
     require_factors,
     sample,
-    sum_tallies,
+    sum_counts,
     switch,
 )
 from .convergence import StoppingRule
@@ -91,21 +91,21 @@ class Draws:
         Hyper-parameters, natural logs.
     f : ndarray of shape (n_chains, n_draws, n)
         Latent values at the training inputs.
-    chain_tallies : list of Tally
+    chain_counts : list of Counts
         Counts of the kept iterations of each chain.
-    warmup_tally : Tally
+    warmup_counts : Counts
         Counts of everything before, all chains together.
     """
 
     theta: FloatArray
     f: FloatArray
-    chain_tallies: list[Tally]
-    warmup_tally: Tally
+    chain_counts: list[Counts]
+    warmup_counts: Counts
 
     @property
-    def sampling_tally(self) -> Tally:
+    def sampling_counts(self) -> Counts:
         """Counts of the kept iterations, all chains together."""
-        return sum_tallies(self.chain_tallies)
+        return sum_counts(self.chain_counts)
 
 
 def judged(model: LatentGP, draws: Draws) -> FloatArray:
@@ -434,19 +434,19 @@ def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
 
 def _begin(
     pool: joblib.Parallel, ready_models: Sequence[Ready]
-) -> tuple[list[Ongoing], list[Stretch]]:
+) -> tuple[list[Ongoing], list[Segment]]:
     """Start every chain on its frozen transition, and let it settle."""
     calls = [
         (model, ready.transition, theta, rng, ready.n_settle, state)
         for model, ready in ready_models
         for theta, rng, state in zip(ready.thetas, ready.rngs, _states(ready), strict=True)
     ]
-    stretches = list(pool(joblib.delayed(switch)(*call) for call in calls))
+    segments = list(pool(joblib.delayed(switch)(*call) for call in calls))
     chains = [
-        Ongoing(call[1], stretch.state, stretch.rng)
-        for call, stretch in zip(calls, stretches, strict=True)
+        Ongoing(call[1], segment.state, segment.rng)
+        for call, segment in zip(calls, segments, strict=True)
     ]
-    return chains, stretches
+    return chains, segments
 
 
 def _states(prepared: Prepared) -> Sequence[ChainState | None]:
@@ -458,7 +458,7 @@ def _begun_run(
     ready_models: Sequence[Ready],
     operations: Sequence[OperationCount],
     chains: list[Ongoing],
-    settled: Sequence[Stretch],
+    settled: Sequence[Segment],
     seconds: float,
 ) -> SamplingRun:
     """Return the run before the first kept draw, `seconds` after its beginning."""
@@ -483,17 +483,17 @@ def _begun_run(
 
 def _no_draws(
     model: LatentGP,
-    settled: Sequence[Stretch],
+    settled: Sequence[Segment],
     prepared: Prepared,
     operations: OperationCount,
 ) -> Draws:
     """Draws of one model before the first one is kept."""
-    set_up = Tally({}, {}, float(prepared.n_evaluations), 0, operations)
+    set_up = Counts({}, {}, float(prepared.n_evaluations), 0, operations)
     return Draws(
         theta=np.empty((len(settled), 0, len(prepared.thetas[0]))),
         f=np.empty((len(settled), 0, model.n_latent)),
-        chain_tallies=[Tally({}, {}, 0.0, 0, OperationCount()) for _ in settled],
-        warmup_tally=sum_tallies([set_up, *(stretch.tally for stretch in settled)]),
+        chain_counts=[Counts({}, {}, 0.0, 0, OperationCount()) for _ in settled],
+        warmup_counts=sum_counts([set_up, *(segment.counts for segment in settled)]),
     )
 
 
@@ -503,17 +503,17 @@ def _no_draws(
 class _Round(NamedTuple):
     """One round of all chains: what it drew, and where it left them."""
 
-    stretches: list[Stretch]  # without their states
+    segments: list[Segment]  # without their states
     chains: list[Ongoing]
 
     @classmethod
-    def of(cls, before: Sequence[Ongoing], stretches: Sequence[Stretch]) -> _Round:
+    def of(cls, before: Sequence[Ongoing], segments: Sequence[Segment]) -> _Round:
         """Part the draws of a round from the states, which serve the next round only."""
         chains = [
-            Ongoing(chain.transition, stretch.state, stretch.rng)
-            for chain, stretch in zip(before, stretches, strict=True)
+            Ongoing(chain.transition, segment.state, segment.rng)
+            for chain, segment in zip(before, segments, strict=True)
         ]
-        return cls([stretch._replace(state=None) for stretch in stretches], chains)
+        return cls([segment._replace(state=None) for segment in segments], chains)
 
 
 def _sample_more(
@@ -532,22 +532,22 @@ def _sample_more(
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
-            stretches = list(
+            segments = list(
                 pool(
                     joblib.delayed(sample)(model, *chain, length)
                     for model, chain in zip(of_model, chains, strict=True)
                 )
             )
-            rounds.append(_Round.of(chains, stretches))
+            rounds.append(_Round.of(chains, segments))
             chains = rounds[-1].chains
-            n_new = sum(len(r.stretches[0].theta) for r in rounds)
+            n_new = sum(len(r.segments[0].theta) for r in rounds)
             n_more = _likely(n_draws, stop, n_chains) - run.n_draws - n_new
             seconds = max(n_more, 0) * (time.perf_counter() - clock) / n_new
             monitor.expect(Effort(plan, seconds, "the draws so far"))
             if monitor.end_round() or (stop is not None and stop.met(_judged(run, rounds))):
                 break
     except KeyboardInterrupt:
-        kept = run.n_draws + sum(len(r.stretches[0].theta) for r in rounds)
+        kept = run.n_draws + sum(len(r.segments[0].theta) for r in rounds)
         if not kept:
             raise
         interrupted = True
@@ -570,7 +570,7 @@ def _all_draws(run: SamplingRun, rounds: Sequence[_Round]) -> list[Draws]:
     """Draws of each model so far."""
     n_chains = len(run.chains) // len(run.models)
     return [
-        _extended(draws, [r.stretches[m * n_chains : (m + 1) * n_chains] for r in rounds])
+        _extended(draws, [r.segments[m * n_chains : (m + 1) * n_chains] for r in rounds])
         for m, draws in enumerate(run.draws)
     ]
 
@@ -585,14 +585,14 @@ def _judged(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
 
 def _thetas(run: SamplingRun, rounds: Sequence[_Round]) -> list[FloatArray]:
     n_chains = len(run.chains) // len(run.models)
-    new = [np.concatenate([r.stretches[c].theta for r in rounds]) for c in range(len(run.chains))]
+    new = [np.concatenate([r.segments[c].theta for r in rounds]) for c in range(len(run.chains))]
     return [
         np.concatenate([draws.theta, new[m * n_chains : (m + 1) * n_chains]], axis=1)
         for m, draws in enumerate(run.draws)
     ]
 
 
-def _extended(draws: Draws, rounds: Sequence[Sequence[Stretch]]) -> Draws:
+def _extended(draws: Draws, rounds: Sequence[Sequence[Segment]]) -> Draws:
     """Append the rounds of one model's chains."""
     if not rounds:
         return draws
@@ -603,8 +603,8 @@ def _extended(draws: Draws, rounds: Sequence[Sequence[Stretch]]) -> Draws:
         draws,
         theta=np.concatenate([draws.theta, theta], axis=1),
         f=np.concatenate([draws.f, f], axis=1),
-        chain_tallies=[
-            sum_tallies([before, *(s.tally for s in chain)])
-            for before, chain in zip(draws.chain_tallies, per_chain, strict=True)
+        chain_counts=[
+            sum_counts([before, *(s.counts for s in chain)])
+            for before, chain in zip(draws.chain_counts, per_chain, strict=True)
         ],
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..numerics.linalg import OperationCount
-from ..warmup import EmulatorReport, sum_tallies
+from ..warmup import EmulatorReport, sum_counts
 from .chains import Draws, SamplingRun
 from .convergence import enough, least_ess, summarize_convergence
 
@@ -237,8 +237,8 @@ def diagnose(
     """
     draws = [run.draws[m] for m in which]
     summaries = [summarize_convergence(d.theta) for d in draws]
-    sampling = sum_tallies([d.sampling_tally for d in draws])
-    whole = sum_tallies([sampling, *(d.warmup_tally for d in draws)])
+    sampling = sum_counts([d.sampling_counts for d in draws])
+    whole = sum_counts([sampling, *(d.warmup_counts for d in draws)])
     reports = [run.reports[m] for m in which]
     return Diagnostics(
         names=list(names) * len(draws),
@@ -262,14 +262,11 @@ def diagnose(
 
 
 def _acceptance_rates(draws: Sequence[Draws]) -> dict[str, FloatArray]:
-    tallies = [tally for d in draws for tally in d.chain_tallies]
-    moves = dict.fromkeys(move for tally in tallies for move in tally.n_steps)
+    every = [counts for d in draws for counts in d.chain_counts]
+    moves = dict.fromkeys(move for counts in every for move in counts.n_steps)
     return {
         move: np.array(
-            [
-                t.n_accepted[move] / t.n_steps[move] if t.n_steps.get(move) else np.nan
-                for t in tallies
-            ]
+            [t.n_accepted[move] / t.n_steps[move] if t.n_steps.get(move) else np.nan for t in every]
         )
         for move in moves
     }

@@ -9,16 +9,27 @@ from typing import Any
 
 from ..approximations import APPROXIMATIONS, Approximation
 from .base import Sampler
-from .in_turn import Ancillary, Augmented, Interweaving, InTurn, KnorrHeldRue, Sufficient, Surrogate
-from .integrated import Collapsed, Marginal, PseudoMarginal
+from .marginal import (
+    Collapsed,
+    Marginal,
+    PseudoMarginal,
+)
+from .within_gibbs import (
+    Ancillary,
+    Augmented,
+    Interweaving,
+    KnorrHeldRue,
+    Sufficient,
+    Surrogate,
+    WithinGibbs,
+)
 
 __all__ = [
-    "IN_TURN",
     "SAMPLERS",
+    "WITHIN_GIBBS",
     "Ancillary",
     "Augmented",
     "Collapsed",
-    "InTurn",
     "Interweaving",
     "KnorrHeldRue",
     "Marginal",
@@ -26,6 +37,7 @@ __all__ = [
     "Sampler",
     "Sufficient",
     "Surrogate",
+    "WithinGibbs",
 ]
 
 #: The samplers that have a name in the estimators.
@@ -60,4 +72,4 @@ def _name_of(part: Any, known: Mapping[str, type]) -> str:
 
 
 #: Those in which f and theta move in turn, which any likelihood allows.
-IN_TURN = ("sa", "aa", "asis", "surr", "khr")
+WITHIN_GIBBS = ("sa", "aa", "asis", "surr", "khr")

@@ -4,7 +4,7 @@ from .base import ChainState, StepInfo, Transition, at_rest
 from .conjugate_variance import ConjugateVariance
 from .crank_nicolson import CrankNicolson
 from .elliptical_slice import EllipticalSlice
-from .hamiltonian import CheapDensity, CheapPoint, Jump, Leapfrog, TMixture
+from .hamiltonian import CheapDensity, CheapPoint, IndependenceMetropolis, Leapfrog, TMixture
 from .hyper_update import HyperUpdate
 from .joint_update import JointUpdate
 from .langevin import Langevin
@@ -39,8 +39,8 @@ __all__ = [
     "EllipticalSlice",
     "GaussianRandomWalk",
     "HyperUpdate",
+    "IndependenceMetropolis",
     "JointUpdate",
-    "Jump",
     "Langevin",
     "LatentShape",
     "LatentUpdate",

@@ -18,7 +18,7 @@ from ..numerics.logs import log_sum
 __all__ = [
     "CheapDensity",
     "CheapPoint",
-    "Jump",
+    "IndependenceMetropolis",
     "Leapfrog",
     "TMixture",
 ]
@@ -161,7 +161,7 @@ class TMixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Jump:
+class IndependenceMetropolis:
     """Independence Metropolis-Hastings, many candidates in one evaluation of the target.
 
     **Invariant:** reversible with respect to the target; `n_candidates` steps of the same

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..numerics.linalg import cholesky
-from .hamiltonian import CheapDensity, CheapPoint, Jump, Leapfrog
+from .hamiltonian import CheapDensity, CheapPoint, IndependenceMetropolis, Leapfrog
 
 __all__ = [
     "GaussianRandomWalk",
@@ -31,7 +31,7 @@ class SurrogateProposal:
     ----------
     target : CheapDensity
         pi*, unnormalized.
-    moves : tuple of Leapfrog and Jump
+    moves : tuple of Leapfrog and IndependenceMetropolis
         The same forwards and backwards.
 
     References
@@ -41,7 +41,7 @@ class SurrogateProposal:
     """
 
     target: CheapDensity
-    moves: tuple[Leapfrog | Jump, ...]
+    moves: tuple[Leapfrog | IndependenceMetropolis, ...]
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""

@@ -16,10 +16,10 @@ from .schedule import (
     Schedule,
 )
 from .segments import (
-    Stretch,
-    Tally,
+    Counts,
+    Segment,
     sample,
-    sum_tallies,
+    sum_counts,
     switch,
 )
 from .settings import (
@@ -42,15 +42,15 @@ from .work import (
 
 __all__ = [
     "MAX_JITTER",
+    "Counts",
     "Done",
     "EmulatorReport",
     "EmulatorSettings",
     "Prepared",
     "Schedule",
+    "Segment",
     "SetUp",
     "SingularCovarianceError",
-    "Stretch",
-    "Tally",
     "Task",
     "has_factor",
     "perform",
@@ -60,6 +60,6 @@ __all__ = [
     "set_up_emulated",
     "set_up_random_walk",
     "set_up_sweep",
-    "sum_tallies",
+    "sum_counts",
     "switch",
 ]

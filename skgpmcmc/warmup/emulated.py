@@ -127,11 +127,11 @@ def _rehearsed(
     pool = learner.posterior_pool()
     transition = _transition(learner, probed, pool, None, settings)
     starts = pool.theta[-1, :n_chains]
-    stretches = yield [
+    segments = yield [
         Task(switch, (learner.model, transition, theta, np.random.default_rng(seed), _REHEARSAL))
         for theta, seed in zip(starts, learner.seeds(n_chains), strict=True)
     ]
-    visited = np.concatenate([stretch.theta for stretch in stretches])
+    visited = np.concatenate([segment.theta for segment in segments])
     learner.n_evaluations += len(visited)
     places, dwell = np.unique(visited, axis=0, return_counts=True)
     return places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from .._typing import FloatArray
-from ..transitions import GaussianRandomWalk, Jump, Proposal, SurrogateProposal, TMixture
+from ..transitions import (
+    GaussianRandomWalk,
+    IndependenceMetropolis,
+    Proposal,
+    SurrogateProposal,
+    TMixture,
+)
 from .emulator import EmulatedPosterior
 from .learner import (
     Learner,
@@ -52,9 +58,9 @@ def proposals_by_name(
         }
     draws = pool.theta.reshape(-1, learner.dim)
     mixture = _mixture_of(draws, learner.modes(), learner.scale)
-    jump = Jump(mixture, _N_CANDIDATES[0 if learner.few else 1])
-    stays = jump.probability_of_staying(target, draws[-_N_COMPARED:], learner.rng)
-    moves = (jump,) if stays < _MAY_STAY else (pool.leapfrog, jump, pool.leapfrog)
+    independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if learner.few else 1])
+    stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], learner.rng)
+    moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
     return {"surrogate": SurrogateProposal(target, moves), "random walk": walk}
 
 

@@ -17,7 +17,7 @@ from ..transitions import (
     Transition,
 )
 from .schedule import Schedule, pooled_walk
-from .segments import Stretch, start, tune
+from .segments import Segment, start, tune
 from .work import Prepared, SetUp, Task
 
 __all__ = ["set_up_random_walk"]
@@ -69,7 +69,7 @@ def set_up_random_walk(
     walk = GaussianRandomWalk.isotropic(len(starts[0]), _START_SCALE)
     transition = MarginalMetropolis(approximation, walk, with_latent=False)
     schedule = Schedule.of_length(n_warmup)
-    last: Sequence[Stretch] = yield [
+    last: Sequence[Segment] = yield [
         Task(start, (model, transition, theta, rng))
         for theta, rng in zip(starts, rngs, strict=True)
     ]
@@ -92,6 +92,6 @@ def set_up_random_walk(
         rngs=[s.rng for s in last],
         n_settle=schedule.n_settle,
         n_tuned=sum(window.n_steps for window in schedule.windows),
-        n_evaluations=int(sum(s.tally.n_evaluations for r in rounds for s in r)),
+        n_evaluations=int(sum(s.counts.n_evaluations for r in rounds for s in r)),
         report=None,
     )

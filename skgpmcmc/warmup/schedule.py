@@ -24,7 +24,7 @@ _SETTLE_SHARE = 0.1
 
 
 class Window(NamedTuple):
-    """One stretch of warm-up."""
+    """One segment of warm-up."""
 
     n_steps: int
     first_gain: int  # steps since the shape last changed, which set the gain

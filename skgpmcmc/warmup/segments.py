@@ -1,7 +1,7 @@
 """Stretches of one chain: what a worker does between two looks of the parent.
 
-Every function runs on one BLAS thread, counts its O(n^3) operations, and returns a `Stretch` from
-which the next one continues. Between stretches states are at rest: their matrices live only while
+Every function runs on one BLAS thread, counts its O(n^3) operations, and returns a `Segment` from
+which the next one continues. Between segments states are at rest: their matrices live only while
 their chain moves, so that the chains of one worker never have them at the same time.
 """
 
@@ -32,14 +32,14 @@ from ..transitions import (
 from .schedule import Window, tuned_log_scale
 
 __all__ = [
-    "Stretch",
-    "Tally",
-    "TunedStretch",
+    "Counts",
+    "Segment",
+    "TunedSegment",
     "at_work",
     "no_density",
     "sample",
     "start",
-    "sum_tallies",
+    "sum_counts",
     "switch",
     "tune",
     "tune_sweep",
@@ -65,7 +65,7 @@ def at_work() -> Iterator[OperationCount]:
         yield operations
 
 
-class Tally(NamedTuple):
+class Counts(NamedTuple):
     """Counts over some iterations."""
 
     n_steps: dict[str, int]  # by the name of the move
@@ -75,39 +75,39 @@ class Tally(NamedTuple):
     operations: OperationCount
 
 
-def sum_tallies(tallies: Sequence[Tally]) -> Tally:
+def sum_counts(every: Sequence[Counts]) -> Counts:
     """Add up counts."""
     operations = OperationCount()
     n_steps: Counter[str] = Counter()
     n_accepted: Counter[str] = Counter()
-    for tally in tallies:
-        operations.add(tally.operations)
-        n_steps.update(tally.n_steps)
-        n_accepted.update(tally.n_accepted)
-    return Tally(
+    for counts in every:
+        operations.add(counts.operations)
+        n_steps.update(counts.n_steps)
+        n_accepted.update(counts.n_accepted)
+    return Counts(
         dict(n_steps),
         dict(n_accepted),
-        sum(t.n_evaluations for t in tallies),
-        sum(t.n_failed for t in tallies),
+        sum(t.n_evaluations for t in every),
+        sum(t.n_failed for t in every),
         operations,
     )
 
 
-class Stretch(NamedTuple):
-    """What a worker returns for a stretch of one chain."""
+class Segment(NamedTuple):
+    """What a worker returns for a segment of one chain."""
 
-    state: Any  # the ChainState at its end, at rest; None once the next stretch has begun
+    state: Any  # the ChainState at its end, at rest; None once the next segment has begun
     rng: np.random.Generator
-    log_scale: float  # of the random walk, as tuned in the stretch
+    log_scale: float  # of the random walk, as tuned in the segment
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
-    tally: Tally
+    counts: Counts
 
 
-class TunedStretch(NamedTuple):
-    """A stretch in which the scales of a sweep were tuned."""
+class TunedSegment(NamedTuple):
+    """A segment in which the scales of a sweep were tuned."""
 
-    stretch: Stretch
+    segment: Segment
     log_scales: list[float]  # of its tuned parts, where tuning has led
 
 
@@ -116,7 +116,7 @@ def start(
     transition: Transition[Any],
     theta: FloatArray,
     rng: np.random.Generator,
-) -> Stretch:
+) -> Segment:
     """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
     with at_work() as operations:
         state, attempt = transition.start(model, theta, rng), 1
@@ -126,8 +126,8 @@ def start(
     if state is None:
         raise RuntimeError(no_density(model, theta))
     recorder = _Recorder(0, state)
-    stretch = recorder.stretch(at_rest(model, state), rng, 0.0, operations)
-    return stretch._replace(tally=stretch.tally._replace(n_evaluations=float(attempt)))
+    segment = recorder.segment(at_rest(model, state), rng, 0.0, operations)
+    return segment._replace(counts=segment.counts._replace(n_evaluations=float(attempt)))
 
 
 def no_density(model: LatentGP, theta: FloatArray) -> str:
@@ -163,7 +163,7 @@ def tune(
     rng: np.random.Generator,
     window: Window,
     target: float,
-) -> Stretch:
+) -> Segment:
     """One window of warm-up: the scale of the walk follows every acceptance probability."""
     walk = transition.proposal
     assert isinstance(walk, GaussianRandomWalk)
@@ -177,7 +177,7 @@ def tune(
                 log_scale, info.acceptance_probability, target, window.first_gain + i
             )
             recorder.add(state, info)
-    return recorder.stretch(at_rest(model, state), rng, log_scale, operations)
+    return recorder.segment(at_rest(model, state), rng, log_scale, operations)
 
 
 def tune_sweep(
@@ -187,7 +187,7 @@ def tune_sweep(
     rng: np.random.Generator,
     n_steps: int,
     first_gains: Sequence[int],
-) -> TunedStretch:
+) -> TunedSegment:
     """One window of warm-up: the scale of every part follows its acceptance probabilities.
 
     `first_gains` has, for each part of the sweep, the steps since its tuning began.
@@ -205,8 +205,8 @@ def tune_sweep(
                 ]
             )
             recorder.add(state, info)
-    stretch = recorder.stretch(at_rest(model, state), rng, 0.0, operations)
-    return TunedStretch(stretch, [log_scale for _, log_scale, _ in sweep.tuned])
+    segment = recorder.segment(at_rest(model, state), rng, 0.0, operations)
+    return TunedSegment(segment, [log_scale for _, log_scale, _ in sweep.tuned])
 
 
 def switch(
@@ -216,7 +216,7 @@ def switch(
     rng: np.random.Generator,
     n_settle: int,
     state: ChainState | None = None,
-) -> Stretch:
+) -> Segment:
     """Start the frozen transition where the set-up leaves a chain, and let it settle.
 
     Without a state, it starts afresh at theta.
@@ -225,7 +225,7 @@ def switch(
         return sample(model, transition, state, rng, n_settle)
     begun = start(model, transition, theta, rng)
     settled = sample(model, transition, begun.state, rng, n_settle)
-    return settled._replace(tally=sum_tallies([begun.tally, settled.tally]))
+    return settled._replace(counts=sum_counts([begun.counts, settled.counts]))
 
 
 def sample(
@@ -234,7 +234,7 @@ def sample(
     state: ChainState,
     rng: np.random.Generator,
     n_steps: int,
-) -> Stretch:
+) -> Segment:
     """Some iterations of a frozen transition, recorded.
 
     State and stream are copied: a round that is interrupted leaves the one before as it was, and
@@ -246,11 +246,11 @@ def sample(
         for _ in range(n_steps):
             state, info = transition.step(model, state, rng)
             recorder.add(state, info)
-    return recorder.stretch(at_rest(model, state), rng, 0.0, operations)
+    return recorder.segment(at_rest(model, state), rng, 0.0, operations)
 
 
 class _Recorder:
-    """Collects the states and counts of a stretch of one chain into arrays."""
+    """Collects the states and counts of a segment of one chain into arrays."""
 
     def __init__(self, n_steps: int, state: ChainState) -> None:
         self._theta = np.empty((n_steps, len(state.theta)))
@@ -272,19 +272,19 @@ class _Recorder:
             self._n_failed += part.failed
         self._n_evaluations += info.n_evaluations
 
-    def stretch(
+    def segment(
         self,
         state: ChainState,
         rng: np.random.Generator,
         log_scale: float,
         operations: OperationCount,
-    ) -> Stretch:
+    ) -> Segment:
         """Return what was recorded."""
-        tally = Tally(
+        counts = Counts(
             dict(self._n_steps),
             dict(self._n_accepted),
             self._n_evaluations,
             self._n_failed,
             operations,
         )
-        return Stretch(state, rng, log_scale, self._theta, self._f, tally)
+        return Segment(state, rng, log_scale, self._theta, self._f, counts)

@@ -10,7 +10,7 @@ from .._typing import FloatArray
 from ..model import LatentGP
 from ..transitions import Sweep
 from .schedule import Schedule, pooled_covariance
-from .segments import Stretch, start, tune_sweep
+from .segments import Segment, start, tune_sweep
 from .work import Prepared, SetUp, Task
 
 __all__ = ["set_up_sweep"]
@@ -51,7 +51,7 @@ def set_up_sweep(
         Work whose results are to be sent back.
     """
     schedule = Schedule.of_length(n_warmup)
-    last: Sequence[Stretch] = yield [
+    last: Sequence[Segment] = yield [
         Task(start, (model, sweep, theta, rng)) for theta, rng in zip(starts, rngs, strict=True)
     ]
     rounds, n_tuned = [last], 0
@@ -66,7 +66,7 @@ def set_up_sweep(
             Task(tune_sweep, (model, sweep, s.state, s.rng, window.n_steps, gains)) for s in last
         ]
         n_tuned += window.n_steps
-        last = [chain.stretch for chain in tuned]
+        last = [chain.segment for chain in tuned]
         rounds.append(last)
         # The median: a chain that begins far out may still be stuck, and asks for tiny steps.
         sweep = sweep.with_log_scales(np.median([chain.log_scales for chain in tuned], axis=0))
@@ -81,7 +81,7 @@ def set_up_sweep(
         rngs=[s.rng for s in last],
         n_settle=schedule.n_settle,
         n_tuned=n_tuned,
-        n_evaluations=int(sum(s.tally.n_evaluations for r in rounds for s in r)),
+        n_evaluations=int(sum(s.counts.n_evaluations for r in rounds for s in r)),
         report=None,
         states=[s.state for s in last],
     )

@@ -28,7 +28,7 @@ from skgpmcmc.transitions import (
     CheapPoint,
     EllipticalSlice,
     GaussianRandomWalk,
-    Jump,
+    IndependenceMetropolis,
     Leapfrog,
     Mixture,
     ParticleRefresh,
@@ -200,7 +200,7 @@ class WithoutRatio(SurrogateProposal):
         return super().propose(theta, rng)[0], 0.0
 
 
-class JumpByDensity(Jump):
+class JumpByDensity(IndependenceMetropolis):
     """Independent candidates compared by pi* alone: their own density is forgotten."""
 
     def move(self, target, point, rng):
@@ -211,7 +211,7 @@ class JumpByDensity(Jump):
         return point, np.asarray(1.0)
 
 
-class JumpUntilMoved(Jump):
+class JumpUntilMoved(IndependenceMetropolis):
     """The first candidate that is accepted ends the move."""
 
     def move(self, target, point, rng):
@@ -248,12 +248,12 @@ def with_jump(mixture, cls):
 
 def with_leapfrog(mixture, cls):
     """Trajectories in the metric of the candidates' first part."""
-    jump = next(m for m in mixture.parts[0].proposal.moves if isinstance(m, Jump))
+    jump = next(m for m in mixture.parts[0].proposal.moves if isinstance(m, IndependenceMetropolis))
     return with_proposal(mixture, moves=(cls(jump.proposal.roots[0], 0.7, 3),))
 
 
 RIGHT_PROPOSALS = {
-    "jump": lambda mixture: with_jump(mixture, Jump),
+    "jump": lambda mixture: with_jump(mixture, IndependenceMetropolis),
     "leapfrog": lambda mixture: with_leapfrog(mixture, Leapfrog),
 }
 WRONG_PROPOSALS = {

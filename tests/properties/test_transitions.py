@@ -15,7 +15,7 @@ from skgpmcmc.transitions import (
     CheapPoint,
     EllipticalSlice,
     GaussianRandomWalk,
-    Jump,
+    IndependenceMetropolis,
     Leapfrog,
     MarginalMetropolis,
     Mixture,
@@ -92,7 +92,9 @@ def walk(dim=2, scale=0.5):
 
 
 def jump(dim=2):
-    return Jump(TMixture(THETA[None, :dim], 1.2 * np.eye(dim)[None], np.ones(1)), 3)
+    return IndependenceMetropolis(
+        TMixture(THETA[None, :dim], 1.2 * np.eye(dim)[None], np.ones(1)), 3
+    )
 
 
 def surrogate(dim=2):

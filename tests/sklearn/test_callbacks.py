@@ -125,14 +125,14 @@ def assert_prefix(model, uncut, n_draws):
     assert_array_equal(model.latent_samples_, uncut.latent_samples_[:, :n_draws])
     assert model.n_iter_ == model.n_warmup + n_draws
     # The counts are those of the kept draws alone.
-    tallies = model._sampling.run.draws[0].chain_tallies
+    every = model._sampling.run.draws[0].chain_counts
     rates = model.diagnostics_.acceptance_rate
     moved = (np.diff(model.theta_samples_[..., 0], axis=1) != 0.0).sum(axis=1)
-    for chain, tally in enumerate(tallies):
-        assert sum(tally.n_steps.values()) == n_draws
-        shares = {move: tally.n_accepted[move] / n for move, n in tally.n_steps.items() if n}
+    for chain, counts in enumerate(every):
+        assert sum(counts.n_steps.values()) == n_draws
+        shares = {move: counts.n_accepted[move] / n for move, n in counts.n_steps.items() if n}
         assert shares == {m: r[chain] for m, r in rates.items() if not np.isnan(r[chain])}
-        accepted = sum(n for move, n in tally.n_accepted.items() if move != "refresh")
+        accepted = sum(n for move, n in counts.n_accepted.items() if move != "refresh")
         # The first draw may have moved from a discarded one; a cheap chain may end where it began.
         assert moved[chain] <= accepted <= moved[chain] + 1 + 0.02 * n_draws
     X, y = moons()

@@ -532,7 +532,7 @@ def test_fitted_attributes(parameters, names):
     assert 0.0 < diagnostics.sampling_operations.total < diagnostics.n_cubic
     # Every iteration evaluates the likelihood once, apart from refreshes.
     n_refreshes = sum(
-        t.n_steps.get("refresh", 0) for t in model._sampling.run.draws[0].chain_tallies
+        t.n_steps.get("refresh", 0) for t in model._sampling.run.draws[0].chain_counts
     )
     assert diagnostics.n_sampling_evaluations >= 2 * 20 - n_refreshes
     assert diagnostics.n_likelihood_evaluations > diagnostics.n_sampling_evaluations + 2 * 20

@@ -110,8 +110,8 @@ def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
     moves = model.diagnostics_.acceptance_rate
     assert len(moves) == (3 if kind is Interweaving else 2)
     # Two moves of f an iteration, and all are counted.
-    tally = model._sampling.run.draws[0].chain_tallies[0]
-    assert sorted(tally.n_steps.values())[-1] == 4
+    counts = model._sampling.run.draws[0].chain_counts[0]
+    assert sorted(counts.n_steps.values())[-1] == 4
 
 
 @pytest.mark.parametrize("latent", LATENT)

@@ -92,6 +92,6 @@ def test_a_chain_that_moves_makes_no_matrices_in_the_state_it_began_with():
     model = make_model(*toy_classes(N, 2, seed=0))
     rng = np.random.default_rng(0)
     state = at_rest(model, EllipticalSlice().start(model, model.start, rng))
-    stretch = sample(model, EllipticalSlice(), state, rng, 2)
+    segment = sample(model, EllipticalSlice(), state, rng, 2)
     assert matrices([state]) == []
-    assert matrices([stretch]) == []
+    assert matrices([segment]) == []

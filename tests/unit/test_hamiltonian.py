@@ -1,11 +1,17 @@
-"""Moves under a cheap density: `Leapfrog`, `Jump`, `TMixture`, and the pool of chains."""
+"""Moves under a cheap density: leapfrog, independence candidates, and the pool of chains."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
-from skgpmcmc.transitions import CheapPoint, Jump, Leapfrog, SurrogateProposal, TMixture
+from skgpmcmc.transitions import (
+    CheapPoint,
+    IndependenceMetropolis,
+    Leapfrog,
+    SurrogateProposal,
+    TMixture,
+)
 from skgpmcmc.warmup.learner import (
     Tempered,
     run_pool,
@@ -74,12 +80,14 @@ def test_leapfrog_leaves_the_target_invariant(step_size):
 
 
 def test_jump_leaves_the_target_invariant():
-    jump = Jump(MIXTURE, 3)
+    jump = IndependenceMetropolis(MIXTURE, 3)
     p_values = keeps_the_law(lambda theta, rng: jump.move(TARGET, points(theta), rng)[0].theta)
     assert min(p_values) > P_LIMIT
 
 
-@pytest.mark.parametrize("moves", [(LEAPFROG,), (LEAPFROG, Jump(MIXTURE, 4), LEAPFROG)])
+@pytest.mark.parametrize(
+    "moves", [(LEAPFROG,), (LEAPFROG, IndependenceMetropolis(MIXTURE, 4), LEAPFROG)]
+)
 def test_surrogate_chain_is_reversible(moves):
     """Pairs (theta, theta') have the law of (theta', theta) where theta is a draw from pi*."""
     proposal = SurrogateProposal(TARGET, moves)
@@ -97,7 +105,7 @@ def test_surrogate_chain_is_reversible(moves):
 
 
 def test_hastings_ratio_of_the_surrogate_is_that_of_the_target():
-    proposal = SurrogateProposal(TARGET, (LEAPFROG, Jump(MIXTURE, 4), LEAPFROG))
+    proposal = SurrogateProposal(TARGET, (LEAPFROG, IndependenceMetropolis(MIXTURE, 4), LEAPFROG))
     rng = np.random.default_rng(2)
     theta = np.array([0.4, 1.6])
     for _ in range(20):
@@ -238,7 +246,7 @@ def test_a_jump_returns_value_and_gradient_and_whether_it_moved():
     rng = np.random.default_rng(10)
     point, moves = points(np.array([5.0, 5.0])), []
     for _ in range(30):
-        new, moved = Jump(MIXTURE, 2).move(TARGET, point, rng)
+        new, moved = IndependenceMetropolis(MIXTURE, 2).move(TARGET, point, rng)
         assert float(moved) == float(not np.array_equal(new.theta, point.theta))
         assert_allclose(new.log_prob, points(new.theta).log_prob, atol=1e-12)
         assert_allclose(new.gradient, points(new.theta).gradient, atol=1e-12)

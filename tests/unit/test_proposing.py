@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skgpmcmc.transitions import Jump, Leapfrog, SurrogateProposal, TMixture
+from skgpmcmc.transitions import IndependenceMetropolis, Leapfrog, SurrogateProposal, TMixture
 from skgpmcmc.warmup.learner import (
     Learner,
     Pool,
@@ -51,7 +51,7 @@ def assembled(dim=2):
 
 def test_the_assembled_proposal_has_moves_of_both_kinds_in_a_palindrome():
     moves = assembled().moves
-    assert [type(move) for move in moves] == [Leapfrog, Jump, Leapfrog]
+    assert [type(move) for move in moves] == [Leapfrog, IndependenceMetropolis, Leapfrog]
     assert moves[0] is moves[2]
 
 
@@ -59,7 +59,9 @@ def test_the_assembled_proposal_has_moves_of_both_kinds_in_a_palindrome():
 #: the right side only.
 TELLING = {
     Leapfrog: Leapfrog(np.eye(1), np.pi / 6, 6),
-    Jump: Jump(TMixture(np.array([[1.5]]), np.array([[[0.3]]]), np.ones(1)), 8),
+    IndependenceMetropolis: IndependenceMetropolis(
+        TMixture(np.array([[1.5]]), np.array([[[0.3]]]), np.ones(1)), 8
+    ),
 }
 
 

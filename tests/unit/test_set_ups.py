@@ -155,7 +155,7 @@ def test_the_jitter_suits_the_posterior_and_not_the_starts_alone(case):
     assert model.covariance.jitter == 1e-8
     assert run.models[0].covariance.jitter == pytest.approx(1e-7)
     assert np.mean(run.draws[0].theta[..., 0] > 0.0) > 0.5
-    assert run.draws[0].sampling_tally.n_failed == 0
+    assert run.draws[0].sampling_counts.n_failed == 0
 
 
 def test_the_jitter_stays_where_it_is_not_needed():

@@ -42,11 +42,11 @@ from .base import Sampler, check_one_function
 __all__ = [
     "Ancillary",
     "Augmented",
-    "InTurn",
     "Interweaving",
     "KnorrHeldRue",
     "Sufficient",
     "Surrogate",
+    "WithinGibbs",
     "hyper_moves",
     "latent_moves",
 ]
@@ -89,7 +89,7 @@ def _begun(operator: Operator, dim: int) -> Operator:
 
 
 @dataclass(eq=False)
-class InTurn(Sampler):
+class WithinGibbs(Sampler):
     """Moves of f given theta, and of theta given what a parameterization keeps, in turn.
 
     Parameters
@@ -178,12 +178,12 @@ class InTurn(Sampler):
 
 
 @dataclass(eq=False)
-class Augmented(InTurn):
+class Augmented(WithinGibbs):
     """Chains that move theta under one parameterization, or under two.
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `InTurn`
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `WithinGibbs`
         How f moves, and what is tuned.
     hyper : str or Operator, default="mh"
         How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
@@ -363,7 +363,7 @@ class Surrogate(Augmented):
 
 
 @dataclass(eq=False)
-class KnorrHeldRue(InTurn):
+class KnorrHeldRue(WithinGibbs):
     """Chains that propose theta and f together, f from an approximation at the new theta: exact.
 
     Where the approximation is poor few proposals are accepted: with a probit link
@@ -371,7 +371,7 @@ class KnorrHeldRue(InTurn):
 
     Parameters
     ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `InTurn`
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `WithinGibbs`
         How f moves; the walk of theta is tuned to 0.25 by default.
     defensive : float in [0, 1), default=0.05
         Probability with which f is proposed from the prior instead. It bounds the weights; with 0,

@@ -17,7 +17,11 @@ from ..transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginal
 from ..warmup import EmulatorSettings, SetUp, set_up_collapsed, set_up_emulated, set_up_random_walk
 from .base import Sampler, check_one_function
 
-__all__ = ["Collapsed", "Marginal", "PseudoMarginal"]
+__all__ = [
+    "Collapsed",
+    "Marginal",
+    "PseudoMarginal",
+]
 
 _MOVES = ("emulated", "trajectories", "random_walk")
 #: Importance draws where nothing is learned about them.
