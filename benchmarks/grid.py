@@ -195,7 +195,7 @@ def against_grid(name: str, n_draws: int, n_some: int) -> dict[str, Any]:
     fit_quietly(classifier, X, y)
     d, draws = classifier.diagnostics_, classifier.theta_samples_
     run = classifier._sampling.run
-    model, reference = run.models[0], run.references[0]
+    model, reference = run.models[0].model, run.models[0].reference
     flat = draws.reshape(-1, draws.shape[2])
     mean, sd = flat.mean(axis=0), flat.std(axis=0, ddof=1)
     needed = float(((d.mcse_mean / (WANTED_ERROR * sd)) ** 2).max())
@@ -253,15 +253,15 @@ class _Recorded:
 
     def __init__(self, classifier: BayesianGPClassifier, n_batches: int, length: int) -> None:
         run = classifier._sampling.run
-        target: EmulatedPosterior = run.estimators[0].proposal.target
-        shape = (len(run.chains), n_batches * length)
-        self.theta = np.empty((*shape, len(run.chains[0].state.theta)))
+        target: EmulatedPosterior = run.models[0].estimator.proposal.target
+        shape = (len(run.models[0].chains), n_batches * length)
+        self.theta = np.empty((*shape, len(run.models[0].chains[0].state.theta)))
         log_w = np.empty(shape)
         start = time.perf_counter()
         with threadpool_limits(1):
-            for c, (transition, state, rng) in enumerate(run.chains):
+            for c, (transition, state, rng) in enumerate(run.models[0].chains):
                 for i in range(shape[1]):
-                    state, _ = transition.step(run.models[0], state, rng)
+                    state, _ = transition.step(run.models[0].model, state, rng)
                     self.theta[c, i] = state.theta
                     log_w[c, i] = -state.estimate.log_likelihood - state.log_hyperprior
         self.seconds = time.perf_counter() - start
@@ -279,7 +279,7 @@ def control_variates(name: str, n_batches: int, length: int) -> dict[str, Any]:
     X, y = load()
     classifier = BayesianGPClassifier(ard=ard, n_draws=100, random_state=0, n_jobs=1)
     fit_quietly(classifier, X, y)
-    target: EmulatedPosterior = classifier._sampling.run.estimators[0].proposal.target
+    target: EmulatedPosterior = classifier._sampling.run.models[0].estimator.proposal.target
     draws = classifier.theta_samples_.reshape(-1, classifier.theta_samples_.shape[2])
     center, scale = draws.mean(axis=0), draws.std(axis=0, ddof=1)
     root = np.linalg.cholesky(np.cov(draws, rowvar=False))

@@ -185,7 +185,7 @@ def run_case(name: str, args: argparse.Namespace) -> None:
         ours = fit_until(estimator, X, y, args.min_ess, args.max_draws)
         record.keep("ours", str(seed), ours)
         if args.nuts and case.nuts is not None and seed - args.first_seed < args.nuts_seeds:
-            peer = case.nuts(estimator._sampling.run.models[0])
+            peer = case.nuts(estimator._sampling.run.models[0].model)
             result = run_numpyro(peer, seed, ours, args, dense_mass=case.dense_mass)
             record.keep("nuts", str(seed), result)
     show(case, record.results)

@@ -290,7 +290,7 @@ def run_case(name: str, args: argparse.Namespace) -> None:
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         X, y = case.load(seed)
         ours, classifier = run_ours(case, X, y, seed, args)
-        model = classifier._sampling.run.models[0]
+        model = classifier._sampling.run.models[0].model
         data = str(seed) if case.simulated else "all"
         if not case.ard:
             known = record.results["reference"].get(data)

@@ -47,6 +47,7 @@ from skgpmcmc.samplers.within_gibbs import (
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition
 from skgpmcmc.warmup import (
     Prepared,
+    Request,
     Segment,
     SetUp,
     perform,
@@ -239,7 +240,11 @@ def _sweep_run(
 ) -> Run:
     sweep, model = Sweep((move,), (1,)), problem.model
     set_ups = [
-        set_up_sweep(model, sweep, [theta], [rng], length.n_warmup, learns_shape=False)
+        set_up_sweep(
+            Request(model, APPROXIMATIONS["laplace"](), [theta], [rng], rng, None, length.n_warmup),
+            sweep,
+            learns_shape=False,
+        )
         for theta, rng in zip(starts, rngs, strict=True)
     ]
     return Run(set_ups, model, draws)
@@ -260,13 +265,15 @@ def strategy_run(
     groups = [list(each)] if isinstance(sampler, PseudoMarginal) else [[chain] for chain in each]
     set_ups = [
         sampler.set_up(
-            problem.model,
-            approximation,
-            [starts[chain] for chain in group],
-            [rngs[chain] for chain in group],
-            rng,
-            n_importance=None,
-            n_warmup=length.n_warmup,
+            Request(
+                problem.model,
+                approximation,
+                [starts[chain] for chain in group],
+                [rngs[chain] for chain in group],
+                rng,
+                n_importance=None,
+                n_warmup=length.n_warmup,
+            )
         )
         for group in groups
     ]

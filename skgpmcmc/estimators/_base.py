@@ -30,6 +30,7 @@ from ..prediction import (
 )
 from ..run import (
     Diagnostics,
+    ModelRun,
     SamplingRun,
     StoppingRule,
     continue_chains,
@@ -196,8 +197,8 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 f"warm_start=True continues the chains of the earlier fit, but {changed} changed "
                 "since: use warm_start=False, or a fresh clone, for other settings."
             )
-        same_data = np.array_equal(run.models[0].covariance.X, X) and all(
-            p.is_of(model) for model, p in zip(run.models, problems, strict=False)
+        same_data = np.array_equal(run.models[0].model.covariance.X, X) and all(
+            p.is_of(own.model) for own, p in zip(run.models, problems, strict=False)
         )
         if not same_data or len(run.models) != len(problems):
             raise ValueError(
@@ -234,17 +235,16 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         """
         streams = _seed_sequence(self.random_state, _OF_PREDICTIONS).spawn(len(run.models))
         noise, fitted = np.full(len(run.models), np.nan), []
-        for m, (model, draws, stream) in enumerate(
-            zip(run.models, run.draws, streams, strict=True)
-        ):
+        for m, (own, stream) in enumerate(zip(run.models, streams, strict=True)):
             rng = np.random.default_rng(stream)
-            estimator = run.estimators[m]
             with one_thread():
-                mean = draws.theta.mean(axis=(0, 1))
+                mean = own.draws.theta.mean(axis=(0, 1))
                 noise[m] = (
-                    0.0 if estimator is None else estimator.log_likelihood_sd(model, mean, rng)
+                    0.0
+                    if own.estimator is None
+                    else own.estimator.log_likelihood_sd(own.model, mean, rng)
                 )
-            fitted.append(self._fitted_model(run, m, rng))
+            fitted.append(self._fitted_model(run, own, rng))
         params = copy.deepcopy(self._posterior_params())
         kept = {
             "_sampling": _Sampling(run, params),
@@ -252,23 +252,21 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         }
         return fitted, noise, kept
 
-    def _fitted_model(self, run: SamplingRun, m: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Fitted attributes of the m-th model of a run."""
-        model, draws, estimator = run.models[m], run.draws[m], run.estimators[m]
+    def _fitted_model(
+        self, run: SamplingRun, own: ModelRun, rng: np.random.Generator
+    ) -> dict[str, Any]:
+        """Fitted attributes of one model of a run."""
+        model, draws = own.model, own.draws
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
-        own = run.references[m] is None
-        integrated = not own and estimator is None
+        strategy = _strategy(own, rng)
         # Without hyper-parameters all draws share one factorization, and more of f costs little.
-        n_chosen = None if p == 0 and not integrated else self.max_predict_draws
-        seed = 0 if own or estimator is None else int(rng.integers(2**31))
-        chosen = spread_subset(theta, n_chosen, rng)
-        strategy: LatentStrategy = OwnLatent() if own else Integrated()
-        if not own and estimator is not None:
-            unit = float(chosen.weight.mean())
-            strategy = Particles(seed, _N_PREDICT_PARTICLES, estimator.defensive, unit)
-        parts = self._parts(run, m, theta[chosen.rows])
+        all_draws = p == 0 and not isinstance(strategy, Integrated)
+        chosen = spread_subset(theta, None if all_draws else self.max_predict_draws, rng)
+        if isinstance(strategy, Particles):
+            strategy = replace(strategy, unit=float(chosen.weight.mean()))
+        parts = self._parts(run, own, theta[chosen.rows])
         predictor = Predictor(
             model,
             theta[chosen.rows],
@@ -276,7 +274,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             chosen.weight,
             parts,
             strategy,
-            reference=run.references[m] if parts is None else None,
+            reference=own.reference if parts is None else None,
         )
         return {
             "theta_samples_": draws.theta,
@@ -290,7 +288,9 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "_max_predict_draws": self.max_predict_draws,
         }
 
-    def _parts(self, run: SamplingRun, m: int, theta: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    def _parts(
+        self, run: SamplingRun, own: ModelRun, theta: np.ndarray
+    ) -> tuple[np.ndarray, ...] | None:
         """What predictions need at theta (S, p); None leaves it to the first of them.
 
         It takes as long as a round of draws, and who has pressed Ctrl-C does not want to wait.
@@ -298,7 +298,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if run.interrupted:
             return None
         try:
-            return parts_of(run.models[m], run.references[m], theta, self.n_jobs)
+            return parts_of(own.model, own.reference, theta, self.n_jobs)
         except KeyboardInterrupt:
             warnings.warn(
                 "Interrupted after the last draw: all draws are kept, and the first prediction "
@@ -320,7 +320,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         run = self._sample(X, [problem])
         (fitted,), noise, kept = self._fitted_models(run)
         if functions is not None:
-            own = _element_names(run.models[0].covariance.names)
+            own = _element_names(run.models[0].model.covariance.names)
             names = [f"{name}[{label}]" for label in functions for name in own]
             fitted["hyperparameter_names_"] = names
         diagnostics = diagnose(run, fitted["hyperparameter_names_"], noise, [0])
@@ -377,6 +377,15 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if noise > 2.0:
             remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
         warnings.warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning, stacklevel=5)
+
+
+def _strategy(own: ModelRun, rng: np.random.Generator) -> LatentStrategy:
+    """How predictions average f: as the chains treat it."""
+    if own.reference is None:
+        return OwnLatent()
+    if own.estimator is None:
+        return Integrated()
+    return Particles(int(rng.integers(2**31)), _N_PREDICT_PARTICLES, own.estimator.defensive)
 
 
 def _seed_sequence(random_state: Any, purpose: int) -> np.random.SeedSequence:

@@ -1,7 +1,6 @@
 """Chains in rounds, their convergence, and what they cost."""
 
 from .chains import (
-    SamplingRun,
     continue_chains,
     n_rounds,
     sample_chains,
@@ -26,11 +25,13 @@ from .leave_one_out import (
     LeaveOneOut,
     leave_one_out,
 )
+from .records import ModelRun, SamplingRun
 
 __all__ = [
     "Diagnostics",
     "Effort",
     "LeaveOneOut",
+    "ModelRun",
     "SamplingRun",
     "StoppingRule",
     "autocorrelation",

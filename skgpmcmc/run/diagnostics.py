@@ -10,8 +10,8 @@ import numpy as np
 from .._typing import FloatArray
 from ..numerics.linalg import OperationCount
 from ..warmup import EmulatorReport, sum_counts
-from .chains import Draws, SamplingRun
 from .convergence import enough, least_ess, summarize_convergence
+from .records import Draws, SamplingRun
 
 __all__ = ["Diagnostics", "convergence_message", "diagnose"]
 
@@ -235,11 +235,11 @@ def diagnose(
     classes : sequence, optional
         Class of each model of the run; without it rows carry no class.
     """
-    draws = [run.draws[m] for m in which]
+    draws = [run.models[m].draws for m in which]
     summaries = [summarize_convergence(d.theta) for d in draws]
     sampling = sum_counts([d.sampling_counts for d in draws])
     whole = sum_counts([sampling, *(d.warmup_counts for d in draws)])
-    reports = [run.reports[m] for m in which]
+    reports = [run.models[m].report for m in which]
     return Diagnostics(
         names=list(names) * len(draws),
         classes=None if classes is None else [classes[m] for m in which for _ in names],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from ..numerics.threads import one_thread
 
 __all__ = [
     "Effort",
+    "Monitor",
     "Plan",
+    "Silent",
     "machine_bytes",
     "readable",
     "require_memory",
@@ -52,6 +54,33 @@ class Effort(NamedTuple):
 
     def __str__(self) -> str:
         return f"about {_duration(self.seconds)}"
+
+
+class Monitor(Protocol):
+    """What the parent reports to, round by round."""
+
+    def expect(self, left: Effort) -> None:
+        """Take note of how much is left, about."""
+
+    def begin_round(self) -> None:
+        """A round of all chains starts."""
+
+    def end_round(self) -> bool:
+        """A round of all chains has ended; True asks to stop as soon as there are draws."""
+
+
+class Silent:
+    """The monitor of a run that nobody watches."""
+
+    def expect(self, left: Effort) -> None:
+        """Do nothing."""
+
+    def begin_round(self) -> None:
+        """Do nothing."""
+
+    def end_round(self) -> bool:
+        """Never ask to stop."""
+        return False
 
 
 def seconds_per_operation(n_rows: int) -> float:

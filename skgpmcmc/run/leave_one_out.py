@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .chains import Draws
 from .convergence import min_draws
+from .records import Draws
 
 __all__ = ["LeaveOneOut", "leave_one_out"]
 

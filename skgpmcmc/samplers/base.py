@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from .._params import Configuration, check_in
-from .._typing import FloatArray
-from ..approximations import Approximation
 from ..likelihoods import Likelihood
 from ..model import LatentGP, check_gradient
-from ..warmup import Schedule, SetUp
+from ..warmup import Request, Schedule, SetUp
 
 __all__ = ["Sampler", "check_one_function"]
 
@@ -93,34 +88,8 @@ class Sampler(Configuration, ABC):
         return _N_LEARNED * dim if self.learns else 0
 
     @abstractmethod
-    def set_up(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        starts: Sequence[FloatArray],
-        rngs: Sequence[np.random.Generator],
-        rng: np.random.Generator,
-        *,
-        n_importance: int | None,
-        n_warmup: int,
-    ) -> SetUp:
-        """Return the set-up that prepares one model's chains.
-
-        Parameters
-        ----------
-        model : LatentGP
-            With a jitter that is safe at the starts.
-        approximation : Approximation
-            What the sampler builds on.
-        starts, rngs : sequences
-            Where each chain begins, natural logs, and its random stream.
-        rng : numpy.random.Generator
-            Of the set-up itself.
-        n_importance : int or None
-            Draws per likelihood estimate; None leaves the choice to the sampler.
-        n_warmup : int
-            Discarded iterations per chain.
-        """
+    def set_up(self, request: Request) -> SetUp:
+        """Return the set-up that prepares one model's chains."""
 
 
 def check_one_function(sampler: Sampler, likelihood: Likelihood) -> None:

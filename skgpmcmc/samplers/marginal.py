@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from .._params import check_in
-from .._typing import FloatArray
-from ..approximations import Approximation
 from ..likelihoods import Gaussian, Likelihood
-from ..model import LatentGP
 from ..transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
-from ..warmup import EmulatorSettings, SetUp, set_up_collapsed, set_up_emulated, set_up_random_walk
+from ..warmup import (
+    EmulatorSettings,
+    Request,
+    SetUp,
+    set_up_collapsed,
+    set_up_emulated,
+    set_up_random_walk,
+)
 from .base import Sampler, check_one_function
 
 __all__ = [
@@ -74,31 +75,19 @@ class PseudoMarginal(Sampler):
         """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
 
-    def set_up(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        starts: Sequence[FloatArray],
-        rngs: Sequence[np.random.Generator],
-        rng: np.random.Generator,
-        *,
-        n_importance: int | None,
-        n_warmup: int,
-    ) -> SetUp:
+    def set_up(self, request: Request) -> SetUp:
         """Learn an emulator, or tune a random walk."""
         if self.learns:
             settings = EmulatorSettings(
-                self.noise, self.defensive, n_importance, n_warmup, self.moves == "emulated"
+                self.noise, self.defensive, request.n_importance, self.moves == "emulated"
             )
-            return set_up_emulated(model, approximation, starts, rngs, rng, settings)
-        count = _N_IMPORTANCE if n_importance is None else n_importance
+            return set_up_emulated(request, settings)
+        count = _N_IMPORTANCE if request.n_importance is None else request.n_importance
 
         def frozen(walk: GaussianRandomWalk) -> PseudoMarginalMetropolis:
-            return PseudoMarginalMetropolis(approximation, walk, count, self.defensive)
+            return PseudoMarginalMetropolis(request.approximation, walk, count, self.defensive)
 
-        return set_up_random_walk(
-            model, approximation, starts, rngs, n_warmup, self.target_acceptance, frozen
-        )
+        return set_up_random_walk(request, self.target_acceptance, frozen)
 
 
 @dataclass(eq=False)
@@ -120,46 +109,13 @@ class Marginal(Sampler):
         """Refuse a likelihood with several latent functions, whose q has no predictions."""
         check_one_function(self, likelihood)
 
-    def set_up(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        starts: Sequence[FloatArray],
-        rngs: Sequence[np.random.Generator],
-        rng: np.random.Generator,
-        *,
-        n_importance: int | None,
-        n_warmup: int,
-    ) -> SetUp:
-        """Tune a random walk.
-
-        Parameters
-        ----------
-        model : LatentGP
-            With a jitter that is safe at the starts.
-        approximation : Approximation
-            The target.
-        starts, rngs : sequences
-            Where each chain begins, natural logs, and its random stream.
-        rng : numpy.random.Generator
-            Not used: every chain tunes with its own stream.
-        n_importance : int or None
-            Not used: nothing is estimated.
-        n_warmup : int
-            Discarded iterations per chain.
-
-        Returns
-        -------
-        SetUp
-            The generator that asks for work.
-        """
+    def set_up(self, request: Request) -> SetUp:
+        """Tune a random walk on the target itself, the approximate marginal."""
 
         def frozen(walk: GaussianRandomWalk) -> MarginalMetropolis:
-            return MarginalMetropolis(approximation, walk)
+            return MarginalMetropolis(request.approximation, walk)
 
-        return set_up_random_walk(
-            model, approximation, starts, rngs, n_warmup, self.target_acceptance, frozen
-        )
+        return set_up_random_walk(request, self.target_acceptance, frozen)
 
 
 @dataclass(eq=False)
@@ -198,16 +154,6 @@ class Collapsed(Sampler):
         """Whether the set-up learns an emulator: always."""
         return True
 
-    def set_up(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        starts: Sequence[FloatArray],
-        rngs: Sequence[np.random.Generator],
-        rng: np.random.Generator,
-        *,
-        n_importance: int | None,
-        n_warmup: int,
-    ) -> SetUp:
+    def set_up(self, request: Request) -> SetUp:
         """Learn an emulator of the evidence; `n_importance` does not matter."""
-        return set_up_collapsed(model, approximation, starts, rngs, rng, n_warmup)
+        return set_up_collapsed(request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -13,7 +12,6 @@ from scipy import stats
 
 from .. import parameterizations
 from .._params import check_flag, check_in
-from .._typing import FloatArray
 from ..approximations import Approximation
 from ..likelihoods import Likelihood
 from ..model import GPState, LatentGP
@@ -36,7 +34,7 @@ from ..transitions import (
     Transition,
     UnivariateSlice,
 )
-from ..warmup import SetUp, set_up_sweep
+from ..warmup import Request, SetUp, set_up_sweep
 from .base import Sampler, check_one_function
 
 __all__ = [
@@ -144,23 +142,14 @@ class WithinGibbs(Sampler):
                 f"sampler: latent must be one of {known} or a Transition; got {self.latent!r}."
             )
 
-    def set_up(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        starts: Sequence[FloatArray],
-        rngs: Sequence[np.random.Generator],
-        rng: np.random.Generator,
-        *,
-        n_importance: int | None,
-        n_warmup: int,
-    ) -> SetUp:
+    def set_up(self, request: Request) -> SetUp:
         """Tune every move on the posterior itself; `n_importance` does not matter."""
+        model = request.model
         parts = [(self._latent_part(len(model.y)), self.n_latent)]
         if len(model.start):
-            parts = self._with_hyper_parts(model, approximation, parts)
+            parts = self._with_hyper_parts(model, request.approximation, parts)
         sweep = Sweep(*zip(*parts, strict=True))
-        return set_up_sweep(model, sweep, starts, rngs, n_warmup, learns_shape=self.learn_shape)
+        return set_up_sweep(request, sweep, learns_shape=self.learn_shape)
 
     def _latent_part(self, n_rows: int) -> Transition[GPState]:
         if isinstance(self.latent, Transition):

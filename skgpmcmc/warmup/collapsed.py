@@ -7,44 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import FloatArray
-from ..approximations import Approximation
 from ..approximations.importance import Quadratic
-from ..model import LatentGP
 from ..transitions import GaussianRandomWalk, MarginalMetropolis, Mixture
-from .design import DesignPoint, search
-from .learner import LATER_ROUNDS, TRUSTED, Learner
+from .learner import LATER_ROUNDS, TRUSTED, Learner, begun
 from .proposing import overdispersed_starts, probabilities, proposals_by_name
 from .report import EmulatorReport
 from .segments import no_density
 from .trajectories import Trajectories, tuned_trajectories
-from .work import Prepared, SetUp, Task, require_factors
+from .work import Prepared, Request, SetUp, Task, require_factors
 
 __all__ = ["set_up_collapsed"]
 
 
-def set_up_collapsed(
-    model: LatentGP,
-    approximation: Approximation,
-    starts: Sequence[FloatArray],
-    rngs: Sequence[np.random.Generator],
-    rng: np.random.Generator,
-    n_settle: int,
-) -> SetUp:
+def set_up_collapsed(request: Request) -> SetUp:
     """Prepare chains on the marginal posterior of theta, f drawn with every theta.
 
     Parameters
     ----------
-    model : LatentGP
-        With a jitter that is safe at the starts.
-    approximation : Approximation
-        Gives the evidence, exact for a Gaussian likelihood.
-    starts, rngs : sequences
-        One theta and one stream per chain; a search for a mode begins at every start.
-    rng : numpy.random.Generator
-        Of the set-up.
-    n_settle : int
-        Iterations discarded after the set-up.
+    request : Request
+        Its approximation gives the evidence, exact for a Gaussian likelihood. A search for a mode
+        begins at every start.
 
     Returns
     -------
@@ -56,16 +38,11 @@ def set_up_collapsed(
     sequence of Task
         Work whose results are to be sent back.
     """
+    approximation, starts, rngs = request.approximation, list(request.starts), list(request.rngs)
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, GaussianRandomWalk.isotropic(0, 1.0))
-        return Prepared(walk, approximation, None, list(starts), list(rngs), 0, 0, 0, None)
-    paths: Sequence[list[DesignPoint]] = yield [
-        Task(search, (model, approximation, start)) for start in starts
-    ]
-    learner = Learner(model, approximation, rng, paths)
-    yield from learner.measure_scale()
-    yield from learner.explore()
-    yield from learner.refine(learner.max_rounds)
+        return Prepared(walk, approximation, None, starts, rngs, 0, 0, 0, None)
+    learner = yield from begun(request)
     report = yield from _examined(learner)
     if report.held_out_error >= TRUSTED:
         yield from learner.refine(LATER_ROUNDS, report.held_out_error)
@@ -85,8 +62,8 @@ def set_up_collapsed(
         reference=approximation,
         estimator=None,
         thetas=overdispersed_starts(learner, target, trajectories, len(rngs)),
-        rngs=list(rngs),
-        n_settle=n_settle,
+        rngs=rngs,
+        n_settle=request.n_warmup,
         n_tuned=0,
         n_evaluations=learner.n_evaluations,
         report=report,

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation
 from ..approximations.importance import Quadratic
-from ..model import LatentGP
 from ..transitions import (
     GaussianRandomWalk,
     Mixture,
@@ -23,17 +21,18 @@ from ..transitions import (
     PseudoMarginalState,
     RetainedParticle,
 )
-from .design import DesignPoint, search
-from .learner import LATER_ROUNDS, TRUSTED, Learner, Pool
+from .learner import LATER_ROUNDS, TRUSTED, Learner, Pool, begun
 from .probing import Probed, probe
 from .proposing import overdispersed_starts, probabilities, proposals_by_name
 from .segments import switch
 from .settings import EmulatorSettings
 from .trajectories import Trajectories, tuned_trajectories
-from .work import Prepared, SetUp, Task
+from .work import Prepared, Request, SetUp, Task
 
 __all__ = ["set_up_emulated"]
 
+#: Importance draws where all hyper-parameters are fixed, and nothing is learned.
+_N_IMPORTANCE = 64
 #: How often a poor emulator is given more design points.
 _MAX_PROBES = 2
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
@@ -42,26 +41,14 @@ _REHEARSAL, _N_KEPT = 100, 24
 _LESS_NOISE = 2.0
 
 
-def set_up_emulated(
-    model: LatentGP,
-    approximation: Approximation,
-    starts: Sequence[FloatArray],
-    rngs: Sequence[np.random.Generator],
-    rng: np.random.Generator,
-    settings: EmulatorSettings,
-) -> SetUp:
+def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     """Prepare the emulated pseudo-marginal sampler.
 
     Parameters
     ----------
-    model : LatentGP
-        With a jitter that is safe at the starts.
-    approximation : Approximation
-        Its log evidence is what the emulator learns, its sites are what the reference interpolates.
-    starts, rngs : sequences
-        One theta and one stream per chain; a search for a mode begins at every start.
-    rng : numpy.random.Generator
-        Of the set-up.
+    request : Request
+        The log evidence of its approximation is what the emulator learns, and the sites are what
+        the reference interpolates. A search for a mode begins at every start.
     settings : EmulatorSettings
         What the sampler wants.
 
@@ -75,15 +62,9 @@ def set_up_emulated(
     sequence of Task
         Work whose results are to be sent back.
     """
-    if len(starts[0]) == 0:
-        return _without_hyperparameters(approximation, starts, rngs, settings)
-    paths: Sequence[list[DesignPoint]] = yield [
-        Task(search, (model, approximation, start)) for start in starts
-    ]
-    learner = Learner(model, approximation, rng, paths)
-    yield from learner.measure_scale()
-    yield from learner.explore()
-    yield from learner.refine(learner.max_rounds)
+    if len(request.starts[0]) == 0:
+        return _without_hyperparameters(request, settings)
+    learner = yield from begun(request)
     trajectories: Trajectories | None = None
     for n_more in range(_MAX_PROBES - 1, -1, -1):
         probed = yield from probe(learner, learner.posterior_pool(), settings)
@@ -97,7 +78,7 @@ def set_up_emulated(
             )
             break
     if trajectories is None and not learner.few:
-        visited = yield from _rehearsed(learner, probed, settings, len(rngs))
+        visited = yield from _rehearsed(learner, probed, settings, len(request.rngs))
         probed = yield from probe(learner, learner.posterior_pool(), settings, visited)
         if probed.report.probe_error >= TRUSTED:  # that is what chains have shown
             trajectories = yield from tuned_trajectories(
@@ -109,7 +90,7 @@ def set_up_emulated(
         probed = yield from probe(learner, visited_pool, settings, less_noise=_LESS_NOISE)
         trajectories = trajectories.corrected(probed.reference, probed.target.correction)
     pool = learner.posterior_pool()
-    return _assembled(learner, probed, pool, trajectories, rngs, settings)
+    return _assembled(learner, probed, pool, trajectories, request, settings)
 
 
 def _no_correction(learner: Learner) -> Quadratic:
@@ -137,25 +118,20 @@ def _rehearsed(
     return places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
 
 
-def _without_hyperparameters(
-    approximation: Approximation,
-    starts: Sequence[FloatArray],
-    rngs: Sequence[np.random.Generator],
-    settings: EmulatorSettings,
-) -> Prepared:
+def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Prepared:
     """Every hyper-parameter is fixed: only the particles move."""
     walk = GaussianRandomWalk.isotropic(0, 1.0)
-    count = settings.n_importance or 64
-    estimate = PseudoMarginalMetropolis(approximation, walk, count, settings.defensive)
+    count = settings.n_importance or _N_IMPORTANCE
+    estimate = PseudoMarginalMetropolis(request.approximation, walk, count, settings.defensive)
     refresh = ParticleRefresh(settings.defensive)
     last = RetainedParticle(settings.defensive)
     return Prepared(
         transition=Mixture((estimate, refresh), (0.0, 1.0), last),
-        reference=approximation,
+        reference=request.approximation,
         estimator=estimate,
-        thetas=list(starts),
-        rngs=list(rngs),
-        n_settle=settings.n_settle,
+        thetas=list(request.starts),
+        rngs=list(request.rngs),
+        n_settle=request.n_warmup,
         n_tuned=0,
         n_evaluations=0,
         report=None,
@@ -167,11 +143,11 @@ def _assembled(
     probed: Probed,
     pool: Pool,
     trajectories: Trajectories | None,
-    rngs: Sequence[np.random.Generator],
+    request: Request,
     settings: EmulatorSettings,
 ) -> Prepared:
     """Put the frozen parts together, and give every chain an overdispersed start."""
-    thetas = overdispersed_starts(learner, probed.target, trajectories, len(rngs))
+    thetas = overdispersed_starts(learner, probed.target, trajectories, len(request.rngs))
     transition = _transition(learner, probed, pool, trajectories, settings)
     estimator = transition.parts[0]
     assert isinstance(estimator, PseudoMarginalMetropolis)
@@ -180,8 +156,8 @@ def _assembled(
         reference=probed.reference,
         estimator=estimator,
         thetas=thetas,
-        rngs=list(rngs),
-        n_settle=settings.n_settle,
+        rngs=list(request.rngs),
+        n_settle=request.n_warmup,
         n_tuned=0,
         n_evaluations=learner.n_evaluations,
         report=probed.report,

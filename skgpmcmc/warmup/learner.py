@@ -19,10 +19,11 @@ from .design import (
     DesignPoint,
     examine,
     explore,
+    search,
     spread_out,
 )
 from .emulator import EmulatedPosterior, Emulator
-from .work import Task, has_factor
+from .work import Request, Task, has_factor
 
 __all__ = [
     "LATER_ROUNDS",
@@ -30,6 +31,7 @@ __all__ = [
     "Learner",
     "Pool",
     "Tempered",
+    "begun",
     "root_of",
     "run_pool",
 ]
@@ -340,6 +342,24 @@ class Learner:
             n_sweeps=n_sweeps,
             strength=strength,
         )
+
+
+def begun(request: Request) -> Generator[Sequence[Task], Sequence[Any], Learner]:
+    """Search for modes from every start, and learn from there until the emulator predicts well.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    paths: Sequence[list[DesignPoint]] = yield [
+        Task(search, (request.model, request.approximation, start)) for start in request.starts
+    ]
+    learner = Learner(request.model, request.approximation, request.rng, paths)
+    yield from learner.measure_scale()
+    yield from learner.explore()
+    yield from learner.refine(learner.max_rounds)
+    return learner
 
 
 def _flattening(model: LatentGP) -> FloatArray:

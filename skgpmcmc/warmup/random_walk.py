@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import FloatArray
-from ..approximations import Approximation
-from ..model import LatentGP
 from ..transitions import (
     GaussianRandomWalk,
     MarginalMetropolis,
@@ -17,8 +14,8 @@ from ..transitions import (
     Transition,
 )
 from .schedule import Schedule, pooled_walk
-from .segments import Segment, start, tune
-from .work import Prepared, SetUp, Task
+from .segments import Segment, tune
+from .work import Prepared, Request, SetUp, Task, started
 
 __all__ = ["set_up_random_walk"]
 
@@ -27,11 +24,7 @@ _START_SCALE = 0.5
 
 
 def set_up_random_walk(
-    model: LatentGP,
-    approximation: Approximation,
-    starts: Sequence[FloatArray],
-    rngs: Sequence[np.random.Generator],
-    n_warmup: int,
+    request: Request,
     target_acceptance: float,
     make_transition: Callable[[GaussianRandomWalk], Transition[Any]],
 ) -> SetUp:
@@ -39,14 +32,9 @@ def set_up_random_walk(
 
     Parameters
     ----------
-    model : LatentGP
-        With a jitter that is safe at the starts.
-    approximation : Approximation
-        Its evidence is the target of warm-up.
-    starts, rngs : sequences
-        One theta and one stream per chain.
-    n_warmup : int
-        Iterations per chain, the settling of the final transition included.
+    request : Request
+        The evidence of its approximation is the target of warm-up, whose iterations include the
+        settling of the final transition.
     target_acceptance : float
         See `warmup`.
     make_transition : callable
@@ -66,13 +54,11 @@ def set_up_random_walk(
     ----------
     Filippone & Girolami (2014), section 4.4.
     """
-    walk = GaussianRandomWalk.isotropic(len(starts[0]), _START_SCALE)
-    transition = MarginalMetropolis(approximation, walk, with_latent=False)
-    schedule = Schedule.of_length(n_warmup)
-    last: Sequence[Segment] = yield [
-        Task(start, (model, transition, theta, rng))
-        for theta, rng in zip(starts, rngs, strict=True)
-    ]
+    model = request.model
+    walk = GaussianRandomWalk.isotropic(len(request.starts[0]), _START_SCALE)
+    transition = MarginalMetropolis(request.approximation, walk, with_latent=False)
+    schedule = Schedule.of_length(request.n_warmup)
+    last: Sequence[Segment] = yield started(request, transition)
     rounds = [last]
     for window in schedule.windows:
         moving = transition.with_proposal(walk)
@@ -86,7 +72,7 @@ def set_up_random_walk(
     frozen = make_transition(walk)
     return Prepared(
         transition=frozen,
-        reference=approximation,
+        reference=request.approximation,
         estimator=frozen if isinstance(frozen, PseudoMarginalMetropolis) else None,
         thetas=[s.state.theta for s in last],
         rngs=[s.rng for s in last],

@@ -19,8 +19,6 @@ class EmulatorSettings:
         Share of importance draws from the prior.
     n_importance : int or None
         Draws per estimate; None for as many as `noise` needs.
-    n_settle : int
-        Iterations discarded after the set-up.
     emulates : bool
         Whether an emulator may make the proposals, if it is good.
     """
@@ -28,5 +26,4 @@ class EmulatorSettings:
     noise: float
     defensive: float
     n_importance: int | None
-    n_settle: int
     emulates: bool

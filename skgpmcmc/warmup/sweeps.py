@@ -6,37 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._typing import FloatArray
-from ..model import LatentGP
 from ..transitions import Sweep
 from .schedule import Schedule, pooled_covariance
-from .segments import Segment, start, tune_sweep
-from .work import Prepared, SetUp, Task
+from .segments import Segment, tune_sweep
+from .work import Prepared, Request, SetUp, Task, started
 
 __all__ = ["set_up_sweep"]
 
 
-def set_up_sweep(
-    model: LatentGP,
-    sweep: Sweep,
-    starts: Sequence[FloatArray],
-    rngs: Sequence[np.random.Generator],
-    n_warmup: int,
-    *,
-    learns_shape: bool,
-) -> SetUp:
+def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp:
     """Tune the parts of a sweep on the posterior itself, and freeze them.
 
     Parameters
     ----------
-    model : LatentGP
-        With a jitter that is safe at the starts.
+    request : Request
+        f begins with a draw from the prior. The last iterations are those of the frozen sweep.
     sweep : Sweep
         Its `Tunable` parts with a target acceptance are tuned.
-    starts, rngs : sequences
-        One theta and one stream per chain; f begins with a draw from the prior.
-    n_warmup : int
-        Iterations per chain, of which the last are those of the frozen sweep.
     learns_shape : bool
         Give steps of theta the covariance of all chains; otherwise they stay as they are.
 
@@ -50,12 +36,10 @@ def set_up_sweep(
     sequence of Task
         Work whose results are to be sent back.
     """
-    schedule = Schedule.of_length(n_warmup)
-    last: Sequence[Segment] = yield [
-        Task(start, (model, sweep, theta, rng)) for theta, rng in zip(starts, rngs, strict=True)
-    ]
+    model, schedule = request.model, Schedule.of_length(request.n_warmup)
+    last: Sequence[Segment] = yield started(request, sweep)
     rounds, n_tuned = [last], 0
-    learns_shape = learns_shape and len(starts[0]) > 0
+    learns_shape = learns_shape and len(request.starts[0]) > 0
     for window in schedule.windows:
         # The gain begins anew where the shape is new.
         gains = [

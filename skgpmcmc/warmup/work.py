@@ -14,27 +14,41 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Reference
+from ..approximations import Approximation, Reference
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from .report import EmulatorReport
-from .segments import at_work
+from .segments import at_work, start
 
 __all__ = [
     "MAX_JITTER",
     "Done",
     "Prepared",
+    "Request",
     "SetUp",
     "SingularCovarianceError",
     "Task",
     "has_factor",
     "perform",
     "require_factors",
+    "started",
 ]
 
 #: Largest relative jitter that a set-up may give to K.
 MAX_JITTER = 1e-5
+
+
+class Request(NamedTuple):
+    """What a set-up is asked for: the chains of one model."""
+
+    model: LatentGP  # with a jitter that is safe at the starts
+    approximation: Approximation  # what the sampler builds on
+    starts: Sequence[FloatArray]  # where each chain begins; (p,), natural logs
+    rngs: Sequence[np.random.Generator]  # the random stream of each chain
+    rng: np.random.Generator  # of the set-up itself
+    n_importance: int | None  # draws per likelihood estimate; None leaves the choice to the sampler
+    n_warmup: int  # discarded iterations per chain
 
 
 class Task(NamedTuple):
@@ -77,6 +91,12 @@ class SingularCovarianceError(Exception):
     The jitter is part of the model: a set-up that raises this has learned nothing that holds for
     the model with more of it, and has to begin anew.
     """
+
+
+def started(request: Request, transition: Transition[Any]) -> list[Task]:
+    """Return the work of starting every chain on a transition."""
+    places = zip(request.starts, request.rngs, strict=True)
+    return [Task(start, (request.model, transition, theta, rng)) for theta, rng in places]
 
 
 def has_factor(model: LatentGP, theta: FloatArray) -> bool:

@@ -123,7 +123,7 @@ def test_the_default_sampler_against_quadrature(case):
     estimator, simulate = CASES[case]
     y = simulate(np.random.default_rng(1))
     estimator = estimator.set_params(n_draws=700, random_state=seeded()).fit(X, y)
-    model = estimator._sampling.run.models[0]
+    model = estimator._sampling.run.models[0].model
     report = exact_answer_test(
         estimator.theta_samples_, grid_reference(model, estimator.theta_samples_)
     )

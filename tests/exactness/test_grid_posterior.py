@@ -239,7 +239,7 @@ def run_chains(
         n_draws=n_draws,
         seed=np.random.SeedSequence(seeded()),
     )
-    return run.draws[0]
+    return run.models[0].draws
 
 
 def check_against(answer, draws):

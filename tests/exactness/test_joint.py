@@ -22,6 +22,7 @@ from skgpmcmc.transitions import (
     RetainedParticle,
 )
 from skgpmcmc.warmup import (
+    Request,
     emulated,
     probing,
 )
@@ -68,9 +69,8 @@ def prepared(sampler, model, approximation, rng, *, n_importance=None, n_warmup=
     """What the set-up of a sampler prepares for a model, given its targets alone."""
     *rngs, own = rng.spawn(n_chains + 1)
     starts = [model.hyperprior.sample(stream) for stream in rngs]
-    set_up = sampler.set_up(
-        model, approximation, starts, rngs, own, n_importance=n_importance, n_warmup=n_warmup
-    )
+    request = Request(model, approximation, starts, rngs, own, n_importance, n_warmup)
+    set_up = sampler.set_up(request)
     answers = None
     while True:
         try:

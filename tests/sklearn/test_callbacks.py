@@ -125,7 +125,7 @@ def assert_prefix(model, uncut, n_draws):
     assert_array_equal(model.latent_samples_, uncut.latent_samples_[:, :n_draws])
     assert model.n_iter_ == model.n_warmup + n_draws
     # The counts are those of the kept draws alone.
-    every = model._sampling.run.draws[0].chain_counts
+    every = model._sampling.run.models[0].draws.chain_counts
     rates = model.diagnostics_.acceptance_rate
     moved = (np.diff(model.theta_samples_[..., 0], axis=1) != 0.0).sum(axis=1)
     for chain, counts in enumerate(every):

@@ -251,11 +251,11 @@ def n_numbers_stored(estimator):
     copies = sum(part._predictor.theta.size + part._predictor.f.size for part in parts)
     sites = sum(sum(s.size for s in part._predictor.parts) for part in parts)
     run = estimator._sampling.run
-    states = [chain.state for chain in run.chains]
+    states = [chain.state for own in run.models for chain in own.chains]
     particles = sum(
         s.estimate.particles.size + 5 * s.f.size for s in states if hasattr(s, "density")
     )
-    references = [reference for reference in run.references if hasattr(reference, "weights")]
+    references = [own.reference for own in run.models if hasattr(own.reference, "weights")]
     interpolation = sum(r.weights.size + r.trend.size for r in references)
     return attributes + copies + sites + particles + interpolation
 
@@ -532,7 +532,7 @@ def test_fitted_attributes(parameters, names):
     assert 0.0 < diagnostics.sampling_operations.total < diagnostics.n_cubic
     # Every iteration evaluates the likelihood once, apart from refreshes.
     n_refreshes = sum(
-        t.n_steps.get("refresh", 0) for t in model._sampling.run.draws[0].chain_counts
+        t.n_steps.get("refresh", 0) for t in model._sampling.run.models[0].draws.chain_counts
     )
     assert diagnostics.n_sampling_evaluations >= 2 * 20 - n_refreshes
     assert diagnostics.n_likelihood_evaluations > diagnostics.n_sampling_evaluations + 2 * 20

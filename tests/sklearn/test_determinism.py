@@ -408,7 +408,7 @@ def test_predictions_use_the_density_of_the_chains(sampler):
     assert isinstance(used.strategy, Integrated) == (sampler == "marginal")
     assert sampler == "marginal" or used.strategy.defensive == 0.05
     for theta, *parts in zip(used.theta, *used.parts, strict=True):
-        expected = run.references[0].at(run.models[0], theta).parts
+        expected = run.models[0].reference.at(run.models[0].model, theta).parts
         for part, other in zip(parts, expected, strict=True):
             assert_array_equal(part, other)
 

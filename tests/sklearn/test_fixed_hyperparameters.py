@@ -10,11 +10,8 @@ from skgpmcmc.run import (
     StoppingRule,
     summarize_convergence,
 )
-from skgpmcmc.run.chains import (
-    ROUND_LENGTH,
-    Draws,
-    judged,
-)
+from skgpmcmc.run.chains import ROUND_LENGTH
+from skgpmcmc.run.records import Draws, judged
 
 from ..helpers import make_model, toy_classes
 

@@ -110,7 +110,7 @@ def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
     moves = model.diagnostics_.acceptance_rate
     assert len(moves) == (3 if kind is Interweaving else 2)
     # Two moves of f an iteration, and all are counted.
-    counts = model._sampling.run.draws[0].chain_counts[0]
+    counts = model._sampling.run.models[0].draws.chain_counts[0]
     assert sorted(counts.n_steps.values())[-1] == 4
 
 
@@ -126,7 +126,7 @@ def test_configured_moves():
     own = LatentUpdate(Trajectory(-2.0, max_steps=3), PriorShape())
     sampler = Ancillary(latent=own, hyper=UnivariateSlice(max_widths=3))
     model = quick(sampler).fit(X, Y)
-    latent, hyper = model._sampling.run.chains[0].transition.parts
+    latent, hyper = model._sampling.run.models[0].chains[0].transition.parts
     assert latent.operator.max_steps == 3
     assert hyper.operator.max_widths == 3
 
@@ -160,7 +160,7 @@ def test_predictions_condition_on_the_draws(name):
     for theta, f in zip(
         model.theta_samples_.reshape(12, -1), model.latent_samples_.reshape(12, -1), strict=True
     ):
-        mean, var = run.models[0].prior_at(theta).condition(f[:, None], new)
+        mean, var = run.models[0].model.prior_at(theta).condition(f[:, None], new)
         expected.append(stats.norm.cdf(mean[:, 0] / np.sqrt(1.0 + var)))
     assert_allclose(model.predict_proba(new)[:, 1], np.mean(expected, axis=0), rtol=1e-8)
     latent = model.sample_latent(new, n_draws=5, random_state=0)
@@ -196,9 +196,9 @@ def test_neither_workers_nor_continuation_change_a_draw(sampler):
 @short_chains()
 def test_all_chains_run_one_frozen_transition(name):
     run = quick(name).fit(X, Y)._sampling.run
-    transitions = {id(chain.transition) for chain in run.chains}
+    transitions = {id(chain.transition) for chain in run.models[0].chains}
     assert len(transitions) == 1
-    assert isinstance(run.chains[0].transition, Sweep)
+    assert isinstance(run.models[0].chains[0].transition, Sweep)
 
 
 @short_chains()
@@ -208,7 +208,7 @@ def test_warm_up_tunes_every_move():
     rates = model.diagnostics_.acceptance_rate
     assert 0.1 < rates["random walk on theta (ancillary)"].mean() < 0.45
     assert 0.5 < rates["trajectory on f"].mean() < 0.9
-    latent, hyper = model._sampling.run.chains[0].transition.parts
+    latent, hyper = model._sampling.run.models[0].chains[0].transition.parts
     assert hyper.root.shape == (2, 2)
     assert latent.log_scale != LatentUpdate(Trajectory()).log_scale
 
@@ -216,7 +216,7 @@ def test_warm_up_tunes_every_move():
 @short_chains()
 def test_warm_up_keeps_the_shape_if_told_to():
     model = quick(Ancillary(learn_shape=False), n_warmup=40).fit(X, Y)
-    _, hyper = model._sampling.run.chains[0].transition.parts
+    _, hyper = model._sampling.run.models[0].chains[0].transition.parts
     assert isinstance(hyper, HyperUpdate)
     assert hyper.root is None
 
@@ -224,7 +224,7 @@ def test_warm_up_keeps_the_shape_if_told_to():
 @short_chains()
 def test_target_acceptance_is_that_of_theta():
     model = quick(Ancillary(target_acceptance=0.4)).fit(X, Y)
-    latent, hyper = model._sampling.run.chains[0].transition.parts
+    latent, hyper = model._sampling.run.models[0].chains[0].transition.parts
     assert (latent.target_acceptance, hyper.target_acceptance) == (0.7, 0.4)
 
 
@@ -252,7 +252,7 @@ def test_conjugate_variance(ard):
 def test_joint_updates_use_laplace_unless_told_otherwise():
     for approximation, kind in {"auto": "Laplace", "ep": "EP"}.items():
         model = quick("khr", approximation=approximation).fit(X, Y)
-        joint = model._sampling.run.chains[0].transition.parts[0]
+        joint = model._sampling.run.models[0].chains[0].transition.parts[0]
         assert isinstance(joint, JointUpdate)
         assert type(joint.reference).__name__ == kind
 

@@ -51,7 +51,7 @@ def test_each_class_against_the_rest_can_be_left_one_out():
     outcomes = [binary.loo() for binary in model.estimators_]
     for k, (binary, outcome) in enumerate(zip(model.estimators_, outcomes, strict=True)):
         run = model._sampling.run
-        expected = leave_one_out(run.models[k], run.draws[k])
+        expected = leave_one_out(run.models[k].model, run.models[k].draws)
         assert_array_equal(outcome.elpd_i, expected.elpd_i)
         assert np.isfinite(outcome.elpd)
         assert binary.theta_samples_ is binary._draws.theta

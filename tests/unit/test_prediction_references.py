@@ -20,9 +20,7 @@ from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, parts_of
 from skgpmcmc.run import (
     leave_one_out,
 )
-from skgpmcmc.run.chains import (
-    Draws,
-)
+from skgpmcmc.run.records import Draws
 
 from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score
 

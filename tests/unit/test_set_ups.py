@@ -17,9 +17,11 @@ from skgpmcmc.transitions import StepInfo, Transition
 from skgpmcmc.warmup import (
     EmulatorSettings,
     Prepared,
+    Request,
     emulated,
     set_up_emulated,
 )
+from skgpmcmc.warmup import learner as learning
 from skgpmcmc.warmup.design import search
 from skgpmcmc.warmup.learner import (
     TRUSTED,
@@ -79,10 +81,10 @@ class Still(Transition):
 class Recording(Sampler):
     """Puts every chain where it was told to begin, and remembers."""
 
-    def set_up(self, model, approximation, starts, rngs, rng, *, n_importance, n_warmup):
-        self.starts = np.array(starts)
+    def set_up(self, request):
+        self.starts = np.array(request.starts)
         yield []
-        return Prepared(Still(), None, None, list(starts), list(rngs), 0, 0, 0, None)
+        return Prepared(Still(), None, None, request.starts, request.rngs, 0, 0, 0, None)
 
 
 def test_chains_begin_where_draws_from_the_prior_are():
@@ -92,7 +94,7 @@ def test_chains_begin_where_draws_from_the_prior_are():
         [model, model], sampler, None, n_importance=None, n_chains=40, n_warmup=0, n_draws=1,
         seed=seed,
     )  # fmt: skip
-    begun = np.concatenate([draws.theta[:, 0] for draws in run.draws])
+    begun = np.concatenate([draws.theta[:, 0] for draws in (own.draws for own in run.models)])
     assert begun.shape == (80, 2)
     assert len(np.unique(begun, axis=0)) == 80
     np.testing.assert_array_equal(begun[40:], sampler.starts)
@@ -153,9 +155,9 @@ def test_the_jitter_suits_the_posterior_and_not_the_starts_alone(case):
         n_draws=20, seed=np.random.SeedSequence(1),
     )  # fmt: skip
     assert model.covariance.jitter == 1e-8
-    assert run.models[0].covariance.jitter == pytest.approx(1e-7)
-    assert np.mean(run.draws[0].theta[..., 0] > 0.0) > 0.5
-    assert run.draws[0].sampling_counts.n_failed == 0
+    assert run.models[0].model.covariance.jitter == pytest.approx(1e-7)
+    assert np.mean(run.models[0].draws.theta[..., 0] > 0.0) > 0.5
+    assert run.models[0].draws.sampling_counts.n_failed == 0
 
 
 def test_the_jitter_stays_where_it_is_not_needed():
@@ -164,7 +166,7 @@ def test_the_jitter_stays_where_it_is_not_needed():
         [model], PseudoMarginal(), Laplace(), n_importance=4, n_chains=2, n_warmup=2, n_draws=2,
         seed=np.random.SeedSequence(1),
     )  # fmt: skip
-    assert run.models[0].covariance.jitter == 1e-8
+    assert run.models[0].model.covariance.jitter == 1e-8
 
 
 # --- trust ----------------------------------------------------------------------------------------
@@ -218,14 +220,14 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
         report = SimpleNamespace(probe_error=next(left), held_out_error=1.0)
         return SimpleNamespace(report=report, reference=None, target=SimpleNamespace(correction=0))
 
-    monkeypatch.setattr(emulated, "search", lambda *_: None)
-    monkeypatch.setattr(emulated, "Learner", Unlearned)
+    monkeypatch.setattr(learning, "search", lambda *_: None)
+    monkeypatch.setattr(learning, "Learner", Unlearned)
     monkeypatch.setattr(emulated, "probe", step("probe", probed))
     monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", None))
     monkeypatch.setattr(emulated, "tuned_trajectories", step("trajectories", trajectories))
     monkeypatch.setattr(emulated, "_assembled", lambda *arguments: arguments[3])
-    settings = EmulatorSettings(0.1, 0.05, None, 0, emulates=True)
-    set_up = set_up_emulated(None, None, [np.zeros(5)], [None], None, settings)
+    settings = EmulatorSettings(0.1, 0.05, None, emulates=True)
+    set_up = set_up_emulated(Request(None, None, [np.zeros(5)], [None], None, None, 0), settings)
     assert (finished(set_up) is trajectories) == ("trajectories" in expected)
     assert done == expected
     assert next(left, None) is None
@@ -237,10 +239,12 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
 def test_the_reported_importance_draws_are_those_of_the_chains():
     """Trajectories aim at less noise: the report is of the number that is then used."""
     model = make_model(*toy_classes(12, 2, 1))
-    settings = EmulatorSettings(0.03, 0.05, None, 0, emulates=False)
+    settings = EmulatorSettings(0.03, 0.05, None, emulates=False)
     starts = [np.array([1.0, -1.0]), np.array([1.5, -0.5])]
     rng = np.random.default_rng(3)
-    prepared = finished(set_up_emulated(model, Laplace(), starts, streams(2, 2), rng, settings))
+    prepared = finished(
+        set_up_emulated(Request(model, Laplace(), starts, streams(2, 2), rng, None, 0), settings)
+    )
     count, report = prepared.estimator.n_importance, prepared.report
     used = [count.at(theta) for theta in prepared.transition.parts[0].proposal.target.sites.nodes]
     assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]

@@ -25,7 +25,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.prediction.averages import _ClassProbabilities
+from skgpmcmc.prediction.summaries import ClassProbabilities
 
 N, C = 10, 3
 RNG = np.random.default_rng(0)
@@ -313,7 +313,7 @@ def test_probabilities_of_new_rows_by_quadrature():
     prior = model.prior_at(theta)
     f = prior.sample(np.random.default_rng(5), 1)
     moments = prior.condition(f, X_new)
-    summary = _ClassProbabilities(seed=0)
+    summary = ClassProbabilities(seed=0)
     thetas = theta + 1e-12 * np.arange(400)[:, None]
     found = np.mean([summary.of(t, moments, slice(0, 3), np.zeros(1)) for t in thetas], axis=0)
     assert_allclose(found.sum(axis=0), 1.0, rtol=1e-12)

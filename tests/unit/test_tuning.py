@@ -9,6 +9,7 @@ import pytest
 from skgpmcmc.transitions import MarginalMetropolis, StepInfo, Sweep, Tunable
 from skgpmcmc.transitions.base import metropolis_accepts
 from skgpmcmc.warmup import (
+    Request,
     set_up_random_walk,
     set_up_sweep,
 )
@@ -48,6 +49,11 @@ def streams(n, seed):
     return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(n)]
 
 
+def asked(starts, seed):
+    """Two chains of 2000 iterations on the standard normal target."""
+    return Request(FLAT, Standard(), starts, streams(2, seed), None, None, 2000)
+
+
 @pytest.mark.parametrize("target", [0.15, 0.4, 0.75])
 def test_a_random_walk_is_tuned_to_its_target(target):
     starts = [np.array([sign, 0.5 * sign]) for sign in (-1.0, 1.0)]
@@ -57,7 +63,7 @@ def test_a_random_walk_is_tuned_to_its_target(target):
         made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
         return made[-1]
 
-    finished(set_up_random_walk(FLAT, Standard(), starts, streams(2, 0), 2000, target, frozen))
+    finished(set_up_random_walk(asked(starts, 0), target, frozen))
     (transition,) = made
     rng, state = np.random.default_rng(1), None
     state, probabilities = transition.start(FLAT, np.zeros(2), rng), []
@@ -94,7 +100,7 @@ def test_the_parts_of_a_sweep_are_tuned_to_their_own_targets():
     targets = (0.2, 0.7)
     sweep = Sweep(tuple(Walker(3.0, target) for target in targets), (1, 2))
     starts = [np.zeros(1)] * 2
-    prepared = finished(set_up_sweep(FLAT, sweep, starts, streams(2, 2), 2000, learns_shape=False))
+    prepared = finished(set_up_sweep(asked(starts, 2), sweep, learns_shape=False))
     rng = np.random.default_rng(3)
     for part, target in zip(prepared.transition.parts, targets, strict=True):
         state, probabilities = part.start(FLAT, np.zeros(1), rng), []

@@ -1,0 +1,156 @@
+"""What a run keeps: the draws of each model, and what it takes to continue its chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import Reference
+from ..model import LatentGP
+from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
+from ..warmup import Counts, EmulatorReport, Segment, sum_counts
+
+__all__ = ["Draws", "ModelRun", "Ongoing", "SamplingRun", "judged"]
+
+#: Most latent values by which chains are judged where there are no hyper-parameters.
+_N_LATENT_JUDGED = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Kept draws of one model; chains all have the same length.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (n_chains, n_draws, p)
+        Hyper-parameters, natural logs.
+    f : ndarray of shape (n_chains, n_draws, n)
+        Latent values at the training inputs.
+    chain_counts : list of Counts
+        Counts of the kept iterations of each chain.
+    warmup_counts : Counts
+        Counts of everything before, all chains together.
+    """
+
+    theta: FloatArray
+    f: FloatArray
+    chain_counts: list[Counts]
+    warmup_counts: Counts
+
+    @property
+    def sampling_counts(self) -> Counts:
+        """Counts of the kept iterations, all chains together."""
+        return sum_counts(self.chain_counts)
+
+    def extended(self, rounds: Sequence[Sequence[Segment]]) -> Draws:
+        """Append rounds of all chains of the model."""
+        if not rounds:
+            return self
+        per_chain = list(zip(*rounds, strict=True))
+        theta = np.stack([np.concatenate([s.theta for s in chain]) for chain in per_chain])
+        f = np.stack([np.concatenate([s.f for s in chain]) for chain in per_chain])
+        return replace(
+            self,
+            theta=np.concatenate([self.theta, theta], axis=1),
+            f=np.concatenate([self.f, f], axis=1),
+            chain_counts=[
+                sum_counts([before, *(s.counts for s in chain)])
+                for before, chain in zip(self.chain_counts, per_chain, strict=True)
+            ],
+        )
+
+
+def judged(model: LatentGP, draws: Draws) -> FloatArray:
+    """Return the quantities that say whether draws are enough; (n_chains, n_draws, k).
+
+    That is theta, and where there is none, quantities that f determines: log p(y | f), by which all
+    of f is felt, and a few of the latent values, evenly spread over the training rows.
+    """
+    if draws.theta.shape[2]:
+        return draws.theta
+    rows = np.linspace(0, draws.f.shape[2] - 1, _N_LATENT_JUDGED).round().astype(int)
+    observed = model.observations_at(np.empty(0))
+    log_lik = np.array([observed.totals(chain.T) for chain in draws.f])
+    return np.concatenate([log_lik[..., None], draws.f[..., np.unique(rows)]], axis=2)
+
+
+class Ongoing(NamedTuple):
+    """A chain between two rounds, ready to be continued."""
+
+    transition: Transition[Any]
+    state: ChainState
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRun:
+    """Everything a run produced for one model.
+
+    Attributes
+    ----------
+    model : LatentGP
+        As sampled: with the jitter that the set-up chose.
+    draws : Draws
+    chains : list of Ongoing
+        Chain after chain.
+    reference : Reference or None
+        The Gaussian that the chains use at any theta; None where they use none.
+    estimator : PseudoMarginalMetropolis or None
+        What estimates p(y | theta); None where it is not estimated.
+    report : EmulatorReport or None
+        None where there is no emulator.
+    """
+
+    model: LatentGP
+    draws: Draws
+    chains: list[Ongoing]
+    reference: Reference | None
+    estimator: PseudoMarginalMetropolis | None
+    report: EmulatorReport | None
+
+    def judged(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
+        """Return what the chains are judged by after more rounds; (n_chains, n, k)."""
+        if not self.draws.theta.shape[2]:
+            return judged(self.model, self.draws.extended(rounds))
+        # f, which is large, is left where it is.
+        new = [np.concatenate([s.theta for s in chain]) for chain in zip(*rounds, strict=True)]
+        return np.concatenate([self.draws.theta, new], axis=1)
+
+    def extended(self, rounds: Sequence[Sequence[Segment]], chains: list[Ongoing]) -> ModelRun:
+        """Append rounds, which have led the chains to where they are now."""
+        return replace(self, draws=self.draws.extended(rounds), chains=chains)
+
+
+@dataclass(frozen=True, eq=False)
+class SamplingRun:
+    """Everything a run of all chains produced, and what it takes to continue it.
+
+    Attributes
+    ----------
+    models : list of ModelRun
+        One for each model.
+    n_discarded : int
+        Iterations of each chain before the first kept one.
+    seconds_warmup, seconds_sampling : float
+        Wall time.
+    in_use : dict of str to str
+        Settings that had an effect, as whoever has made them calls them.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    """
+
+    models: list[ModelRun]
+    n_discarded: int
+    seconds_warmup: float
+    seconds_sampling: float
+    in_use: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def n_draws(self) -> int:
+        """Kept draws per chain."""
+        return self.models[0].draws.theta.shape[1]
