@@ -155,7 +155,7 @@ def test_averages_over_weighted_particles_by_hand(n_distinct):
 
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_without_particles_f_is_integrated_out(approximation):
-    used = predictor(None, approximation)
+    used = predictor(INTEGRATED, approximation)
     share = used.weight / used.weight.sum()
     moments = [approximation.fit(used.model, t).q.predict(X_NEW) for t in used.theta]
     mean = np.array([m.mean[:, 0] for m in moments])
@@ -171,9 +171,9 @@ def test_without_particles_f_is_integrated_out(approximation):
     assert_array_equal(other.log_predictive(BOTH, X_NEW), log_p)
 
 
-@pytest.mark.parametrize("particles", [None, SOME], ids=["marginal", "particles"])
-def test_order_and_repetition_of_draws(particles):
-    used = predictor(particles)
+@pytest.mark.parametrize("strategy", [INTEGRATED, SOME], ids=["marginal", "particles"])
+def test_order_and_repetition_of_draws(strategy):
+    used = predictor(strategy)
     expected = used.log_predictive(BOTH, X_NEW)
     order = np.random.default_rng(5).permutation(10)
     assert_allclose(used._subset(order).log_predictive(BOTH, X_NEW), expected, atol=1e-10)
@@ -183,9 +183,9 @@ def test_order_and_repetition_of_draws(particles):
     assert_allclose(repeated.log_predictive(BOTH, X_NEW), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("particles", [None, SOME], ids=["marginal", "particles"])
-def test_rows_of_new_inputs_do_not_see_one_another(particles):
-    used = predictor(particles, n_distinct=10)  # more than one task of a worker
+@pytest.mark.parametrize("strategy", [INTEGRATED, SOME], ids=["marginal", "particles"])
+def test_rows_of_new_inputs_do_not_see_one_another(strategy):
+    used = predictor(strategy, n_distinct=10)  # more than one task of a worker
     together = used.log_predictive(BOTH, X_NEW)
     mean, variance = used.latent_moments(X_NEW)
     for rows in ([3], [6, 0, 2], np.arange(7)[::-1]):
@@ -201,7 +201,7 @@ def test_the_importance_draws_are_the_same_whenever_they_are_needed():
     again = used.log_predictive(BOTH, X_NEW)
     assert_array_equal(used.log_predictive(BOTH, X_NEW), again)
     assert_array_equal(used.log_predictive(BOTH, X_NEW, n_jobs=2), again)
-    other = replace(used, particles=SOME._replace(seed=12))
+    other = replace(used, strategy=replace(SOME, seed=12))
     assert not np.array_equal(other.log_predictive(BOTH, X_NEW), again)
 
 
