@@ -34,6 +34,8 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # scikit-learn belongs to the skin, and to the file that adapts its kernels.
 MAY_IMPORT_SKLEARN = {
     "model/covariance.py",
+    "model/kernels.py",
+    "model/stationary.py",
     "metrics",
     "displays",
     "estimators",

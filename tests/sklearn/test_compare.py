@@ -76,7 +76,7 @@ def test_own_file_with_two_classes(tmp_path, capsys, iris_rows, small_grid):
 def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, small_grid):
     # The default sampler is shown with two classes; with three it takes three times as long.
     monkeypatch.setattr(
-        "skgpmcmc.compare.BayesianGPClassifier",
+        "skgpmcmc.compare.methods.BayesianGPClassifier",
         lambda **settings: BayesianGPClassifier(**{"sampler": "marginal", **settings}),
     )
     X, y = iris_rows

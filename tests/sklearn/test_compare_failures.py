@@ -57,7 +57,7 @@ def use_methods(monkeypatch):
     """Replace the methods that are compared."""
 
     def use(**methods):
-        monkeypatch.setattr("skgpmcmc.compare.make_methods", lambda *_: methods)
+        monkeypatch.setattr("skgpmcmc.compare.methods.make_methods", lambda *_: methods)
 
     return use
 

@@ -1,0 +1,25 @@
+"""The main job: a Bayesian GP classifier beside its rivals, on the same splits of real data."""
+
+from .data import DataSet, bundled_data, check_data, csv_data, split_data
+from .methods import SCORES, Comparison, Outcome, Settings, compare, make_methods, score
+from .report import as_json, convergence_report, save_plot, score_table, why_no_plot
+
+__all__ = [
+    "SCORES",
+    "Comparison",
+    "DataSet",
+    "Outcome",
+    "Settings",
+    "as_json",
+    "bundled_data",
+    "check_data",
+    "compare",
+    "convergence_report",
+    "csv_data",
+    "make_methods",
+    "save_plot",
+    "score",
+    "score_table",
+    "split_data",
+    "why_no_plot",
+]

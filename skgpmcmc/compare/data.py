@@ -1,0 +1,276 @@
+"""Data sets of a comparison: bundled ones, tables in files, and their splits."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+__all__ = [
+    "DataSet",
+    "Split",
+    "bundled_data",
+    "csv_data",
+    "split_data",
+]
+
+#: Members of each class that every method needs for training: the SVM is calibrated inside
+#: cross-validation.
+MIN_TRAINING_MEMBERS = 3
+
+#: Cells that stand for a missing target, in lower case.
+_MISSING = ("", "na", "n/a", "nan", "?")
+
+#: Squares of larger numbers overflow.
+_LARGEST = 1e150
+
+#: More different numbers than these, not all of them whole, are no classes.
+_MOST_NUMERIC_CLASSES = 20
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A classification problem, and how it is split.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    train_size : int
+        Training rows; the rest is for testing.
+    balanced : bool
+        Draw equally many training rows from each class; otherwise keep the class proportions.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    train_size: int
+    balanced: bool
+
+
+class Split(NamedTuple):
+    """Training and test part, standardized on the training part."""
+
+    X_train: np.ndarray
+    y_train: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def bundled_data(train_size: int = 100) -> list[DataSet]:
+    """Breast cancer, and digits 3 against 5, from scikit-learn's bundle."""
+    cancer = load_breast_cancer()
+    digits = load_digits()
+    pair = np.isin(digits.target, (3, 5))
+    return [
+        DataSet("breast cancer", cancer.data, cancer.target, train_size, True),
+        DataSet("digits 3 vs 5", digits.data[pair], digits.target[pair], train_size, True),
+    ]
+
+
+def csv_data(path: str | Path, target: str, train_size: int | None = None) -> DataSet:
+    """Read a CSV file with a header row; every column but the target must be numeric.
+
+    Without `train_size`, 70 % of the rows and 500 at most are for training.
+    """
+    path = Path(path)
+    header, body = _read_table(path)
+    position = _target_position(header, target, path)
+    features = [
+        [_number(cell, header[j], line, path) for j, cell in enumerate(row) if j != position]
+        for line, row in body
+    ]
+    y = np.array([_label(row[position], target, line, path) for line, row in body])
+    _refuse_quantity(y, target, path)
+    if train_size is None:
+        train_size = min(500, int(0.7 * len(y)))
+    return DataSet(path.stem, np.array(features), y, train_size, False)
+
+
+def _read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the header, and the rows with the numbers of their lines; blank lines are skipped."""
+    reader = csv.reader(io.StringIO(_read_text(path), newline=""))
+    try:
+        # A record between quotes may take several lines: the number is that of its last one.
+        rows = [(reader.line_num, row) for row in reader if "".join(row).strip() or len(row) > 1]
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}.") from error
+    if not rows:
+        raise ValueError(f"{path} is empty: there is no header row.")
+    header, body = [name.strip() for name in rows[0][1]], rows[1:]
+    if not body:
+        raise ValueError(f"{path} has a header row and nothing below it: there are no data.")
+    for line, row in body:
+        if len(row) != len(header):
+            raise ValueError(f"{path}, line {line} has {len(row)} cells, the header {len(header)}.")
+    return header, body
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, with or without a byte-order mark."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}): give a CSV file.") from error
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path}, line {line} holds the byte {raw[error.start]:#04x}, which is not UTF-8: save "
+            "the file as CSV in UTF-8."
+        ) from error
+
+
+def _target_position(header: list[str], target: str, path: Path) -> int:
+    """Return which column is the target; the others are features."""
+    repeated = next((name for name in header if header.count(name) > 1), None)
+    if repeated is not None:
+        raise ValueError(
+            f"{path}: {header.count(repeated)} columns of the header are called {repeated!r}: give "
+            "each a name of its own."
+        )
+    if target not in header:
+        raise ValueError(
+            f"--target {target!r} is not a column of {path}; it has {header}. Commas must separate "
+            "the columns."
+        )
+    if len(header) == 1:
+        raise ValueError(
+            f"{path} has no column but the target {target!r}: there is nothing to predict it from."
+        )
+    return header.index(target)
+
+
+def _label(cell: str, column: str, line: int, path: Path) -> str:
+    label = cell.strip()
+    if label.lower() in _MISSING:
+        raise ValueError(
+            f"{path}, line {line}, column {column!r}: the target is missing "
+            f"({label!r}). Drop the row, or, if it is a class, give it another name."
+        )
+    return label
+
+
+def _number(cell: str, column: str, line: int, path: Path) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = np.nan
+    where = f"{path}, line {line}, column {column!r}: {cell!r}"
+    if not np.isfinite(value):
+        raise ValueError(
+            f"{where} is not a finite number. Encode categories as numbers and fill in or drop "
+            "missing values first."
+        )
+    if abs(value) > _LARGEST:
+        raise ValueError(f"{where} is too large to be standardized: choose another unit.")
+    return value
+
+
+def _refuse_quantity(y: np.ndarray, target: str, path: Path) -> None:
+    """Refuse numbers that are mostly different, or many and not whole."""
+    try:
+        values = y.astype(float)
+    except ValueError:
+        return
+    n_different = len(np.unique(values))
+    are_whole = np.all(values == np.round(values))
+    if n_different > 2 and (
+        2 * n_different > len(values) or (n_different > _MOST_NUMERIC_CLASSES and not are_whole)
+    ):
+        raise ValueError(
+            f"{path}: the target {target!r} holds {n_different} different numbers in {len(values)} "
+            "rows. That is a quantity, and this command compares classifiers: choose a column of "
+            "classes, or a regressor such as BayesianGPRegressor."
+        )
+
+
+def check_data(data: DataSet, repeats: int, random_state: int) -> None:
+    """Refuse what a method would fail on, before any is fitted.
+
+    Each class needs `MIN_TRAINING_MEMBERS` members in the training part of each split, and one in
+    its test part, without which the AUC has no meaning.
+
+    Raises
+    ------
+    ValueError
+        It names the data, and the class or ``--train-size``.
+    """
+    classes, n_members = np.unique(data.y, return_counts=True)
+    n_classes, n_rows = len(classes), len(data.y)
+    if n_classes == 1:
+        raise ValueError(
+            f"{data.name!r} holds one class only, {str(classes[0])!r}: there is nothing to tell "
+            "apart."
+        )
+    fewest = MIN_TRAINING_MEMBERS + 1
+    rare = np.flatnonzero(n_members < fewest)
+    if rare.size and data.train_size < n_rows:
+        listed = ", ".join(f"{str(classes[c])!r} ({n_members[c]} row(s))" for c in rare[:5])
+        raise ValueError(
+            f"{data.name!r} has {rare.size} class(es) with fewer than {fewest} rows: {listed}"
+            f"{', ...' if rare.size > 5 else ''}. Each class needs {MIN_TRAINING_MEMBERS} rows for "
+            "training and one for testing: add rows, drop the class, or merge it with another."
+        )
+    least = MIN_TRAINING_MEMBERS * n_classes
+    most = n_classes * (n_members.min() - 1) if data.balanced else n_rows - n_classes
+    if not least <= data.train_size <= most:
+        raise ValueError(
+            f"--train-size must lie between {least} and {most} for the {n_rows} rows and "
+            f"{n_classes} classes of {data.name!r}, so that each class has {MIN_TRAINING_MEMBERS} "
+            f"rows for training and one for testing; got {data.train_size}."
+        )
+    for r in range(repeats):
+        train, _ = _split_rows(data, random_state + r)
+        n_train = np.array([np.sum(data.y[train] == label) for label in classes])
+        lacking = np.flatnonzero((n_train < MIN_TRAINING_MEMBERS) | (n_train == n_members))
+        if lacking.size:
+            c = lacking[0]
+            raise ValueError(
+                f"class {str(classes[c])!r} of {data.name!r} has {n_members[c]} rows, of which "
+                f"split {r + 1} has {n_train[c]} for training; each class needs "
+                f"{MIN_TRAINING_MEMBERS} for training and one for testing: change --train-size "
+                f"({data.train_size}), drop the class, or merge it with another."
+            )
+
+
+def split_data(data: DataSet, random_state: int) -> Split:
+    """Split and standardize."""
+    train, test = _split_rows(data, random_state)
+    scaler = StandardScaler().fit(data.X[train])
+    return Split(
+        scaler.transform(data.X[train]), data.y[train], scaler.transform(data.X[test]), data.y[test]
+    )
+
+
+def _split_rows(data: DataSet, random_state: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows for training and those for testing."""
+    if data.balanced:
+        return _balanced_split(data, random_state)
+    return train_test_split(
+        np.arange(len(data.y)),
+        train_size=data.train_size,
+        stratify=data.y,
+        random_state=random_state,
+    )
+
+
+def _balanced_split(data: DataSet, random_state: int) -> tuple[np.ndarray, np.ndarray]:
+    """Equally many training rows of each class; the rest is for testing."""
+    rng = np.random.default_rng(random_state)
+    classes = np.unique(data.y)
+    per_class = data.train_size // len(classes)
+    train = np.concatenate(
+        [rng.choice(np.flatnonzero(data.y == c), per_class, replace=False) for c in classes]
+    )
+    return train, np.setdiff1d(np.arange(len(data.y)), train)

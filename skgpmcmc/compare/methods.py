@@ -1,0 +1,190 @@
+"""Methods that are compared, each fitted and scored on the same splits."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+from sklearn.multiclass import OneVsRestClassifier
+
+from ..baselines import EPMLClassifier, svm_platt_classifier
+from ..estimators import BayesianGPClassifier
+from ..metrics import capacity_accuracy_score, capacity_auc_score, selective_accuracy_score
+from ..run import Diagnostics
+from .data import (
+    DataSet,
+    Split,
+    split_data,
+)
+
+__all__ = ["SCORES", "Comparison", "Outcome", "Settings", "compare"]
+
+#: Columns of the table: accuracy and the areas are better large, the others small.
+SCORES = (
+    "accuracy",
+    "log_loss",
+    "brier",
+    "auc",
+    "selective_accuracy",
+    "capacity_accuracy",
+    "capacity_auc",
+    "seconds",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of the Bayesian classifiers."""
+
+    n_chains: int = 4
+    n_warmup: int | str = "auto"
+    n_draws: int = 1000
+    max_rhat: float = 1.05
+    n_jobs: int = -1
+
+
+@dataclass
+class Outcome:
+    """One method on one split.
+
+    Attributes
+    ----------
+    method : str
+    split : int
+        From 0.
+    scores : dict
+        By name; NaN where a score is not defined, empty where the method failed.
+    proba : ndarray of shape (n_test, n_classes) or None
+        Predicted probabilities; None where the method failed.
+    diagnostics : Diagnostics or None
+        Of the Bayesian classifiers.
+    notes : list of str
+        What the method warned of.
+    failure : str or None
+        Why it failed.
+    """
+
+    method: str
+    split: int
+    scores: dict[str, float]
+    proba: np.ndarray | None
+    diagnostics: Diagnostics | None = None
+    notes: list[str] = field(default_factory=list)
+    failure: str | None = None
+
+
+@dataclass
+class Comparison:
+    """What the methods did on one data set, as far as they came, and its first split."""
+
+    data: DataSet
+    first: Split
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+def make_methods(
+    settings: Settings, n_classes: int, n_features: int, random_state: int
+) -> dict[str, Callable[[], Any]]:
+    """Unfitted estimators by the name in the table, as factories."""
+    bayes = {**asdict(settings), "random_state": random_state}
+
+    def ep_ml() -> Any:
+        single = EPMLClassifier(random_state=random_state)
+        return single if n_classes == 2 else OneVsRestClassifier(single)
+
+    return {
+        "Bayesian GP (PM)": lambda: BayesianGPClassifier(**bayes),
+        "MCMC EP": lambda: BayesianGPClassifier(sampler="marginal", **bayes),
+        "EP ML": ep_ml,
+        "SVM + Platt": lambda: svm_platt_classifier(
+            random_state=random_state, n_jobs=settings.n_jobs
+        ),
+        # With its default kernel, which is fixed, this classifier would optimize nothing. It starts
+        # at the mean of the length-scale's default prior; from 1 it often ends at a bound.
+        "sklearn GPC": lambda: GaussianProcessClassifier(
+            ConstantKernel() * RBF(np.sqrt(n_features)),
+            n_restarts_optimizer=2,
+            random_state=random_state,
+        ),
+    }
+
+
+def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool) -> Outcome:
+    """Fit, predict and score; warnings become notes, and an error the reason of a failure."""
+    if watch and hasattr(estimator, "set_callbacks"):
+        estimator.set_callbacks(*_progress())
+    outcome = Outcome(name, index, {}, None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            start = time.perf_counter()
+            estimator.fit(split.X_train, split.y_train)
+            proba = estimator.predict_proba(split.X_test)
+            seconds = time.perf_counter() - start
+            scores = score(split.y_test, proba, estimator.classes_)
+        except Exception as error:  # whatever one method raises, the others go on
+            outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        else:
+            outcome.scores, outcome.proba = {**scores, "seconds": seconds}, proba
+            outcome.diagnostics = getattr(estimator, "diagnostics_", None)
+    outcome.notes = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    return outcome
+
+
+def _progress() -> list[Any]:
+    """scikit-learn's progress bar, where rich is installed."""
+    from sklearn.callback import ProgressBar
+
+    try:
+        return [ProgressBar()]
+    except ImportError:
+        return []
+
+
+def score(y_true: np.ndarray, proba: np.ndarray, classes: np.ndarray) -> dict[str, float]:
+    """All scores of predicted class probabilities; NaN where one is not defined."""
+    binary = len(classes) == 2
+    one_hot = (y_true[:, None] == classes).astype(float)
+    squares = ((proba - one_hot) ** 2).sum(axis=1).mean()
+    positive = {"y_true": y_true, "y_proba": proba, "pos_label": classes[1]}
+    area = proba[:, 1] if binary else proba
+    return {
+        "accuracy": float(accuracy_score(y_true, classes[proba.argmax(axis=1)])),
+        "log_loss": float(log_loss(y_true, proba, labels=classes)),
+        "brier": float(squares / 2 if binary else squares),
+        "auc": float(roc_auc_score(y_true, area, multi_class="ovr", labels=classes)),
+        "selective_accuracy": selective_accuracy_score(**positive) if binary else np.nan,
+        "capacity_accuracy": capacity_accuracy_score(**positive) if binary else np.nan,
+        "capacity_auc": capacity_auc_score(**positive) if binary else np.nan,
+    }
+
+
+def compare(
+    data: DataSet,
+    settings: Settings,
+    *,
+    repeats: int,
+    random_state: int,
+    report: Callable[[str], None],
+) -> Iterator[Outcome]:
+    """Run every method on every split, one after the other.
+
+    Yields
+    ------
+    Outcome
+        As soon as it is there, so that a caller who stops has those before.
+    """
+    for r in range(repeats):
+        split = split_data(data, random_state + r)
+        n_classes, n_features = len(np.unique(data.y)), data.X.shape[1]
+        methods = make_methods(settings, n_classes, n_features, random_state + r)
+        for name, make in methods.items():
+            report(f"[{data.name}] split {r + 1}/{repeats}: {name}")
+            yield run_method(name, make(), split, r, watch=True)

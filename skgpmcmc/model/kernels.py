@@ -1,0 +1,241 @@
+"""scikit-learn's kernels: which serve, and the covariance of each."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    Exponentiation,
+    Hyperparameter,
+    Kernel,
+    Product,
+    Sum,
+)
+
+from .._typing import FloatArray
+from .covariance import (
+    DEFAULT_JITTER,
+    Covariance,
+)
+from .stationary import (
+    ConstantTimesStationary,
+    contract_distances,
+    profile_slope,
+    squared_distances,
+    stationary_nu,
+)
+
+__all__ = [
+    "check_gradient",
+    "check_kernel",
+    "check_matrix",
+    "default_kernel",
+    "make_covariance",
+]
+
+#: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
+_INDEFINITE = 1e-5
+
+#: Training rows on which a kernel is tried.
+_N_TRIED = 30
+
+#: Variances from which products overflow: a polynomial of large inputs has them.
+_LARGEST_VARIANCE = 1e60
+
+
+def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
+    """``ConstantKernel() * RBF()``, with one length-scale per feature when `ard` is true."""
+    return ConstantKernel() * RBF(np.ones(n_features) if ard else 1.0)
+
+
+def check_kernel(kernel: Any, n_features: int) -> Kernel:
+    """Return the kernel if it can serve inputs with `n_features` columns, else say why not."""
+    if not _is_scalar_valued(kernel):
+        raise ValueError(
+            "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
+            f"(such as ConstantKernel() * RBF()) or None; got {kernel!r}."
+        )
+    values = kernel.get_params()
+    for name, value in values.items():
+        # The two numbers of scikit-learn's kernels that are not hyper-parameters.
+        if name.split("__")[-1] in ("nu", "exponent"):
+            _check_number(name, value)
+            if not value > 0.0:
+                raise ValueError(f"kernel parameter {name!r} must be positive; got {value!r}.")
+    for hyperparameter in kernel.hyperparameters:
+        _check_hyperparameter(hyperparameter, values[hyperparameter.name], n_features)
+    return kernel
+
+
+def _is_scalar_valued(kernel: Any) -> bool:
+    """Whether a kernel, and all that it is made of, give one number for two rows."""
+    if isinstance(kernel, (Sum, Product)):
+        return _is_scalar_valued(kernel.k1) and _is_scalar_valued(kernel.k2)
+    if isinstance(kernel, Exponentiation):
+        return _is_scalar_valued(kernel.kernel)
+    return isinstance(kernel, Kernel) and not isinstance(kernel, CompoundKernel)
+
+
+def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features: int) -> None:
+    """Refuse a value that is not one number, or one per feature, of the right sign.
+
+    The kernel itself is not shown: its repr fails for values that are no numbers.
+    """
+    name, n_elements = hyperparameter.name, hyperparameter.n_elements
+    _check_number(name, value)
+    if np.ndim(value) > 1 or np.size(value) != n_elements:
+        shape = "one number" if n_elements == 1 else "one number per feature"
+        raise ValueError(
+            f"kernel hyper-parameter {name!r} must be {shape}; got "
+            f"{np.asarray(value).tolist()}, of shape {np.shape(value)}."
+        )
+    if n_elements > 1 and n_elements != n_features:
+        raise ValueError(
+            f"kernel hyper-parameter {name!r} has {n_elements} elements but X has {n_features} "
+            "features: give it one element, or one per feature."
+        )
+    if hyperparameter.fixed:
+        # A fixed variance may be zero; where that makes no sense, the matrix is not finite.
+        if not (np.all(np.isfinite(value)) and np.all(np.asarray(value) >= 0.0)):
+            raise ValueError(
+                f"kernel hyper-parameter {name!r} is fixed at {value!r}: give it a finite value "
+                "that is not negative."
+            )
+    elif not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0.0)):
+        raise ValueError(
+            "kernel has a start value that is not positive and finite, but hyper-parameters are "
+            f"sampled on the log scale: {name!r} is {value!r}. Give it a positive one."
+        )
+
+
+def _check_number(name: str, value: Any) -> None:
+    kind = np.asarray(value, dtype=object).ravel().tolist()
+    if not kind or not all(isinstance(part, Real) for part in kind):
+        raise ValueError(f"kernel parameter {name!r} must be a number; got {value!r}.")
+
+
+def check_matrix(kernel: Kernel, X: FloatArray) -> None:
+    """Try the kernel on a few training rows, and say what is wrong with its matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its own values of the hyper-parameters.
+    X : ndarray of shape (n, d)
+        Training inputs, of which all rows are paired with some.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be evaluated, or if no matrix with its values is a covariance.
+    """
+    few = X[:_N_TRIED]
+    try:
+        with np.errstate(all="ignore"):
+            diagonal, cross = kernel.diag(X), kernel(X, few)
+            K = np.asarray(kernel(few), dtype=float)
+    except Exception as error:
+        raise ValueError(
+            f"kernel={kernel!r} cannot be evaluated at the training rows "
+            f"({type(error).__name__}: {error}): check its parameters, and what it expects of X."
+        ) from error
+    shapes = (np.shape(diagonal), np.shape(cross), K.shape)
+    wanted = ((len(X),), (len(X), len(few)), (len(few), len(few)))
+    if shapes != wanted:
+        raise ValueError(
+            f"kernel={kernel!r} gives arrays of shapes {shapes} for its diagonal, for all rows of "
+            f"X with {len(few)} of them, and for these alone; they must be {wanted}."
+        )
+    finite = np.isfinite(diagonal) & np.isfinite(cross).all(axis=1)
+    finite[: len(few)] &= np.isfinite(K).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"kernel={kernel!r} is not finite in row {int(np.argmin(finite))} of X: check its "
+            "parameters, and the scale of the features."
+        )
+    if not np.all(diagonal < _LARGEST_VARIANCE):
+        row = int(np.argmin(diagonal < _LARGEST_VARIANCE))
+        raise ValueError(
+            f"kernel={kernel!r} has the variance {diagonal[row]:g} at row {row} of X: scale the "
+            "features, such as with make_pipeline(StandardScaler(), ...)."
+        )
+    if not np.any(diagonal > 0.0):
+        raise ValueError(
+            f"kernel={kernel!r} has no variance at any training row, so the latent function would "
+            "be zero: give its constant a positive value."
+        )
+    least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
+    if least < -_INDEFINITE * float(np.max(diagonal)):
+        raise ValueError(
+            f"kernel={kernel!r} is no covariance: its matrix for the first {len(few)} rows of X "
+            f"has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
+        )
+
+
+def check_gradient(covariance: Covariance, remedy: str) -> None:
+    """Raise a ValueError if a kernel has no gradient; a few training rows are tried.
+
+    `remedy` says what the user may do instead of writing one.
+    """
+    if not len(covariance.start):
+        return
+    few = make_covariance(covariance.kernel, covariance.X[:_N_TRIED])
+    try:
+        with np.errstate(all="ignore"):
+            gradient = few.contract(few.start, np.eye(len(few.X)))
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    else:
+        if gradient.shape == few.start.shape:
+            return
+        problem = f"it has {gradient.size} derivatives for {few.start.size} of them"
+    raise ValueError(
+        f"kernel={covariance.kernel!r} has no gradient in its hyper-parameters ({problem}): let "
+        f"it serve eval_gradient=True, or {remedy}."
+    )
+
+
+def make_covariance(kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> Covariance:
+    """Bind a kernel to training inputs, on the fast path where there is one."""
+    if ConstantTimesStationary.serves(kernel):
+        return ConstantTimesStationary(kernel, X, jitter)
+    return _KernelTree(kernel, X, jitter)
+
+
+class _KernelTree(Covariance):
+    """Any other scikit-learn kernel, walked as the tree of sums, products and powers that it is."""
+
+    def _matrix(self, theta: FloatArray) -> FloatArray:
+        return np.array(self.kernel.clone_with_theta(theta)(self.X), dtype=float).T
+
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        return _contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
+
+
+def _contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
+    """Contraction by the chain rule over the kernel's tree; leaves give their own gradient."""
+    if kernel.n_dims == 0:
+        return np.empty(0)
+    if isinstance(kernel, Sum):
+        parts = (_contract_tree(part, X, A) for part in (kernel.k1, kernel.k2))
+        return np.concatenate(list(parts))
+    if isinstance(kernel, Product):
+        pairs = ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1))
+        return np.concatenate([_contract_tree(part, X, A * other(X)) for part, other in pairs])
+    if isinstance(kernel, Exponentiation):
+        base = kernel.kernel(X)
+        power = kernel.exponent
+        return _contract_tree(kernel.kernel, X, A * (power * base ** (power - 1)))
+    nu = stationary_nu(kernel)
+    if nu is not None and np.size(kernel.length_scale) > 1:
+        # The one family whose own gradient would need an (n, n, d) array.
+        Z = X / kernel.length_scale
+        g = profile_slope(nu, squared_distances(Z, exact=nu == 0.5))
+        return contract_distances(Z, A * g)
+    _, dK = kernel(X, eval_gradient=True)
+    return np.einsum("ij,ijr->r", A, dK)
