@@ -43,7 +43,19 @@ def make_parser() -> argparse.ArgumentParser:
         "--data it uses two data sets that come with scikit-learn. A method that fails has dashes "
         "in the table, and a note; after Ctrl-C the methods that are done are printed and saved.",
     )
-    defaults = Settings()
+    _add_data(job)
+    _add_chains(job)
+    job.add_argument(
+        "--output",
+        default="skgpmcmc_compare",
+        metavar="PREFIX",
+        help="where PREFIX.png and PREFIX.json go",
+    )
+    return parser
+
+
+def _add_data(job: argparse.ArgumentParser) -> None:
+    """Which data, and how they are split."""
     job.add_argument("--data", metavar="FILE.csv", help="your own data: numeric columns, a header")
     job.add_argument("--target", metavar="COLUMN", help="the column of --data to predict")
     job.add_argument(
@@ -66,6 +78,11 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="SEED",
         help="seed of the first split; the r-th uses SEED + r",
     )
+
+
+def _add_chains(job: argparse.ArgumentParser) -> None:
+    """How long chains are, and who runs them."""
+    defaults = Settings()
     job.add_argument(
         "--n-warmup", type=_at_least(0), metavar="N", help="default: the sampler's own"
     )
@@ -79,13 +96,6 @@ def make_parser() -> argparse.ArgumentParser:
         default=defaults.n_jobs,
         help="workers; results do not depend on it",
     )
-    job.add_argument(
-        "--output",
-        default="skgpmcmc_compare",
-        metavar="PREFIX",
-        help="where PREFIX.png and PREFIX.json go",
-    )
-    return parser
 
 
 def _at_least(least: int) -> Callable[[str], int]:

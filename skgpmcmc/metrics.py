@@ -15,6 +15,8 @@ Filippone & Girolami (2014), Pseudo-marginal Bayesian inference for Gaussian pro
 Transactions on Pattern Analysis and Machine Intelligence 36(11), section 5.3.
 """
 
+from functools import partial
+
 import numpy as np
 from sklearn.metrics import make_scorer
 
@@ -174,21 +176,10 @@ def capacity_auc_score(y_true, y_proba, *, pos_label=None):
         of both classes; in [0, 1], and 1 is best. The plain AUC when no threshold that leaves both
         classes rejects a row, and nan when `y_true` holds one class only.
 
-    See Also
-    --------
-    abstention_curve : The curve, and what each argument may be.
-    capacity_accuracy_score : The same with accuracy in place of the area under the ROC curve.
-
     Notes
     -----
     "Capacity AUC" of Filippone & Girolami (2014), section 5.3. As `capacity_accuracy_score` does,
     and for the same reason, it changes when all probabilities are drawn towards one half.
-
-    Examples
-    --------
-    >>> from skgpmcmc.metrics import capacity_auc_score
-    >>> capacity_auc_score([1, 1, 0, 0], [0.9, 0.6, 0.55, 0.2])
-    1.0
     """
     return _capacity(*abstention_curve(y_true, y_proba, score="auc", pos_label=pos_label))
 
@@ -216,8 +207,7 @@ def selective_accuracy_score(y_true, y_proba, *, pos_label=None):
     Returns
     -------
     float
-        In [0, 1], and 1 is best: every prediction is right. The plain accuracy when all confidences
-        are equal.
+        In [0, 1], and 1 is best. The plain accuracy when all confidences are equal.
 
     Raises
     ------
@@ -435,29 +425,13 @@ def _positive_class_of_one(label, pos_label):
 
 
 def _unknown_pos_label(labels, pos_label):
-    """Error for a positive label that cannot be one of the classes."""
-    return ValueError(
-        f"pos_label={pos_label!r} is not among the labels of y_true, {labels}: pass one of them."
-    )
+    """Error for a positive label that is no class."""
+    what = f"pos_label={pos_label!r} is not among the labels of y_true, {labels}"
+    return ValueError(f"{what}: pass one of them.")
 
 
-def _capacity_accuracy_of_fold(y_true, y_proba):
-    """Capacity accuracy where `y_proba` is of the greater of the estimator's two classes."""
-    return _score_of_fold(capacity_accuracy_score, y_true, y_proba)
-
-
-def _capacity_auc_of_fold(y_true, y_proba):
-    """Capacity AUC where `y_proba` is of the greater of the estimator's two classes."""
-    return _score_of_fold(capacity_auc_score, y_true, y_proba)
-
-
-def _selective_accuracy_of_fold(y_true, y_proba):
-    """Selective accuracy where `y_proba` is of the greater of the estimator's two classes."""
-    return _score_of_fold(selective_accuracy_score, y_true, y_proba)
-
-
-def _score_of_fold(score, y_true, y_proba):
-    """Refuse test rows of one class: a scorer is not told which class its probabilities are of.
+def _score_of_fold(y_true, y_proba, *, score):
+    """Score test rows, whose probabilities are of the greater class; refuse rows of one class.
 
     With classes 1 and 2 and a fold of ones, guessing would turn the score upside down.
     """
@@ -470,8 +444,7 @@ def _score_of_fold(score, y_true, y_proba):
     return score(y_true, y_proba)
 
 
-capacity_accuracy_scorer = make_scorer(_capacity_accuracy_of_fold, response_method="predict_proba")
-capacity_auc_scorer = make_scorer(_capacity_auc_of_fold, response_method="predict_proba")
-selective_accuracy_scorer = make_scorer(
-    _selective_accuracy_of_fold, response_method="predict_proba"
-)
+_of_fold = partial(make_scorer, _score_of_fold, response_method="predict_proba")
+capacity_accuracy_scorer = _of_fold(score=capacity_accuracy_score)
+capacity_auc_scorer = _of_fold(score=capacity_auc_score)
+selective_accuracy_scorer = _of_fold(score=selective_accuracy_score)

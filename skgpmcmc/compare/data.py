@@ -230,6 +230,12 @@ def check_data(data: DataSet, repeats: int, random_state: int) -> None:
             f"{n_classes} classes of {data.name!r}, so that each class has {MIN_TRAINING_MEMBERS} "
             f"rows for training and one for testing; got {data.train_size}."
         )
+    _check_splits(data, repeats, random_state)
+
+
+def _check_splits(data: DataSet, repeats: int, random_state: int) -> None:
+    """Refuse splits in which a class is too rare for training or for testing."""
+    classes, n_members = np.unique(data.y, return_counts=True)
     for r in range(repeats):
         train, _ = _split_rows(data, random_state + r)
         n_train = np.array([np.sum(data.y[train] == label) for label in classes])

@@ -136,13 +136,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             return self._continued(earlier, X, problems, stop, n_bytes)
         approximation = check.resolve_approximation(self.approximation, sampler, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
-        covariance = check.resolve_covariance(self.kernel, self.ard, X)
-        hyperprior = check.resolve_priors(
-            self.priors, covariance, likelihood, problems[0].n_kernels
-        )
-        models = [problem.model(covariance, hyperprior) for problem in problems]
-        for problem in problems:
-            check.check_log_density(problem.likelihood, problem.y, problem.offset)
+        models = self._models(X, problems)
         sampler.check_model(models[0])
         n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
         rounds = sampler.n_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
@@ -162,6 +156,16 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         )
         monitor.end()
         return replace(run, in_use=in_use(sampler, approximation, n_importance))
+
+    def _models(self, X: np.ndarray, problems: list[Problem]) -> list[LatentGP]:
+        """Return the models of all problems, which share the covariance and the priors."""
+        covariance = check.resolve_covariance(self.kernel, self.ard, X)
+        hyperprior = check.resolve_priors(
+            self.priors, covariance, problems[0].likelihood, problems[0].n_kernels
+        )
+        for problem in problems:
+            check.check_log_density(problem.likelihood, problem.y, problem.offset)
+        return [problem.model(covariance, hyperprior) for problem in problems]
 
     def _require_memory(self, X: np.ndarray, problems: list[Problem], sampler: Sampler) -> float:
         """Refuse a fit that the machine has no memory for; returns the bytes that it needs."""

@@ -151,8 +151,19 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
             f"kernel={kernel!r} gives arrays of shapes {shapes} for its diagonal, for all rows of "
             f"X with {len(few)} of them, and for these alone; they must be {wanted}."
         )
+    _check_values(kernel, diagonal, cross, K)
+    least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
+    if least < -_INDEFINITE * float(np.max(diagonal)):
+        raise ValueError(
+            f"kernel={kernel!r} is no covariance: its matrix for the first {len(few)} rows of X "
+            f"has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
+        )
+
+
+def _check_values(kernel: Kernel, diagonal: FloatArray, cross: FloatArray, K: FloatArray) -> None:
+    """Refuse values that are not finite, overflow, or are all zero."""
     finite = np.isfinite(diagonal) & np.isfinite(cross).all(axis=1)
-    finite[: len(few)] &= np.isfinite(K).all(axis=1)
+    finite[: len(K)] &= np.isfinite(K).all(axis=1)
     if not finite.all():
         raise ValueError(
             f"kernel={kernel!r} is not finite in row {int(np.argmin(finite))} of X: check its "
@@ -168,12 +179,6 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
         raise ValueError(
             f"kernel={kernel!r} has no variance at any training row, so the latent function would "
             "be zero: give its constant a positive value."
-        )
-    least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
-    if least < -_INDEFINITE * float(np.max(diagonal)):
-        raise ValueError(
-            f"kernel={kernel!r} is no covariance: its matrix for the first {len(few)} rows of X "
-            f"has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
         )
 
 

@@ -102,20 +102,12 @@ def probe(
         thetas = np.concatenate([visited, thetas])
         typical = np.concatenate([np.full(len(visited), True), typical])
     compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
-    in_posterior = thetas[typical]
-    answers = yield [
-        *learner.factor_tasks(in_posterior),
-        *learner.tasks(thetas),
-        *_tasks(compare_variants, learner, reference, compared, settings, settings.noise),
-    ]
-    require_factors(learner.model, answers[: len(in_posterior)])
-    answers = answers[len(in_posterior) :]
-    learner.n_evaluations += len(answers)
-    points, variances = answers[: len(thetas)], answers[len(thetas) :]
-    log_variance = np.array([row for row in variances if row is not None])
-    if not len(log_variance):
-        raise RuntimeError(no_density(learner.model, thetas[0]))
-    learner.add(points)
+    points, log_variance = yield from _examined(
+        learner,
+        thetas,
+        thetas[typical],
+        _tasks(compare_variants, learner, reference, compared, settings, settings.noise),
+    )
     budget = most_operations(learner.model)
     plan = cheapest_plan(log_variance, len(learner.model.y), settings.noise, budget)
     reference = learner.reference(*VARIANTS[plan.variant])
@@ -124,7 +116,7 @@ def probe(
     usable = [i for i in range(len(thetas)) if points[i] is not None and probes[i] is not None]
     if not typical[usable].any():
         raise RuntimeError(no_density(learner.model, thetas[0]))
-    found = [points[i] for i in usable]
+    found = [point for i in usable if (point := points[i]) is not None]
     chosen = [probes[i] for i in usable]
     return _probed(
         learner,
@@ -138,6 +130,29 @@ def probe(
         settings,
         less_noise,
     )
+
+
+def _examined(
+    learner: Learner, thetas: FloatArray, in_posterior: FloatArray, comparisons: list[Task]
+) -> Generator[Sequence[Task], Sequence[Any], tuple[list[DesignPoint | None], FloatArray]]:
+    """Evaluate points, which join the design, and compare variants of the reference there.
+
+    Returns the points, None where there is none, and the rows of the comparisons.
+    """
+    answers = yield [
+        *learner.factor_tasks(in_posterior),
+        *learner.tasks(thetas),
+        *comparisons,
+    ]
+    require_factors(learner.model, answers[: len(in_posterior)])
+    answers = answers[len(in_posterior) :]
+    learner.n_evaluations += len(answers)
+    points, variances = answers[: len(thetas)], answers[len(thetas) :]
+    log_variance = np.array([row for row in variances if row is not None])
+    if not len(log_variance):
+        raise RuntimeError(no_density(learner.model, thetas[0]))
+    learner.add(points)
+    return list(points), log_variance
 
 
 def _tasks(
