@@ -16,7 +16,7 @@ from .importance import DrawCount, ImportanceEstimate, importance_estimate, log_
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
 from .modes import Evaluation, Mode, evaluate, find_mode
-from .skewed import Shape, SkewedApproximation, density_from
+from .skewed import Shape, SkewedApproximation, density_from, shape_of
 
 __all__ = [
     "APPROXIMATIONS",
@@ -44,6 +44,7 @@ __all__ = [
     "find_mode",
     "importance_estimate",
     "log_importance_weights",
+    "shape_of",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from .._params import Configuration, check_in
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
-from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments
+from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments, Observations
 from ..numerics.linalg import (
     NotPositiveDefiniteError,
     add_to_diagonal,
@@ -42,6 +42,7 @@ __all__ = [
     "Reference",
     "Sites",
     "factor_B",
+    "gaussian_family",
 ]
 
 
@@ -162,6 +163,16 @@ class GaussianApproximation:
         # The factor of B depends on the precision alone: hand it over instead of making it again.
         posterior.__dict__.update(chol_B=q.chol_B, sites=sites)
         return posterior
+
+    @staticmethod
+    def local_sites(observed: Observations, f: FloatArray) -> Sites:
+        """Return the sites with the slope and the curvature of log p(y | f) at f.
+
+        Where it is not concave, its curvature counts as none.
+        """
+        derivatives = observed.derivatives(f)
+        precision = np.maximum(-derivatives.second, 0.0)
+        return Sites(precision * f + derivatives.first, precision)
 
     def __getstate__(self) -> dict[str, Any]:
         # Factors are rebuilt on demand. What is known in O(n) goes along, so that nothing depends
@@ -350,6 +361,15 @@ class GaussianApproximation:
         mean = (cross.T @ self.weights)[:, None]
         cross *= self.root_precision[:, None]
         return mean, solve_lower(self.chol_B, cross, overwrite=True)
+
+
+@singledispatch
+def gaussian_family(prior: GaussianPrior) -> type[GaussianApproximation]:
+    """Return the class of Gaussian approximations that suits a prior.
+
+    Priors of several functions, whose sites are coupled, register their own.
+    """
+    return GaussianApproximation
 
 
 class ApproximationFit(NamedTuple):

@@ -25,7 +25,7 @@ from scipy.stats import qmc
 
 from .._typing import FloatArray
 from ..likelihoods import Softmax
-from ..model import ClasswisePrior, GaussianPrior, Observations
+from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
 from ..numerics.linalg import (
     cholesky,
     cholesky_solve,
@@ -36,15 +36,11 @@ from ..numerics.linalg import (
     product,
     solve_lower,
 )
-from .base import Draws, GaussianApproximation, Sites, factor_B
+from .base import Draws, GaussianApproximation, Sites, factor_B, gaussian_family
+from .laplace import laplace_gradient, laplace_step
+from .skewed import shape_of
 
-__all__ = [
-    "ClasswiseApproximation",
-    "averaged",
-    "classwise_gradient",
-    "classwise_sites",
-    "prior_times_sites",
-]
+__all__ = ["ClasswiseApproximation", "averaged"]
 
 #: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
 _RATE = 0.6
@@ -54,25 +50,6 @@ _SETTLED = 0.01
 _LOG_POINTS = 6
 #: Least precision of a site.
 _TINY = 1e-12
-
-
-def prior_times_sites(
-    prior: GaussianPrior, sites: Sites, *, whitened: bool = False
-) -> GaussianApproximation:
-    """Return the Gaussian proportional to N(f; 0, K) times the sites, coupled or not."""
-    if isinstance(prior, ClasswisePrior):
-        return ClasswiseApproximation.from_sites(prior, sites)
-    return GaussianApproximation.from_sites(prior, sites, whitened=whitened)
-
-
-def classwise_sites(observed: Observations, f: FloatArray) -> Sites:
-    """Return the sites with the slope and the curvature of log p(y | f) at f of shape (C n,)."""
-    assert isinstance(observed.likelihood, Softmax)
-    precision = observed.likelihood.probabilities(f)
-    if observed.weight is not None:
-        precision *= np.tile(observed.weight, observed.likelihood.n_classes)
-    W_f = _coupled_product(precision, f, observed.likelihood.n_classes)
-    return Sites(W_f + observed.derivatives(f).first, precision)
 
 
 def _coupled_product(precision: FloatArray, f: FloatArray, n_classes: int) -> FloatArray:
@@ -101,6 +78,16 @@ class ClasswiseApproximation(GaussianApproximation):
         shared = ("chols_B", "smoothed_inverses", "chol_M")
         posterior.__dict__.update({name: getattr(q, name) for name in shared}, sites=sites)
         return posterior
+
+    @staticmethod
+    def local_sites(observed: Observations, f: FloatArray) -> Sites:
+        """Return the sites with slope and curvature of log p(y | f) at f of shape (C n,)."""
+        assert isinstance(observed.likelihood, Softmax)
+        precision = observed.likelihood.probabilities(f)
+        if observed.weight is not None:
+            precision *= np.tile(observed.weight, observed.likelihood.n_classes)
+        W_f = _coupled_product(precision, f, observed.likelihood.n_classes)
+        return Sites(W_f + observed.derivatives(f).first, precision)
 
     @property
     def n_classes(self) -> int:
@@ -215,6 +202,22 @@ class ClasswiseApproximation(GaussianApproximation):
         return self.prior.split(values)
 
 
+@gaussian_family.register(ClasswisePrior)
+def _gaussian_family(prior: ClasswisePrior) -> type[ClasswiseApproximation]:
+    return ClasswiseApproximation
+
+
+@shape_of.register(ClasswiseApproximation)
+def _shape_of(q: ClasswiseApproximation, model: LatentGP) -> None:
+    """Coupled sites have no margins to bend."""
+
+
+@laplace_step.register(ClasswiseApproximation)
+def _laplace_step(q: ClasswiseApproximation, observed: Observations) -> ClasswiseApproximation:
+    """Average the sites once, which comes nearer to p(f | y, theta) than the mode is."""
+    return averaged(q, observed, 1)
+
+
 def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
     """E_c from D_c^1/2 and the factor of B_c."""
     E = lower_gram(lower_inverse(factor))
@@ -223,7 +226,8 @@ def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
     return mirrored(E)
 
 
-def classwise_gradient(q: ClasswiseApproximation, observed: Observations) -> FloatArray:
+@laplace_gradient.register(ClasswiseApproximation)
+def _laplace_gradient(q: ClasswiseApproximation, observed: Observations) -> FloatArray:
     """Gradient of Laplace's log evidence in theta, the moving mode included.
 
     ``d log q / dK_c = a_c a_c' / 2 - S_cc / 2 + u_c g_c'``, with the slope g of log p(y | f) at the

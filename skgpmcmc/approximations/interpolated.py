@@ -11,8 +11,7 @@ from scipy import linalg
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .base import Approximation, Density, GaussianApproximation, Sites
-from .classwise import prior_times_sites
+from .base import Approximation, Density, GaussianApproximation, Sites, gaussian_family
 from .skewed import Shape, SkewedApproximation, bend_of_skewness
 
 __all__ = ["InterpolatedSites"]
@@ -139,11 +138,9 @@ class InterpolatedSites:
 
     def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return the Gaussian that the density at theta is made of."""
-        q = prior_times_sites(
-            model.prior_at(theta),
-            self.sites_at(theta),
-            whitened=self.whitened and self.n_sweeps == 0,
-        )
+        prior, whitened = model.prior_at(theta), self.whitened and self.n_sweeps == 0
+        family = gaussian_family(prior)
+        q = family.from_sites(prior, self.sites_at(theta), whitened=whitened)
         for _ in range(self.n_sweeps):
             q = self.approximation.improved(model, q)
         return q

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
 
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
-from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
+from ..model import GaussianPrior, LatentGP, Observations
 from ..numerics.linalg import add_outer, product
 from .base import (
     Approximation,
@@ -18,16 +19,10 @@ from .base import (
     Sites,
     check_iterations,
     check_tolerance,
-)
-from .classwise import (
-    ClasswiseApproximation,
-    averaged,
-    classwise_gradient,
-    classwise_sites,
-    prior_times_sites,
+    gaussian_family,
 )
 
-__all__ = ["Laplace"]
+__all__ = ["Laplace", "laplace_gradient", "laplace_step"]
 
 _SMALLEST_STEP = 1e-6
 _ROUNDING = 1e-14  # relative; the last step may seem to go down
@@ -81,7 +76,7 @@ class Laplace(Approximation):
         if start is None:
             point = _Point.of(observed, np.zeros(prior.size), np.zeros(prior.size))
         else:
-            q = prior_times_sites(prior, start)
+            q = gaussian_family(prior).from_sites(prior, start)
             point = _Point.of(observed, q.weights, q.mean)
         threshold = self.tol * len(observed)
         iteration, gain = 0, np.inf
@@ -101,36 +96,41 @@ class Laplace(Approximation):
         For a softmax the step is one of `averaged`, which is nearer to p(f | y, theta) than the
         mode.
         """
-        observed = model.observations_at(q.prior.theta)
-        if isinstance(q, ClasswiseApproximation):
-            return averaged(q, observed, 1)
-        point = _newton_step(observed, q.prior, _Point.of(observed, q.weights, q.mean))
-        return _gaussian_at(observed, q.prior, point)
+        return laplace_step(q, model.observations_at(q.prior.theta))
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log q(y | theta), the moving mode included; R&W algorithm 5.1."""
-        q = fit.q
-        f = q.mean
-        observed = model.observations_at(q.prior.theta)
-        if isinstance(q, ClasswiseApproximation):
-            return classwise_gradient(q, observed)
-        first, second, third = observed.derivatives(f)
-        bends = second < 0.0  # where it does not, the precision is zero, and stays so
-        # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
-        mode_shift = 0.5 * q.marginal_variance * third * bends
-        implicit = _through_the_mode(q, second, mode_shift)
-        A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
-        A = add_outer(A, -implicit, first)
-        of_kernel = -q.prior.contract(A)
-        if not observed.likelihood.parameters:
-            return of_kernel
-        of_log_prob, of_first, of_second = observed.parameter_derivatives(f)
-        of_likelihood = (
-            of_log_prob.sum(axis=1)
-            + 0.5 * (of_second * bends) @ q.marginal_variance
-            + of_first @ product(q.prior.K, implicit)
-        )
-        return np.concatenate([of_kernel, of_likelihood])
+        return laplace_gradient(fit.q, model.observations_at(fit.q.prior.theta))
+
+
+@singledispatch
+def laplace_step(q: GaussianApproximation, observed: Observations) -> GaussianApproximation:
+    """Return the Gaussian one Newton step from the mean of q; see `Laplace.improved`."""
+    point = _newton_step(observed, q.prior, _Point.of(observed, q.weights, q.mean))
+    return _gaussian_at(observed, q.prior, point)
+
+
+@singledispatch
+def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
+    """Gradient of Laplace's log evidence in theta, from q at the mode; R&W algorithm 5.1."""
+    f = q.mean
+    first, second, third = observed.derivatives(f)
+    bends = second < 0.0  # where it does not, the precision is zero, and stays so
+    # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
+    mode_shift = 0.5 * q.marginal_variance * third * bends
+    implicit = _through_the_mode(q, second, mode_shift)
+    A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
+    A = add_outer(A, -implicit, first)
+    of_kernel = -q.prior.contract(A)
+    if not observed.likelihood.parameters:
+        return of_kernel
+    of_log_prob, of_first, of_second = observed.parameter_derivatives(f)
+    of_likelihood = (
+        of_log_prob.sum(axis=1)
+        + 0.5 * (of_second * bends) @ q.marginal_variance
+        + of_first @ product(q.prior.K, implicit)
+    )
+    return np.concatenate([of_kernel, of_likelihood])
 
 
 def _through_the_mode(
@@ -160,24 +160,16 @@ def _gaussian_at(
     observed: Observations, prior: GaussianPrior, point: _Point
 ) -> GaussianApproximation:
     """Gaussian with the curvature at its own mean, not at the step before."""
-    if isinstance(prior, ClasswisePrior):
-        return ClasswiseApproximation(
-            prior, point.weights, classwise_sites(observed, point.f).precision
-        )
-    precision = np.maximum(-observed.derivatives(point.f).second, 0.0)
-    return GaussianApproximation(prior, point.weights, precision)
+    family = gaussian_family(prior)
+    return family(prior, point.weights, family.local_sites(observed, point.f).precision)
 
 
 # A step that leaves the numbers has no objective, and is halved until it has one.
 @np.errstate(over="ignore", invalid="ignore")
 def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray) -> FloatArray:
     """K^-1 times the full Newton step from f; R&W algorithm 3.1, lines 4 to 7."""
-    if isinstance(prior, ClasswisePrior):
-        return ClasswiseApproximation.from_sites(prior, classwise_sites(observed, f)).weights
-    derivatives = observed.derivatives(f)
-    precision = np.maximum(-derivatives.second, 0.0)
-    b = precision * f + derivatives.first
-    return GaussianApproximation.from_sites(prior, Sites(b, precision)).weights
+    family = gaussian_family(prior)
+    return family.from_sites(prior, family.local_sites(observed, f)).weights
 
 
 def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) -> _Point:

@@ -9,6 +9,7 @@ takes most of that away, and keeps a density that can be drawn from and evaluate
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -16,10 +17,16 @@ from scipy.special import kv
 
 from .._typing import FloatArray
 from ..model import GaussianPrior, LatentGP
-from .base import Density, Draws, GaussianApproximation, Sites
-from .classwise import prior_times_sites
+from .base import Density, Draws, GaussianApproximation, Sites, gaussian_family
 
-__all__ = ["Shape", "SkewedApproximation", "bend_of_skewness", "density_from", "skewness_of_bend"]
+__all__ = [
+    "Shape",
+    "SkewedApproximation",
+    "bend_of_skewness",
+    "density_from",
+    "shape_of",
+    "skewness_of_bend",
+]
 
 #: Step of the finite difference for a third cumulant, in cavity standard deviations.
 _STEP = 1e-3
@@ -53,6 +60,12 @@ class Shape(NamedTuple):
         with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is left: no skewness
             skewness = third / shrunk**1.5
         return cls(np.sqrt(q.marginal_variance), np.nan_to_num(skewness, posinf=0.0, neginf=0.0))
+
+
+@singledispatch
+def shape_of(q: GaussianApproximation, model: LatentGP) -> Shape | None:
+    """Return the margins of f, or None where a density made of q is not bent."""
+    return Shape.of(model, q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +148,7 @@ class SkewedApproximation:
 def density_from(prior: GaussianPrior, parts: tuple[FloatArray, ...]) -> Density:
     """Make a density of its `parts`: two for a Gaussian, four for a skewed one."""
     skewed = len(parts) > 2
-    q = prior_times_sites(prior, Sites(*parts[:2]), whitened=skewed)
+    q = gaussian_family(prior).from_sites(prior, Sites(*parts[:2]), whitened=skewed)
     return SkewedApproximation(q, *parts[2:]) if skewed else q
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..approximations import (
     averaged,
     evaluate,
     find_mode,
+    shape_of,
 )
 from ..model import LatentGP
 from .segments import no_density
@@ -57,27 +59,34 @@ class DesignPoint(NamedTuple):
         Where sites have to be improved for that, this begins at `start`.
         """
         fit = evaluation.fit
-        q = _of_reference(model, fit.q, start)
+        q = _of_reference(fit.q, model, start)
         return cls(
             evaluation.theta,
             fit.log_evidence,
             evaluation.gradient,
             evaluation.log_density,
             _smooth_sites(model, q),
-            None if isinstance(q, ClasswiseApproximation) else Shape.of(model, q),
+            shape_of(q, model),
         )
 
 
+@singledispatch
 def _of_reference(
-    model: LatentGP, q: GaussianApproximation, start: Sites | None
+    q: GaussianApproximation, model: LatentGP, start: Sites | None
 ) -> GaussianApproximation:
-    """Return the Gaussian that importance densities are made of: q itself, but for a softmax.
+    """Return the Gaussian that importance densities are made of: q itself, but for a softmax."""
+    return q
 
-    There the Gaussian at the mode is a poor one. Its sites are averaged, which makes it the
-    nearest in the sense of KL(q || p) and thus too narrow, and then widened.
+
+@_of_reference.register(ClasswiseApproximation)
+def _of_softmax(
+    q: ClasswiseApproximation, model: LatentGP, start: Sites | None
+) -> GaussianApproximation:
+    """Average the sites, and widen them.
+
+    The Gaussian at the mode is a poor one. With averaged sites it is the nearest in the sense of
+    KL(q || p), and thus too narrow.
     """
-    if not isinstance(q, ClasswiseApproximation):
-        return q
     if start is not None:
         q = ClasswiseApproximation.from_sites(q.prior, start)
     return averaged(q, model.observations_at(q.prior.theta), _N_SWEEPS).widened(_SHARE)

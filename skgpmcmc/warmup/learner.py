@@ -101,6 +101,11 @@ class Learner:
         return self.dim <= _FEW
 
     @property
+    def coupled(self) -> bool:
+        """Whether sites are coupled, so that densities made of them are not bent."""
+        return self.design.best.shape is None
+
+    @property
     def scale(self) -> FloatArray:
         """Standard deviations of the emulated posterior; (p,)."""
         return np.asarray(np.sqrt((self.root**2).sum(axis=1)))

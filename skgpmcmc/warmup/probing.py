@@ -96,7 +96,7 @@ def probe(
         If K has no factor at a draw from pi*, and can be given more jitter.
     """
     target = learner.emulate()
-    reference = learner.reference(0, 1.0 if learner.model.likelihood.n_functions == 1 else 0.0)
+    reference = learner.reference(0, 0.0 if learner.coupled else 1.0)
     thetas, typical = _to_be_probed(learner, target, pool)
     if visited is not None:
         thetas = np.concatenate([visited, thetas])
@@ -108,7 +108,7 @@ def probe(
         thetas[typical],
         _tasks(compare_variants, learner, reference, compared, settings, settings.noise),
     )
-    budget = most_operations(learner.model)
+    budget = most_operations(learner.coupled)
     plan = cheapest_plan(log_variance, len(learner.model.y), settings.noise, budget)
     reference = learner.reference(*VARIANTS[plan.variant])
     probes = yield _tasks(take_probe, learner, reference, thetas, settings)
@@ -205,7 +205,7 @@ def _probed(
     # The cost of a plan, once more, over many draws.
     everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, learner.dim))[0]
     n = len(learner.model.y)
-    plan = plan_for(plan.variant, everywhere, n, settings.noise, most_operations(learner.model))
+    plan = plan_for(plan.variant, everywhere, n, settings.noise, most_operations(learner.coupled))
     more = less_noise**2  # times as many draws
     most = min(int(more * plan.most), most_draws(n, more))
     count: int | DrawCount = settings.n_importance or DrawCount(
