@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import Density, importance_estimate, log_importance_weights
 from ..numerics.logs import log_sum
-from .own_latent import OwnLatent, some_at_a_time
+from .own_latent import OwnLatent
 from .strategy import Conditional, Given, Group, stream_of
 
 __all__ = ["Particles"]
@@ -51,7 +51,7 @@ class Particles(OwnLatent):
     def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
         """See `LatentStrategy`."""
         density, rng = group.density(), stream_of(group.theta, self.seed)
-        for some in some_at_a_time(group):
+        for some in group.some_at_a_time():
             f, log_weight = self._weighted(some, density, rng)
             yield Given(density.q.prior, f), log_weight
 

@@ -29,6 +29,8 @@ __all__ = [
 
 #: Distinct thetas per task of a worker.
 GROUPS_PER_TASK = 8
+#: Most draws whose f are handled at once.
+_MOST_AT_ONCE = 400
 
 
 class Conditional(Protocol):
@@ -68,6 +70,11 @@ class Group(NamedTuple):
     def prior(self) -> GaussianPrior:
         """Return the prior of f there; it is factored anew at every call."""
         return self.model.prior_at(self.theta)
+
+    def some_at_a_time(self) -> Iterator[Group]:
+        """Give the draws, as many at a time as fit in memory."""
+        for some in np.array_split(np.arange(len(self.f)), -(-len(self.f) // _MOST_AT_ONCE)):
+            yield self._replace(f=self.f[some], weight=self.weight[some])
 
     def density(self) -> Density:
         """Return the density near p(f | y, theta), factored anew at every call."""

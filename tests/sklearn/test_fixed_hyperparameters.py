@@ -88,13 +88,13 @@ def test_more_draws_make_better_predictions():
 
 def test_draws_that_do_not_fit_together_are_averaged_some_at_a_time(monkeypatch):
     """In parts of any size, from other random numbers, to the same within their error."""
-    from skgpmcmc.prediction import own_latent
+    from skgpmcmc.prediction import strategy
 
     model, X_new = fit(n_draws=300, n_warmup=5), np.random.default_rng(0).uniform(size=(5, 2))
     whole = model.predict_proba(X_new)
     np.testing.assert_array_equal(model.predict_proba(X_new), whole)
     assert_allclose(model.predict_proba(X_new[[3]])[0], whole[3], atol=1e-10)
-    monkeypatch.setattr(own_latent, "_MOST_AT_ONCE", 70)
+    monkeypatch.setattr(strategy, "_MOST_AT_ONCE", 70)
     parts = model.predict_proba(X_new)
     assert_allclose(parts, whole, atol=0.03)
     assert not np.array_equal(parts, whole)
