@@ -15,9 +15,7 @@ import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import (
-    trajectories,
-)
+from skgpmcmc.warmup import trajectories
 
 from .common import CASES, fit_quietly, load_results, plain, print_table, save, use_core
 
@@ -36,11 +34,7 @@ def measure(
     """One fit; effective draws are the least over hyper-parameters, of bulk or tail."""
     X, y = CASES[case].load(seed)
     classifier = BayesianGPClassifier(
-        ard=True,
-        sampler=PseudoMarginal(moves=moves),
-        n_draws=n_draws,
-        random_state=seed,
-        n_jobs=1,
+        ard=True, sampler=PseudoMarginal(moves=moves), n_draws=n_draws, random_state=seed, n_jobs=1
     )
     leaps = trajectories._N_LEAPS if n_leapfrog is None else n_leapfrog
     with mock.patch.object(trajectories, "_N_LEAPS", leaps):

@@ -33,9 +33,7 @@ from skgpmcmc.model import (
     default_prior,
     make_covariance,
 )
-from skgpmcmc.run import (
-    summarize_convergence,
-)
+from skgpmcmc.run import summarize_convergence
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

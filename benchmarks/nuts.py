@@ -25,9 +25,7 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc.model.covariance import DEFAULT_JITTER
-from skgpmcmc.run import (
-    summarize_convergence,
-)
+from skgpmcmc.run import summarize_convergence
 
 from .common import CASES, plain
 

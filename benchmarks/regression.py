@@ -26,15 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc import BayesianGPRegressor
 
-from .common import (
-    fit_quietly,
-    load_results,
-    mean_and_error,
-    plain,
-    print_table,
-    save,
-    use_core,
-)
+from .common import fit_quietly, load_results, mean_and_error, plain, print_table, save, use_core
 
 MOST_TRAINING_ROWS = 150
 Data = tuple[np.ndarray, np.ndarray]

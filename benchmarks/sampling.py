@@ -29,9 +29,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import (
-    Diagnostics,
-)
+from skgpmcmc.run import Diagnostics
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sampler, Surrogate
 
 from . import quadrature

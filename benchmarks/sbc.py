@@ -113,11 +113,7 @@ _NOISE = {"noise_scale": stats.lognorm(0.5, scale=0.4)}
 
 CASES: dict[str, Case] = {
     "classifier": Case(
-        "classifier, probit",
-        BayesianGPClassifier(),
-        Probit(),
-        variance=3.0,
-        accept=several_classes,
+        "classifier, probit", BayesianGPClassifier(), Probit(), variance=3.0, accept=several_classes
     ),
     "regressor": Case(
         "regressor, collapsed",
@@ -134,10 +130,7 @@ CASES: dict[str, Case] = {
         priors=_NOISE,
     ),
     "poisson": Case(
-        "counts, Poisson",
-        BayesianGPPoissonRegressor(center=False),
-        Poisson(),
-        variance=1.0,
+        "counts, Poisson", BayesianGPPoissonRegressor(center=False), Poisson(), variance=1.0
     ),
     "negative_binomial": Case(
         "counts, negative binomial",
@@ -155,10 +148,7 @@ CASES: dict[str, Case] = {
         accept=several_classes,
     ),
     "volatility": Case(
-        "volatility",
-        BayesianGPVolatilityRegressor(center=False),
-        Volatility(),
-        variance=1.0,
+        "volatility", BayesianGPVolatilityRegressor(center=False), Volatility(), variance=1.0
     ),
 }
 

@@ -90,10 +90,7 @@ y = ComplementaryLogLog().sample(truth(x), rng)
 
 for likelihood in (ComplementaryLogLog(), "probit"):
     model = BayesianGPClassifier(
-        likelihood=likelihood,
-        n_chains=n_chains,
-        n_draws=n_draws,
-        random_state=0,
+        likelihood=likelihood, n_chains=n_chains, n_draws=n_draws, random_state=0
     ).fit(x[:, None], y)
     label = getattr(likelihood, "name", likelihood)
     plt.plot(grid, model.predict_proba(grid[:, None])[:, 1], label=label)

@@ -61,10 +61,7 @@ def averaged_quantiles(X_train, y_train, X_test):
     return model.predict(X_test, return_quantiles=probabilities)[1]
 
 
-methods = {
-    "optimized (scikit-learn)": optimized_quantiles,
-    "averaged by MCMC": averaged_quantiles,
-}
+methods = {"optimized (scikit-learn)": optimized_quantiles, "averaged by MCMC": averaged_quantiles}
 excess = {name: [] for name in methods}
 with warnings.catch_warnings():
     # Where a training set looks like pure noise to it, scikit-learn's optimum is at a bound.

@@ -222,12 +222,7 @@ LEGAL_SAMPLERS = (
     Ancillary(hyper="slice", latent="elliptical_slice"),
     Sufficient(hyper="hmc", target_acceptance=0.9),
 )
-SAMPLERS = (
-    *LEGAL_SAMPLERS,
-    "collapsed",
-    Sufficient(conjugate=True),
-    PseudoMarginal(defensive=2.0),
-)
+SAMPLERS = (*LEGAL_SAMPLERS, "collapsed", Sufficient(conjugate=True), PseudoMarginal(defensive=2.0))
 #: Estimator, its kind of targets, and values of the parameters that not all of them have.
 ESTIMATORS = (
     (

@@ -40,21 +40,9 @@ from skgpmcmc.likelihoods import Likelihood, Logit, OrdinalProbit, Poisson, Vola
 from skgpmcmc.model import GPState, HyperPrior, LatentGP, default_kernel, make_covariance
 from skgpmcmc.parameterizations import Ancillary, Sufficient
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
-from skgpmcmc.samplers.within_gibbs import (
-    hyper_moves,
-    latent_moves,
-)
+from skgpmcmc.samplers.within_gibbs import hyper_moves, latent_moves
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition
-from skgpmcmc.warmup import (
-    Prepared,
-    Request,
-    Segment,
-    SetUp,
-    perform,
-    sample,
-    set_up_sweep,
-    switch,
-)
+from skgpmcmc.warmup import Prepared, Request, Segment, SetUp, perform, sample, set_up_sweep, switch
 
 from ..common import load_binary, load_results, print_table, save, use_core
 

@@ -210,11 +210,7 @@ class Quadratic:
         upper = np.zeros((p, p))
         upper[rows, columns] = coefficients[p + 1 :]
         return cls(
-            center,
-            scale,
-            float(coefficients[0]),
-            coefficients[1 : p + 1],
-            0.5 * (upper + upper.T),
+            center, scale, float(coefficients[0]), coefficients[1 : p + 1], 0.5 * (upper + upper.T)
         )
 
     @classmethod

@@ -18,11 +18,7 @@ from ..baselines import EPMLClassifier, svm_platt_classifier
 from ..estimators import BayesianGPClassifier
 from ..metrics import capacity_accuracy_score, capacity_auc_score, selective_accuracy_score
 from ..run import Diagnostics
-from .data import (
-    DataSet,
-    Split,
-    split_data,
-)
+from .data import DataSet, Split, split_data
 
 __all__ = ["SCORES", "Comparison", "Outcome", "Settings", "compare"]
 

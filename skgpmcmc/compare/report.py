@@ -15,12 +15,7 @@ import scipy
 import sklearn
 
 from ..run import Diagnostics
-from .methods import (
-    SCORES,
-    Comparison,
-    Outcome,
-    Settings,
-)
+from .methods import SCORES, Comparison, Outcome, Settings
 
 
 def score_table(outcomes: Sequence[Outcome]) -> str:

@@ -250,10 +250,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 )
             fitted.append(self._fitted_model(run, own, rng))
         params = copy.deepcopy(self._posterior_params())
-        kept = {
-            "_sampling": _Sampling(run, params),
-            "_max_predict_draws": self.max_predict_draws,
-        }
+        kept = {"_sampling": _Sampling(run, params), "_max_predict_draws": self.max_predict_draws}
         return fitted, noise, kept
 
     def _fitted_model(

@@ -14,12 +14,7 @@ from ..likelihoods import Gaussian, Likelihood, StudentT
 from . import _validation as check
 from ._base import Problem
 from ._docs import documented
-from ._fitted import (
-    power_of_two,
-    root_mean_square,
-    validated,
-    weighted_rows,
-)
+from ._fitted import power_of_two, root_mean_square, validated, weighted_rows
 from ._latent import OneLatentFunction, in_units_of_y, require_joint_memory
 
 #: Where chains may start: the noise of normalized targets.

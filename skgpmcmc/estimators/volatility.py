@@ -13,11 +13,7 @@ from ..likelihoods import Likelihood, Volatility
 from . import _validation as check
 from ._base import Problem
 from ._docs import documented
-from ._fitted import (
-    root_mean_square,
-    validated,
-    weighted_rows,
-)
+from ._fitted import root_mean_square, validated, weighted_rows
 from ._latent import OneLatentFunction
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.

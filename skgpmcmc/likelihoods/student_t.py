@@ -79,9 +79,7 @@ class StudentT(Likelihood):
         c = self.df + 1.0
         ratio = e / D
         return Derivatives(
-            c * ratio,
-            c * (e * ratio - A / D) / D,
-            2.0 * c * ratio * (e * ratio - 3.0 * A / D) / D,
+            c * ratio, c * (e * ratio - A / D) / D, 2.0 * c * ratio * (e * ratio - 3.0 * A / D) / D
         )
 
     def fisher_information(self, f: FloatArray) -> FloatArray:

@@ -16,11 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import (
-    ConstantKernel,
-    Kernel,
-    Product,
-)
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Product
 
 from .._typing import FloatArray
 

@@ -63,10 +63,7 @@ class HyperPrior:
     """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        distributions: Mapping[str, Any],
-        real: Collection[str] = (),
+        self, names: Sequence[str], distributions: Mapping[str, Any], real: Collection[str] = ()
     ) -> None:
         for name in dict.fromkeys(names):
             _check_distribution(name, distributions[name], positive=name not in real)

@@ -15,12 +15,7 @@ from .covariance import Covariance
 from .hyperpriors import HyperPrior, default_prior
 from .prior import GaussianPrior
 
-__all__ = [
-    "GPState",
-    "LatentGP",
-    "Observations",
-    "default_hyperprior",
-]
+__all__ = ["GPState", "LatentGP", "Observations", "default_hyperprior"]
 
 
 class GPState(NamedTuple):

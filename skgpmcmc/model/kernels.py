@@ -18,10 +18,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
-from .covariance import (
-    DEFAULT_JITTER,
-    Covariance,
-)
+from .covariance import DEFAULT_JITTER, Covariance
 from .stationary import (
     ConstantTimesStationary,
     contract_distances,
@@ -30,13 +27,7 @@ from .stationary import (
     stationary_nu,
 )
 
-__all__ = [
-    "check_gradient",
-    "check_kernel",
-    "check_matrix",
-    "default_kernel",
-    "make_covariance",
-]
+__all__ = ["check_gradient", "check_kernel", "check_matrix", "default_kernel", "make_covariance"]
 
 #: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
 _INDEFINITE = 1e-5

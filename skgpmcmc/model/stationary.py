@@ -8,20 +8,10 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    Kernel,
-    Matern,
-    Product,
-)
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, Product
 
 from .._typing import FloatArray
-from .covariance import (
-    DEFAULT_JITTER,
-    Covariance,
-    CrossCovariance,
-)
+from .covariance import DEFAULT_JITTER, Covariance, CrossCovariance
 
 __all__ = [
     "ConstantTimesStationary",

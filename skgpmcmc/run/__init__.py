@@ -1,10 +1,6 @@
 """Chains in rounds, their convergence, and what they cost."""
 
-from .chains import (
-    continue_chains,
-    n_rounds,
-    sample_chains,
-)
+from .chains import continue_chains, n_rounds, sample_chains
 from .convergence import (
     StoppingRule,
     autocorrelation,
@@ -13,18 +9,9 @@ from .convergence import (
     rank_r_hat,
     summarize_convergence,
 )
-from .diagnostics import (
-    Diagnostics,
-    convergence_message,
-    diagnose,
-)
-from .effort import (
-    Effort,
-)
-from .leave_one_out import (
-    LeaveOneOut,
-    leave_one_out,
-)
+from .diagnostics import Diagnostics, convergence_message, diagnose
+from .effort import Effort
+from .leave_one_out import LeaveOneOut, leave_one_out
 from .records import ModelRun, SamplingRun
 
 __all__ = [

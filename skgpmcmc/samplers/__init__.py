@@ -9,11 +9,7 @@ from typing import Any
 
 from ..approximations import APPROXIMATIONS, Approximation
 from .base import Sampler
-from .marginal import (
-    Collapsed,
-    Marginal,
-    PseudoMarginal,
-)
+from .marginal import Collapsed, Marginal, PseudoMarginal
 from .within_gibbs import (
     Ancillary,
     Augmented,

@@ -213,10 +213,7 @@ class Augmented(WithinGibbs):
         latent: list[tuple[Transition[GPState], int]],
     ) -> list[tuple[Transition[GPState], int]]:
         operator = self._operator(len(model.start))
-        return [
-            *latent,
-            *((HyperUpdate(kind(), operator), 1) for kind in self._parameterizations),
-        ]
+        return [*latent, *((HyperUpdate(kind(), operator), 1) for kind in self._parameterizations)]
 
 
 @dataclass(eq=False)

@@ -8,16 +8,9 @@ from .._typing import FloatArray
 from ..approximations import Approximation, importance_estimate
 from ..likelihoods import Likelihood, Probit
 from ..model import LatentGP, default_hyperprior, default_kernel, make_covariance
-from .likelihoods import (
-    _N_SAMPLED,
-    _STEP,
-    _agree,
-    _mean_is,
-)
+from .likelihoods import _N_SAMPLED, _STEP, _agree, _mean_is
 
-__all__ = [
-    "check_approximation",
-]
+__all__ = ["check_approximation"]
 
 
 def check_approximation(

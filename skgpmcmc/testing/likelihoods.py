@@ -11,9 +11,7 @@ from scipy.integrate import quad
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 
-__all__ = [
-    "check_likelihood",
-]
+__all__ = ["check_likelihood"]
 
 _LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
 _STEP = 1e-4  # of central differences

@@ -19,11 +19,7 @@ from .pseudo_marginal import (
     RetainedParticle,
 )
 from .random_walk import RandomWalk
-from .surrogate import (
-    GaussianRandomWalk,
-    Proposal,
-    SurrogateProposal,
-)
+from .surrogate import GaussianRandomWalk, Proposal, SurrogateProposal
 from .sweep import Sweep
 from .trajectory import Trajectory
 from .tunable import Tunable

@@ -15,13 +15,7 @@ from scipy.special import gammaln
 from .._typing import BoolArray, FloatArray
 from ..numerics.logs import log_sum
 
-__all__ = [
-    "CheapDensity",
-    "CheapPoint",
-    "IndependenceMetropolis",
-    "Leapfrog",
-    "TMixture",
-]
+__all__ = ["CheapDensity", "CheapPoint", "IndependenceMetropolis", "Leapfrog", "TMixture"]
 
 
 class CheapDensity(Protocol):

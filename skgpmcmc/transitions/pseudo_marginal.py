@@ -22,12 +22,7 @@ from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .elliptical_slice import EllipticalSlice
 from .surrogate import Proposal
 
-__all__ = [
-    "ParticleRefresh",
-    "PseudoMarginalMetropolis",
-    "PseudoMarginalState",
-    "RetainedParticle",
-]
+__all__ = ["ParticleRefresh", "PseudoMarginalMetropolis", "PseudoMarginalState", "RetainedParticle"]
 
 
 class PseudoMarginalState(NamedTuple):

@@ -11,11 +11,7 @@ from .._typing import FloatArray
 from ..numerics.linalg import cholesky
 from .hamiltonian import CheapDensity, CheapPoint, IndependenceMetropolis, Leapfrog
 
-__all__ = [
-    "GaussianRandomWalk",
-    "Proposal",
-    "SurrogateProposal",
-]
+__all__ = ["GaussianRandomWalk", "Proposal", "SurrogateProposal"]
 
 
 @dataclass(frozen=True, eq=False)

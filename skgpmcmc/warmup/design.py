@@ -25,14 +25,7 @@ from ..approximations import (
 from ..model import LatentGP
 from .segments import no_density
 
-__all__ = [
-    "Design",
-    "DesignPoint",
-    "examine",
-    "explore",
-    "search",
-    "spread_out",
-]
+__all__ = ["Design", "DesignPoint", "examine", "explore", "search", "spread_out"]
 
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1

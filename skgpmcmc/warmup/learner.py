@@ -14,27 +14,11 @@ from ..approximations.importance import Quadratic
 from ..model import LatentGP
 from ..numerics.linalg import cholesky
 from ..transitions import CheapDensity, CheapPoint, Leapfrog
-from .design import (
-    Design,
-    DesignPoint,
-    examine,
-    explore,
-    search,
-    spread_out,
-)
+from .design import Design, DesignPoint, examine, explore, search, spread_out
 from .emulator import EmulatedPosterior, Emulator
 from .work import Request, Task, has_factor
 
-__all__ = [
-    "LATER_ROUNDS",
-    "TRUSTED",
-    "Learner",
-    "Pool",
-    "Tempered",
-    "begun",
-    "root_of",
-    "run_pool",
-]
+__all__ = ["LATER_ROUNDS", "TRUSTED", "Learner", "Pool", "Tempered", "begun", "root_of", "run_pool"]
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
@@ -182,15 +166,7 @@ class Learner:
         found = yield [
             Task(
                 explore,
-                (
-                    self.model,
-                    self.approximation,
-                    end,
-                    self.root,
-                    n_trajectories,
-                    _N_LEAPFROG,
-                    seed,
-                ),
+                (self.model, self.approximation, end, self.root, n_trajectories, _N_LEAPFROG, seed),
             )
             for end, seed in zip(self.ends, seeds, strict=True)
         ]

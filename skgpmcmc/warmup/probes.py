@@ -185,11 +185,7 @@ def cheapest_plan(
 
 
 def plan_for(
-    variant: int,
-    log_variance: FloatArray,
-    n: int,
-    noise: float,
-    budget: float = _MOST_OPERATIONS,
+    variant: int, log_variance: FloatArray, n: int, noise: float, budget: float = _MOST_OPERATIONS
 ) -> Plan:
     """Choose the number of draws for a variant.
 

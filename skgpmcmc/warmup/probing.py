@@ -13,12 +13,7 @@ from ..approximations import DrawCount, InterpolatedSites
 from ..approximations.importance import Quadratic
 from .design import DesignPoint
 from .emulator import EmulatedPosterior
-from .learner import (
-    Learner,
-    Pool,
-    Tempered,
-    run_pool,
-)
+from .learner import Learner, Pool, Tempered, run_pool
 from .probes import (
     FEWEST_DRAWS,
     VARIANTS,
@@ -119,16 +114,7 @@ def probe(
     found = [point for i in usable if (point := points[i]) is not None]
     chosen = [probes[i] for i in usable]
     return _probed(
-        learner,
-        target,
-        pool,
-        plan,
-        reference,
-        found,
-        chosen,
-        typical[usable],
-        settings,
-        less_noise,
+        learner, target, pool, plan, reference, found, chosen, typical[usable], settings, less_noise
     )
 
 
@@ -139,11 +125,7 @@ def _examined(
 
     Returns the points, None where there is none, and the rows of the comparisons.
     """
-    answers = yield [
-        *learner.factor_tasks(in_posterior),
-        *learner.tasks(thetas),
-        *comparisons,
-    ]
+    answers = yield [*learner.factor_tasks(in_posterior), *learner.tasks(thetas), *comparisons]
     require_factors(learner.model, answers[: len(in_posterior)])
     answers = answers[len(in_posterior) :]
     learner.n_evaluations += len(answers)

@@ -13,13 +13,7 @@ from ..transitions import (
     TMixture,
 )
 from .emulator import EmulatedPosterior
-from .learner import (
-    Learner,
-    Pool,
-    Tempered,
-    root_of,
-    run_pool,
-)
+from .learner import Learner, Pool, Tempered, root_of, run_pool
 from .trajectories import Trajectories
 
 __all__ = ["overdispersed_starts", "probabilities", "proposals_by_name"]

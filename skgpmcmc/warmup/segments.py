@@ -112,10 +112,7 @@ class TunedSegment(NamedTuple):
 
 
 def start(
-    model: LatentGP,
-    transition: Transition[Any],
-    theta: FloatArray,
-    rng: np.random.Generator,
+    model: LatentGP, transition: Transition[Any], theta: FloatArray, rng: np.random.Generator
 ) -> Segment:
     """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
     with at_work() as operations:

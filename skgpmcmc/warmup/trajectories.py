@@ -162,10 +162,7 @@ def tuned_trajectories(
     for n_trajectories in _TUNING_TRAJECTORIES:
         seeds = learner.seeds(len(starts))
         tuned = yield [
-            Task(
-                tune_trajectories,
-                (target, start, root, n_trajectories, _N_LEAPS, log_step, seed),
-            )
+            Task(tune_trajectories, (target, start, root, n_trajectories, _N_LEAPS, log_step, seed))
             for start, seed in zip(starts, seeds, strict=True)
         ]
         learner.n_evaluations += len(starts) * (n_trajectories * sum(_N_LEAPS) // 2 + 1)

@@ -291,8 +291,7 @@ TWINS = [
 def test_wrong_twin_is_caught(name, cls):
     sizes = SIZES | MORE.get(name, {})
     check_caught(
-        lambda n: particle_test(name, twin(cls), sizes | {"n_replicates": n}),
-        sizes["n_replicates"],
+        lambda n: particle_test(name, twin(cls), sizes | {"n_replicates": n}), sizes["n_replicates"]
     )
 
 

@@ -16,9 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, Laplace, importance_estimate
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.run import (
-    sample_chains,
-)
+from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
 
@@ -219,14 +217,7 @@ def exact(forty_points):
 
 
 def run_chains(
-    model,
-    sampler,
-    approximation,
-    n_draws,
-    *,
-    n_chains=4,
-    n_importance=None,
-    n_warmup=50,
+    model, sampler, approximation, n_draws, *, n_chains=4, n_importance=None, n_warmup=50
 ):
     """Draws of a run."""
     run = sample_chains(

@@ -21,14 +21,8 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     RetainedParticle,
 )
-from skgpmcmc.warmup import (
-    Request,
-    emulated,
-    probing,
-)
-from skgpmcmc.warmup.probes import (
-    VARIANTS,
-)
+from skgpmcmc.warmup import Request, emulated, probing
+from skgpmcmc.warmup.probes import VARIANTS
 
 from ..helpers import make_model, seeded
 

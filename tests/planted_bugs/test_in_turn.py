@@ -281,10 +281,7 @@ WRONG = {
     "mh_v2: no shrinking": ("f: mh_v2", WithoutShrinking(0.0)),
     "hmc: no kinetic energy": ("f: hmc", with_operator(LATENT["hmc"], WithoutKineticEnergy)),
     "hmc: slow momenta": ("f: hmc", with_operator(LATENT["hmc"], SlowMomenta)),
-    "hmc_v1: mass of the state": (
-        "f: hmc_v1",
-        CurvatureOfTheState(Trajectory(0.0, max_steps=4)),
-    ),
+    "hmc_v1: mass of the state": ("f: hmc_v1", CurvatureOfTheState(Trajectory(0.0, max_steps=4))),
     "hmc_v2: no kinetic energy": (
         "f: hmc_v2",
         with_operator(LATENT["hmc_v2"], WithoutKineticEnergy),
@@ -304,10 +301,7 @@ WRONG = {
         "theta: surr mh",
         replace(HYPER["surr mh"], parameterization=NoiseOfTheDraw()),
     ),
-    "asis: stale coordinates": (
-        "theta: asis mh",
-        StaleInterweaving(Ancillary(), RandomWalk(-0.5)),
-    ),
+    "asis: stale coordinates": ("theta: asis mh", StaleInterweaving(Ancillary(), RandomWalk(-0.5))),
     "khr: no determinant": ("both: khr", WithoutItsDeterminant(Laplace(), -0.3)),
     "conjugate draw: n for n / 2": (
         "conjugate draw",

@@ -591,10 +591,7 @@ def test_convergence_warning_mentions_n_importance_where_the_estimate_is_noisy()
 @short_chains()
 def test_chains_that_converge_are_silent():
     X, y = moons()
-    priors = {
-        "k1__constant_value": stats.lognorm(0.3),
-        "k2__length_scale": stats.lognorm(0.3),
-    }
+    priors = {"k1__constant_value": stats.lognorm(0.3), "k2__length_scale": stats.lognorm(0.3)}
     model = quick(priors=priors, n_draws=300, max_rhat=1.05, n_importance="auto")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -17,12 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP
-from skgpmcmc.run import (
-    n_rounds,
-)
-from skgpmcmc.run.chains import (
-    ROUND_LENGTH,
-)
+from skgpmcmc.run import n_rounds
+from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import MarginalMetropolis, Mixture, PseudoMarginalMetropolis
 

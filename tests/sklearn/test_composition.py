@@ -497,10 +497,7 @@ KERNELS = [
         ["k2__length_scale[0]", "k2__length_scale[1]"],
     ),
     ({"kernel": ConstantKernel() * Matern(2.0, "fixed", nu=2.5)}, ["k1__constant_value"]),
-    (
-        {"kernel": Matern() + WhiteKernel(0.1, (1e-3, 1.0))},
-        ["k1__length_scale", "k2__noise_level"],
-    ),
+    ({"kernel": Matern() + WhiteKernel(0.1, (1e-3, 1.0))}, ["k1__length_scale", "k2__noise_level"]),
     ({"kernel": RBF()}, ["length_scale"]),
 ]
 

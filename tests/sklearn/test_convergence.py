@@ -16,17 +16,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP
 from skgpmcmc.likelihoods import Logit
-from skgpmcmc.run import (
-    StoppingRule,
-    n_rounds,
-    summarize_convergence,
-)
-from skgpmcmc.run.chains import (
-    ROUND_LENGTH,
-)
-from skgpmcmc.run.convergence import (
-    MIN_ESS,
-)
+from skgpmcmc.run import StoppingRule, n_rounds, summarize_convergence
+from skgpmcmc.run.chains import ROUND_LENGTH
+from skgpmcmc.run.convergence import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import Mixture
 

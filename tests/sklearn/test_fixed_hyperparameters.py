@@ -6,10 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import (
-    StoppingRule,
-    summarize_convergence,
-)
+from skgpmcmc.run import StoppingRule, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.run.records import Draws, judged
 

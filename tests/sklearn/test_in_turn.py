@@ -268,10 +268,7 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
         ({"sampler": Ancillary(latent="nuts")}, r"latent must be one of .*'hmc_v2'.*got 'nuts'"),
         ({"sampler": Ancillary(hyper="gibbs")}, r"hyper must be one of .*'slice'.*got 'gibbs'"),
         ({"sampler": Ancillary(latent=RandomWalk())}, "latent must be one of"),
-        (
-            {"sampler": Ancillary(latent=JointUpdate(Laplace()))},
-            "moves theta too.*use one of",
-        ),
+        ({"sampler": Ancillary(latent=JointUpdate(Laplace()))}, "moves theta too.*use one of"),
         ({"sampler": Ancillary(n_latent=0)}, "n_latent must be an integer >= 1; got 0"),
         ({"sampler": Ancillary(max_leapfrog=2.5)}, "max_leapfrog must be an integer >= 1"),
         ({"sampler": Ancillary(target_acceptance=1.5)}, "target_acceptance must be a number in"),

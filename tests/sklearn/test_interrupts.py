@@ -13,9 +13,7 @@ from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.estimators import _base
-from skgpmcmc.run.chains import (
-    ROUND_LENGTH,
-)
+from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.samplers import Interweaving, PseudoMarginal
 
 # A few draws are enough here; that chains converge is tested elsewhere.

@@ -41,9 +41,7 @@ from skgpmcmc.estimators import _base
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
 from skgpmcmc.samplers import Ancillary, Interweaving, PseudoMarginal, Sufficient
-from skgpmcmc.warmup.segments import (
-    no_density,
-)
+from skgpmcmc.warmup.segments import no_density
 
 from ..helpers import make_model
 
@@ -266,10 +264,7 @@ NOT_NUMBERS = {
     "text": (["a"] * N, "must consist of real numbers; got 'a' in row 0"),
     "digits": (["1"] * N, "must consist of real numbers; got '1' in row 0"),
     "None": ([1.0] * 29 + [None], "must consist of real numbers; got None in row 29"),
-    "NA": (
-        pd.Series([1] * 29 + [pd.NA], dtype=object),
-        "must consist of .*; got <NA> in row 29",
-    ),
+    "NA": (pd.Series([1] * 29 + [pd.NA], dtype=object), "must consist of .*; got <NA> in row 29"),
     "Int64": (pd.Series([1] * 29 + [pd.NA], dtype="Int64"), "got (nan|<NA>) in row 29"),
     "NaN": ([1.0] * 29 + [np.nan], "must be finite and .*; got nan in row 29"),
     "complex": (np.ones(N) * 1j, "must consist of real numbers"),

@@ -188,11 +188,7 @@ def closed_form(y, noise_var, X_at):
 def test_with_everything_fixed_predictions_are_the_closed_form(sampler):
     y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
     reg = BayesianGPRegressor(
-        FIXED,
-        likelihood=Gaussian(0.3, fixed=True),
-        sampler=sampler,
-        normalize_y=False,
-        **QUICK,
+        FIXED, likelihood=Gaussian(0.3, fixed=True), sampler=sampler, normalize_y=False, **QUICK
     ).fit(X, y)
     assert reg.theta_samples_.shape == (2, 40, 0)
     # The kernel's relative jitter, which scikit-learn's has not, is noise of the prior variance.

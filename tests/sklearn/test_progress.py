@@ -9,17 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.run import (
-    Effort,
-    chains,
-    effort,
-)
-from skgpmcmc.run.chains import (
-    ROUND_LENGTH,
-)
-from skgpmcmc.run.effort import (
-    Plan,
-)
+from skgpmcmc.run import Effort, chains, effort
+from skgpmcmc.run.chains import ROUND_LENGTH
+from skgpmcmc.run.effort import Plan
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

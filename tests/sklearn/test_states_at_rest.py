@@ -9,9 +9,7 @@ import pytest
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import EllipticalSlice, at_rest
-from skgpmcmc.warmup import (
-    sample,
-)
+from skgpmcmc.warmup import sample
 
 from ..helpers import make_model, toy_classes
 

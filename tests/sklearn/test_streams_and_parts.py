@@ -7,9 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import (
-    leave_one_out,
-)
+from skgpmcmc.run import leave_one_out
 
 from ..helpers import toy_classes
 

@@ -15,11 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
 from skgpmcmc.displays import AutocorrelationDisplay, PSRFDisplay, TraceDisplay
-from skgpmcmc.run import (
-    autocorrelation,
-    gelman_rubin,
-    rank_r_hat,
-)
+from skgpmcmc.run import autocorrelation, gelman_rubin, rank_r_hat
 from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from skgpmcmc.numerics.linalg import OperationCount
-from skgpmcmc.run import (
-    Diagnostics,
-    convergence_message,
-)
+from skgpmcmc.run import Diagnostics, convergence_message
 from skgpmcmc.run.diagnostics import USABLE_ESS, USABLE_RHAT, USELESS_ESS, USELESS_RHAT
 
 

@@ -7,11 +7,7 @@ from scipy import stats
 
 from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.warmup.emulator import (
-    Coordinates,
-    EmulatedPosterior,
-    Emulator,
-)
+from skgpmcmc.warmup.emulator import Coordinates, EmulatedPosterior, Emulator
 
 from ..helpers import finite_difference
 

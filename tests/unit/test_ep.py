@@ -339,8 +339,7 @@ def test_improving_comes_closer_to_the_fixed_point(likelihood):
     rng = np.random.default_rng(0)
     shift, precision = end.sites
     q = GaussianApproximation.from_sites(
-        end.prior,
-        Sites(shift * rng.uniform(0.7, 1.3, 30), precision * rng.uniform(0.7, 1.3, 30)),
+        end.prior, Sites(shift * rng.uniform(0.7, 1.3, 30), precision * rng.uniform(0.7, 1.3, 30))
     )
     for _ in range(3):
         better = EP().improved(model, q)

@@ -12,10 +12,7 @@ from skgpmcmc.transitions import (
     SurrogateProposal,
     TMixture,
 )
-from skgpmcmc.warmup.learner import (
-    Tempered,
-    run_pool,
-)
+from skgpmcmc.warmup.learner import Tempered, run_pool
 
 from ..helpers import P_LIMIT
 

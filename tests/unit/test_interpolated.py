@@ -41,14 +41,7 @@ def interpolated(model, approximation, n_sweeps=0, size=25, strength=0.0):
     fits = [precise.fit(model, t).q for t in theta]
     sites, shapes = [q.sites for q in fits], [Shape.of(model, q) for q in fits]
     reference = InterpolatedSites.fit(
-        approximation,
-        theta,
-        sites,
-        shapes,
-        CENTER,
-        SCALE,
-        n_sweeps=n_sweeps,
-        strength=strength,
+        approximation, theta, sites, shapes, CENTER, SCALE, n_sweeps=n_sweeps, strength=strength
     )
     return reference, sites
 

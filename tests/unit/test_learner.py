@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.warmup import (
-    perform,
-)
+from skgpmcmc.warmup import perform
 from skgpmcmc.warmup.design import search
-from skgpmcmc.warmup.learner import (
-    Learner,
-)
+from skgpmcmc.warmup.learner import Learner
 
 from ..helpers import make_model, toy_classes
 

@@ -106,10 +106,7 @@ LATENT = {
         # Two metrics, two drifts, a draw and the way back.
         lambda k: WHITEN + MOVE + (METRIC + SLOPE) * 2 + Cost(vector_products=1, vector_solves=5),
     ),
-    "hmc": (
-        LatentUpdate(TRAJECTORY, MassShape()),
-        lambda k: leapfrog(k, Cost(vector_solves=1)),
-    ),
+    "hmc": (LatentUpdate(TRAJECTORY, MassShape()), lambda k: leapfrog(k, Cost(vector_solves=1))),
     "hmc_v1": (
         LatentUpdate(TRAJECTORY, CurvatureShape()),
         lambda k: METRIC + leapfrog(k, Cost(vector_solves=1)),

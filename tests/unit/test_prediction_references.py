@@ -17,9 +17,7 @@ from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Logit
 from skgpmcmc.model import LatentGP, default_hyperprior, make_covariance
 from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, parts_of
-from skgpmcmc.run import (
-    leave_one_out,
-)
+from skgpmcmc.run import leave_one_out
 from skgpmcmc.run.records import Draws
 
 from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score

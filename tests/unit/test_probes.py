@@ -16,11 +16,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
 )
 from skgpmcmc.approximations.importance import Quadratic
-from skgpmcmc.warmup.design import (
-    Design,
-    DesignPoint,
-    spread_out,
-)
+from skgpmcmc.warmup.design import Design, DesignPoint, spread_out
 from skgpmcmc.warmup.probes import (
     FEWEST_DRAWS,
     VARIANTS,

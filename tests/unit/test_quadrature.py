@@ -22,8 +22,7 @@ POISSON = LogDensity(
     lambda y, f: y * f - np.exp(f) - gammaln(y + 1.0), lambda y, f: (y - np.exp(f), -np.exp(f))
 )
 LOGISTIC = LogDensity(
-    lambda y, f: -np.logaddexp(0.0, -y * f),
-    lambda y, f: (y * expit(-y * f), -expit(f) * expit(-f)),
+    lambda y, f: -np.logaddexp(0.0, -y * f), lambda y, f: (y * expit(-y * f), -expit(f) * expit(-f))
 )
 
 

@@ -9,30 +9,15 @@ from scipy import stats
 from skgpmcmc.approximations import EP, Exact, Laplace
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, default_kernel, make_covariance
-from skgpmcmc.run import (
-    sample_chains,
-)
+from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
 from skgpmcmc.transitions import StepInfo, Transition
-from skgpmcmc.warmup import (
-    EmulatorSettings,
-    Prepared,
-    Request,
-    emulated,
-    set_up_emulated,
-)
+from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
 from skgpmcmc.warmup import learner as learning
 from skgpmcmc.warmup.design import search
-from skgpmcmc.warmup.learner import (
-    TRUSTED,
-    Learner,
-)
-from skgpmcmc.warmup.proposing import (
-    overdispersed_starts,
-)
-from skgpmcmc.warmup.trajectories import (
-    tuned_trajectories,
-)
+from skgpmcmc.warmup.learner import TRUSTED, Learner
+from skgpmcmc.warmup.proposing import overdispersed_starts
+from skgpmcmc.warmup.trajectories import tuned_trajectories
 
 from ..helpers import make_model, toy_classes
 from .test_learner import finish
@@ -193,10 +178,7 @@ class Unlearned:
     ("errors", "expected"),
     [
         ([0.5, 0.5], ["probe", "rehearse", "probe"]),
-        (
-            [0.5, 2.0 * TRUSTED, 0.5],
-            ["probe", "rehearse", "probe", "trajectories", "probe"],
-        ),
+        ([0.5, 2.0 * TRUSTED, 0.5], ["probe", "rehearse", "probe", "trajectories", "probe"]),
         ([2.0, 2.0, 0.5], ["probe", "probe", "trajectories", "probe"]),
     ],
     ids=["good", "poor where chains went", "poor"],

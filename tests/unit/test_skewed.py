@@ -140,12 +140,7 @@ def test_skewness_of_a_single_site(likelihood):
         return prior.pdf(f) * np.exp(model.observations.total(np.array([f])))
 
     def moment(k, mean=0.0):
-        return integrate.quad(
-            lambda f: (f - mean) ** k * density(f),
-            -80.0,
-            80.0,
-            limit=500,
-        )[0]
+        return integrate.quad(lambda f: (f - mean) ** k * density(f), -80.0, 80.0, limit=500)[0]
 
     mass = moment(0)
     mean = moment(1) / mass

@@ -8,11 +8,7 @@ import pytest
 
 from skgpmcmc.transitions import MarginalMetropolis, StepInfo, Sweep, Tunable
 from skgpmcmc.transitions.base import metropolis_accepts
-from skgpmcmc.warmup import (
-    Request,
-    set_up_random_walk,
-    set_up_sweep,
-)
+from skgpmcmc.warmup import Request, set_up_random_walk, set_up_sweep
 
 from .test_learner import finish
 

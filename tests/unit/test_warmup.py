@@ -8,13 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.transitions import GaussianRandomWalk, JointUpdate, Langevin
-from skgpmcmc.warmup import (
-    Schedule,
-)
-from skgpmcmc.warmup.schedule import (
-    pooled_walk,
-    tuned_log_scale,
-)
+from skgpmcmc.warmup import Schedule
+from skgpmcmc.warmup.schedule import pooled_walk, tuned_log_scale
 
 from ..helpers import make_model, toy_classes
 
