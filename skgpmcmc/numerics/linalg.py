@@ -80,7 +80,13 @@ _active_count: ContextVar[OperationCount | None] = ContextVar("active_count", de
 
 @contextmanager
 def count_operations() -> Iterator[OperationCount]:
-    """Count the operations of the enclosed block; an enclosing count receives them too."""
+    """Count the operations of the enclosed block; an enclosing count receives them too.
+
+    Yields
+    ------
+    OperationCount
+        Which grows meanwhile.
+    """
     count = OperationCount()
     token = _active_count.set(count)
     try:
@@ -238,7 +244,7 @@ def cholesky_inverse(L: FloatArray) -> FloatArray:
 
 
 def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
-    """Derivatives of a scalar in A, from those in its Cholesky factor L.
+    """Turn derivatives of a scalar in a Cholesky factor L into those in A = L L'.
 
     Parameters
     ----------

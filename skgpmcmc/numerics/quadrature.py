@@ -141,8 +141,12 @@ def average(
     ----------
     function : callable
         Of y (m, 1) and f (m, number of nodes); returns k functions stacked, (k, m, nodes).
-    density, shape, y, mean, var
-        As in `log_normalizer`.
+    density : LogDensity
+        The term, as in `log_normalizer`.
+    shape : Bend or Cuts
+        As there.
+    y, mean, var : ndarray of shape (n,)
+        As there.
 
     Returns
     -------
@@ -167,14 +171,21 @@ def tilted_moments(
 
     Parameters
     ----------
-    density, shape, y, mean, var
-        As in `log_normalizer`.
+    density : LogDensity
+        The term, as in `log_normalizer`.
+    shape : Bend or Cuts
+        As there.
+    y, mean, var : ndarray of shape (n,)
+        As there.
 
     Returns
     -------
-    log_z, alpha, beta : ndarray of shape (n,)
-        log Z, d log Z / d mean and -d^2 log Z / d mean^2; the tilted mean is mean + var alpha,
-        the tilted variance var - var^2 beta. NaN as in `log_normalizer`.
+    log_z : ndarray of shape (n,)
+        Natural log of Z; NaN as in `log_normalizer`, here and below.
+    alpha : ndarray of shape (n,)
+        Its derivative in the mean; the tilted mean is mean + var alpha.
+    beta : ndarray of shape (n,)
+        Minus its second derivative; the tilted variance is var - var^2 beta.
 
     Notes
     -----

@@ -82,7 +82,13 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit the BLAS of this process to one thread while the context lasts."""
+    """Limit the BLAS of this process to one thread while the context lasts.
+
+    Yields
+    ------
+    None
+        Nothing.
+    """
     _SHARED.enter()
     try:
         yield

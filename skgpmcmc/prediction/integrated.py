@@ -22,5 +22,13 @@ class Integrated(LatentStrategy):
         return group.density().q
 
     def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
-        """See `LatentStrategy`."""
+        """Give what f is averaged over; see `LatentStrategy`.
+
+        Yields
+        ------
+        conditional : Conditional
+            f* given some f.
+        log_weight : ndarray of shape (g,)
+            Of its columns.
+        """
         yield group.density().q, np.log(group.weight.sum(keepdims=True))

@@ -22,7 +22,15 @@ class OwnLatent(LatentStrategy):
         return Given(group.prior(), group.f.T)
 
     def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
-        """See `LatentStrategy`."""
+        """Give what f is averaged over; see `LatentStrategy`.
+
+        Yields
+        ------
+        conditional : Conditional
+            f* given some f.
+        log_weight : ndarray of shape (g,)
+            Of its columns.
+        """
         prior = group.prior()
         for some in group.some_at_a_time():
             yield Given(prior, some.f.T), np.log(some.weight)

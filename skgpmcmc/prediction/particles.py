@@ -49,7 +49,15 @@ class Particles(OwnLatent):
         return self.n + int(_N_MORE * max(weight / self.unit - 1.0, 0.0))
 
     def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
-        """See `LatentStrategy`."""
+        """Give what f is averaged over; see `LatentStrategy`.
+
+        Yields
+        ------
+        conditional : Conditional
+            f* given some f.
+        log_weight : ndarray of shape (g,)
+            Of its columns.
+        """
         density, rng = group.density(), stream_of(group.theta, self.seed)
         for some in group.some_at_a_time():
             f, log_weight = self._weighted(some, density, rng)

@@ -37,7 +37,7 @@ class Conditional(Protocol):
     """Something that knows f* at new rows, for one f or for several."""
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Moments of f* at each row: means (m, g), or (C, m, g), and variances (m,) or (C, m)."""
+        """Return means (m, g) of f* at each row, or (C, m, g), and variances (m,) or (C, m)."""
 
     def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (m, g) and covariance (m, m) of f* at all rows."""
@@ -72,7 +72,13 @@ class Group(NamedTuple):
         return self.model.prior_at(self.theta)
 
     def some_at_a_time(self) -> Iterator[Group]:
-        """Give the draws, as many at a time as fit in memory."""
+        """Give the draws, as many at a time as fit in memory.
+
+        Yields
+        ------
+        Group
+            Some of them.
+        """
         for some in np.array_split(np.arange(len(self.f)), -(-len(self.f) // _MOST_AT_ONCE)):
             yield self._replace(f=self.f[some], weight=self.weight[some])
 
@@ -106,7 +112,7 @@ class LatentStrategy(ABC):
 
 
 def equal_rows(theta: FloatArray) -> list[IntArray]:
-    """Positions of equal rows, in the order of first appearance."""
+    """Return the positions of equal rows, in the order of first appearance."""
     groups: dict[bytes, list[int]] = {}
     for position, row in enumerate(theta):
         groups.setdefault(row.tobytes(), []).append(position)

@@ -58,6 +58,11 @@ def set_up(
     The relative jitter is raised tenfold, and to MAX_JITTER at most, until K has a factor at the
     starts and wherever the set-up finds the posterior. It is part of the model: what is chosen here
     holds for the whole run, and what was learned with less of it is forgotten.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
     """
     while True:
         *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(n_chains + 1)]

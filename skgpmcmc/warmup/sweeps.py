@@ -20,7 +20,7 @@ def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp
     Parameters
     ----------
     request : Request
-        f begins with a draw from the prior. The last iterations are those of the frozen sweep.
+        Its chains begin with f from the prior. The last iterations are those of the frozen sweep.
     sweep : Sweep
         Its `Tunable` parts with a target acceptance are tuned.
     learns_shape : bool
