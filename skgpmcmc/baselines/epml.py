@@ -10,8 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..approximations import Approximation, find_mode
 from ..estimators import _validation as check
-from ..estimators._fitted import new_rows, replace_fitted, validated
-from ..estimators._labels import numbered_classes, one_versus_rest
+from ..estimators._fitted import (
+    new_rows,
+    numbered_classes,
+    one_versus_rest,
+    replace_fitted,
+    validated,
+)
 from ..estimators._probabilities import LogProbabilityClassifierMixin, normalized_columns
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP, check_gradient

@@ -12,8 +12,14 @@ from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
 from ..run import diagnose
 from . import _validation as check
 from ._base import Problem
-from ._fitted import replace_fitted, validated, weighted_rows
-from ._labels import known_labels, numbered_classes, one_versus_rest
+from ._fitted import (
+    known_labels,
+    numbered_classes,
+    one_versus_rest,
+    replace_fitted,
+    validated,
+    weighted_rows,
+)
 from ._latent import OneLatentFunction
 from ._probabilities import LogProbabilityClassifierMixin, normalized_columns
 

@@ -10,8 +10,13 @@ from ..likelihoods import OrdinalProbit
 from . import _validation as check
 from ._base import Problem
 from ._docs import documented
-from ._fitted import validated, weighted_rows
-from ._labels import check_labels, check_labels_are_classes, known_labels
+from ._fitted import (
+    check_labels,
+    check_labels_are_classes,
+    known_labels,
+    validated,
+    weighted_rows,
+)
 from ._latent import OneLatentFunction
 from ._probabilities import LogProbabilityClassifierMixin, normalized_columns
 

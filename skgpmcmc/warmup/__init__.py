@@ -1,7 +1,6 @@
 """All that happens before the first kept draw."""
 
-from .collapsed import set_up_collapsed
-from .emulated import set_up_emulated
+from .emulated import set_up_collapsed, set_up_emulated
 from .random_walk import set_up_random_walk
 from .report import EmulatorReport
 from .schedule import Schedule

@@ -1,7 +1,8 @@
-"""Set-up of the emulated sampler: modes, design points, emulator, reference, proposal.
+"""The set-ups that learn an emulator: what they do, in order, and what they freeze.
 
 Everything here happens before the first kept draw and is then frozen: the emulator that proposes,
 the sites that make the importance density, the number of importance draws as a function of theta.
+The collapsed sampler knows the evidence exactly and needs no importance density.
 """
 
 from __future__ import annotations
@@ -15,21 +16,33 @@ from .._typing import FloatArray
 from ..approximations.importance import Quadratic
 from ..transitions import (
     GaussianRandomWalk,
+    IndependenceMetropolis,
+    MarginalMetropolis,
     Mixture,
     ParticleRefresh,
+    Proposal,
     PseudoMarginalMetropolis,
     PseudoMarginalState,
     RetainedParticle,
+    SurrogateProposal,
+    TMixture,
 )
-from .learner import LATER_ROUNDS, TRUSTED, Learner, Pool, begun
+from .emulator import EmulatedPosterior
+from .learner import LATER_ROUNDS, TRUSTED, Learner, Pool, Tempered, begun, root_of, run_pool
 from .probing import Probed, probe
-from .proposing import overdispersed_starts, probabilities, proposals_by_name
-from .segments import switch
+from .report import EmulatorReport
+from .segments import no_density, switch
 from .settings import EmulatorSettings
 from .trajectories import Trajectories, tuned_trajectories
-from .work import Prepared, Request, SetUp, Task
+from .work import Prepared, Request, SetUp, Task, require_factors
 
-__all__ = ["set_up_emulated"]
+__all__ = [
+    "overdispersed_starts",
+    "probabilities",
+    "proposals_by_name",
+    "set_up_collapsed",
+    "set_up_emulated",
+]
 
 #: Importance draws where all hyper-parameters are fixed, and nothing is learned.
 _N_IMPORTANCE = 64
@@ -39,6 +52,15 @@ _MAX_PROBES = 2
 _REHEARSAL, _N_KEPT = 100, 24
 #: How many times less noise estimates have where a trajectory costs far more than they do.
 _LESS_NOISE = 2.0
+#: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
+_N_CANDIDATES = (64, 16)
+#: A surrogate chain is nothing but independence candidates if it stays where it is this rarely,
+#: judged by so many draws.
+_MAY_STAY, _N_COMPARED = 0.02, 400
+#: Probabilities of the moves: surrogate, random walk, and whatever else there is.
+_MOVES = (0.98, 0.01, 0.01)
+#: The same where the emulator is poor, and with trajectories on the approximate posterior first.
+_CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
 
 
 def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
@@ -183,3 +205,137 @@ def _transition(
         probabilities(trajectories),
         RetainedParticle(settings.defensive),
     )
+
+
+def set_up_collapsed(request: Request) -> SetUp:
+    """Prepare chains on the marginal posterior of theta, f drawn with every theta.
+
+    Parameters
+    ----------
+    request : Request
+        Its approximation gives the evidence, exact for a Gaussian likelihood. A search for a mode
+        begins at every start.
+
+    Returns
+    -------
+    Prepared
+        Frozen parts, and where chains begin.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    approximation, starts, rngs = request.approximation, list(request.starts), list(request.rngs)
+    if len(starts[0]) == 0:
+        walk = MarginalMetropolis(approximation, GaussianRandomWalk.isotropic(0, 1.0))
+        return Prepared(walk, approximation, None, starts, rngs, 0, 0, 0, None)
+    learner = yield from begun(request)
+    report = yield from _examined(learner)
+    if report.held_out_error >= TRUSTED:
+        yield from learner.refine(LATER_ROUNDS, report.held_out_error)
+        report = yield from _examined(learner)
+    trajectories: Trajectories | None = None
+    if report.held_out_error >= TRUSTED:
+        trajectories = yield from tuned_trajectories(learner, None, _no_correction(learner))
+    target, pool = learner.emulate(), learner.posterior_pool()
+    moves = [
+        MarginalMetropolis(approximation, proposal, name=name)
+        for name, proposal in proposals_by_name(learner, target, pool, trajectories).items()
+    ]
+    shares = np.array(probabilities(trajectories)[: len(moves)])
+    return Prepared(
+        transition=Mixture(tuple(moves), tuple((shares / shares.sum()).tolist())),
+        reference=approximation,
+        estimator=None,
+        thetas=overdispersed_starts(learner, target, trajectories, len(rngs)),
+        rngs=rngs,
+        n_settle=request.n_warmup,
+        n_tuned=0,
+        n_evaluations=learner.n_evaluations,
+        report=report,
+    )
+
+
+def _examined(learner: Learner) -> Generator[Sequence[Task], Sequence[Any], EmulatorReport]:
+    """Compare the emulator with the evidence at draws from pi*, which then join the design."""
+    target = learner.emulate()
+    draws = learner.posterior_pool().theta.reshape(-1, learner.dim)
+    n_examined = min(12 + 4 * learner.dim, 60)
+    thetas = draws[learner.rng.choice(len(draws), n_examined, replace=False)]
+    answers = yield [*learner.tasks(thetas), *learner.factor_tasks(thetas)]
+    require_factors(learner.model, answers[n_examined:])
+    found = learner.add(answers[:n_examined])
+    if not found:
+        raise RuntimeError(no_density(learner.model, thetas[0]))
+    emulated = target.emulator.value_and_gradient(np.array([p.theta for p in found]))[0]
+    residual = np.array([point.log_evidence for point in found]) - emulated
+    ratios = np.exp(np.minimum(residual[:, None] - residual, 0.0))
+    error = float(residual.std())
+    return EmulatorReport(
+        n_design=len(learner.used()),
+        held_out_error=error,
+        probe_error=error,
+        predicted_acceptance=float(ratios.mean()),
+        n_sweeps=0,
+        skewness=0.0,
+        n_importance=(0, 0),
+    )
+
+
+def probabilities(trajectories: Trajectories | None) -> tuple[float, ...]:
+    """Return the probability of each of `proposals_by_name`, and of one move more."""
+    return _MOVES if trajectories is None else _CAUTIOUS_MOVES
+
+
+def proposals_by_name(
+    learner: Learner, target: EmulatedPosterior, pool: Pool, trajectories: Trajectories | None
+) -> dict[str, Proposal]:
+    """Make proposals of theta by name, the main one first.
+
+    With `trajectories` the emulator is poor: its moves are rare, and short to stay near.
+    """
+    walk = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
+        learner.root @ learner.root.T
+    )
+    if trajectories is not None:
+        return {
+            "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),
+            "surrogate": SurrogateProposal(target, (pool.leapfrog,)),
+            "random walk": walk,
+        }
+    draws = pool.theta.reshape(-1, learner.dim)
+    mixture = _mixture_of(draws, learner.modes(), learner.scale)
+    independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if learner.few else 1])
+    stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], learner.rng)
+    moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
+    return {"surrogate": SurrogateProposal(target, moves), "random walk": walk}
+
+
+def _mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:
+    """One t per mode with the moments of the draws around it, and a wide one over all."""
+    nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
+    groups = [draws[nearest == k] for k in range(len(modes))]
+    groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
+    shares = np.array([len(group) for group in groups], dtype=float)
+    return TMixture(
+        means=np.array([*(group.mean(axis=0) for group in groups), draws.mean(axis=0)]),
+        roots=np.array([*(root_of(group) for group in groups), 2.5 * root_of(draws)]),
+        shares=np.array([*(0.85 * shares / shares.sum()), 0.15]),
+    )
+
+
+def overdispersed_starts(
+    learner: Learner, target: EmulatedPosterior, trajectories: Trajectories | None, n_chains: int
+) -> list[FloatArray]:
+    """Return one start per chain: from the tempered emulated posterior, if that is good."""
+    if trajectories is not None:
+        return list(trajectories.ends)
+    wide = run_pool(
+        Tempered(target, 1.0 / learner.temperature),
+        learner.pool_starts(),
+        learner.root,
+        20,
+        learner.rng,
+    )
+    return list(wide.theta[-1, :n_chains])

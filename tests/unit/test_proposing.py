@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from skgpmcmc.transitions import IndependenceMetropolis, Leapfrog, SurrogateProposal, TMixture
+from skgpmcmc.warmup.emulated import (
+    overdispersed_starts,
+    proposals_by_name,
+)
 from skgpmcmc.warmup.learner import Learner, Pool
-from skgpmcmc.warmup.proposing import overdispersed_starts, proposals_by_name
 
 from ..helpers import Z_LIMIT, z_score
 

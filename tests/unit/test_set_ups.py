@@ -15,8 +15,8 @@ from skgpmcmc.transitions import StepInfo, Transition
 from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
 from skgpmcmc.warmup import learner as learning
 from skgpmcmc.warmup.design import search
+from skgpmcmc.warmup.emulated import overdispersed_starts
 from skgpmcmc.warmup.learner import TRUSTED, Learner
-from skgpmcmc.warmup.proposing import overdispersed_starts
 from skgpmcmc.warmup.trajectories import tuned_trajectories
 
 from ..helpers import make_model, toy_classes
