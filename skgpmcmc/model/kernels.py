@@ -18,9 +18,10 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
-from .covariance import DEFAULT_JITTER, Covariance
-from .stationary import (
+from .covariance import (
+    DEFAULT_JITTER,
     ConstantTimesStationary,
+    Covariance,
     contract_distances,
     profile_slope,
     squared_distances,

@@ -35,7 +35,6 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 MAY_IMPORT_SKLEARN = {
     "model/covariance.py",
     "model/kernels.py",
-    "model/stationary.py",
     "metrics",
     "displays",
     "estimators",
