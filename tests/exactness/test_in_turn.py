@@ -228,15 +228,19 @@ class JointTest(NamedTuple):
 
 
 ASIS = sweep(HYPER["sa mh"], HYPER["aa mh"])
-#: Moves of f whose twins show in many replicates only.
+#: Moves whose twins show in many replicates only: of f, and of theta.
 LONG = {"hmc": (2000, 8), "hmc_v1": (2000, 8)}
+LONG_HYPER = {"surr mh": (3000, 8)}
 #: Every joint test at length, by the kind of the move and its name.
 JOINT = (
     {
         f"f: {name}": JointTest(move, classes, *LONG.get(name, (600, 5)))
         for name, move in LATENT.items()
     }
-    | {f"theta: {name}": JointTest(move, numbers, 1000, 8) for name, move in HYPER.items()}
+    | {
+        f"theta: {name}": JointTest(move, numbers, *LONG_HYPER.get(name, (1000, 8)))
+        for name, move in HYPER.items()
+    }
     | {f"both: {name}": JointTest(move, classes, 1000, 8) for name, move in WHOLE.items()}
     | {
         "theta: asis mh": JointTest(ASIS, numbers, 1000, 8),

@@ -36,12 +36,14 @@ SIZES = {
     "particle": {"n_replicates": 1300, "n_steps": 8},
     "emulated": {"n_replicates": 1300, "n_steps": 3},
     "estimate": {"n_replicates": 2000, "n_steps": 8},
+    "retained": {"n_replicates": 3500, "n_steps": 8},
     "slice": {"n_replicates": 10_000, "n_steps": 20, "n_reference": 20_000},
 }
 SHORT = {
     "particle": {"n_replicates": 500, "n_steps": 6},
     "emulated": {"n_replicates": 1000, "n_steps": 3},
     "estimate": {"n_replicates": 400, "n_steps": 4},
+    "retained": {"n_replicates": 400, "n_steps": 4},
     "slice": {"n_replicates": 1500, "n_steps": 6, "n_reference": 6000},
 }
 
@@ -128,12 +130,12 @@ def slice_test(transition, sizes=SIZES, likelihood="probit"):
     )
 
 
-def estimate_test(transition, sizes=SIZES, variance=4.0):
+def estimate_test(transition, sizes=SIZES, variance=4.0, kind="estimate"):
     """Prior-invariance test of a transition of particles that is the same for every y."""
     rng = np.random.default_rng(seeded())
     model = small_model(5, variance)
     return prior_invariance_test(
-        model, lambda *_: transition, start_with_particles, rng=rng, **sizes["estimate"]
+        model, lambda *_: transition, start_with_particles, rng=rng, **sizes[kind]
     )
 
 

@@ -396,7 +396,8 @@ def refresh_test(cls, sizes=SIZES):
 
 def retained_test(cls, sizes=SIZES):
     walk = PseudoMarginalMetropolis(Laplace(), WALK, 4, 0.9)
-    return estimate_test(Mixture((walk,), (1.0,), cls(0.9, 1)), sizes, variance=10.0)
+    mixture = Mixture((walk,), (1.0,), cls(0.9, 1))
+    return estimate_test(mixture, sizes, variance=10.0, kind="retained")
 
 
 RIGHT_ESTIMATES = {
@@ -434,7 +435,8 @@ def test_right_estimate_passes(name):
 @pytest.mark.parametrize("name", WRONG_ESTIMATES)
 def test_wrong_estimate_is_caught(name):
     test, cls = WRONG_ESTIMATES[name]
-    check_caught(lambda n: test(cls, sized("estimate", n)), n_of("estimate"))
+    kind = "retained" if test is retained_test else "estimate"
+    check_caught(lambda n: test(cls, sized(kind, n)), n_of(kind))
 
 
 def gap_of_estimates(transition):
