@@ -172,13 +172,14 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_functions = problems[0].likelihood.n_functions
         n_chains = len(problems) * self.n_chains
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
-        n_draws = n_chains * self.n_draws * n_functions * len(X)
+        n_warmup = sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
+        n_held = max(_COPIES_OF_DRAWS * self.n_draws, n_warmup)  # one after the other
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             len(X),
             n_workers * n_functions * sampler.n_matrices,
-            n_doubles=_COPIES_OF_DRAWS * n_draws,
-            remedy=", fewer workers (n_jobs) or fewer draws (n_draws)",
+            n_doubles=n_chains * n_held * n_functions * len(X),
+            remedy=", fewer workers (n_jobs), fewer draws (n_draws) or less warm-up (n_warmup)",
         )
 
     def _continued(

@@ -48,7 +48,7 @@ def refused(model, X, y):
 @pytest.mark.parametrize("sampler", sorted(set(SAMPLERS) - {"collapsed"}))
 def test_a_fit_that_is_too_large_says_n_the_bytes_and_what_to_do(sampler, machine):
     machine(2e9)
-    message = refused(BayesianGPClassifier(sampler=sampler, n_draws=10), *data(20_000))
+    message = refused(BayesianGPClassifier(sampler=sampler, n_draws=10, n_warmup=30), *data(20_000))
     per_worker = SAMPLERS[sampler].n_matrices
     needed = 8 * (per_worker * 20_000**2 + 3 * 4 * 10 * 20_000)
     assert f"needs about {needed / 1e9:.3g} GB of memory with n = 20000" in message
@@ -87,6 +87,11 @@ def test_draws_alone_can_be_too_many(machine):
     message = refused(BayesianGPClassifier(n_draws=10**7, n_chains=1), *data(500))
     assert "120 GB for draws" in message
     assert "fewer draws (n_draws)" in message
+
+
+def test_a_warm_up_without_end_is_refused():
+    message = refused(BayesianGPClassifier(n_warmup=10**30, n_chains=1), *data(2000))
+    assert "less warm-up (n_warmup)" in message
 
 
 @pytest.mark.parametrize("there", [None, 8 * 2000**2])
