@@ -1,16 +1,25 @@
 """Coordinates in which a part of (theta, f) moves, and what stays still meanwhile."""
 
 from .ancillary import Ancillary
-from .base import Conditional, HyperConditional, HyperPoint, Parameterization, Point
+from .base import (
+    Conditional,
+    DensityPoint,
+    HyperConditional,
+    HyperPoint,
+    Parameterization,
+    Point,
+)
 from .latent import LatentConditional, LatentPoint
-from .roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
+from .roots import BatchRoot, DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
 from .sufficient import Sufficient
 from .surrogate_data import SurrogateData
 
 __all__ = [
     "Ancillary",
+    "BatchRoot",
     "Conditional",
     "DenseRoot",
+    "DensityPoint",
     "FactorRoot",
     "HyperConditional",
     "HyperPoint",

@@ -19,19 +19,21 @@ from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .roots import DenseRoot, SquareRoot
 
-__all__ = ["Conditional", "HyperConditional", "HyperPoint", "Parameterization", "Point"]
+__all__ = [
+    "Conditional",
+    "DensityPoint",
+    "HyperConditional",
+    "HyperPoint",
+    "Parameterization",
+    "Point",
+]
 
 #: Added to a metric of theta, so that it has a factor where neither data nor prior say anything.
 _RIDGE = 1e-6
 
 
-class Point(Protocol):
-    """Where some coordinates are, all else standing still; derivatives come on demand."""
-
-    @property
-    def state(self) -> GPState:
-        """The (theta, f) that the coordinates stand for."""
-        ...
+class DensityPoint(Protocol):
+    """Where some coordinates are, with their density there."""
 
     @property
     def position(self) -> FloatArray:
@@ -39,13 +41,27 @@ class Point(Protocol):
         ...
 
     @property
-    def log_density(self) -> float:
-        """Log of their conditional density, up to a constant."""
+    def log_density(self) -> Any:
+        """Log of the density, up to a constant: a number, or (m,) for a batch."""
         ...
 
     @property
     def gradient(self) -> FloatArray:
         """Gradient of `log_density`; (k,)."""
+        ...
+
+
+class Point(DensityPoint, Protocol):
+    """The same, all else standing still; derivatives come on demand."""
+
+    @property
+    def log_density(self) -> float:
+        """Log of their conditional density, up to a constant."""
+        ...
+
+    @property
+    def state(self) -> GPState:
+        """The (theta, f) that the coordinates stand for."""
         ...
 
     @property

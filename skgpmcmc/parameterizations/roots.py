@@ -14,7 +14,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..numerics.linalg import half_log_det, solve_lower, transposed_lower_product
 
-__all__ = ["DenseRoot", "FactorRoot", "IdentityRoot", "MassRoot", "Root", "SquareRoot"]
+__all__ = ["BatchRoot", "DenseRoot", "FactorRoot", "IdentityRoot", "MassRoot", "Root", "SquareRoot"]
 
 
 class Root(Protocol):
@@ -53,6 +53,26 @@ class IdentityRoot:
     def pull(self, gradient: FloatArray) -> FloatArray:
         """Return the gradient."""
         return gradient
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRoot:
+    """A small matrix, for vectors (k,) or for a batch of them, (m, k).
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (k, k)
+    """
+
+    matrix: FloatArray
+
+    def apply(self, z: FloatArray) -> FloatArray:
+        """``B z`` for each vector."""
+        return z @ self.matrix.T
+
+    def pull(self, gradient: FloatArray) -> FloatArray:
+        """``B' gradient`` for each vector."""
+        return gradient @ self.matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,14 @@ from .base import ChainState, StepInfo, Transition, at_rest
 from .conjugate_variance import ConjugateVariance
 from .crank_nicolson import CrankNicolson
 from .elliptical_slice import EllipticalSlice
-from .hamiltonian import CheapDensity, CheapPoint, IndependenceMetropolis, Leapfrog, TMixture
+from .hamiltonian import (
+    CheapDensity,
+    CheapPoint,
+    IndependenceMetropolis,
+    Leapfrog,
+    TMixture,
+    leapfrog,
+)
 from .hyper_update import HyperUpdate
 from .joint_update import JointUpdate
 from .langevin import Langevin
@@ -63,4 +70,5 @@ __all__ = [
     "Tunable",
     "UnivariateSlice",
     "at_rest",
+    "leapfrog",
 ]

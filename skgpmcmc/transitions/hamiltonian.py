@@ -5,17 +5,27 @@ Every function works on one point, arrays of shape (p,), or on a batch of indepe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from .._typing import BoolArray, FloatArray
 from ..numerics.logs import log_sum
+from ..parameterizations import BatchRoot, DensityPoint, Root
 
-__all__ = ["CheapDensity", "CheapPoint", "IndependenceMetropolis", "Leapfrog", "TMixture"]
+__all__ = [
+    "CheapDensity",
+    "CheapPoint",
+    "IndependenceMetropolis",
+    "Leapfrog",
+    "Path",
+    "TMixture",
+    "leapfrog",
+]
 
 
 class CheapDensity(Protocol):
@@ -28,8 +38,8 @@ class CheapDensity(Protocol):
 class CheapPoint(NamedTuple):
     """A point, or a batch of points, with what the next move would otherwise recompute."""
 
-    theta: FloatArray  # (..., p), natural logs
-    log_prob: FloatArray  # (...)
+    position: FloatArray  # (..., p), theta, natural logs
+    log_density: FloatArray  # (...)
     gradient: FloatArray  # (..., p)
 
     @classmethod
@@ -41,10 +51,65 @@ class CheapPoint(NamedTuple):
 def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
     wide = accepted[..., None]
     return CheapPoint(
-        np.where(wide, new.theta, old.theta),
-        np.where(accepted, new.log_prob, old.log_prob),
+        np.where(wide, new.position, old.position),
+        np.where(accepted, new.log_density, old.log_density),
         np.where(wide, new.gradient, old.gradient),
     )
+
+
+P = TypeVar("P", bound=DensityPoint)
+
+
+class Path(NamedTuple, Generic[P]):
+    """Where a trajectory has led."""
+
+    end: P | None  # None where a point on the way has no density
+    momentum: FloatArray
+    n_evaluations: int
+    position: FloatArray  # the last that was tried
+
+
+def leapfrog(
+    at: Callable[[FloatArray], P | None],
+    begin: P,
+    momentum: FloatArray,
+    step: FloatArray | float,
+    root: Root,
+    n_steps: int,
+) -> Path[P]:
+    """Follow Hamilton's equations by the leapfrog method: reversible, and of constant volume.
+
+    Parameters
+    ----------
+    at : callable
+        Returns the point at a position, or None without a density.
+    begin : DensityPoint
+        Where the trajectory starts.
+    momentum : ndarray of shape (..., k)
+        Of covariance I: that of positions has the root `root`.
+    step : float or ndarray that goes with the momentum
+        Step size.
+    root : Root
+        B, for the mass matrix (B B')^-1.
+    n_steps : int
+        At most so many, fewer if a point has no density.
+
+    Returns
+    -------
+    Path
+        Its end, and how it came there.
+    """
+    here = begin
+    momentum = momentum + 0.5 * step * root.pull(here.gradient)
+    for i in range(n_steps):
+        position = here.position + step * root.apply(momentum)
+        there = at(position)
+        if there is None:
+            return Path(None, momentum, i + 1, position)
+        here = there
+        share = 0.5 if i == n_steps - 1 else 1.0
+        momentum = momentum + share * step * root.pull(here.gradient)
+    return Path(here, momentum, n_steps, here.position)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,27 +145,28 @@ class Leapfrog:
         self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
     ) -> tuple[CheapPoint, FloatArray]:
         """Make one trajectory; returns where it ends and the acceptance probability (...)."""
-        shape = point.log_prob.shape
+        shape = point.log_density.shape
         n_steps = self.n_steps
         if self.fewest_steps is not None:
             n_steps = int(rng.integers(self.fewest_steps, self.n_steps + 1))
         step = self.step_size * rng.uniform(0.8, 1.2, size=shape)[..., None]
-        momentum = rng.standard_normal(point.theta.shape)
-        energy = point.log_prob - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
-        theta, gradient = point.theta, point.gradient
-        momentum = momentum + 0.5 * step * (gradient @ self.root)
-        for i in range(n_steps):
-            theta = theta + step * (momentum @ self.root.T)
-            log_prob, gradient = target.value_and_gradient(theta)
-            last = 0.5 if i == n_steps - 1 else 1.0
-            momentum = momentum + last * step * (gradient @ self.root)
-        new_energy = log_prob - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
+        begun = rng.standard_normal(point.position.shape)
+
+        def at(theta: FloatArray) -> CheapPoint:
+            return CheapPoint.at(target, theta)
+
+        path = leapfrog(at, point, begun, step, BatchRoot(self.root), n_steps)
+        assert path.end is not None  # a cheap density is -inf where there is none
         with np.errstate(invalid="ignore"):
-            log_ratio = np.asarray(new_energy - energy)
+            log_ratio = np.asarray(_energy(path.end, path.momentum) - _energy(point, begun))
         log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
         accepted = np.log1p(-rng.uniform(size=shape)) < log_ratio
-        new = CheapPoint(theta, np.asarray(log_prob), gradient)
-        return _where(accepted, new, point), np.exp(np.minimum(log_ratio, 0.0))
+        return _where(accepted, path.end, point), np.exp(np.minimum(log_ratio, 0.0))
+
+
+def _energy(point: CheapPoint, momentum: FloatArray) -> FloatArray:
+    """Minus the Hamiltonian."""
+    return np.asarray(point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +243,7 @@ class IndependenceMetropolis:
 
         Returns where that leads, and whether it leads anywhere (1 or 0).
         """
-        theta = np.concatenate([point.theta[None], self.proposal.sample(rng, self.n_candidates)])
+        theta = np.concatenate([point.position[None], self.proposal.sample(rng, self.n_candidates)])
         log_prob, gradient = target.value_and_gradient(theta)
         log_weights = log_prob - self.proposal.log_prob(theta)
         log_uniforms = np.log1p(-rng.uniform(size=len(theta)))

@@ -44,7 +44,7 @@ class SurrogateProposal:
         point = start = CheapPoint.at(self.target, theta)
         for move in self.moves:
             point, _ = move.move(self.target, point, rng)
-        return point.theta, float(start.log_prob - point.log_prob)
+        return point.position, float(start.log_density - point.log_density)
 
 
 class Proposal(Protocol):

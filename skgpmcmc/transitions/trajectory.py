@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._typing import FloatArray
 from ..parameterizations import Conditional, Point, Root
 from .base import metropolis_accepts
+from .hamiltonian import leapfrog
 from .operators import Operator, Outcome
 
 __all__ = ["Trajectory"]
@@ -48,21 +50,18 @@ class Trajectory(Operator):
         """Follow one trajectory, and accept or reject where it ends."""
         n_steps = int(rng.integers(1, self.max_steps + 1))
         step = np.exp(self.log_scale) * rng.uniform(0.9, 1.1)
-        momentum = rng.standard_normal(len(point.position))
-        energy = point.log_density - 0.5 * momentum @ momentum
-        here = point
-        momentum = momentum + 0.5 * step * root.pull(point.gradient)
-        for i in range(n_steps):
-            position = here.position + step * root.apply(momentum)
-            there = conditional.at(position) if np.isfinite(position).all() else None
-            if there is None:
-                return Outcome.rejected(point, i + 1, position)
-            here = there
-            share = 0.5 if i == n_steps - 1 else 1.0
-            momentum = momentum + share * step * root.pull(here.gradient)
-        log_ratio = float(here.log_density - 0.5 * momentum @ momentum - energy)
+        begun = rng.standard_normal(len(point.position))
+
+        def at(position: FloatArray) -> Point | None:
+            return conditional.at(position) if np.isfinite(position).all() else None
+
+        path = leapfrog(at, point, begun, step, root, n_steps)
+        if path.end is None:
+            return Outcome.rejected(point, path.n_evaluations, path.position)
+        energy = point.log_density - 0.5 * begun @ begun
+        log_ratio = float(path.end.log_density - 0.5 * path.momentum @ path.momentum - energy)
         accepted, probability = metropolis_accepts(log_ratio, rng)
-        return Outcome(here if accepted else point, accepted, probability, n_steps)
+        return Outcome(path.end if accepted else point, accepted, probability, n_steps)
 
     def typical_log_scale(self, dim: int) -> float:
         """Return log(0.8 dim^-1/4) (Neal, 2011)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import NamedTuple, Self
@@ -23,6 +23,8 @@ from ..approximations import (
     shape_of,
 )
 from ..model import LatentGP
+from ..parameterizations import DenseRoot
+from ..transitions import leapfrog
 from .segments import no_density
 
 __all__ = ["Design", "DesignPoint", "examine", "explore", "search", "spread_out"]
@@ -261,33 +263,57 @@ def explore(
     """
     rng = np.random.default_rng(seed)
     seen: list[DesignPoint] = []
-    point, log_step = begin, np.log(0.8 * len(begin.theta) ** -0.25)
+    point, log_step = _Explored.of(model, begin), np.log(0.8 * len(begin.theta) ** -0.25)
     for _ in range(n_trajectories):
-        momentum = rng.standard_normal(len(point.theta))
-        energy = point.log_density - 0.5 * float(momentum @ momentum)
+        momentum = rng.standard_normal(len(point.position))
         step = float(np.exp(log_step)) * rng.uniform(0.8, 1.2)
-        end, failed = point, False
-        momentum = momentum + 0.5 * step * (root.T @ _slope(model, point))
-        for _ in range(n_steps):
-            there = end.theta + step * (root @ momentum)
-            reached = examine(model, approximation, there, end.sites)
-            if reached is None:
-                failed = True
-                break
-            end = reached
-            seen.append(end)
-            momentum = momentum + step * (root.T @ _slope(model, end))
+        at, found = _examiner(model, approximation, point)
+        path = leapfrog(at, point, momentum, step, DenseRoot(root), n_steps)
+        seen += found[1:]
         probability = 0.0
-        if not failed:
-            momentum = momentum - 0.5 * step * (root.T @ _slope(model, end))
-            change = end.log_density - 0.5 * float(momentum @ momentum) - energy
-            probability = float(np.exp(min(change, 0.0)))
+        if path.end is not None:
+            gained = path.end.log_density - point.log_density
+            lost = 0.5 * float(path.momentum @ path.momentum - momentum @ momentum)
+            probability = float(np.exp(min(gained - lost, 0.0)))
             if rng.uniform() < probability:
-                point = end
+                point = path.end
         log_step += 0.5 * (probability - _TARGET_ACCEPTANCE)
     return seen
 
 
-def _slope(model: LatentGP, point: DesignPoint) -> FloatArray:
-    """Gradient of the log density."""
-    return np.asarray(point.gradient + model.hyperprior.gradient(point.theta))
+class _Explored(NamedTuple):
+    """A point of the approximate posterior: a `DensityPoint`."""
+
+    found: DesignPoint
+    gradient: FloatArray  # (p,), of the log density
+
+    @classmethod
+    def of(cls, model: LatentGP, found: DesignPoint) -> Self:
+        """Add the gradient of the prior."""
+        return cls(found, found.gradient + model.hyperprior.gradient(found.theta))
+
+    @property
+    def position(self) -> FloatArray:
+        """Theta; (p,)."""
+        return self.found.theta
+
+    @property
+    def log_density(self) -> float:
+        """Log evidence + log p(theta)."""
+        return self.found.log_density
+
+
+def _examiner(
+    model: LatentGP, approximation: Approximation, begin: _Explored
+) -> tuple[Callable[[FloatArray], _Explored | None], list[DesignPoint]]:
+    """Return what examines theta from the sites of the point before, and the points it has seen."""
+    path = [begin.found]
+
+    def at(theta: FloatArray) -> _Explored | None:
+        found = examine(model, approximation, theta, path[-1].sites)
+        if found is None:
+            return None
+        path.append(found)
+        return _Explored.of(model, found)
+
+    return at, path

@@ -414,7 +414,7 @@ def run_pool(
             gain = 1.5 / (i + 2.0) ** 0.6
             log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
         else:
-            kept.append(point.theta)
+            kept.append(point.position)
     return Pool(np.array(kept), leapfrog)
 
 

@@ -103,10 +103,10 @@ def tune_trajectories(
         leapfrog = _leapfrog(root, log_step, n_steps)
         point, probability = leapfrog.move(target, point, rng)
         log_step += 1.5 / (i + 2.0) ** 0.6 * (float(probability) - _TARGET_ACCEPTANCE)
-        seen.append(point.theta)
+        seen.append(point.position)
         log_steps.append(log_step)
     average = float(np.mean(log_steps[len(log_steps) // 2 :]))
-    return Tuned(np.array(seen), average, point.theta)
+    return Tuned(np.array(seen), average, point.position)
 
 
 def _leapfrog(root: FloatArray, log_step: float, n_steps: tuple[int, int]) -> Leapfrog:

@@ -206,7 +206,7 @@ class JumpByDensity(IndependenceMetropolis):
     def move(self, target, point, rng):
         for theta in self.proposal.sample(rng, self.n_candidates):
             candidate = CheapPoint.at(target, theta)
-            if np.log1p(-rng.uniform()) < candidate.log_prob - point.log_prob:
+            if np.log1p(-rng.uniform()) < candidate.log_density - point.log_density:
                 point = candidate
         return point, np.asarray(1.0)
 
@@ -229,7 +229,7 @@ class StepByPoint(Leapfrog):
     """A step size that fits the place where the trajectory begins."""
 
     def move(self, target, point, rng):
-        step_size = self.step_size * np.exp(np.tanh(point.theta[0] - np.log(4.0)))
+        step_size = self.step_size * np.exp(np.tanh(point.position[0] - np.log(4.0)))
         return replace(twin_of(self, Leapfrog), step_size=step_size).move(target, point, rng)
 
 

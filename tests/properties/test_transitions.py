@@ -596,17 +596,17 @@ def test_a_trajectory_runs_backwards():
     momentum = np.array([0.7, -0.4])
     end, probability = leapfrog.move(Bell(), start, Sides(momentum))
     assert probability > 0.5
-    assert not np.array_equal(end.theta, start.theta)
+    assert not np.array_equal(end.position, start.position)
     # The momentum at the end, by its own leapfrog.
-    theta, step = start.theta, 0.3
+    theta, step = start.position, 0.3
     p = momentum + 0.5 * step * (Bell().value_and_gradient(theta)[1] @ leapfrog.root)
     for i in range(5):
         theta = theta + step * (p @ leapfrog.root.T)
         half = 0.5 if i == 4 else 1.0
         p = p + half * step * (Bell().value_and_gradient(theta)[1] @ leapfrog.root)
-    assert_allclose(end.theta, theta, atol=1e-12)
+    assert_allclose(end.position, theta, atol=1e-12)
     back, _ = leapfrog.move(Bell(), end, Sides(-p))
-    assert_allclose(back.theta, start.theta, atol=1e-12)
+    assert_allclose(back.position, start.position, atol=1e-12)
 
 
 @pytest.mark.parametrize("move", ["leapfrog", "jump"])
@@ -618,10 +618,10 @@ def test_cheap_moves_leave_their_target_alone(move):
         point = CheapPoint.at(Bell(), start)
         for _ in range(5):
             point, _ = leapfrog.move(Bell(), point, rng)
-        end = point.theta
+        end = point.position
     else:
         points = [CheapPoint.at(Bell(), theta) for theta in start]
-        end = np.array([jump().move(Bell(), point, rng)[0].theta for point in points])
+        end = np.array([jump().move(Bell(), point, rng)[0].position for point in points])
     assert np.mean((end != start).any(axis=1)) > 0.5
     for j in range(2):
         assert stats.kstest(end[:, j] - THETA[j], "norm").pvalue > 1e-4

@@ -73,12 +73,12 @@ def test_leapfrog_leaves_the_target_invariant(step_size):
     end, probability = leapfrog.move(TARGET, points(begin), rng)
     assert 0.1 < probability.mean() < 1.0
     for j in (0, 1):
-        assert stats.kstest(TARGET.cdf(end.theta[:, j]), "uniform").pvalue > P_LIMIT
+        assert stats.kstest(TARGET.cdf(end.position[:, j]), "uniform").pvalue > P_LIMIT
 
 
 def test_jump_leaves_the_target_invariant():
     jump = IndependenceMetropolis(MIXTURE, 3)
-    p_values = keeps_the_law(lambda theta, rng: jump.move(TARGET, points(theta), rng)[0].theta)
+    p_values = keeps_the_law(lambda theta, rng: jump.move(TARGET, points(theta), rng)[0].position)
     assert min(p_values) > P_LIMIT
 
 
@@ -148,8 +148,8 @@ def test_trajectory_is_the_textbook_one_and_reversible():
     theta, momentum = np.array([0.5, 1.4]), np.array([0.3, -0.7])
     expected, p = leapfrog_by_hand(theta, momentum, 0.9 * 1.1, ROOT, 3)
     end = trajectory(theta, momentum)
-    assert_allclose(end.theta, expected, atol=1e-12)
-    assert_allclose(trajectory(end.theta, -p).theta, theta, atol=1e-12)
+    assert_allclose(end.position, expected, atol=1e-12)
+    assert_allclose(trajectory(end.position, -p).position, theta, atol=1e-12)
 
 
 def test_a_move_returns_value_and_gradient_at_its_point():
@@ -158,8 +158,8 @@ def test_a_move_returns_value_and_gradient_at_its_point():
         point = points(theta)
         for _ in range(10):
             point, probability = Leapfrog(ROOT, 1.3, 2).move(TARGET, point, rng)
-            assert_allclose(point.log_prob, points(point.theta).log_prob, atol=1e-12)
-            assert_allclose(point.gradient, points(point.theta).gradient, atol=1e-12)
+            assert_allclose(point.log_density, points(point.position).log_density, atol=1e-12)
+            assert_allclose(point.gradient, points(point.position).gradient, atol=1e-12)
             assert probability.shape == theta.shape[:-1]
             assert np.all((probability >= 0.0) & (probability <= 1.0))
 
@@ -181,15 +181,15 @@ def test_points_without_density_are_not_entered():
     point = CheapPoint.at(Half(), begin)
     for _ in range(5):
         point, _ = Leapfrog(np.eye(1), 1.0, 2).move(Half(), point, rng)
-    assert np.all(point.theta > 0.0)
-    assert stats.kstest(point.theta[:, 0], stats.halfnorm.cdf).pvalue > P_LIMIT
+    assert np.all(point.position > 0.0)
+    assert stats.kstest(point.position[:, 0], stats.halfnorm.cdf).pvalue > P_LIMIT
 
 
 def test_every_row_of_a_batch_decides_for_itself():
     rng = np.random.default_rng(6)
     begin = TARGET.sample(rng, 200)
     end, probability = Leapfrog(ROOT, 2.0, 3).move(TARGET, points(begin), rng)
-    moved = np.any(end.theta != begin, axis=1)
+    moved = np.any(end.position != begin, axis=1)
     assert 0 < moved.sum() < 200
     assert np.all(probability[moved] > 0.0)
 
@@ -244,9 +244,9 @@ def test_a_jump_returns_value_and_gradient_and_whether_it_moved():
     point, moves = points(np.array([5.0, 5.0])), []
     for _ in range(30):
         new, moved = IndependenceMetropolis(MIXTURE, 2).move(TARGET, point, rng)
-        assert float(moved) == float(not np.array_equal(new.theta, point.theta))
-        assert_allclose(new.log_prob, points(new.theta).log_prob, atol=1e-12)
-        assert_allclose(new.gradient, points(new.theta).gradient, atol=1e-12)
+        assert float(moved) == float(not np.array_equal(new.position, point.position))
+        assert_allclose(new.log_density, points(new.position).log_density, atol=1e-12)
+        assert_allclose(new.gradient, points(new.position).gradient, atol=1e-12)
         moves.append(float(moved))
         point = new
     assert 0 < sum(moves) < 30
@@ -307,5 +307,7 @@ def test_a_random_number_of_steps():
         leapfrog.move(target, points(np.array([0.5, 1.4])), rng)
         counts.append(target.n)
     assert set(counts) == {2, 3, 4, 5}
-    p_values = keeps_the_law(lambda theta, rng: leapfrog.move(TARGET, points(theta), rng)[0].theta)
+    p_values = keeps_the_law(
+        lambda theta, rng: leapfrog.move(TARGET, points(theta), rng)[0].position
+    )
     assert min(p_values) > P_LIMIT
