@@ -22,8 +22,6 @@ from ..likelihoods import Likelihood
 from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments, Observations
 from ..numerics.linalg import (
     NotPositiveDefiniteError,
-    add_to_diagonal,
-    cholesky,
     cholesky_solve,
     half_log_det,
     lower_gram,
@@ -41,7 +39,6 @@ __all__ = [
     "GaussianApproximation",
     "Reference",
     "Sites",
-    "factor_B",
     "gaussian_family",
 ]
 
@@ -101,13 +98,6 @@ class Density(Protocol):
         ...
 
 
-def factor_B(K: FloatArray, root_precision: FloatArray) -> FloatArray:
-    """Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""
-    B = np.multiply(K, root_precision[:, None], order="F")
-    B *= root_precision
-    return cholesky(add_to_diagonal(B, 1.0), overwrite=True)
-
-
 #: Differences from one below this have lost four digits.
 _CANCELLED = 1e-4
 
@@ -154,11 +144,11 @@ class GaussianApproximation:
         if not sites.shift.any():
             return q
         # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
-        strong = sites.precision * prior.K.diagonal() > 1.0
+        strong = sites.precision * prior.variance > 1.0
         weak = np.where(strong, 0.0, sites.shift)
         s = q.root_precision
         scaled = np.where(strong, sites.shift, 0.0) / np.where(strong, s, 1.0)
-        scaled -= s * product(prior.K, weak)
+        scaled -= s * prior.times(weak)
         posterior = cls(prior, weak + s * cholesky_solve(q.chol_B, scaled), sites.precision)
         # The factor of B depends on the precision alone: hand it over instead of making it again.
         posterior.__dict__.update(chol_B=q.chol_B, sites=sites)
@@ -202,13 +192,13 @@ class GaussianApproximation:
         """
         var, sites = self.marginal_variance, self.sites
         # With no negative site a cavity is never wider than the prior; rounding must not say so.
-        precision = np.maximum(1.0 / var - sites.precision / copies, 1.0 / self.prior.K.diagonal())
+        precision = np.maximum(1.0 / var - sites.precision / copies, 1.0 / self.prior.variance)
         return Cavities(self.mean / var - sites.shift / copies, precision)
 
     @cached_property
     def mean(self) -> FloatArray:
         """Mean of q; (n,)."""
-        return product(self.prior.K, self.weights)
+        return self.prior.times(self.weights)
 
     @cached_property
     def root_precision(self) -> FloatArray:
@@ -218,13 +208,12 @@ class GaussianApproximation:
     @cached_property
     def chol_B(self) -> FloatArray:
         """Lower Cholesky factor of B = I + W^1/2 K W^1/2."""
-        return factor_B(self.prior.K, self.root_precision)
+        return self.prior.smoothed_factor(self.root_precision)
 
     @cached_property
     def chol_white(self) -> FloatArray:
         """Lower Cholesky factor T of I + L'W L, the precision of L^-1 f under q."""
-        scaled = np.multiply(self.prior.chol, self.root_precision[:, None], order="F")
-        return cholesky(add_to_diagonal(lower_gram(scaled), 1.0), overwrite=True)
+        return self.prior.whitened_factor(self.root_precision)
 
     @property
     def half_log_det_B(self) -> float:
@@ -245,7 +234,7 @@ class GaussianApproximation:
         eps / (W_i Sigma_ii). That of ``Sigma = K - K s B^-1 s K`` is eps K_ii / Sigma_ii, hence
         smaller where W_i K_ii < 1; there it steps in once the first has lost four digits.
         """
-        prior_variance = self.prior.K.diagonal()
+        prior_variance = self.prior.variance
         weight = self.precision * prior_variance  # never below W_i Sigma_ii
         if not weight.any():
             return prior_variance.copy()
@@ -265,7 +254,7 @@ class GaussianApproximation:
         The matrix B can have a factor although K has negative eigenvalues, as where a kernel is no
         covariance in several dimensions.
         """
-        prior_variance = self.prior.K.diagonal()
+        prior_variance = self.prior.variance
         if np.any(variance < -_CANCELLED * prior_variance):
             raise NotPositiveDefiniteError("the kernel is no covariance at these hyper-parameters")
         return np.where(variance > 0.0, variance, np.finfo(float).eps * prior_variance)
@@ -336,7 +325,7 @@ class GaussianApproximation:
         noise = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
         s = self.root_precision[:, None]
         pulled = s * cholesky_solve(self.chol_B, s * u + noise)
-        return np.asarray(u - product(self.prior.K, pulled))
+        return np.asarray(u - self.prior.times(pulled))
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* at new inputs, f integrated out under q; mean (m, 1), var (m,).

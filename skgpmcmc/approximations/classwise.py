@@ -36,7 +36,7 @@ from ..numerics.linalg import (
     product,
     solve_lower,
 )
-from .base import Draws, GaussianApproximation, Sites, factor_B, gaussian_family
+from .base import Draws, GaussianApproximation, Sites, gaussian_family
 from .laplace import laplace_gradient, laplace_step
 from .skewed import shape_of
 
@@ -119,7 +119,9 @@ class ClasswiseApproximation(GaussianApproximation):
     def chols_B(self) -> tuple[FloatArray, ...]:
         """Lower Cholesky factors of B_c."""
         roots = self._by_class(self.root_precision)
-        return tuple(factor_B(p.K, root) for p, root in zip(self.prior.parts, roots, strict=True))
+        return tuple(
+            p.smoothed_factor(root) for p, root in zip(self.prior.parts, roots, strict=True)
+        )
 
     @cached_property
     def smoothed_inverses(self) -> tuple[FloatArray, ...]:
@@ -191,7 +193,7 @@ class ClasswiseApproximation(GaussianApproximation):
         alone = []  # variances without the coupling
         for part, E in zip(self.prior.parts, self.smoothed_inverses, strict=True):
             half = product(E, part.K)
-            alone.append(part.K.diagonal() - np.einsum("ij,ij->j", part.K, half))
+            alone.append(part.variance - np.einsum("ij,ij->j", part.K, half))
             halves.append(solve_lower(self.chol_M, half, overwrite=True))
         stacked = np.stack(halves)
         covariances = np.einsum("cki,dki->icd", stacked, stacked)

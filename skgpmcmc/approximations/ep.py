@@ -160,7 +160,7 @@ def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
     copies, observed = model.observations_at(q.prior.theta).in_copies()
     cavities = q.cavities(copies)
     tilted = observed.tilted_moments(*cavities.moments)
-    least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / q.prior.K.diagonal()
+    least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / q.prior.variance
     matched = _matched_sites(sites, copies, cavities, tilted, least)
     return _Sweep(copies, cavities, tilted, matched)
 

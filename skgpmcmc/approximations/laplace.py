@@ -128,7 +128,7 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
     of_likelihood = (
         of_log_prob.sum(axis=1)
         + 0.5 * (of_second * bends) @ q.marginal_variance
-        + of_first @ product(q.prior.K, implicit)
+        + of_first @ q.prior.times(implicit)
     )
     return np.concatenate([of_kernel, of_likelihood])
 

@@ -10,7 +10,18 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from .._typing import FloatArray
-from ..numerics.linalg import cholesky, half_log_det, lower_product, product, solve_lower
+from ..numerics.linalg import (
+    add_to_diagonal,
+    cholesky,
+    cholesky_inverse,
+    cholesky_solve,
+    half_log_det,
+    lower_gram,
+    lower_product,
+    product,
+    solve_lower,
+    transposed_lower_product,
+)
 from .covariance import Covariance, CrossCovariance
 
 __all__ = ["GaussianPrior", "LatentMoments"]
@@ -101,6 +112,34 @@ class GaussianPrior:
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (n,) or (n, m)."""
         return product(self.K, g)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Variances of f, the diagonal of K; (n,)."""
+        return self.K.diagonal()
+
+    def solve(self, f: FloatArray) -> FloatArray:
+        """``K^-1 f`` for f of shape (n,) or (n, m)."""
+        return cholesky_solve(self.chol, f)
+
+    def inverse(self) -> FloatArray:
+        """Lower triangle of ``K^-1``, in Fortran order, with zeros above the diagonal."""
+        return cholesky_inverse(self.chol)
+
+    def pull(self, x: FloatArray) -> FloatArray:
+        """``L' x`` for x of shape (n,)."""
+        return transposed_lower_product(self.chol, x)
+
+    def smoothed_factor(self, root_precision: FloatArray) -> FloatArray:
+        """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""
+        B = np.multiply(self.K, root_precision[:, None], order="F")
+        B *= root_precision
+        return cholesky(add_to_diagonal(B, 1.0), overwrite=True)
+
+    def whitened_factor(self, root_precision: FloatArray) -> FloatArray:
+        """Lower Cholesky factor T of I + L'W L, the precision of L^-1 f given sites W."""
+        scaled = np.multiply(self.chol, root_precision[:, None], order="F")
+        return cholesky(add_to_diagonal(lower_gram(scaled), 1.0), overwrite=True)
 
     def log_prob(self, f: FloatArray) -> float:
         """Log density of f of shape (n,)."""

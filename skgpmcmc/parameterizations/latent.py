@@ -9,17 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import GaussianApproximation
 from ..model import GaussianPrior, GPState, LatentGP, Observations
-from ..numerics.linalg import NotPositiveDefiniteError, transposed_lower_product
+from ..numerics.linalg import NotPositiveDefiniteError
 from .roots import FactorRoot
 
-__all__ = ["LatentConditional", "LatentPoint", "chol_white"]
-
-
-def chol_white(prior: GaussianPrior, precision: FloatArray) -> FloatArray:
-    """Lower factor of I + L'C L, a precision of v = L^-1 f, for a diagonal C of shape (n,)."""
-    return GaussianApproximation(prior, np.zeros(len(precision)), precision).chol_white
+__all__ = ["LatentConditional", "LatentPoint"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +79,7 @@ class LatentPoint:
     def gradient(self) -> FloatArray:
         """``L' d log p(y | f) / df - v``; (n,)."""
         slope = self.observed.derivatives(self.state.f).first
-        return transposed_lower_product(self.state.prior.chol, slope) - self.position
+        return self.state.prior.pull(slope) - self.position
 
     @cached_property
     def metric_root(self) -> FactorRoot:
@@ -98,7 +92,7 @@ class LatentPoint:
             information = self.observed.fisher_information(self.state.f)
         if np.isfinite(information).all():
             try:
-                return FactorRoot(chol_white(self.state.prior, information))
+                return FactorRoot(self.state.prior.whitened_factor(np.sqrt(information)))
             except NotPositiveDefiniteError:
                 pass
         return FactorRoot(np.eye(len(self.position)))

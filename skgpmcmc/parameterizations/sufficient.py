@@ -10,7 +10,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import GaussianPrior, GPState, LatentGP
-from ..numerics.linalg import add_outer, cholesky_inverse, cholesky_solve, product
+from ..numerics.linalg import add_outer, product
 from .base import HyperPoint, Parameterization
 
 __all__ = ["Sufficient"]
@@ -51,12 +51,12 @@ class SufficientPoint(HyperPoint):
     @cached_property
     def _precision(self) -> FloatArray:
         """Lower triangle of K^-1."""
-        return cholesky_inverse(self.state.prior.chol)
+        return self.state.prior.inverse()
 
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
         # 1/2 a'K_j a - 1/2 tr(K^-1 K_j) with a = K^-1 f, by one contraction.
         prior = self.state.prior
-        a = cholesky_solve(prior.chol, self.state.f)
+        a = prior.solve(self.state.f)
         folded = self._precision.copy(order="F")
         folded.flat[:: len(a) + 1] *= 0.5
         of_kernel = prior.contract(add_outer(-folded, 0.5 * a, a))

@@ -22,7 +22,6 @@ from ..numerics.linalg import (
 )
 from .ancillary import pushed_forward
 from .base import HyperPoint, Parameterization
-from .latent import chol_white
 
 __all__ = ["SurrogateData"]
 
@@ -92,14 +91,14 @@ class _Frame(NamedTuple):
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _Frame:
         def make() -> tuple[FloatArray, FloatArray]:
-            noise = _matched_noise(model.observations_at(prior.theta), prior.K.diagonal())
-            return noise, chol_white(prior, 1.0 / noise)
+            noise = _matched_noise(model.observations_at(prior.theta), prior.variance)
+            return noise, prior.whitened_factor(np.sqrt(1.0 / noise))
 
         return cls(prior, *prior.remember((cls, model), make))
 
     def pulled(self, g: FloatArray) -> FloatArray:
         """``b = T^-1 L' S^-1 g``, so that m = L T'^-1 b."""
-        return solve_lower(self.factor, transposed_lower_product(self.prior.chol, g / self.noise))
+        return solve_lower(self.factor, self.prior.pull(g / self.noise))
 
 
 def _matched_noise(observed: Observations, variance: FloatArray) -> FloatArray:
@@ -122,7 +121,7 @@ class _NoiseSlopes(NamedTuple):
 
     @classmethod
     def _differenced(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
-        variance, observed = prior.K.diagonal(), model.observations_at(prior.theta)
+        variance, observed = prior.variance, model.observations_at(prior.theta)
         up, down = (_matched_noise(observed, variance * np.exp(h)) for h in (_STEP, -_STEP))
         values = prior.theta[len(model.covariance.start) :]
         slopes = []

@@ -18,7 +18,6 @@ from ..parameterizations import (
     MassRoot,
     Root,
 )
-from ..parameterizations.latent import chol_white
 from .base import StepInfo
 from .operator_update import OperatorUpdate
 from .operators import Operator
@@ -56,7 +55,7 @@ class CurvatureShape:
         def make() -> FactorRoot:
             nowhere = np.zeros(len(model.y))
             information = model.observations_at(prior.theta).fisher_information(nowhere)
-            return FactorRoot(chol_white(prior, information))
+            return FactorRoot(prior.whitened_factor(np.sqrt(information)))
 
         return prior.remember((type(self), model), make)
 
