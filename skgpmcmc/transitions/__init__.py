@@ -16,7 +16,7 @@ from .hyper_update import HyperUpdate
 from .joint_update import JointUpdate
 from .langevin import Langevin
 from .latent_update import CurvatureShape, LatentShape, LatentUpdate, MassShape, PriorShape
-from .marginal import MarginalMetropolis, MarginalState
+from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
 from .mixture import Mixture
 from .operators import Operator, Outcome
 from .pseudo_marginal import (
@@ -50,6 +50,7 @@ __all__ = [
     "Leapfrog",
     "MarginalMetropolis",
     "MarginalState",
+    "MarginalWalk",
     "MassShape",
     "Mixture",
     "Operator",

@@ -15,7 +15,7 @@ __all__ = ["CrankNicolson"]
 
 
 @dataclass(frozen=True)
-class CrankNicolson(Tunable):
+class CrankNicolson(Tunable[GPState]):
     """f' = sqrt(1 - a^2) f + a u with u ~ N(0, K), accepted by the likelihood alone.
 
     The scale s that is tuned is any positive number: a = s / sqrt(1 + s^2).

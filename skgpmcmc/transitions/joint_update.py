@@ -17,7 +17,7 @@ __all__ = ["JointUpdate"]
 
 
 @dataclass(frozen=True, eq=False)
-class JointUpdate(Tunable):
+class JointUpdate(Tunable[GPState]):
     """theta' by a random walk and f' ~ q(f | y, theta'), accepted or rejected together.
 
     The weight of the current f is taken under the q of the current theta, so that other moves of f

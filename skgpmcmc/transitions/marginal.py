@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from ..approximations import Approximation, GaussianApproximation
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
-from .surrogate import Proposal
+from .surrogate import GaussianRandomWalk, Proposal
+from .tunable import Tunable
 
-__all__ = ["MarginalMetropolis", "MarginalState"]
+__all__ = ["MarginalMetropolis", "MarginalState", "MarginalWalk"]
 
 
 class MarginalState(NamedTuple):
@@ -50,10 +51,6 @@ class MarginalMetropolis(Transition[MarginalState]):
     proposal: Proposal
     with_latent: bool = True
     name: str = "random walk on the approximate marginal"
-
-    def with_proposal(self, proposal: Proposal) -> MarginalMetropolis:
-        """Return the same transition with another proposal."""
-        return replace(self, proposal=proposal)
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
@@ -108,3 +105,27 @@ class MarginalMetropolis(Transition[MarginalState]):
             return state._replace(f=q.sample(rng, 1).f[:, 0])
         except NotPositiveDefiniteError:
             return None
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalWalk(MarginalMetropolis, Tunable[MarginalState]):
+    """The same with a Gaussian random walk, whose scale and shape warm-up tunes.
+
+    **Invariant:** that of `MarginalMetropolis`.
+    """
+
+    proposal: GaussianRandomWalk
+    target_acceptance: float | None = 0.25
+
+    @property
+    def log_scale(self) -> float:  # type: ignore[override]
+        """Log of the scale of the walk."""
+        return self.proposal.log_scale
+
+    def with_log_scale(self, log_scale: float) -> Self:
+        """Return the same transition with another scale."""
+        return replace(self, proposal=self.proposal.with_log_scale(log_scale))
+
+    def with_covariance(self, covariance: FloatArray) -> Self:
+        """Return it with steps in the shape of a covariance (p, p), and the scale that suits it."""
+        return replace(self, proposal=self.proposal.with_covariance(covariance))

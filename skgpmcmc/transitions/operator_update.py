@@ -16,7 +16,7 @@ from .tunable import Tunable
 __all__ = ["OperatorUpdate"]
 
 
-class OperatorUpdate(Tunable):
+class OperatorUpdate(Tunable[GPState]):
     """A frozen dataclass with an operator, whose scale and target are its own.
 
     Attributes

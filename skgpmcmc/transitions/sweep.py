@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Sweep(Transition[GPState]):
         How often each moves.
     """
 
-    parts: Sequence[Transition[GPState]]
+    parts: Sequence[Transition[Any]]
     repeats: Sequence[int]
     name = "sweep"
 

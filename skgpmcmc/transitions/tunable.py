@@ -8,13 +8,12 @@ from typing import Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GPState
-from .base import Transition
+from .base import S, Transition
 
 __all__ = ["Tunable", "root_of"]
 
 
-class Tunable(Transition[GPState]):
+class Tunable(Transition[S]):
     """A transition with a scale, and perhaps with a shape, of its steps.
 
     Attributes

@@ -1,12 +1,11 @@
 """All that happens before the first kept draw."""
 
 from .emulated import set_up_collapsed, set_up_emulated
-from .random_walk import set_up_random_walk
 from .report import EmulatorReport
 from .schedule import Schedule
 from .segments import Counts, Segment, sample, sum_counts, switch
 from .settings import EmulatorSettings
-from .sweeps import set_up_sweep
+from .tuner import set_up_random_walk, set_up_sweep
 from .work import (
     MAX_JITTER,
     Done,

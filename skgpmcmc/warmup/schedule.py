@@ -8,15 +8,13 @@ windows: within a window each chain tunes its own scale; between windows the cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..transitions import GaussianRandomWalk
 
-__all__ = ["Schedule", "Window", "pooled_covariance", "pooled_walk", "tuned_log_scale"]
+__all__ = ["Schedule", "Window", "pooled_covariance", "tuned_log_scale"]
 
 _N_WINDOWS = 10
 _SHAPE_WINDOWS = range(1, 7)  # after these windows the shape is learned anew
@@ -54,32 +52,6 @@ class Schedule(NamedTuple):
 def tuned_log_scale(log_scale: float, probability: float, target: float, step: int) -> float:
     """Robbins-Monro update of the log scale towards the target acceptance probability."""
     return log_scale + (step + 1.0) ** -0.6 * (probability - target) / (target * (1.0 - target))
-
-
-def pooled_walk(
-    walk: GaussianRandomWalk,
-    log_scales: Sequence[float],
-    history: FloatArray,
-    *,
-    learns_shape: bool,
-) -> GaussianRandomWalk:
-    """Random walk for the next window, from all chains of a problem.
-
-    Parameters
-    ----------
-    walk : GaussianRandomWalk
-        The walk of the window that has ended.
-    log_scales : sequence of float
-        Its scale as each chain has tuned it.
-    history : ndarray of shape (n_chains, n_steps, p)
-        Draws of theta in warm-up so far; the later half is used.
-    learns_shape : bool
-        Take the covariance from the history; otherwise only the scale moves.
-    """
-    dim = history.shape[2]
-    if not learns_shape or dim == 0:
-        return walk.with_log_scale(float(np.mean(log_scales)))
-    return walk.with_covariance(pooled_covariance(history))
 
 
 def pooled_covariance(history: FloatArray) -> FloatArray:

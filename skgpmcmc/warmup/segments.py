@@ -16,20 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GPState, LatentGP
+from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ..numerics.threads import one_thread
 from ..transitions import (
     ChainState,
-    GaussianRandomWalk,
-    MarginalMetropolis,
-    MarginalState,
     StepInfo,
     Sweep,
     Transition,
     at_rest,
 )
-from .schedule import Window, tuned_log_scale
+from .schedule import tuned_log_scale
 
 __all__ = [
     "Counts",
@@ -42,7 +39,6 @@ __all__ = [
     "sum_counts",
     "switch",
     "tune",
-    "tune_sweep",
 ]
 
 _MAX_START_ATTEMPTS = 30
@@ -98,7 +94,6 @@ class Segment(NamedTuple):
 
     state: Any  # the ChainState at its end, at rest; None once the next segment has begun
     rng: np.random.Generator
-    log_scale: float  # of the random walk, as tuned in the segment
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
     counts: Counts
@@ -123,7 +118,7 @@ def start(
     if state is None:
         raise RuntimeError(no_density(model, theta))
     recorder = _Recorder(0, state)
-    segment = recorder.segment(at_rest(model, state), rng, 0.0, operations)
+    segment = recorder.segment(at_rest(model, state), rng, operations)
     return segment._replace(counts=segment.counts._replace(n_evaluations=float(attempt)))
 
 
@@ -155,32 +150,8 @@ def _culprit(model: LatentGP, theta: FloatArray) -> str:
 
 def tune(
     model: LatentGP,
-    transition: MarginalMetropolis,
-    state: MarginalState,
-    rng: np.random.Generator,
-    window: Window,
-    target: float,
-) -> Segment:
-    """One window of warm-up: the scale of the walk follows every acceptance probability."""
-    walk = transition.proposal
-    assert isinstance(walk, GaussianRandomWalk)
-    log_scale = walk.log_scale
-    recorder = _Recorder(window.n_steps, state)
-    with at_work() as operations:
-        for i in range(window.n_steps):
-            transition = transition.with_proposal(walk.with_log_scale(log_scale))
-            state, info = transition.step(model, state, rng)
-            log_scale = tuned_log_scale(
-                log_scale, info.acceptance_probability, target, window.first_gain + i
-            )
-            recorder.add(state, info)
-    return recorder.segment(at_rest(model, state), rng, log_scale, operations)
-
-
-def tune_sweep(
-    model: LatentGP,
     sweep: Sweep,
-    state: GPState,
+    state: Any,
     rng: np.random.Generator,
     n_steps: int,
     first_gains: Sequence[int],
@@ -202,7 +173,7 @@ def tune_sweep(
                 ]
             )
             recorder.add(state, info)
-    segment = recorder.segment(at_rest(model, state), rng, 0.0, operations)
+    segment = recorder.segment(at_rest(model, state), rng, operations)
     return TunedSegment(segment, [log_scale for _, log_scale, _ in sweep.tuned])
 
 
@@ -243,7 +214,7 @@ def sample(
         for _ in range(n_steps):
             state, info = transition.step(model, state, rng)
             recorder.add(state, info)
-    return recorder.segment(at_rest(model, state), rng, 0.0, operations)
+    return recorder.segment(at_rest(model, state), rng, operations)
 
 
 class _Recorder:
@@ -273,7 +244,6 @@ class _Recorder:
         self,
         state: ChainState,
         rng: np.random.Generator,
-        log_scale: float,
         operations: OperationCount,
     ) -> Segment:
         """Return what was recorded."""
@@ -284,4 +254,4 @@ class _Recorder:
             self._n_failed,
             operations,
         )
-        return Segment(state, rng, log_scale, self._theta, self._f, counts)
+        return Segment(state, rng, self._theta, self._f, counts)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.transitions import GaussianRandomWalk, JointUpdate, Langevin
 from skgpmcmc.warmup import Schedule
-from skgpmcmc.warmup.schedule import pooled_walk, tuned_log_scale
+from skgpmcmc.warmup.schedule import pooled_covariance, tuned_log_scale
 
 from ..helpers import make_model, toy_classes
 
@@ -101,19 +101,11 @@ def walk():
     return GaussianRandomWalk(np.array([[1.0, 0.0], [0.3, 2.0]]), -0.4)
 
 
-def test_only_the_scale_is_pooled_when_the_shape_stays(walk):
-    history = np.random.default_rng(0).standard_normal((3, 10, 2))
-    pooled = pooled_walk(walk, [0.1, 0.2, 0.6], history, learns_shape=False)
-    assert pooled.log_scale == pytest.approx(0.3)
-    assert_array_equal(pooled.factor, walk.factor)
-    assert walk.log_scale == -0.4
-
-
 def test_the_shape_is_the_covariance_of_the_later_half_of_all_chains(walk):
     rng = np.random.default_rng(0)
     history = rng.standard_normal((4, 1000, 2)) @ np.array([[1.0, 0.8], [0.0, 0.5]])
     history[:, :500] = 1e6  # the way in from bad starts
-    pooled = pooled_walk(walk, [5.0] * 4, history, learns_shape=True)
+    pooled = walk.with_covariance(pooled_covariance(history))
     recent = history[:, 500:].reshape(-1, 2)
     n = len(recent)
     expected = (n * np.cov(recent, rowvar=False) + 0.05 * np.eye(2)) / (n + 5.0)
@@ -127,7 +119,7 @@ def test_chains_that_differ_widen_the_shape(walk):
     """Chains stuck in different places tell the walk how far apart they are."""
     history = np.zeros((2, 20, 2))
     history[1, :, 0] = 4.0
-    pooled = pooled_walk(walk, [0.0, 0.0], history, learns_shape=True)
+    pooled = walk.with_covariance(pooled_covariance(history))
     covariance = pooled.factor @ pooled.factor.T
     assert covariance[0, 0] > 3.0
     assert covariance[1, 1] < 0.1
@@ -135,25 +127,16 @@ def test_chains_that_differ_widen_the_shape(walk):
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3])
 def test_chains_that_have_not_moved_still_give_a_proper_shape(walk, n_steps):
-    pooled = pooled_walk(walk, [0.0], np.ones((1, n_steps, 2)), learns_shape=True)
+    pooled = walk.with_covariance(pooled_covariance(np.ones((1, n_steps, 2))))
     assert np.isfinite(pooled.factor).all()
     assert (pooled.factor.diagonal() > 0.0).all()
 
 
 def test_one_hyper_parameter():
     history = np.random.default_rng(0).standard_normal((2, 50, 1))
-    pooled = pooled_walk(GaussianRandomWalk.isotropic(1, 0.5), [0.0, 0.0], history,
-                         learns_shape=True)  # fmt: skip
+    pooled = GaussianRandomWalk.isotropic(1, 0.5).with_covariance(pooled_covariance(history))
     assert pooled.factor.shape == (1, 1)
     assert pooled.log_scale == pytest.approx(np.log(2.38))
-
-
-@pytest.mark.parametrize("learns_shape", [False, True])
-def test_no_hyper_parameters(learns_shape):
-    walk = GaussianRandomWalk.isotropic(0, 0.5)
-    pooled = pooled_walk(walk, [0.1, 0.3], np.empty((2, 5, 0)), learns_shape=learns_shape)
-    assert pooled.factor.shape == (0, 0)
-    assert np.isfinite(pooled.log_scale)
 
 
 def test_proposals_have_the_stated_covariance(walk):

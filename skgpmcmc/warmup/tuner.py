@@ -1,17 +1,27 @@
-"""Set-up of a sweep: its chains themselves tune the scales of its parts, window by window."""
+"""The tuner: chains themselves tune the scales of their moves, window by window."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..transitions import Sweep
+from ..transitions import (
+    GaussianRandomWalk,
+    MarginalWalk,
+    PseudoMarginalMetropolis,
+    Sweep,
+    Transition,
+)
 from .schedule import Schedule, pooled_covariance
-from .segments import Segment, tune_sweep
+from .segments import Segment, tune
 from .work import Prepared, Request, SetUp, Task, started
 
-__all__ = ["set_up_sweep"]
+__all__ = ["set_up_random_walk", "set_up_sweep"]
+
+#: Standard deviation of the first proposals of a random walk, on the natural-log scale.
+_START_SCALE = 0.5
 
 
 def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp:
@@ -47,7 +57,7 @@ def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp
             for part in sweep.parts
         ]
         tuned = yield [
-            Task(tune_sweep, (model, sweep, s.state, s.rng, window.n_steps, gains)) for s in last
+            Task(tune, (model, sweep, s.state, s.rng, window.n_steps, gains)) for s in last
         ]
         n_tuned += window.n_steps
         last = [chain.segment for chain in tuned]
@@ -68,4 +78,50 @@ def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp
         n_evaluations=int(sum(s.counts.n_evaluations for r in rounds for s in r)),
         report=None,
         states=[s.state for s in last],
+    )
+
+
+def set_up_random_walk(
+    request: Request,
+    target_acceptance: float,
+    make_transition: Callable[[GaussianRandomWalk], Transition[Any]],
+) -> SetUp:
+    """Tune a random walk on the deterministic approximate marginal, and freeze it.
+
+    Parameters
+    ----------
+    request : Request
+        The evidence of its approximation is the target of warm-up, whose iterations include the
+        settling of the final transition.
+    target_acceptance : float
+        See `warmup`.
+    make_transition : callable
+        The transition of the kept draws, from the tuned walk.
+
+    Returns
+    -------
+    Prepared
+        The frozen transition, and where chains begin.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+
+    References
+    ----------
+    Filippone & Girolami (2014), section 4.4.
+    """
+    walk = GaussianRandomWalk.isotropic(len(request.starts[0]), _START_SCALE)
+    moving = MarginalWalk(
+        request.approximation, walk, with_latent=False, target_acceptance=target_acceptance
+    )
+    tuned = yield from set_up_sweep(request, Sweep((moving,), (1,)), learns_shape=True)
+    (part,) = tuned.transition.parts  # type: ignore[attr-defined]
+    frozen = make_transition(part.proposal)
+    return tuned._replace(
+        transition=frozen,
+        reference=request.approximation,
+        estimator=frozen if isinstance(frozen, PseudoMarginalMetropolis) else None,
+        states=None,
     )
