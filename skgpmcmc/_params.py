@@ -13,8 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["Configuration", "check_flag", "check_in"]
-
 
 class Configuration:
     """Base of dataclasses whose fields are parameters; values are checked where they are used."""

@@ -30,18 +30,6 @@ from ..numerics.linalg import (
     solve_lower,
 )
 
-__all__ = [
-    "Approximation",
-    "ApproximationFit",
-    "Cavities",
-    "Density",
-    "Draws",
-    "GaussianApproximation",
-    "Reference",
-    "Sites",
-    "gaussian_family",
-]
-
 
 class Sites(NamedTuple):
     """Natural parameters of the Gaussian sites exp(shift f - precision f^2 / 2)."""

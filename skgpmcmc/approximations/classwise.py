@@ -40,8 +40,6 @@ from .base import Draws, GaussianApproximation, Sites, gaussian_family
 from .laplace import laplace_gradient, laplace_step
 from .skewed import shape_of
 
-__all__ = ["ClasswiseApproximation", "averaged"]
-
 #: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
 _RATE = 0.6
 #: Change of a mean, in standard deviations, below which sweeps end.

@@ -23,8 +23,6 @@ from .base import (
 )
 from .laplace import Laplace
 
-__all__ = ["EP"]
-
 _SMALLEST_DAMPING = 0.1
 #: Change of a site, in posterior standard deviations, from which sweeps do not come back.
 _LOST = 100.0

@@ -12,8 +12,6 @@ from ..model import LatentGP
 from ..numerics.linalg import add_outer
 from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
 
-__all__ = ["Exact"]
-
 
 @dataclass(eq=False)
 class Exact(Approximation):

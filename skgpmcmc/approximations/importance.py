@@ -13,14 +13,6 @@ from ..model import LatentGP, Observations
 from ..numerics.logs import log_sum
 from . import Density
 
-__all__ = [
-    "DrawCount",
-    "ImportanceEstimate",
-    "Quadratic",
-    "importance_estimate",
-    "log_importance_weights",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class DrawCount:

@@ -14,8 +14,6 @@ from ..model import LatentGP
 from .base import Approximation, Density, GaussianApproximation, Sites, gaussian_family
 from .skewed import Shape, SkewedApproximation, bend_of_skewness
 
-__all__ = ["InterpolatedSites"]
-
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
 #: Length-scale of the interpolation, in units of `scale`.

@@ -22,8 +22,6 @@ from .base import (
     gaussian_family,
 )
 
-__all__ = ["Laplace", "laplace_gradient", "laplace_step"]
-
 _SMALLEST_STEP = 1e-6
 _ROUNDING = 1e-14  # relative; the last step may seem to go down
 

@@ -14,8 +14,6 @@ from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from . import Approximation, ApproximationFit, Sites
 
-__all__ = ["Evaluation", "Mode", "evaluate", "find_mode"]
-
 #: What the optimizer sees where K cannot be factored: worse than any data, and finite.
 _WORST_OBJECTIVE = 1e10
 #: Site tolerance of the searches; the error of the gradient is of this order.

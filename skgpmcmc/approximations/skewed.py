@@ -19,15 +19,6 @@ from .._typing import FloatArray
 from ..model import GaussianPrior, LatentGP
 from .base import Density, Draws, GaussianApproximation, Sites, gaussian_family
 
-__all__ = [
-    "Shape",
-    "SkewedApproximation",
-    "bend_of_skewness",
-    "density_from",
-    "shape_of",
-    "skewness_of_bend",
-]
-
 #: Step of the finite difference for a third cumulant, in cavity standard deviations.
 _STEP = 1e-3
 #: E sqrt(1 + z^2) for a standard normal z; Jones & Pewsey (2009), P_1.

@@ -23,8 +23,6 @@ from ..model import LatentGP, check_gradient
 from ..numerics.threads import one_thread
 from ..run.effort import require_memory
 
-__all__ = ["EPMLClassifier"]
-
 #: Matrices of n x n doubles that the search holds at most: 4 for a gradient, 4 for the best fit.
 _N_MATRICES = 9.0
 

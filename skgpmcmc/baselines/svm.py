@@ -9,8 +9,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-__all__ = ["PlattSVC", "svm_platt_classifier"]
-
 # The grid of LIBSVM's own grid search; the papers do not give theirs.
 _C_GRID = tuple(2.0**k for k in range(-5, 16, 2))
 _GAMMA_GRID = tuple(2.0**k for k in range(-15, 4, 2))

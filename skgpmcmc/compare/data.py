@@ -13,8 +13,6 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-__all__ = ["DataSet", "Split", "bundled_data", "csv_data", "split_data"]
-
 #: Members of each class that every method needs for training: the SVM is calibrated inside
 #: cross-validation.
 MIN_TRAINING_MEMBERS = 3

@@ -20,8 +20,6 @@ from ..metrics import capacity_accuracy_score, capacity_auc_score, selective_acc
 from ..run import Diagnostics
 from .data import DataSet, Split, split_data
 
-__all__ = ["SCORES", "Comparison", "Outcome", "Settings", "compare"]
-
 #: Columns of the table: accuracy and the areas are better large, the others small.
 SCORES = (
     "accuracy",

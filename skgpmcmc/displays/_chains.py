@@ -4,8 +4,6 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["chains_of", "checked_chains"]
-
 
 def chains_of(estimator, class_label, hyperparameters):
     """Return draws of theta of shape (n_chains, n_draws, p), and what each component is called.

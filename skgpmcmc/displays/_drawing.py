@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["axes_for", "import_matplotlib", "legend_label"]
-
 
 def import_matplotlib():
     """Return pyplot and a function that resolves the aliases of line properties (lw, ls, ...)."""

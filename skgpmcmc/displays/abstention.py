@@ -3,8 +3,6 @@
 from ..metrics import _capacity, abstention_curve
 from ._drawing import import_matplotlib
 
-__all__ = ["AbstentionCurveDisplay"]
-
 _SCORE_NAMES = {"accuracy": "accuracy", "auc": "AUC"}
 _Y_LABELS = {"accuracy": "Accuracy", "auc": "AUC of the kept rows"}
 

@@ -6,8 +6,6 @@ from ..run import autocorrelation
 from ._chains import chains_of, checked_chains
 from ._drawing import import_matplotlib, legend_label
 
-__all__ = ["AutocorrelationDisplay"]
-
 
 class AutocorrelationDisplay:
     """Autocorrelation of chains against the lag: one line per hyper-parameter.

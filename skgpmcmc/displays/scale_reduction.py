@@ -8,8 +8,6 @@ from ..run import gelman_rubin, min_draws, rank_r_hat
 from ._chains import chains_of, checked_chains
 from ._drawing import import_matplotlib, legend_label
 
-__all__ = ["PSRFDisplay"]
-
 #: Below these chains are said to agree: Vehtari et al., and the papers.
 _THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
 

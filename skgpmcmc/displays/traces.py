@@ -5,8 +5,6 @@ import numpy as np
 from ._chains import chains_of, checked_chains
 from ._drawing import axes_for, import_matplotlib
 
-__all__ = ["TraceDisplay"]
-
 
 class TraceDisplay:
     """Traces of hyper-parameters: one panel for each, one line per chain.

@@ -8,8 +8,6 @@ from __future__ import annotations
 import textwrap
 from typing import TypeVar
 
-__all__ = ["documented"]
-
 C = TypeVar("C", bound=type)
 
 _TEXTS = {

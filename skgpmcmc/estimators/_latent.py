@@ -12,8 +12,6 @@ from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
 
-__all__ = ["OneLatentFunction", "in_units_of_y"]
-
 
 def in_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
     """Return ``shift + scale * values``, refused where that is beyond double precision."""

@@ -8,8 +8,6 @@ from typing import Any
 from ..run import Effort
 from ..run.effort import readable
 
-__all__ = ["CallbackMonitor"]
-
 #: Seconds from which a fit is announced as a long one, unasked.
 _LONG = 600.0
 

@@ -12,8 +12,6 @@ from scipy.special import digamma, gammaln, xlogy
 
 from .._typing import FloatArray
 
-__all__ = ["digamma_remainder", "log_factorial_gap", "stirling_remainder"]
-
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 #: From here on both series have the precision of doubles.
 _LARGE = 15.0

@@ -11,16 +11,6 @@ import numpy.typing as npt
 from .._typing import BoolArray, FloatArray
 from ..numerics import quadrature
 
-__all__ = [
-    "Derivatives",
-    "Likelihood",
-    "Parameter",
-    "ParameterDerivatives",
-    "PredictiveMoments",
-    "TiltedMoments",
-    "scale_of",
-]
-
 #: Largest size of the log of a scale: its fourth power is a number, and its inverse.
 _FARTHEST = 170.0
 

@@ -13,8 +13,6 @@ from .._typing import BoolArray, FloatArray
 from ..numerics.quadrature import Bend
 from .base import Derivatives, Likelihood, TiltedMoments
 
-__all__ = ["Logit", "Probit"]
-
 _FAR_TAIL = -5.0  # below, the textbook derivatives of log Phi cancel
 _FRACTION_LEVELS = 40  # of the continued fraction; full precision from _FAR_TAIL on
 

@@ -20,8 +20,6 @@ from .base import (
     scale_of,
 )
 
-__all__ = ["Gaussian"]
-
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 
 

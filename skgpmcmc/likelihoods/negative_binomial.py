@@ -13,8 +13,6 @@ from ..numerics.quadrature import Bend
 from ._stirling import digamma_remainder, log_factorial_gap, stirling_remainder
 from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, PredictiveMoments
 
-__all__ = ["NegativeBinomial"]
-
 _MOST_LOG_RATE = 40.0
 #: Largest size of the log of a shape.
 _FARTHEST = 700.0

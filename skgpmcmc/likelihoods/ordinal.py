@@ -14,8 +14,6 @@ from .._typing import BoolArray, FloatArray
 from ..numerics import quadrature
 from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, TiltedMoments
 
-__all__ = ["OrdinalProbit"]
-
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 _ROOT_HALF = float(np.sqrt(0.5))
 #: Width times distance below which an interval has one density.

@@ -12,8 +12,6 @@ from ..numerics.quadrature import Bend
 from ._stirling import log_factorial_gap
 from .base import Derivatives, Likelihood, PredictiveMoments
 
-__all__ = ["Poisson"]
-
 #: exp of this is the largest rate that is drawn from; NumPy refuses means near 2^63.
 _MOST_LOG_RATE = 40.0
 

@@ -11,8 +11,6 @@ from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics.logs import log_sum
 from .base import Derivatives, Likelihood
 
-__all__ = ["Softmax"]
-
 
 @dataclass(frozen=True)
 class Softmax(Likelihood):

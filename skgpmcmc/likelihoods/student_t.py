@@ -21,8 +21,6 @@ from .base import (
     scale_of,
 )
 
-__all__ = ["StudentT"]
-
 #: Where the density changes its character, in noise scales from y; Gauss-Legendre panels between.
 _CUTS = np.array([0.4, 1.5, 6.0, 25.0, 100.0])
 #: Largest step of the log precision: the nearest singularity is pi / 2 away, error

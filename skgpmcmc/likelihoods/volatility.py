@@ -11,8 +11,6 @@ from .._typing import FloatArray
 from ..numerics.quadrature import Bend
 from .base import Derivatives, Likelihood, PredictiveMoments
 
-__all__ = ["Volatility"]
-
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _LOG_SMALLEST = -300.0
 

@@ -15,8 +15,6 @@ from .covariance import CrossCovariance
 from .joint import LatentGP, Observations
 from .prior import GaussianPrior, LatentMoments
 
-__all__ = ["ClasswiseGP", "ClasswisePrior"]
-
 
 @dataclass(frozen=True, eq=False)
 class ClasswisePrior(GaussianPrior):

@@ -22,8 +22,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from .._typing import FloatArray
 
-__all__ = ["ConstantTimesStationary", "Covariance", "CrossCovariance"]
-
 DEFAULT_JITTER = 1e-8
 
 
@@ -437,6 +435,7 @@ class StationaryCross(CrossCovariance):
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
     def cross(self, theta: FloatArray) -> FloatArray:
+        """Covariance of the new rows with those of the covariance at theta; (n_new, n)."""
         if self.covariance.anisotropic:
             return self.covariance.between(theta, self.covariance.X, self.X_new)
         constant, length_scale = self.covariance.values(theta)

@@ -16,8 +16,6 @@ from scipy import differentiate, special, stats
 
 from .._typing import BoolArray, FloatArray
 
-__all__ = ["HyperPrior", "default_prior"]
-
 #: Beyond this |log x| the density is taken to be zero, so that exp never overflows.
 LOG_SCALE_LIMIT = 50.0
 #: The same for hyper-parameters that are sampled as they are.

@@ -15,8 +15,6 @@ from .covariance import Covariance
 from .hyperpriors import HyperPrior, default_prior
 from .prior import GaussianPrior
 
-__all__ = ["GPState", "LatentGP", "Observations", "default_hyperprior"]
-
 
 class GPState(NamedTuple):
     """A point of the joint space, with what the next step would otherwise recompute."""

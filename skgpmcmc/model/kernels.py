@@ -28,8 +28,6 @@ from .covariance import (
     stationary_nu,
 )
 
-__all__ = ["check_gradient", "check_kernel", "check_matrix", "default_kernel", "make_covariance"]
-
 #: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
 _INDEFINITE = 1e-5
 

@@ -24,8 +24,6 @@ from ..numerics.linalg import (
 )
 from .covariance import Covariance, CrossCovariance
 
-__all__ = ["GaussianPrior", "LatentMoments"]
-
 T = TypeVar("T")
 
 

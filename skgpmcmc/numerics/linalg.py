@@ -22,27 +22,6 @@ from scipy.linalg import blas, lapack
 
 from .._typing import FloatArray
 
-__all__ = [
-    "NotPositiveDefiniteError",
-    "OperationCount",
-    "add_outer",
-    "add_to_diagonal",
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_pullback",
-    "cholesky_solve",
-    "count_operations",
-    "half_log_det",
-    "lower_gram",
-    "lower_inverse",
-    "lower_product",
-    "mirrored",
-    "product",
-    "solve_lower",
-    "transposed_lower_product",
-]
-
-
 _BLOCK = 64  # columns at a time, where a routine goes block by block
 _SMALLEST = 32  # where going by halves ends in a closed form
 _SMALL = 256  # matrices up to this size fit into the cache

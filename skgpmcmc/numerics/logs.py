@@ -6,8 +6,6 @@ import numpy as np
 
 from .._typing import FloatArray
 
-__all__ = ["log_sum"]
-
 
 def log_sum(log_values: FloatArray, axis: int = -1, *, overwrite: bool = False) -> FloatArray:
     """Log of the sum of exponentials along an axis; minus infinity where all of them are zero.

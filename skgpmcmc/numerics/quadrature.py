@@ -32,8 +32,6 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 
-__all__ = ["Bend", "Cuts", "LogDensity", "average", "log_normalizer", "tilted_moments"]
-
 _DROP = 40.0  # exp(-40) is 4e-18 of the height
 _FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
 _FAR_MODE = 30.0  # standard deviations

@@ -11,8 +11,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_thread"]
-
 
 @cache
 def _controller() -> ThreadpoolController:

@@ -12,8 +12,6 @@ from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import cholesky_pullback, lower_product, solve_lower
 from .base import HyperPoint, Parameterization
 
-__all__ = ["Ancillary", "pushed_forward"]
-
 
 @dataclass(frozen=True)
 class Ancillary(Parameterization):

@@ -19,15 +19,6 @@ from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .roots import DenseRoot, SquareRoot
 
-__all__ = [
-    "Conditional",
-    "DensityPoint",
-    "HyperConditional",
-    "HyperPoint",
-    "Parameterization",
-    "Point",
-]
-
 #: Added to a metric of theta, so that it has a factor where neither data nor prior say anything.
 _RIDGE = 1e-6
 

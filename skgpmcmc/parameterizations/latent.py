@@ -13,8 +13,6 @@ from ..model import GaussianPrior, GPState, LatentGP, Observations
 from ..numerics.linalg import NotPositiveDefiniteError
 from .roots import FactorRoot
 
-__all__ = ["LatentConditional", "LatentPoint"]
-
 
 @dataclass(frozen=True, eq=False)
 class LatentConditional:

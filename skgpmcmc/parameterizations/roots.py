@@ -14,8 +14,6 @@ import numpy as np
 from .._typing import FloatArray
 from ..numerics.linalg import half_log_det, solve_lower, transposed_lower_product
 
-__all__ = ["BatchRoot", "DenseRoot", "FactorRoot", "IdentityRoot", "MassRoot", "Root", "SquareRoot"]
-
 
 class Root(Protocol):
     """A linear map and its transpose, for vectors of shape (k,)."""

@@ -13,8 +13,6 @@ from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import add_outer, product
 from .base import HyperPoint, Parameterization
 
-__all__ = ["Sufficient"]
-
 
 @dataclass(frozen=True)
 class Sufficient(Parameterization):

@@ -23,8 +23,6 @@ from ..numerics.linalg import (
 from .ancillary import pushed_forward
 from .base import HyperPoint, Parameterization
 
-__all__ = ["SurrogateData"]
-
 #: Least and largest noise, in units of the prior variance.
 _LEAST, _MOST = 1e-8, 1e8
 #: Step of central differences of the noise, in logs: the error is about 1e-8 of it.

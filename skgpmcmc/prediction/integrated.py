@@ -10,8 +10,6 @@ import numpy as np
 from .._typing import FloatArray
 from .strategy import Conditional, Group, LatentStrategy
 
-__all__ = ["Integrated"]
-
 
 @dataclass(frozen=True)
 class Integrated(LatentStrategy):

@@ -10,8 +10,6 @@ import numpy as np
 from .._typing import FloatArray
 from .strategy import Conditional, Given, Group, LatentStrategy
 
-__all__ = ["OwnLatent"]
-
 
 @dataclass(frozen=True)
 class OwnLatent(LatentStrategy):

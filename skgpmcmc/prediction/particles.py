@@ -13,8 +13,6 @@ from ..numerics.logs import log_sum
 from .own_latent import OwnLatent
 from .strategy import Conditional, Given, Group, stream_of
 
-__all__ = ["Particles"]
-
 #: Importance draws of f for each further draw that has the same theta.
 _N_MORE = 4
 

@@ -37,8 +37,6 @@ from .summaries import (
     moments_of_target,
 )
 
-__all__ = ["Predictor"]
-
 #: New rows that are handled at once.
 _ROW_BATCH = 1000
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).

@@ -15,18 +15,6 @@ from ..approximations import Density, Reference, density_from
 from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments
 from ..numerics.threads import one_thread
 
-__all__ = [
-    "Conditional",
-    "Given",
-    "Group",
-    "LatentStrategy",
-    "Subset",
-    "equal_rows",
-    "parts_of",
-    "spread_subset",
-    "stream_of",
-]
-
 #: Distinct thetas per task of a worker.
 GROUPS_PER_TASK = 8
 #: Most draws whose f are handled at once.

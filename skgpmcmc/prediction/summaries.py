@@ -14,17 +14,6 @@ from ..model import LatentGP, LatentMoments
 from ..numerics.logs import log_sum
 from .strategy import stream_of
 
-__all__ = [
-    "ClassProbabilities",
-    "Expectation",
-    "LatentFunction",
-    "LatentSums",
-    "LogPredictive",
-    "Summary",
-    "mean_of_target",
-    "moments_of_target",
-]
-
 #: Pairs of continuations of each f to a new row, where classes have a latent function each.
 _N_PAIRS = 2
 

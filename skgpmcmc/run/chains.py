@@ -28,8 +28,6 @@ from .effort import Effort, Monitor, Plan, Silent, seconds_per_operation
 from .records import Ongoing, SamplingRun
 from .set_ups import begin, run_set_ups, set_up
 
-__all__ = ["ROUND_LENGTH", "continue_chains", "n_rounds", "sample_chains"]
-
 #: Iterations between two looks of the parent at the chains.
 ROUND_LENGTH = 50
 #: Rows from which even the first evaluation takes so long that its time is estimated before.

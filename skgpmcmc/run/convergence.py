@@ -11,20 +11,6 @@ from scipy import stats
 
 from .._typing import BoolArray, FloatArray
 
-__all__ = [
-    "MIN_ESS",
-    "ConvergenceSummary",
-    "ScaleReduction",
-    "StoppingRule",
-    "autocorrelation",
-    "enough",
-    "gelman_rubin",
-    "least_ess",
-    "min_draws",
-    "rank_r_hat",
-    "summarize_convergence",
-]
-
 #: Below this effective sample size the Monte Carlo error of a posterior mean exceeds a tenth of
 #: the posterior standard deviation, and R-hat itself is unreliable.
 MIN_ESS = 100.0

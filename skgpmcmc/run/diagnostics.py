@@ -13,8 +13,6 @@ from ..warmup import EmulatorReport, sum_counts
 from .convergence import enough, least_ess, summarize_convergence
 from .records import Draws, SamplingRun
 
-__all__ = ["Diagnostics", "convergence_message", "diagnose"]
-
 #: Chains that fall short of what is wanted and stay within these are usable all the same: the
 #: Monte Carlo error of a posterior mean is at most a seventh of the posterior standard deviation.
 USABLE_RHAT, USABLE_ESS = 1.05, 50.0

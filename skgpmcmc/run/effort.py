@@ -11,17 +11,6 @@ import numpy as np
 from ..numerics.linalg import cholesky, solve_lower
 from ..numerics.threads import one_thread
 
-__all__ = [
-    "Effort",
-    "Monitor",
-    "Plan",
-    "Silent",
-    "machine_bytes",
-    "readable",
-    "require_memory",
-    "seconds_per_operation",
-]
-
 #: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
 #: are 2 to 14 and 3 to 17 with the samplers and approximations that there are.
 _OF_ITERATION, _OF_LEARNING = 5.0, 10.0

@@ -12,8 +12,6 @@ from ..model import LatentGP
 from .convergence import min_draws
 from .records import Draws
 
-__all__ = ["LeaveOneOut", "leave_one_out"]
-
 #: The Pareto tail is fitted to a fifth of the draws, and to five at least.
 _LEAST_DRAWS = 25
 

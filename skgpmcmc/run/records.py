@@ -14,8 +14,6 @@ from ..model import LatentGP
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from ..warmup import Counts, EmulatorReport, Segment, sum_counts
 
-__all__ = ["Draws", "ModelRun", "Ongoing", "SamplingRun", "judged"]
-
 #: Most latent values by which chains are judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10
 

@@ -31,8 +31,6 @@ from ..warmup import (
 from .effort import Monitor, Plan
 from .records import Draws, ModelRun, Ongoing
 
-__all__ = ["Ready", "begin", "run_set_ups", "set_up"]
-
 #: Batch of work that tells how long others take; in the first one workers are still waking up.
 _TIMED_BATCH = 2
 

@@ -11,8 +11,6 @@ from ..likelihoods import Likelihood
 from ..model import LatentGP, check_gradient
 from ..warmup import Request, Schedule, SetUp
 
-__all__ = ["Sampler", "check_one_function"]
-
 #: Warm-up iterations of what has to be tuned, and of what has not.
 _N_TUNED, _N_SETTLED = 500, 50
 #: Rounds of a set-up that learns, as progress counts them: with so many batches of work every such

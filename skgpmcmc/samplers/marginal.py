@@ -18,8 +18,6 @@ from ..warmup import (
 )
 from .base import Sampler, check_one_function
 
-__all__ = ["Collapsed", "Marginal", "PseudoMarginal"]
-
 _MOVES = ("emulated", "trajectories", "random_walk")
 #: Importance draws where nothing is learned about them.
 _N_IMPORTANCE = 64

@@ -37,18 +37,6 @@ from ..transitions import (
 from ..warmup import Request, SetUp, set_up_sweep
 from .base import Sampler, check_one_function
 
-__all__ = [
-    "Ancillary",
-    "Augmented",
-    "Interweaving",
-    "KnorrHeldRue",
-    "Sufficient",
-    "Surrogate",
-    "WithinGibbs",
-    "hyper_moves",
-    "latent_moves",
-]
-
 #: Share of the step of a standard normal target with which tuning begins.
 _CAUTION = float(np.log(0.5))
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from .._typing import FloatArray
 
-__all__ = ["PROBABILITIES", "ExactAnswerReport", "Reference", "exact_answer_test"]
-
 #: Quantiles that `exact_answer_test` compares.
 PROBABILITIES = (0.05, 0.5, 0.95)
 

@@ -10,8 +10,6 @@ from ..likelihoods import Likelihood, Probit
 from ..model import LatentGP, default_hyperprior, default_kernel, make_covariance
 from .likelihoods import _N_SAMPLED, _STEP, _agree, _mean_is
 
-__all__ = ["check_approximation"]
-
 
 def check_approximation(
     approximation: Approximation,

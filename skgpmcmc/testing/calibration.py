@@ -20,13 +20,6 @@ from .invariance import (
     simulate_joint,
 )
 
-__all__ = [
-    "CalibrationReport",
-    "calibration_statistics",
-    "rank_p_value",
-    "simulation_based_calibration",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class CalibrationReport:

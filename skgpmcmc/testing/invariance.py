@@ -13,17 +13,6 @@ from .._typing import FloatArray
 from ..model import LatentGP
 from ..transitions import ChainState, Transition
 
-__all__ = [
-    "InvarianceReport",
-    "JointDraws",
-    "Statistic",
-    "joint_statistics",
-    "prior_invariance_test",
-    "simulate_joint",
-    "start_at_latent",
-    "start_with_particles",
-]
-
 
 class JointDraws(NamedTuple):
     """Independent draws of (theta, f, y), one per row."""

@@ -11,8 +11,6 @@ from scipy.integrate import quad
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 
-__all__ = ["check_likelihood"]
-
 _LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
 _STEP = 1e-4  # of central differences
 _CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))  # mean, variance

@@ -12,16 +12,6 @@ from .._typing import FloatArray
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 
-__all__ = [
-    "ChainState",
-    "StepInfo",
-    "Transition",
-    "at_rest",
-    "metropolis_accepts",
-    "rejected_proposal",
-    "start_from_prior",
-]
-
 
 class ChainState(Protocol):
     """What is recorded of any chain; states are immutable."""

@@ -11,8 +11,6 @@ from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, Transition, rejected_proposal, start_from_prior
 
-__all__ = ["ConjugateVariance"]
-
 
 @dataclass(frozen=True)
 class ConjugateVariance(Transition[GPState]):

@@ -11,8 +11,6 @@ from ..model import GPState, LatentGP
 from .base import StepInfo, metropolis_accepts, start_from_prior
 from .tunable import Tunable
 
-__all__ = ["CrankNicolson"]
-
 
 @dataclass(frozen=True)
 class CrankNicolson(Tunable[GPState]):

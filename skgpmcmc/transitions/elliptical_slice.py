@@ -10,8 +10,6 @@ from .._typing import FloatArray
 from ..model import GPState, LatentGP
 from .base import StepInfo, Transition, start_from_prior
 
-__all__ = ["EllipticalSlice"]
-
 #: The bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
 _MAX_SHRINKS = 200
 

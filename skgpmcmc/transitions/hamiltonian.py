@@ -17,16 +17,6 @@ from .._typing import BoolArray, FloatArray
 from ..numerics.logs import log_sum
 from ..parameterizations import BatchRoot, DensityPoint, Root
 
-__all__ = [
-    "CheapDensity",
-    "CheapPoint",
-    "IndependenceMetropolis",
-    "Leapfrog",
-    "Path",
-    "TMixture",
-    "leapfrog",
-]
-
 
 class CheapDensity(Protocol):
     """An unnormalized density with its gradient, at one point or at many."""

@@ -14,8 +14,6 @@ from .operator_update import OperatorUpdate
 from .operators import Operator
 from .tunable import root_of
 
-__all__ = ["HyperUpdate"]
-
 
 @dataclass(frozen=True, eq=False)
 class HyperUpdate(OperatorUpdate):

@@ -13,8 +13,6 @@ from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, metropolis_accepts, rejected_proposal
 from .tunable import Tunable, root_of
 
-__all__ = ["JointUpdate"]
-
 
 @dataclass(frozen=True, eq=False)
 class JointUpdate(Tunable[GPState]):

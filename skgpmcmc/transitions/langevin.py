@@ -12,8 +12,6 @@ from ..parameterizations import Conditional, Point, Root
 from .base import metropolis_accepts
 from .operators import Operator, Outcome
 
-__all__ = ["Langevin"]
-
 #: With a larger step the drift would go beyond the mode of a Gaussian target.
 _LARGEST_STEP = np.sqrt(2.0)
 

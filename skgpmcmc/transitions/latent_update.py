@@ -22,8 +22,6 @@ from .base import StepInfo
 from .operator_update import OperatorUpdate
 from .operators import Operator
 
-__all__ = ["CurvatureShape", "LatentShape", "LatentUpdate", "MassShape", "PriorShape"]
-
 
 class LatentShape(Protocol):
     """Gives the shape of steps and momenta of f at any theta."""

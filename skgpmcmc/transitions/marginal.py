@@ -15,8 +15,6 @@ from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .surrogate import GaussianRandomWalk, Proposal
 from .tunable import Tunable
 
-__all__ = ["MarginalMetropolis", "MarginalState", "MarginalWalk"]
-
 
 class MarginalState(NamedTuple):
     """A point of the chain on theta, with the latent draw that goes with it."""

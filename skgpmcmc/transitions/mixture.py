@@ -12,8 +12,6 @@ from .._typing import FloatArray
 from ..model import LatentGP
 from .base import ChainState, StepInfo, Transition
 
-__all__ = ["Mixture"]
-
 S = TypeVar("S", bound=ChainState)
 
 

@@ -13,8 +13,6 @@ from .base import StepInfo, start_from_prior
 from .operators import Operator, Outcome
 from .tunable import Tunable
 
-__all__ = ["OperatorUpdate"]
-
 
 class OperatorUpdate(Tunable[GPState]):
     """A frozen dataclass with an operator, whose scale and target are its own.

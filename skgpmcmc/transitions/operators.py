@@ -14,8 +14,6 @@ import numpy as np
 from .._typing import FloatArray
 from ..parameterizations import Conditional, Point, Root
 
-__all__ = ["Operator", "Outcome"]
-
 
 class Outcome(NamedTuple):
     """Where an operator has led, and what it reports."""

@@ -22,8 +22,6 @@ from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .elliptical_slice import EllipticalSlice
 from .surrogate import Proposal
 
-__all__ = ["ParticleRefresh", "PseudoMarginalMetropolis", "PseudoMarginalState", "RetainedParticle"]
-
 
 class PseudoMarginalState(NamedTuple):
     """A point of the extended space: theta and the particles that estimated p(y | theta)."""

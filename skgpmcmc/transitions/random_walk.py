@@ -10,8 +10,6 @@ from ..parameterizations import Conditional, Point, Root
 from .base import metropolis_accepts
 from .operators import Operator, Outcome
 
-__all__ = ["RandomWalk"]
-
 
 @dataclass(frozen=True)
 class RandomWalk(Operator):

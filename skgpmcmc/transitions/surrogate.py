@@ -11,8 +11,6 @@ from .._typing import FloatArray
 from ..numerics.linalg import cholesky
 from .hamiltonian import CheapDensity, CheapPoint, IndependenceMetropolis, Leapfrog
 
-__all__ = ["GaussianRandomWalk", "Proposal", "SurrogateProposal"]
-
 
 @dataclass(frozen=True, eq=False)
 class SurrogateProposal:

@@ -14,8 +14,6 @@ from ..model import GPState, LatentGP
 from .base import StepInfo, Transition
 from .tunable import Tunable
 
-__all__ = ["Sweep"]
-
 
 @dataclass(frozen=True, eq=False)
 class Sweep(Transition[GPState]):

@@ -12,8 +12,6 @@ from .base import metropolis_accepts
 from .hamiltonian import leapfrog
 from .operators import Operator, Outcome
 
-__all__ = ["Trajectory"]
-
 
 @dataclass(frozen=True)
 class Trajectory(Operator):

@@ -10,8 +10,6 @@ import numpy as np
 from .._typing import FloatArray
 from .base import S, Transition
 
-__all__ = ["Tunable", "root_of"]
-
 
 class Tunable(Transition[S]):
     """A transition with a scale, and perhaps with a shape, of its steps.

@@ -10,8 +10,6 @@ from .._typing import FloatArray
 from ..parameterizations import Conditional, Point, Root
 from .operators import Operator, Outcome
 
-__all__ = ["UnivariateSlice"]
-
 #: Shrinks after which a bracket has no width left.
 _MAX_SHRINKS = 200
 

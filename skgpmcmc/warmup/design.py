@@ -27,8 +27,6 @@ from ..parameterizations import DenseRoot
 from ..transitions import leapfrog
 from .segments import no_density
 
-__all__ = ["Design", "DesignPoint", "examine", "explore", "search", "spread_out"]
-
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1
 #: Most sweeps that improve coupled sites, and the share of their precision that is kept.

@@ -36,14 +36,6 @@ from .settings import EmulatorSettings
 from .trajectories import Trajectories, tuned_trajectories
 from .work import Prepared, Request, SetUp, Task, require_factors
 
-__all__ = [
-    "overdispersed_starts",
-    "probabilities",
-    "proposals_by_name",
-    "set_up_collapsed",
-    "set_up_emulated",
-]
-
 #: Importance draws where all hyper-parameters are fixed, and nothing is learned.
 _N_IMPORTANCE = 64
 #: How often a poor emulator is given more design points.

@@ -18,8 +18,6 @@ from .._typing import FloatArray
 from ..approximations.importance import Quadratic
 from ..model import HyperPrior
 
-__all__ = ["Coordinates", "EmulatedPosterior", "Emulator"]
-
 #: Length-scales that are compared, in units of the standard deviation of the posterior.
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
 #: Relative variance of the observations around the process: their tolerance, and rounding.

@@ -18,8 +18,6 @@ from .design import Design, DesignPoint, examine, explore, search, spread_out
 from .emulator import EmulatedPosterior, Emulator
 from .work import Request, Task, has_factor
 
-__all__ = ["LATER_ROUNDS", "TRUSTED", "Learner", "Pool", "Tempered", "begun", "root_of", "run_pool"]
-
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
 #: Points with a log p(theta) so much below that of the best are of no use.

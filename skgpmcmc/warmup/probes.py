@@ -14,20 +14,6 @@ from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.logs import log_sum
 
-__all__ = [
-    "FEWEST_DRAWS",
-    "N_DRAWS",
-    "VARIANTS",
-    "Plan",
-    "Probe",
-    "cheapest_plan",
-    "compare_variants",
-    "most_draws",
-    "most_operations",
-    "plan_for",
-    "take_probe",
-]
-
 #: Importance draws of a probe.
 N_DRAWS = 256
 #: Noise at which a probe is long enough, and most draws of one, in all and at once.

@@ -31,8 +31,6 @@ from .segments import no_density
 from .settings import EmulatorSettings
 from .work import Task, require_factors
 
-__all__ = ["Probed", "probe"]
-
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
 _N_COMPARED = (12, 48)

@@ -14,8 +14,6 @@ import numpy as np
 
 from .._typing import FloatArray
 
-__all__ = ["Schedule", "Window", "pooled_covariance", "tuned_log_scale"]
-
 _N_WINDOWS = 10
 _SHAPE_WINDOWS = range(1, 7)  # after these windows the shape is learned anew
 _SETTLE_SHARE = 0.1

@@ -28,19 +28,6 @@ from ..transitions import (
 )
 from .schedule import tuned_log_scale
 
-__all__ = [
-    "Counts",
-    "Segment",
-    "TunedSegment",
-    "at_work",
-    "no_density",
-    "sample",
-    "start",
-    "sum_counts",
-    "switch",
-    "tune",
-]
-
 _MAX_START_ATTEMPTS = 30
 
 

@@ -21,14 +21,6 @@ from ..transitions import CheapPoint, Leapfrog
 from .learner import Learner, root_of
 from .work import Task
 
-__all__ = [
-    "ApproximatePosterior",
-    "Trajectories",
-    "Tuned",
-    "tune_trajectories",
-    "tuned_trajectories",
-]
-
 _TARGET_ACCEPTANCE = 0.8
 #: Trajectories of every chain that tune a metric, and then a step size; fewest and most leapfrog
 #: steps of each: about a quarter to half of a period.

@@ -18,8 +18,6 @@ from .schedule import Schedule, pooled_covariance
 from .segments import Segment, tune
 from .work import Prepared, Request, SetUp, Task, started
 
-__all__ = ["set_up_random_walk", "set_up_sweep"]
-
 #: Standard deviation of the first proposals of a random walk, on the natural-log scale.
 _START_SCALE = 0.5
 

@@ -21,20 +21,6 @@ from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from .report import EmulatorReport
 from .segments import at_work, start
 
-__all__ = [
-    "MAX_JITTER",
-    "Done",
-    "Prepared",
-    "Request",
-    "SetUp",
-    "SingularCovarianceError",
-    "Task",
-    "has_factor",
-    "perform",
-    "require_factors",
-    "started",
-]
-
 #: Largest relative jitter that a set-up may give to K.
 MAX_JITTER = 1e-5
 

@@ -121,12 +121,22 @@ EVERYWHERE = {
 SKIN = ("estimators", "baselines", "metrics", "displays", "testing")
 
 
+def public_names(module):
+    """What a module makes public: its ``__all__``, or what it defines without an underscore."""
+    defined = [
+        name
+        for name, obj in vars(module).items()
+        if not name.startswith("_") and getattr(obj, "__module__", None) == module.__name__
+    ]
+    return getattr(module, "__all__", defined)
+
+
 def public_objects():
-    """Classes and functions in the ``__all__`` of public modules, and members of these classes."""
+    """Public classes and functions of public modules, and members of these classes."""
     found, seen = {}, set()
     for name in MODULES:
         module = importlib.import_module(name)
-        for public in getattr(module, "__all__", ()):
+        for public in public_names(module):
             obj = getattr(module, public)
             if not (inspect.isclass(obj) or inspect.isfunction(obj)) or obj in seen:
                 continue
