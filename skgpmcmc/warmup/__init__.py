@@ -1,22 +1,25 @@
 """All that happens before the first kept draw."""
 
 from .emulated import set_up_collapsed, set_up_emulated
-from .report import EmulatorReport
+from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule
-from .segments import Counts, Segment, sample, sum_counts, switch
-from .settings import EmulatorSettings
 from .tuner import set_up_random_walk, set_up_sweep
 from .work import (
     MAX_JITTER,
+    Counts,
     Done,
     Prepared,
     Request,
+    Segment,
     SetUp,
     SingularCovarianceError,
     Task,
     has_factor,
     perform,
     require_factors,
+    sample,
+    sum_counts,
+    switch,
 )
 
 __all__ = [

@@ -27,14 +27,35 @@ from ..transitions import (
     SurrogateProposal,
     TMixture,
 )
-from .emulator import EmulatedPosterior
-from .learner import LATER_ROUNDS, TRUSTED, Learner, Pool, Tempered, begun, root_of, run_pool
-from .probing import Probed, probe
-from .report import EmulatorReport
-from .segments import no_density, switch
-from .settings import EmulatorSettings
-from .trajectories import Trajectories, tuned_trajectories
-from .work import Prepared, Request, SetUp, Task, require_factors
+from .emulator.fit import EmulatedPosterior
+from .emulator.learn import (
+    LATER_ROUNDS,
+    TRUSTED,
+    Learner,
+    Pool,
+    Tempered,
+    begun,
+    root_of,
+    run_pool,
+)
+from .emulator.probe import (
+    Probed,
+    probe,
+)
+from .emulator.trajectories import (
+    Trajectories,
+    tuned_trajectories,
+)
+from .report import EmulatorReport, EmulatorSettings
+from .work import (
+    Prepared,
+    Request,
+    SetUp,
+    Task,
+    no_density,
+    require_factors,
+    switch,
+)
 
 #: Importance draws where all hyper-parameters are fixed, and nothing is learned.
 _N_IMPORTANCE = 64

@@ -15,8 +15,15 @@ from ..transitions import (
     Transition,
 )
 from .schedule import Schedule, pooled_covariance
-from .segments import Segment, tune
-from .work import Prepared, Request, SetUp, Task, started
+from .work import (
+    Prepared,
+    Request,
+    Segment,
+    SetUp,
+    Task,
+    started,
+    tune,
+)
 
 #: Standard deviation of the first proposals of a random walk, on the natural-log scale.
 _START_SCALE = 0.5

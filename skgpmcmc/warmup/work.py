@@ -1,14 +1,17 @@
-"""How a set-up asks for work without knowing who does it.
+"""Stretches of one chain: what a worker does between two looks of the parent.
 
-A set-up is a generator: it yields batches of tasks, is sent their results, and returns what the
-chains need. So the set-ups of several models can share one pool of workers in lockstep, and nothing
-depends on the number of workers.
+Every function runs on one BLAS thread, counts its O(n^3) operations, and returns a `Segment` from
+which the next one continues. Between segments states are at rest: their matrices live only while
+their chain moves, so that the chains of one worker never have them at the same time.
 """
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +19,234 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import Approximation, Reference
 from ..model import LatentGP
-from ..numerics.linalg import NotPositiveDefiniteError, OperationCount
-from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
+from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
+from ..numerics.threads import one_thread
+from ..transitions import (
+    ChainState,
+    PseudoMarginalMetropolis,
+    StepInfo,
+    Sweep,
+    Transition,
+    at_rest,
+)
 from .report import EmulatorReport
-from .segments import at_work, start
+from .schedule import tuned_log_scale
+
+_MAX_START_ATTEMPTS = 30
+
+
+@contextmanager
+def at_work() -> Iterator[OperationCount]:
+    """Count operations, on one BLAS thread: what all work of chains and set-ups is done in.
+
+    Far out in the tails numbers leave double precision. Nothing is said of that, as a density that
+    is not finite is looked for wherever one is made, and rejected.
+
+    Yields
+    ------
+    OperationCount
+        Counts while the context lasts.
+    """
+    quiet = np.errstate(over="ignore", invalid="ignore")
+    with one_thread(), quiet, count_operations() as operations:
+        yield operations
+
+
+class Counts(NamedTuple):
+    """Counts over some iterations."""
+
+    n_steps: dict[str, int]  # by the name of the move
+    n_accepted: dict[str, int]
+    n_evaluations: float  # evaluations of a (marginal) likelihood
+    n_failed: int  # proposals rejected because a factorization failed
+    operations: OperationCount
+
+
+def sum_counts(every: Sequence[Counts]) -> Counts:
+    """Add up counts."""
+    operations = OperationCount()
+    n_steps: Counter[str] = Counter()
+    n_accepted: Counter[str] = Counter()
+    for counts in every:
+        operations.add(counts.operations)
+        n_steps.update(counts.n_steps)
+        n_accepted.update(counts.n_accepted)
+    return Counts(
+        dict(n_steps),
+        dict(n_accepted),
+        sum(t.n_evaluations for t in every),
+        sum(t.n_failed for t in every),
+        operations,
+    )
+
+
+class Segment(NamedTuple):
+    """What a worker returns for a segment of one chain."""
+
+    state: Any  # the ChainState at its end, at rest; None once the next segment has begun
+    rng: np.random.Generator
+    theta: FloatArray  # (n_steps, p)
+    f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
+    counts: Counts
+
+
+class TunedSegment(NamedTuple):
+    """A segment in which the scales of a sweep were tuned."""
+
+    segment: Segment
+    log_scales: list[float]  # of its tuned parts, where tuning has led
+
+
+def start(
+    model: LatentGP, transition: Transition[Any], theta: FloatArray, rng: np.random.Generator
+) -> Segment:
+    """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
+    with at_work() as operations:
+        state, attempt = transition.start(model, theta, rng), 1
+        while state is None and attempt < _MAX_START_ATTEMPTS:
+            theta = 0.5 * (theta + model.start)
+            state, attempt = transition.start(model, theta, rng), attempt + 1
+    if state is None:
+        raise RuntimeError(no_density(model, theta))
+    recorder = _Recorder(0, state)
+    segment = recorder.segment(at_rest(model, state), rng, operations)
+    return segment._replace(counts=segment.counts._replace(n_evaluations=float(attempt)))
+
+
+def no_density(model: LatentGP, theta: FloatArray) -> str:
+    """Message for a chain that finds no start; names the last theta that was tried."""
+    values = dict(
+        zip(model.hyperprior.names, model.hyperprior.natural(theta).tolist(), strict=True)
+    )
+    return (
+        f"No chain can start: {_culprit(model, theta)} at hyper-parameters {values}, and no better "
+        "on the way from there to the kernel's own values."
+    )
+
+
+def _culprit(model: LatentGP, theta: FloatArray) -> str:
+    """Say which part of the model has no density at theta, and what to look at."""
+    log_prior = model.hyperprior.log_prob(theta)
+    if not np.isfinite(log_prior):
+        return f"the log density of the priors is {log_prior} (check the priors)"
+    try:
+        _ = model.prior_at(theta).half_log_det
+    except NotPositiveDefiniteError:
+        return "the matrix K of the training rows cannot be factored (check the kernel)"
+    log_lik = model.observations_at(theta).total(np.zeros(model.n_latent))
+    if not np.isfinite(log_lik):
+        return f"the log-likelihood at f = 0 is {log_lik} (check the likelihood and y)"
+    return "the posterior density is not finite (check the kernel, the priors and the likelihood)"
+
+
+def tune(
+    model: LatentGP,
+    sweep: Sweep,
+    state: Any,
+    rng: np.random.Generator,
+    n_steps: int,
+    first_gains: Sequence[int],
+) -> TunedSegment:
+    """One window of warm-up: the scale of every part follows its acceptance probabilities.
+
+    `first_gains` has, for each part of the sweep, the steps since its tuning began.
+    """
+    state = at_rest(model, state)  # the one that was given stays so
+    recorder = _Recorder(n_steps, state)
+    with at_work() as operations:
+        for i in range(n_steps):
+            state, info = sweep.step(model, state, rng)
+            probabilities = sweep.mean_probabilities(info)
+            sweep = sweep.with_log_scales(
+                [
+                    tuned_log_scale(log_scale, probabilities[part], target, first_gains[part] + i)
+                    for part, log_scale, target in sweep.tuned
+                ]
+            )
+            recorder.add(state, info)
+    segment = recorder.segment(at_rest(model, state), rng, operations)
+    return TunedSegment(segment, [log_scale for _, log_scale, _ in sweep.tuned])
+
+
+def switch(
+    model: LatentGP,
+    transition: Transition[Any],
+    theta: FloatArray,
+    rng: np.random.Generator,
+    n_settle: int,
+    state: ChainState | None = None,
+) -> Segment:
+    """Start the frozen transition where the set-up leaves a chain, and let it settle.
+
+    Without a state, it starts afresh at theta.
+    """
+    if state is not None:
+        return sample(model, transition, state, rng, n_settle)
+    begun = start(model, transition, theta, rng)
+    settled = sample(model, transition, begun.state, rng, n_settle)
+    return settled._replace(counts=sum_counts([begun.counts, settled.counts]))
+
+
+def sample(
+    model: LatentGP,
+    transition: Transition[Any],
+    state: ChainState,
+    rng: np.random.Generator,
+    n_steps: int,
+) -> Segment:
+    """Some iterations of a frozen transition, recorded.
+
+    State and stream are copied: a round that is interrupted leaves the one before as it was, and
+    no matrices are made in a state that rests elsewhere.
+    """
+    state, rng = at_rest(model, state), copy.deepcopy(rng)
+    recorder = _Recorder(n_steps, state)
+    with at_work() as operations:
+        for _ in range(n_steps):
+            state, info = transition.step(model, state, rng)
+            recorder.add(state, info)
+    return recorder.segment(at_rest(model, state), rng, operations)
+
+
+class _Recorder:
+    """Collects the states and counts of a segment of one chain into arrays."""
+
+    def __init__(self, n_steps: int, state: ChainState) -> None:
+        self._theta = np.empty((n_steps, len(state.theta)))
+        self._f = np.empty((n_steps, len(state.f)))
+        self._row = 0
+        self._n_steps: Counter[str] = Counter()
+        self._n_accepted: Counter[str] = Counter()
+        self._n_evaluations = 0.0
+        self._n_failed = 0
+
+    def add(self, state: ChainState, info: StepInfo) -> None:
+        """Record the state after a step, and what the step reported."""
+        self._theta[self._row] = state.theta
+        self._f[self._row] = state.f
+        self._row += 1
+        for part in info.parts or (info,):
+            self._n_steps[part.move] += 1
+            self._n_accepted[part.move] += part.accepted
+            self._n_failed += part.failed
+        self._n_evaluations += info.n_evaluations
+
+    def segment(
+        self,
+        state: ChainState,
+        rng: np.random.Generator,
+        operations: OperationCount,
+    ) -> Segment:
+        """Return what was recorded."""
+        counts = Counts(
+            dict(self._n_steps),
+            dict(self._n_accepted),
+            self._n_evaluations,
+            self._n_failed,
+            operations,
+        )
+        return Segment(state, rng, self._theta, self._f, counts)
+
 
 #: Largest relative jitter that a set-up may give to K.
 MAX_JITTER = 1e-5

@@ -21,8 +21,12 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     RetainedParticle,
 )
-from skgpmcmc.warmup import Request, emulated, probing
-from skgpmcmc.warmup.probes import VARIANTS
+from skgpmcmc.warmup import (
+    Request,
+    emulated,
+)
+from skgpmcmc.warmup.emulator import probe as probing
+from skgpmcmc.warmup.emulator.probe import VARIANTS
 
 from ..helpers import make_model, seeded
 

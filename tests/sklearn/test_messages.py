@@ -41,7 +41,7 @@ from skgpmcmc.estimators import _base
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
 from skgpmcmc.samplers import Ancillary, Interweaving, PseudoMarginal, Sufficient
-from skgpmcmc.warmup.segments import no_density
+from skgpmcmc.warmup.work import no_density
 
 from ..helpers import make_model
 

@@ -7,7 +7,11 @@ from scipy import stats
 
 from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.warmup.emulator import Coordinates, EmulatedPosterior, Emulator
+from skgpmcmc.warmup.emulator.fit import (
+    Coordinates,
+    EmulatedPosterior,
+    Emulator,
+)
 
 from ..helpers import finite_difference
 

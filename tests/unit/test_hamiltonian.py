@@ -12,7 +12,10 @@ from skgpmcmc.transitions import (
     SurrogateProposal,
     TMixture,
 )
-from skgpmcmc.warmup.learner import Tempered, run_pool
+from skgpmcmc.warmup.emulator.learn import (
+    Tempered,
+    run_pool,
+)
 
 from ..helpers import P_LIMIT
 

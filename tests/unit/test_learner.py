@@ -5,8 +5,8 @@ import pytest
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import perform
-from skgpmcmc.warmup.design import search
-from skgpmcmc.warmup.learner import Learner
+from skgpmcmc.warmup.emulator.design import search
+from skgpmcmc.warmup.emulator.learn import Learner
 
 from ..helpers import make_model, toy_classes
 

@@ -10,7 +10,10 @@ from skgpmcmc.warmup.emulated import (
     overdispersed_starts,
     proposals_by_name,
 )
-from skgpmcmc.warmup.learner import Learner, Pool
+from skgpmcmc.warmup.emulator.learn import (
+    Learner,
+    Pool,
+)
 
 from ..helpers import Z_LIMIT, z_score
 

@@ -13,11 +13,14 @@ from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
 from skgpmcmc.transitions import StepInfo, Transition
 from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
-from skgpmcmc.warmup import learner as learning
-from skgpmcmc.warmup.design import search
 from skgpmcmc.warmup.emulated import overdispersed_starts
-from skgpmcmc.warmup.learner import TRUSTED, Learner
-from skgpmcmc.warmup.trajectories import tuned_trajectories
+from skgpmcmc.warmup.emulator import learn as learning
+from skgpmcmc.warmup.emulator.design import search
+from skgpmcmc.warmup.emulator.learn import (
+    TRUSTED,
+    Learner,
+)
+from skgpmcmc.warmup.emulator.trajectories import tuned_trajectories
 
 from ..helpers import make_model, toy_classes
 from .test_learner import finish

@@ -14,9 +14,15 @@ from typing import Self
 import numpy as np
 from scipy import linalg
 
-from .._typing import FloatArray
-from ..approximations.importance import Quadratic
-from ..model import HyperPrior
+from ..._typing import (
+    FloatArray,
+)
+from ...approximations.importance import (
+    Quadratic,
+)
+from ...model import (
+    HyperPrior,
+)
 
 #: Length-scales that are compared, in units of the standard deviation of the posterior.
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)

@@ -13,13 +13,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import FloatArray
-from ..approximations import Approximation, InterpolatedSites, evaluate
-from ..approximations.importance import Quadratic
-from ..model import LatentGP
-from ..transitions import CheapPoint, Leapfrog
-from .learner import Learner, root_of
-from .work import Task
+from ..._typing import (
+    FloatArray,
+)
+from ...approximations import (
+    Approximation,
+    InterpolatedSites,
+    evaluate,
+)
+from ...approximations.importance import (
+    Quadratic,
+)
+from ...model import (
+    LatentGP,
+)
+from ...transitions import (
+    CheapPoint,
+    Leapfrog,
+)
+from ..work import (
+    Task,
+)
+from .learn import (
+    Learner,
+    root_of,
+)
 
 _TARGET_ACCEPTANCE = 0.8
 #: Trajectories of every chain that tune a metric, and then a step size; fewest and most leapfrog

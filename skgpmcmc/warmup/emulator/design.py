@@ -9,8 +9,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from .._typing import FloatArray, IntArray
-from ..approximations import (
+from ..._typing import (
+    FloatArray,
+    IntArray,
+)
+from ...approximations import (
     Approximation,
     ClasswiseApproximation,
     Evaluation,
@@ -22,10 +25,16 @@ from ..approximations import (
     find_mode,
     shape_of,
 )
-from ..model import LatentGP
-from ..parameterizations import DenseRoot
-from ..transitions import leapfrog
-from .segments import no_density
+from ...model import (
+    LatentGP,
+)
+from ...parameterizations import (
+    DenseRoot,
+)
+from ...transitions import (
+    leapfrog,
+)
+from ..work import no_density
 
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1

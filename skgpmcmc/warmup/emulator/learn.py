@@ -8,15 +8,44 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import FloatArray
-from ..approximations import Approximation, InterpolatedSites
-from ..approximations.importance import Quadratic
-from ..model import LatentGP
-from ..numerics.linalg import cholesky
-from ..transitions import CheapDensity, CheapPoint, Leapfrog
-from .design import Design, DesignPoint, examine, explore, search, spread_out
-from .emulator import EmulatedPosterior, Emulator
-from .work import Request, Task, has_factor
+from ..._typing import (
+    FloatArray,
+)
+from ...approximations import (
+    Approximation,
+    InterpolatedSites,
+)
+from ...approximations.importance import (
+    Quadratic,
+)
+from ...model import (
+    LatentGP,
+)
+from ...numerics.linalg import (
+    cholesky,
+)
+from ...transitions import (
+    CheapDensity,
+    CheapPoint,
+    Leapfrog,
+)
+from ..work import (
+    Request,
+    Task,
+    has_factor,
+)
+from .design import (
+    Design,
+    DesignPoint,
+    examine,
+    explore,
+    search,
+    spread_out,
+)
+from .fit import (
+    EmulatedPosterior,
+    Emulator,
+)
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0

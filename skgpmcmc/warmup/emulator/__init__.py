@@ -1,0 +1,1 @@
+"""The emulated posterior: how it is learned, examined and frozen."""
