@@ -29,6 +29,7 @@ from skgpmcmc.model import (
     GaussianPrior,
     HyperPrior,
     LatentGP,
+    Observations,
     default_kernel,
     default_prior,
     make_covariance,
@@ -99,7 +100,7 @@ def default_model(
     covariance = make_covariance(default_kernel(X.shape[1], ard=ard), X)
     priors = {name: default_prior(name, X.shape[1]) for name in covariance.names}
     hyperprior = HyperPrior(covariance.names, priors)
-    return LatentGP(covariance, BERNOULLI_LIKELIHOODS[likelihood](), hyperprior, y)
+    return LatentGP(covariance, Observations(BERNOULLI_LIKELIHOODS[likelihood](), y), hyperprior)
 
 
 #: Simulated classes are drawn again while the smaller one has less than this share.

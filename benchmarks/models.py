@@ -101,9 +101,10 @@ def _iris() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _poisson_peer(model: LatentGP) -> Callable[[], None]:
-    assert model.offset is not None
+    offset = model.observations.offset
+    assert offset is not None
     covariance = model.covariance
-    return make_poisson_model(covariance.X, model.y, model.offset, jitter=covariance.jitter)
+    return make_poisson_model(covariance.X, model.y, offset, jitter=covariance.jitter)
 
 
 def _regression_peer(model: LatentGP) -> Callable[[], None]:

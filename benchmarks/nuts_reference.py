@@ -17,7 +17,13 @@ import numpy as np
 
 from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Likelihood, Poisson, Probit
-from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from skgpmcmc.model import (
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 from skgpmcmc.testing import PROBABILITIES
 
 from . import nuts
@@ -40,7 +46,7 @@ class Problem:
         """The model of the package."""
         covariance = make_covariance(default_kernel(1), INPUTS, JITTER)
         hyperprior = default_hyperprior(covariance, self.likelihood)
-        return LatentGP(covariance, self.likelihood, hyperprior, self.y, self.offset)
+        return LatentGP(covariance, Observations(self.likelihood, self.y, self.offset), hyperprior)
 
     def peer(self) -> Callable[[], None]:
         """NumPyro's model of the same; regression has f integrated out."""

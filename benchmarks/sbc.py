@@ -43,7 +43,13 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from skgpmcmc.model import (
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 from skgpmcmc.testing import (
     CalibrationReport,
     rank_p_value,
@@ -158,7 +164,7 @@ def model_of(case: Case) -> LatentGP:
     X = np.random.default_rng(SEED).uniform(-1.5, 1.5, size=(N_ROWS, N_COLUMNS))
     covariance = make_covariance(default_kernel(N_COLUMNS), X)
     hyperprior = default_hyperprior(covariance, case.likelihood, case.all_priors)
-    return LatentGP(covariance, case.likelihood, hyperprior, np.zeros(N_ROWS))
+    return LatentGP(covariance, Observations(case.likelihood, np.zeros(N_ROWS)), hyperprior)
 
 
 def posterior_draws(

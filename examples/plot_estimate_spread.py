@@ -18,7 +18,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Laplace, importance_estimate
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.model import GaussianPrior, LatentGP, default_hyperprior, make_covariance
+from skgpmcmc.model import (
+    GaussianPrior,
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    make_covariance,
+)
 
 # REDUCED=1 makes the script fast enough for a test; its quantiles are then rough.
 reduced = os.environ.get("REDUCED") == "1"
@@ -39,7 +45,7 @@ def simulated_model(n, rng):
     f = GaussianPrior(covariance, covariance.start).sample(rng)
     likelihood = Probit()
     hyperprior = default_hyperprior(covariance, likelihood)  # Gamma(1, rate 1 / sqrt 2)
-    return LatentGP(covariance, likelihood, hyperprior, likelihood.sample(f, rng))
+    return LatentGP(covariance, Observations(likelihood, likelihood.sample(f, rng)), hyperprior)
 
 
 # %%

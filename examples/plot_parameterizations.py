@@ -20,7 +20,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.displays import AutocorrelationDisplay
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.model import GaussianPrior, LatentGP, default_hyperprior, make_covariance
+from skgpmcmc.model import (
+    GaussianPrior,
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    make_covariance,
+)
 from skgpmcmc.parameterizations import Ancillary, HyperConditional, Sufficient, SurrogateData
 
 # REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
@@ -39,7 +45,7 @@ covariance = make_covariance(kernel, X)
 likelihood = Probit()
 hyperprior = default_hyperprior(covariance, likelihood)
 f = GaussianPrior(covariance, covariance.start).sample(rng)
-model = LatentGP(covariance, likelihood, hyperprior, likelihood.sample(f, rng))
+model = LatentGP(covariance, Observations(likelihood, likelihood.sample(f, rng)), hyperprior)
 
 # %%
 # The default sampler gives nearly independent draws of theta and f, those of theta from its

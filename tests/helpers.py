@@ -33,6 +33,7 @@ from skgpmcmc.model import (
     Covariance,
     HyperPrior,
     LatentGP,
+    Observations,
     default_kernel,
     default_prior,
     make_covariance,
@@ -93,7 +94,8 @@ def make_model(X, y, likelihood="probit", kernel=None, *, priors=None, jitter=1e
     distributions.update(priors or {})
     if isinstance(likelihood, str):
         likelihood = BERNOULLI_LIKELIHOODS[likelihood]()
-    return LatentGP(covariance, likelihood, HyperPrior(covariance.names, distributions), y)
+    hyperprior = HyperPrior(covariance.names, distributions)
+    return LatentGP(covariance, Observations(likelihood, y), hyperprior)
 
 
 class GivenCovariance(Covariance):
@@ -127,7 +129,8 @@ def given_model(K, y, likelihood="probit"):
     """Model whose covariance matrix is K exactly; its theta is `NO_THETA`."""
     if isinstance(likelihood, str):
         likelihood = BERNOULLI_LIKELIHOODS[likelihood]()
-    return LatentGP(GivenCovariance(K), likelihood, HyperPrior((), {}), np.asarray(y, dtype=float))
+    observations = Observations(likelihood, np.asarray(y, dtype=float))
+    return LatentGP(GivenCovariance(K), observations, HyperPrior((), {}))
 
 
 def toy_classes(n, d, seed, scale=2.0):

@@ -37,7 +37,14 @@ from threadpoolctl import threadpool_limits
 from skgpmcmc._typing import FloatArray
 from skgpmcmc.approximations import APPROXIMATIONS
 from skgpmcmc.likelihoods import Likelihood, Logit, OrdinalProbit, Poisson, Volatility
-from skgpmcmc.model import GPState, HyperPrior, LatentGP, default_kernel, make_covariance
+from skgpmcmc.model import (
+    GPState,
+    HyperPrior,
+    LatentGP,
+    Observations,
+    default_kernel,
+    make_covariance,
+)
 from skgpmcmc.parameterizations import Ancillary, Sufficient
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
 from skgpmcmc.samplers.within_gibbs import hyper_moves, latent_moves
@@ -161,7 +168,7 @@ def _model(X: FloatArray, y: FloatArray, likelihood: str) -> LatentGP:
     covariance = make_covariance(default_kernel(X.shape[1], ard=True), X)
     sigma, tau = dict.fromkeys(covariance.names)
     prior = HyperPrior(covariance.names, {sigma: stats.invgamma(1.0), tau: stats.gamma(1.0)})
-    return LatentGP(covariance, LIKELIHOODS[likelihood], prior, y)
+    return LatentGP(covariance, Observations(LIKELIHOODS[likelihood], y), prior)
 
 
 # --- what a cell of a table runs ------------------------------------------------------------------

@@ -111,7 +111,7 @@ class EP(Approximation):
             changes.append(change)
             if change < self.tol or sweep == self.max_sweeps or _stalled(changes, swept.share):
                 break
-            steep = model.likelihood.steep or model.weight is not None
+            steep = model.likelihood.steep or model.observations.weight is not None
             if steep and not change < _LOST:
                 fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
                 return fit._replace(converged=False, n_iterations=sweep)

@@ -10,7 +10,7 @@ from scipy import linalg
 
 from .._typing import FloatArray
 from ..model import LatentGP, Observations
-from ..numerics.logs import log_sum
+from ..numerics.linalg import log_sum
 from . import Density
 
 

@@ -19,7 +19,7 @@ from ..estimators._fitted import (
 )
 from ..estimators._probabilities import LogProbabilityClassifierMixin, normalized_columns
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from ..model import LatentGP, check_gradient
+from ..model import LatentGP, Observations, check_gradient
 from ..numerics.threads import one_thread
 from ..run.effort import require_memory
 
@@ -166,7 +166,7 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
-        return LatentGP(covariance, likelihood, hyperprior, y), approximation
+        return LatentGP(covariance, Observations(likelihood, y), hyperprior), approximation
 
     def _starts(self, model: LatentGP) -> list[np.ndarray]:
         """Start values inside the kernel's bounds, natural logs."""

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from ..likelihoods import Likelihood
-from ..model import ClasswiseGP, Covariance, HyperPrior, LatentGP
+from ..model import ClasswiseGP, Covariance, HyperPrior, LatentGP, Observations
 from ..numerics.threads import one_thread
 from ..prediction import (
     Integrated,
@@ -76,18 +76,18 @@ class Problem(NamedTuple):
 
     def model(self, covariance: Covariance, hyperprior: HyperPrior) -> LatentGP:
         """Return the model of these targets."""
-        parts = (covariance, self.likelihood, hyperprior, self.y, self.offset, self.weight)
+        observations = Observations(self.likelihood, self.y, self.offset, self.weight)
         if self.likelihood.n_functions == 1:
-            return LatentGP(*parts)
-        return ClasswiseGP(*parts, separate=self.separate)
+            return LatentGP(covariance, observations, hyperprior)
+        return ClasswiseGP(covariance, observations, hyperprior, separate=self.separate)
 
     def is_of(self, model: LatentGP) -> bool:
         """Whether a model was made of the same."""
         return (
             _same(model.likelihood, self.likelihood)
             and np.array_equal(model.y, self.y)
-            and _same(model.offset, self.offset)
-            and _same(model.weight, self.weight)
+            and _same(model.observations.offset, self.offset)
+            and _same(model.observations.weight, self.weight)
         )
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._typing import BoolArray, FloatArray, IntArray
-from ..numerics.logs import log_sum
+from ..numerics.linalg import log_sum
 from .base import Derivatives, Likelihood
 
 

@@ -1,1 +1,1 @@
-"""Dense linear algebra, quadrature, sums of logs, and threads."""
+"""Dense linear algebra, quadrature, and threads."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import Density, importance_estimate, log_importance_weights
-from ..numerics.logs import log_sum
+from ..numerics.linalg import log_sum
 from .own_latent import OwnLatent
 from .strategy import Conditional, Given, Group, stream_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 from ..model import LatentGP, LatentMoments
-from ..numerics.logs import log_sum
+from ..numerics.linalg import log_sum
 from .strategy import stream_of
 
 #: Pairs of continuations of each f to a new row, where classes have a latent function each.

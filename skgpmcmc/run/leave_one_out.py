@@ -85,7 +85,8 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
         )
     elpd_i, pareto_k, p_loo_i = _smoothed(log_lik)
     # Not before: a constant changes nothing else, and costs digits.
-    elpd_i = elpd_i + shift * (1.0 if model.weight is None else model.weight)
+    weight = model.observations.weight
+    elpd_i = elpd_i + shift * (1.0 if weight is None else weight)
     return LeaveOneOut(
         float(elpd_i.sum()),
         float(np.sqrt(len(elpd_i) * elpd_i.var(ddof=1))) if len(elpd_i) > 1 else float("nan"),

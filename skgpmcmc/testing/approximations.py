@@ -7,7 +7,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import Approximation, importance_estimate
 from ..likelihoods import Likelihood, Probit
-from ..model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from ..model import LatentGP, Observations, default_hyperprior, default_kernel, make_covariance
 from .likelihoods import _N_SAMPLED, _STEP, _agree, _mean_is
 
 
@@ -65,7 +65,9 @@ def check_approximation(
 def _two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
     covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.8]]))
     y = likelihood.sample(np.array([0.7, -0.4]), rng)
-    return LatentGP(covariance, likelihood, default_hyperprior(covariance, likelihood), y)
+    return LatentGP(
+        covariance, Observations(likelihood, y), default_hyperprior(covariance, likelihood)
+    )
 
 
 def _evidence_of_two(model: LatentGP, theta: FloatArray) -> float:

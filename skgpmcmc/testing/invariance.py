@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -206,7 +206,7 @@ def _log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     def values(draws: JointDraws) -> FloatArray:
         rows = zip(*draws, strict=True)
         return np.array(
-            [replace(model, y=y).observations_at(theta).total(f) for theta, f, y in rows]
+            [model.observing(y=y).observations_at(theta).total(f) for theta, f, y in rows]
         )
 
     return values
@@ -308,7 +308,7 @@ def _moved(
     for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
         # Given the set-ups of all y, replicates stay independent although equal y share one.
         if y.tobytes() not in ready:
-            problem = replace(model, y=y)
+            problem = model.observing(y=y)
             ready[y.tobytes()] = problem, set_up(problem, set_up_rng.spawn(1)[0])
         problem, transition = ready[y.tobytes()]
         state = start(problem, transition, theta_0, f_0, chain_rng)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.logs import log_sum
+from ..numerics.linalg import log_sum
 from ..parameterizations import BatchRoot, DensityPoint, Root
 
 

@@ -30,6 +30,7 @@ from skgpmcmc.model import (
     ClasswiseGP,
     HyperPrior,
     LatentGP,
+    Observations,
     default_hyperprior,
     default_kernel,
     make_covariance,
@@ -171,8 +172,8 @@ def small_model(likelihood):
     hyperprior = default_hyperprior(covariance, likelihood, priors)
     if likelihood.n_functions > 1:
         three = default_hyperprior(covariance, likelihood, priors, 3)
-        return ClasswiseGP(covariance, likelihood, three, np.zeros(3), separate=True)
-    return LatentGP(covariance, likelihood, hyperprior, np.zeros(3), OFFSET)
+        return ClasswiseGP(covariance, Observations(likelihood, np.zeros(3)), three, separate=True)
+    return LatentGP(covariance, Observations(likelihood, np.zeros(3), OFFSET), hyperprior)
 
 
 def walk_of(model):
@@ -249,7 +250,7 @@ class ForgetsParameters(PseudoMarginalMetropolis):
 
     def start(self, model, theta, rng, *, retained=None):
         own = len(model.covariance.start)
-        frozen = replace(model, likelihood=model.likelihood_at(model.start))
+        frozen = model.observing(likelihood=model.likelihood_at(model.start))
         at = np.concatenate([theta[:own], model.start[own:]])
         state = super().start(frozen, at, rng, retained=retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
@@ -262,14 +263,14 @@ class ForgetsOffset(PseudoMarginalMetropolis):
     """Evaluates the likelihood without the offset."""
 
     def start(self, model, theta, rng, *, retained=None):
-        return super().start(replace(model, offset=None), theta, rng, retained=retained)
+        return super().start(model.observing(offset=None), theta, rng, retained=retained)
 
 
 class ForgetsAClass(PseudoMarginalMetropolis):
     """Leaves the last class out of the normalizer."""
 
     def start(self, model, theta, rng, *, retained=None):
-        broken = replace(model, likelihood=WithoutLast(3))
+        broken = model.observing(likelihood=WithoutLast(3))
         return super().start(broken, theta, rng, retained=retained)
 
 

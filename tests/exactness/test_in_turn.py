@@ -14,7 +14,13 @@ from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.likelihoods import Gaussian
-from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from skgpmcmc.model import (
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 from skgpmcmc.parameterizations import Ancillary, DenseRoot, Sufficient, SurrogateData
 from skgpmcmc.testing import (
     PROBABILITIES,
@@ -188,7 +194,7 @@ def numbers():
     covariance = make_covariance(default_kernel(1), np.linspace(0.0, 2.0, 5)[:, None])
     likelihood = Gaussian(0.5)
     hyperprior = default_hyperprior(covariance, likelihood, priors)
-    return LatentGP(covariance, likelihood, hyperprior, np.zeros(5))
+    return LatentGP(covariance, Observations(likelihood, np.zeros(5)), hyperprior)
 
 
 def conjugate_model():

@@ -16,7 +16,13 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from skgpmcmc.model import (
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 from skgpmcmc.testing import check_approximation
 
 LIKELIHOODS = {
@@ -44,7 +50,7 @@ TOLERANCE = {"ep": 0.02, "laplace": 0.25}
 def model_of(likelihood, y, X=((0.0,), (0.8,)), **more):
     covariance = make_covariance(default_kernel(1), np.array(X, dtype=float))
     prior = default_hyperprior(covariance, likelihood)
-    return LatentGP(covariance, likelihood, prior, np.array(y, dtype=float), **more)
+    return LatentGP(covariance, Observations(likelihood, np.array(y, dtype=float), **more), prior)
 
 
 def theta_of(model, kernel=(0.2, -0.1)):

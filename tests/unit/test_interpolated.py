@@ -16,7 +16,13 @@ from skgpmcmc.approximations import (
 )
 from skgpmcmc.approximations.skewed import skewness_of_bend
 from skgpmcmc.likelihoods import Softmax
-from skgpmcmc.model import ClasswiseGP, default_hyperprior, default_kernel, make_covariance
+from skgpmcmc.model import (
+    ClasswiseGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 
 from ..helpers import make_model, relative_error, toy_classes
 
@@ -142,7 +148,7 @@ def test_several_functions_keep_their_shifts():
     covariance = make_covariance(default_kernel(2), X)
     likelihood = Softmax(3)
     hyperprior = default_hyperprior(covariance, likelihood)
-    model = ClasswiseGP(covariance, likelihood, hyperprior, np.arange(12) % 3.0)
+    model = ClasswiseGP(covariance, Observations(likelihood, np.arange(12) % 3.0), hyperprior)
     theta = design(8)
     fits = [Laplace(tol=1e-8).fit(model, t).q for t in theta]
     sites = [q.sites for q in fits]

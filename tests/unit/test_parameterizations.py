@@ -26,7 +26,13 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from skgpmcmc.model import (
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 from skgpmcmc.parameterizations import (
     Ancillary,
     DenseRoot,
@@ -72,11 +78,12 @@ def problem(likelihood, kernel="isotropic"):
     covariance = make_covariance(KERNELS[kernel], rng.uniform(0.0, 2.0, size=(N, 2)))
     law = LIKELIHOODS[likelihood]
     offset = np.linspace(-0.2, 0.3, N)
-    model = LatentGP(covariance, law, default_hyperprior(covariance, law), np.zeros(N), offset)
+    observations = Observations(law, np.zeros(N), offset)
+    model = LatentGP(covariance, observations, default_hyperprior(covariance, law))
     theta = model.start + 0.2
     f = model.prior_at(theta).sample(rng)
     weight = np.linspace(0.5, 1.5, N)
-    model = replace(model, y=model.observations_at(theta).sample(f, rng), weight=weight)
+    model = model.observing(y=model.observations_at(theta).sample(f, rng), weight=weight)
     return model, model.state_at(theta, f), rng
 
 
@@ -136,7 +143,7 @@ def test_surrogate_density_is_that_of_dense_matrices(likelihood):
 
 def test_surrogate_noise_matches_the_posterior_of_each_row():
     model, state, _ = problem("logit")
-    model = replace(model, weight=None)
+    model = model.observing(weight=None)
     noise = (
         SurrogateData()
         .relocate(
@@ -147,7 +154,7 @@ def test_surrogate_noise_matches_the_posterior_of_each_row():
     f = np.linspace(-25.0, 25.0, 4001)
     variance = state.prior.K.diagonal()
     for i in range(N):
-        log_p = model.likelihood.log_prob(model.y[i], f + model.offset[i])
+        log_p = model.likelihood.log_prob(model.y[i], f + model.observations.offset[i])
         p = np.exp(log_p - 0.5 * f**2 / variance[i])
         p /= p.sum()
         tilted = p @ f**2 - (p @ f) ** 2
@@ -323,7 +330,9 @@ def test_the_metric_of_counts_with_a_rate_beyond_all_numbers():
     X = np.linspace(0.0, 1.0, 4)[:, None]
     covariance = make_covariance(default_kernel(1), X)
     hyperprior = default_hyperprior(covariance, Poisson(), {})
-    model = LatentGP(covariance, Poisson(), hyperprior, np.array([0.0, 1.0, 3.0, 2.0]))
+    model = LatentGP(
+        covariance, Observations(Poisson(), np.array([0.0, 1.0, 3.0, 2.0])), hyperprior
+    )
     prior = model.prior_at(np.zeros(2))
     for f in (np.full(4, 300.0), np.full(4, 900.0), np.array([0.0, 1.0, 2.0, 380.0])):
         root = LatentConditional(model, prior).point_of(model.state_in(prior, f)).metric_root

@@ -212,7 +212,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     prior = model.prior_at(THREE_THETA)
     _, mean, covariance = exact_posterior(prior.K, model.y, model.likelihood)
     # A reference that is far off: its sites are those of other data.
-    wrong = replace(model, y=-model.y)
+    wrong = model.observing(y=-model.y)
     parts = parts_of(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []

@@ -15,7 +15,7 @@ from skgpmcmc import (
 )
 from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Logit
-from skgpmcmc.model import LatentGP, default_hyperprior, make_covariance
+from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, parts_of
 from skgpmcmc.run import leave_one_out
 from skgpmcmc.run.records import Draws
@@ -49,7 +49,9 @@ def predictor(strategy):
     covariance = make_covariance(FIXED, X)
     likelihood = Gaussian(0.7)  # where chains might have started
     y = Y - Y.mean()
-    model = LatentGP(covariance, likelihood, default_hyperprior(covariance, likelihood), y)
+    model = LatentGP(
+        covariance, Observations(likelihood, y), default_hyperprior(covariance, likelihood)
+    )
     theta = np.log(NOISE)[:, None]
     f = np.stack([y, y + 1.0, y - 3.0])
     return Predictor(model, theta, f, 10.0 * SHARE, parts_of(model, Exact(), theta), strategy)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from skgpmcmc.approximations import EP, Exact, Laplace
 from skgpmcmc.likelihoods import Gaussian, Probit
-from skgpmcmc.model import HyperPrior, LatentGP, default_kernel, make_covariance
+from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
 from skgpmcmc.transitions import StepInfo, Transition
@@ -118,9 +118,8 @@ def defective_model(likelihood, y):
     covariance = Defective(default_kernel(2), X)
     laws = (stats.lognorm(0.4, scale=np.exp(1.0)), stats.lognorm(0.4, scale=0.6))
     names = covariance.names
-    return LatentGP(
-        covariance, likelihood, BelowZero(names, dict(zip(names, laws, strict=True))), y
-    )
+    hyperprior = BelowZero(names, dict(zip(names, laws, strict=True)))
+    return LatentGP(covariance, Observations(likelihood, y), hyperprior)
 
 
 ALTERNATING = np.where(np.arange(10) % 3 == 0, 1.0, -1.0)

@@ -39,7 +39,8 @@ def model_of(y=Y, X=X, n_classes=C, *, separate=False, weight=None):
     covariance = make_covariance(default_kernel(X.shape[1]), X)
     likelihood = Softmax(n_classes)
     prior = default_hyperprior(covariance, likelihood, None, n_classes if separate else 1)
-    return ClasswiseGP(covariance, likelihood, prior, y, weight=weight, separate=separate)
+    observations = Observations(likelihood, y, weight=weight)
+    return ClasswiseGP(covariance, observations, prior, separate=separate)
 
 
 def theta_of(model):
@@ -219,7 +220,7 @@ def test_two_classes_are_the_logit_of_a_difference():
     y = (Y > 0.0).astype(float)
     joint = model_of(y, n_classes=2)
     prior = default_hyperprior(joint.covariance, Logit())
-    binary = LatentGP(joint.covariance, Logit(), prior, 2.0 * y - 1.0)
+    binary = LatentGP(joint.covariance, Observations(Logit(), 2.0 * y - 1.0), prior)
     theta = theta_of(joint)
     doubled = theta + np.log([2.0, 1.0])
     laplace = Laplace(tol=1e-20)

@@ -7,7 +7,13 @@ from numpy.testing import assert_allclose
 from skgpmcmc.approximations import EP, Exact
 from skgpmcmc.approximations.skewed import Shape
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, StudentT
-from skgpmcmc.model import LatentGP, default_hyperprior, default_kernel, make_covariance
+from skgpmcmc.model import (
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
 
 from ..helpers import make_model, toy_classes
 
@@ -49,7 +55,9 @@ def test_the_shape_of_a_skewed_density_far_out(log_constant):
 
 def test_the_exact_posterior_under_a_huge_constant():
     covariance, likelihood = make_covariance(default_kernel(2), X), Gaussian(0.3)
-    model = LatentGP(covariance, likelihood, default_hyperprior(covariance, likelihood), Y)
+    model = LatentGP(
+        covariance, Observations(likelihood, Y), default_hyperprior(covariance, likelihood)
+    )
     fit = Exact().fit(model, np.array([400.0, -2.0, -1.0]))
     assert np.isfinite(fit.log_evidence)
     assert np.isfinite(Exact().gradient(model, fit)).all()

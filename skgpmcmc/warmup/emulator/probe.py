@@ -28,8 +28,6 @@ from ...model import (
 )
 from ...numerics.linalg import (
     NotPositiveDefiniteError,
-)
-from ...numerics.logs import (
     log_sum,
 )
 from ..report import (
