@@ -9,6 +9,7 @@ from .._params import check_in
 from ..likelihoods import Gaussian, Likelihood
 from ..transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
 from ..warmup import (
+    N_IMPORTANCE,
     EmulatorSettings,
     Request,
     SetUp,
@@ -19,8 +20,6 @@ from ..warmup import (
 from .base import Sampler, check_one_function
 
 _MOVES = ("emulated", "trajectories", "random_walk")
-#: Importance draws where nothing is learned about them.
-_N_IMPORTANCE = 64
 
 
 @dataclass(eq=False)
@@ -76,7 +75,7 @@ class PseudoMarginal(Sampler):
                 self.noise, self.defensive, request.n_importance, self.moves == "emulated"
             )
             return set_up_emulated(request, settings)
-        count = _N_IMPORTANCE if request.n_importance is None else request.n_importance
+        count = N_IMPORTANCE if request.n_importance is None else request.n_importance
 
         def frozen(walk: GaussianRandomWalk) -> PseudoMarginalMetropolis:
             return PseudoMarginalMetropolis(request.approximation, walk, count, self.defensive)

@@ -1,6 +1,6 @@
 """All that happens before the first kept draw."""
 
-from .emulated import set_up_collapsed, set_up_emulated
+from .emulated import N_IMPORTANCE, set_up_collapsed, set_up_emulated
 from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule
 from .tuner import set_up_random_walk, set_up_sweep
@@ -24,6 +24,7 @@ from .work import (
 
 __all__ = [
     "MAX_JITTER",
+    "N_IMPORTANCE",
     "Counts",
     "Done",
     "EmulatorReport",

@@ -7,13 +7,11 @@ The collapsed sampler knows the evidence exactly and needs no importance density
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations.importance import Quadratic
 from ..transitions import (
     GaussianRandomWalk,
     IndependenceMetropolis,
@@ -28,39 +26,14 @@ from ..transitions import (
     TMixture,
 )
 from .emulator.fit import EmulatedPosterior
-from .emulator.learn import (
-    LATER_ROUNDS,
-    TRUSTED,
-    Learner,
-    Pool,
-    Tempered,
-    begun,
-    root_of,
-    run_pool,
-)
-from .emulator.probe import (
-    Probed,
-    probe,
-)
-from .emulator.trajectories import (
-    Trajectories,
-    tuned_trajectories,
-)
+from .emulator.learn import LATER_ROUNDS, TRUSTED, Knowledge, Pool, Step, learned, refined, root_of
+from .emulator.probe import Probed, mean_acceptance, probe
+from .emulator.trajectories import Trajectories, tuned_trajectories
 from .report import EmulatorReport, EmulatorSettings
-from .work import (
-    Prepared,
-    Request,
-    SetUp,
-    Task,
-    no_density,
-    require_factors,
-    switch,
-)
+from .work import Prepared, Request, SetUp, Task, no_density, require_factors, switch
 
-#: Importance draws where all hyper-parameters are fixed, and nothing is learned.
-_N_IMPORTANCE = 64
-#: How often a poor emulator is given more design points.
-_MAX_PROBES = 2
+#: Importance draws where nothing is learned about them.
+N_IMPORTANCE = 64
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
 _REHEARSAL, _N_KEPT = 100, 24
 #: How many times less noise estimates have where a trajectory costs far more than they do.
@@ -99,64 +72,64 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     """
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
-    learner = yield from begun(request)
+    known = yield from learned(request)
+    known, probed = yield from probe(known, settings)
+    if settings.emulates and not probed.trusted:
+        known = yield from refined(known, LATER_ROUNDS, probed.report.held_out_error)
+        known, probed = yield from probe(known, settings)
+    if settings.emulates and probed.trusted and not known.few:
+        known, visited = yield from _rehearsed(known, probed, request, settings)
+        known, probed = yield from probe(known, settings, visited)
     trajectories: Trajectories | None = None
-    for n_more in range(_MAX_PROBES - 1, -1, -1):
-        probed = yield from probe(learner, learner.posterior_pool(), settings)
-        if settings.emulates and probed.report.probe_error < TRUSTED:
-            break
-        if settings.emulates and n_more > 0:
-            yield from learner.refine(LATER_ROUNDS, probed.report.held_out_error)
-        else:
-            trajectories = yield from tuned_trajectories(
-                learner, probed.reference, _no_correction(learner)
-            )
-            break
-    if trajectories is None and not learner.few:
-        visited = yield from _rehearsed(learner, probed, settings, len(request.rngs))
-        probed = yield from probe(learner, learner.posterior_pool(), settings, visited)
-        if probed.report.probe_error >= TRUSTED:  # that is what chains have shown
-            trajectories = yield from tuned_trajectories(
-                learner, probed.reference, _no_correction(learner)
-            )
-    if trajectories is not None:
+    if not (settings.emulates and probed.trusted):
+        known, tuned = yield from tuned_trajectories(known, probed.reference)
         # What draws from a poor emulator showed need not hold where trajectories go.
-        visited_pool = Pool(trajectories.visited[None], trajectories.leapfrog)
-        probed = yield from probe(learner, visited_pool, settings, less_noise=_LESS_NOISE)
-        trajectories = trajectories.corrected(probed.reference, probed.target.correction)
-    pool = learner.posterior_pool()
-    return _assembled(learner, probed, pool, trajectories, request, settings)
-
-
-def _no_correction(learner: Learner) -> Quadratic:
-    return Quadratic.flat(learner.design.best.theta, learner.scale)
+        pool = Pool(tuned.visited[None], tuned.leapfrog)
+        known, probed = yield from probe(known, settings, pool=pool, less_noise=_LESS_NOISE)
+        trajectories = tuned.corrected(probed.reference, probed.target.correction)
+    known, pool = known.posterior_pool()
+    thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
+    transition = _transition(known, probed, pool, trajectories, settings)
+    estimator = transition.parts[0]
+    assert isinstance(estimator, PseudoMarginalMetropolis)
+    return Prepared(
+        transition=transition,
+        reference=probed.reference,
+        estimator=estimator,
+        thetas=thetas,
+        rngs=list(request.rngs),
+        n_settle=request.n_warmup,
+        n_tuned=0,
+        n_evaluations=known.n_evaluations,
+        report=probed.report,
+    )
 
 
 def _rehearsed(
-    learner: Learner, probed: Probed, settings: EmulatorSettings, n_chains: int
-) -> Generator[Sequence[Task], Sequence[Any], FloatArray]:
+    known: Knowledge, probed: Probed, request: Request, settings: EmulatorSettings
+) -> Step[tuple[Knowledge, FloatArray]]:
     """Run the chains as they would be; returns where they stayed longest, (m, p).
 
     Draws from pi* do not show where pi* is too small, or the estimate too noisy: there, exact
     chains stay.
     """
-    pool = learner.posterior_pool()
-    transition = _transition(learner, probed, pool, None, settings)
-    starts = pool.theta[-1, :n_chains]
+    known, pool = known.posterior_pool()
+    transition = _transition(known, probed, pool, None, settings)
+    n_chains = len(request.rngs)
     segments = yield [
-        Task(switch, (learner.model, transition, theta, np.random.default_rng(seed), _REHEARSAL))
-        for theta, seed in zip(starts, learner.seeds(n_chains), strict=True)
+        Task(switch, (known.model, transition, theta, np.random.default_rng(seed), _REHEARSAL))
+        for theta, seed in zip(pool.theta[-1, :n_chains], known.seeds(n_chains), strict=True)
     ]
     visited = np.concatenate([segment.theta for segment in segments])
-    learner.n_evaluations += len(visited)
     places, dwell = np.unique(visited, axis=0, return_counts=True)
-    return places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
+    known = replace(known, n_evaluations=known.n_evaluations + len(visited))
+    return known, places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
 
 
 def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Prepared:
     """Every hyper-parameter is fixed: only the particles move."""
     walk = GaussianRandomWalk.isotropic(0, 1.0)
-    count = settings.n_importance or _N_IMPORTANCE
+    count = settings.n_importance or N_IMPORTANCE
     estimate = PseudoMarginalMetropolis(request.approximation, walk, count, settings.defensive)
     refresh = ParticleRefresh(settings.defensive)
     last = RetainedParticle(settings.defensive)
@@ -173,34 +146,8 @@ def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Pr
     )
 
 
-def _assembled(
-    learner: Learner,
-    probed: Probed,
-    pool: Pool,
-    trajectories: Trajectories | None,
-    request: Request,
-    settings: EmulatorSettings,
-) -> Prepared:
-    """Put the frozen parts together, and give every chain an overdispersed start."""
-    thetas = overdispersed_starts(learner, probed.target, trajectories, len(request.rngs))
-    transition = _transition(learner, probed, pool, trajectories, settings)
-    estimator = transition.parts[0]
-    assert isinstance(estimator, PseudoMarginalMetropolis)
-    return Prepared(
-        transition=transition,
-        reference=probed.reference,
-        estimator=estimator,
-        thetas=thetas,
-        rngs=list(request.rngs),
-        n_settle=request.n_warmup,
-        n_tuned=0,
-        n_evaluations=learner.n_evaluations,
-        report=probed.report,
-    )
-
-
 def _transition(
-    learner: Learner,
+    known: Knowledge,
     probed: Probed,
     pool: Pool,
     trajectories: Trajectories | None,
@@ -211,7 +158,7 @@ def _transition(
         PseudoMarginalMetropolis(
             probed.reference, proposal, probed.n_importance, settings.defensive, name
         )
-        for name, proposal in proposals_by_name(learner, probed.target, pool, trajectories).items()
+        for name, proposal in proposals_by_name(known, probed.target, pool, trajectories).items()
     ]
     return Mixture(
         (*moved, ParticleRefresh(settings.defensive)),
@@ -243,57 +190,62 @@ def set_up_collapsed(request: Request) -> SetUp:
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, GaussianRandomWalk.isotropic(0, 1.0))
         return Prepared(walk, approximation, None, starts, rngs, 0, 0, 0, None)
-    learner = yield from begun(request)
-    report = yield from _examined(learner)
+    known = yield from learned(request)
+    known, report = yield from _examined(known)
     if report.held_out_error >= TRUSTED:
-        yield from learner.refine(LATER_ROUNDS, report.held_out_error)
-        report = yield from _examined(learner)
+        known = yield from refined(known, LATER_ROUNDS, report.held_out_error)
+        known, report = yield from _examined(known)
     trajectories: Trajectories | None = None
     if report.held_out_error >= TRUSTED:
-        trajectories = yield from tuned_trajectories(learner, None, _no_correction(learner))
-    target, pool = learner.emulate(), learner.posterior_pool()
+        known, trajectories = yield from tuned_trajectories(known, None)
+    known = known.emulated()
+    target = known.target()
+    known, pool = known.posterior_pool()
     moves = [
         MarginalMetropolis(approximation, proposal, name=name)
-        for name, proposal in proposals_by_name(learner, target, pool, trajectories).items()
+        for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
     ]
     shares = np.array(probabilities(trajectories)[: len(moves)])
     return Prepared(
         transition=Mixture(tuple(moves), tuple((shares / shares.sum()).tolist())),
         reference=approximation,
         estimator=None,
-        thetas=overdispersed_starts(learner, target, trajectories, len(rngs)),
+        thetas=overdispersed_starts(known, target, trajectories, len(rngs)),
         rngs=rngs,
         n_settle=request.n_warmup,
         n_tuned=0,
-        n_evaluations=learner.n_evaluations,
+        n_evaluations=known.n_evaluations,
         report=report,
     )
 
 
-def _examined(learner: Learner) -> Generator[Sequence[Task], Sequence[Any], EmulatorReport]:
+def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
     """Compare the emulator with the evidence at draws from pi*, which then join the design."""
-    target = learner.emulate()
-    draws = learner.posterior_pool().theta.reshape(-1, learner.dim)
-    n_examined = min(12 + 4 * learner.dim, 60)
-    thetas = draws[learner.rng.choice(len(draws), n_examined, replace=False)]
-    answers = yield [*learner.tasks(thetas), *learner.factor_tasks(thetas)]
-    require_factors(learner.model, answers[n_examined:])
-    found = learner.add(answers[:n_examined])
+    known = known.emulated()
+    target = known.target()
+    known, pool = known.posterior_pool()
+    draws = pool.theta.reshape(-1, known.dim)
+    n_examined = min(12 + 4 * known.dim, 60)
+    thetas = draws[known.rng.choice(len(draws), n_examined, replace=False)]
+    answers = yield [*known.tasks(thetas), *known.factor_tasks(thetas)]
+    require_factors(known.model, answers[n_examined:])
+    found = [point for point in answers[:n_examined] if point is not None]
+    known = known.joined(answers[:n_examined])
     if not found:
-        raise RuntimeError(no_density(learner.model, thetas[0]))
+        raise RuntimeError(no_density(known.model, thetas[0]))
     emulated = target.emulator.value_and_gradient(np.array([p.theta for p in found]))[0]
     residual = np.array([point.log_evidence for point in found]) - emulated
-    ratios = np.exp(np.minimum(residual[:, None] - residual, 0.0))
     error = float(residual.std())
-    return EmulatorReport(
-        n_design=len(learner.used()),
+    report = EmulatorReport(
+        n_design=len(known.used),
         held_out_error=error,
         probe_error=error,
-        predicted_acceptance=float(ratios.mean()),
+        predicted_acceptance=mean_acceptance(residual),
         n_sweeps=0,
         skewness=0.0,
         n_importance=(0, 0),
     )
+    return known, report
 
 
 def probabilities(trajectories: Trajectories | None) -> tuple[float, ...]:
@@ -302,25 +254,23 @@ def probabilities(trajectories: Trajectories | None) -> tuple[float, ...]:
 
 
 def proposals_by_name(
-    learner: Learner, target: EmulatedPosterior, pool: Pool, trajectories: Trajectories | None
+    known: Knowledge, target: EmulatedPosterior, pool: Pool, trajectories: Trajectories | None
 ) -> dict[str, Proposal]:
     """Make proposals of theta by name, the main one first.
 
     With `trajectories` the emulator is poor: its moves are rare, and short to stay near.
     """
-    walk = GaussianRandomWalk.isotropic(learner.dim, 1.0).with_covariance(
-        learner.root @ learner.root.T
-    )
+    walk = GaussianRandomWalk.isotropic(known.dim, 1.0).with_covariance(known.root @ known.root.T)
     if trajectories is not None:
         return {
             "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),
             "surrogate": SurrogateProposal(target, (pool.leapfrog,)),
             "random walk": walk,
         }
-    draws = pool.theta.reshape(-1, learner.dim)
-    mixture = _mixture_of(draws, learner.modes(), learner.scale)
-    independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if learner.few else 1])
-    stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], learner.rng)
+    draws = pool.theta.reshape(-1, known.dim)
+    mixture = _mixture_of(draws, known.modes, known.scale)
+    independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if known.few else 1])
+    stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], known.rng)
     moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
     return {"surrogate": SurrogateProposal(target, moves), "random walk": walk}
 
@@ -339,16 +289,10 @@ def _mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMix
 
 
 def overdispersed_starts(
-    learner: Learner, target: EmulatedPosterior, trajectories: Trajectories | None, n_chains: int
+    known: Knowledge, target: EmulatedPosterior, trajectories: Trajectories | None, n_chains: int
 ) -> list[FloatArray]:
     """Return one start per chain: from the tempered emulated posterior, if that is good."""
     if trajectories is not None:
         return list(trajectories.ends)
-    wide = run_pool(
-        Tempered(target, 1.0 / learner.temperature),
-        learner.pool_starts(),
-        learner.root,
-        20,
-        learner.rng,
-    )
+    wide = known.tempered_pool(target, known.pool_starts(), 20)
     return list(wide.theta[-1, :n_chains])

@@ -15,15 +15,7 @@ from ..transitions import (
     Transition,
 )
 from .schedule import Schedule, pooled_covariance
-from .work import (
-    Prepared,
-    Request,
-    Segment,
-    SetUp,
-    Task,
-    started,
-    tune,
-)
+from .work import Prepared, Request, Segment, SetUp, Task, started, tune
 
 #: Standard deviation of the first proposals of a random walk, on the natural-log scale.
 _START_SCALE = 0.5

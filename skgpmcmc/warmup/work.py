@@ -21,14 +21,7 @@ from ..approximations import Approximation, Reference
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ..numerics.threads import one_thread
-from ..transitions import (
-    ChainState,
-    PseudoMarginalMetropolis,
-    StepInfo,
-    Sweep,
-    Transition,
-    at_rest,
-)
+from ..transitions import ChainState, PseudoMarginalMetropolis, StepInfo, Sweep, Transition, at_rest
 from .report import EmulatorReport
 from .schedule import tuned_log_scale
 
@@ -232,10 +225,7 @@ class _Recorder:
         self._n_evaluations += info.n_evaluations
 
     def segment(
-        self,
-        state: ChainState,
-        rng: np.random.Generator,
-        operations: OperationCount,
+        self, state: ChainState, rng: np.random.Generator, operations: OperationCount
     ) -> Segment:
         """Return what was recorded."""
         counts = Counts(

@@ -7,11 +7,7 @@ from scipy import stats
 
 from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.warmup.emulator.fit import (
-    Coordinates,
-    EmulatedPosterior,
-    Emulator,
-)
+from skgpmcmc.warmup.emulator.fit import Coordinates, EmulatedPosterior, Emulator
 
 from ..helpers import finite_difference
 
@@ -233,6 +229,12 @@ def test_inside_the_box_it_is_prior_times_emulated_likelihood():
     assert_allclose(target.log_prob(theta), expected, atol=1e-9)
 
 
+def test_tempering_raises_all_of_it_to_a_power():
+    target, theta = posterior(), typical(3, seed=15)
+    tempered = target.tempered(0.5).tempered(0.8)
+    assert_allclose(tempered.log_prob(theta), 0.4 * target.log_prob(theta), rtol=1e-12)
+
+
 def test_outside_the_box_the_likelihood_is_that_of_the_edge():
     target = posterior()
     inside = CENTER.copy()
@@ -247,8 +249,8 @@ def test_outside_the_box_the_likelihood_is_that_of_the_edge():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"log_floor": -103.0}, {"ceiling": -103.0}],
-    ids=["plain", "at the floor", "at the ceiling"],
+    [{}, {"log_floor": -103.0}, {"ceiling": -103.0}, {"power": 0.4}],
+    ids=["plain", "at the floor", "at the ceiling", "tempered"],
 )
 def test_gradient_of_the_posterior(changes):
     target = posterior(**changes)

@@ -12,10 +12,7 @@ from skgpmcmc.transitions import (
     SurrogateProposal,
     TMixture,
 )
-from skgpmcmc.warmup.emulator.learn import (
-    Tempered,
-    run_pool,
-)
+from skgpmcmc.warmup.emulator.learn import run_pool
 
 from ..helpers import P_LIMIT
 
@@ -256,13 +253,6 @@ def test_a_jump_returns_value_and_gradient_and_whether_it_moved():
 
 
 # --- pool -----------------------------------------------------------------------------------------
-
-
-def test_tempering_scales_value_and_gradient():
-    theta = np.array([0.2, 0.9])
-    value, gradient = Tempered(TARGET, 0.4).value_and_gradient(theta)
-    assert value == pytest.approx(0.4 * TARGET.value_and_gradient(theta)[0])
-    assert_allclose(gradient, 0.4 * TARGET.value_and_gradient(theta)[1])
 
 
 def test_a_pool_finds_the_target_from_elsewhere():

@@ -16,11 +16,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
 )
 from skgpmcmc.approximations.importance import Quadratic
-from skgpmcmc.warmup.emulator.design import (
-    Design,
-    DesignPoint,
-    spread_out,
-)
+from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
 from skgpmcmc.warmup.emulator.probe import (
     FEWEST_DRAWS,
     VARIANTS,

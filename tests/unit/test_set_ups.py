@@ -11,19 +11,15 @@ from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
-from skgpmcmc.transitions import StepInfo, Transition
+from skgpmcmc.transitions import PseudoMarginalMetropolis, StepInfo, Transition
 from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
 from skgpmcmc.warmup.emulated import overdispersed_starts
-from skgpmcmc.warmup.emulator import learn as learning
-from skgpmcmc.warmup.emulator.design import search
-from skgpmcmc.warmup.emulator.learn import (
-    TRUSTED,
-    Learner,
-)
+from skgpmcmc.warmup.emulator.learn import TRUSTED
+from skgpmcmc.warmup.emulator.probe import Probed
 from skgpmcmc.warmup.emulator.trajectories import tuned_trajectories
 
 from ..helpers import make_model, toy_classes
-from .test_learner import finish
+from .test_learner import begun
 from .test_tuning import finished, streams
 
 # --- many chains ----------------------------------------------------------------------------------
@@ -33,25 +29,20 @@ MANY = 70
 
 @pytest.fixture(scope="module")
 def crowded():
-    """A learner whose searches were as many as the chains will be."""
-    model = make_model(*toy_classes(10, 2, 0))
-    path = search(model, Laplace(), model.start)
-    learner = Learner(model, Laplace(), np.random.default_rng(0), [path] * MANY)
-    finish(learner.measure_scale())
-    return learner
+    """What is known after as many searches as there will be chains."""
+    return begun(make_model(*toy_classes(10, 2, 0)), MANY).emulated()
 
 
 def test_every_one_of_many_chains_has_a_start_of_its_own(crowded):
-    starts = overdispersed_starts(crowded, crowded.emulate(), None, MANY)
+    starts = overdispersed_starts(crowded, crowded.target(), None, MANY)
     assert len(np.unique(starts, axis=0)) == MANY
 
 
 def test_every_one_of_many_chains_tunes_a_trajectory_and_rehearses(crowded):
-    tuning = next(tuned_trajectories(crowded, None, emulated._no_correction(crowded)))
-    assert len(tuning) == MANY
-    probed = SimpleNamespace(reference=Laplace(), n_importance=4, target=crowded.emulate())
-    settings = SimpleNamespace(defensive=0.05)
-    assert len(next(emulated._rehearsed(crowded, probed, settings, MANY))) == MANY
+    assert len(next(tuned_trajectories(crowded, None))) == MANY
+    probed = SimpleNamespace(reference=Laplace(), n_importance=4, target=crowded.target())
+    settings, request = SimpleNamespace(defensive=0.05), SimpleNamespace(rngs=[None] * MANY)
+    assert len(next(emulated._rehearsed(crowded, probed, request, settings))) == MANY
 
 
 class Still(Transition):
@@ -159,31 +150,15 @@ def test_the_jitter_stays_where_it_is_not_needed():
 # --- trust ----------------------------------------------------------------------------------------
 
 
-class Unlearned:
-    """A learner of many hyper-parameters that has nothing to do."""
-
-    few, max_rounds, ends = False, 0, ()
-    model = approximation = None
-    design = SimpleNamespace(best=SimpleNamespace(theta=np.zeros(5)))
-    scale = np.ones(5)
-
-    def __init__(self, *_):
-        pass
-
-    def __getattr__(self, name):
-        if name in ("measure_scale", "explore", "refine"):
-            return lambda *_: iter(())
-        return lambda *_: None
-
-
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
         ([0.5, 0.5], ["probe", "rehearse", "probe"]),
         ([0.5, 2.0 * TRUSTED, 0.5], ["probe", "rehearse", "probe", "trajectories", "probe"]),
-        ([2.0, 2.0, 0.5], ["probe", "probe", "trajectories", "probe"]),
+        ([2.0, 2.0, 0.5], ["probe", "refine", "probe", "trajectories", "probe"]),
+        ([2.0, 0.5, 0.5], ["probe", "refine", "probe", "rehearse", "probe"]),
     ],
-    ids=["good", "poor where chains went", "poor"],
+    ids=["good", "poor where chains went", "poor", "mended"],
 )
 def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, monkeypatch):
     """Chains of a rehearsal may show that it is poor: then trajectories take its place, too."""
@@ -191,28 +166,39 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
     trajectories = SimpleNamespace(
         visited=np.zeros((3, 5)), leapfrog=None, corrected=lambda *_: trajectories
     )
+    known = SimpleNamespace(few=False, n_evaluations=0, posterior_pool=lambda: (known, None))
 
-    def step(name, value):
+    def step(name, result):
         def act(*_, **__):
-            done.append(name)
+            if name:
+                done.append(name)
             yield []
-            return value() if callable(value) else value
+            return result()
 
         return act
 
     def probed():
-        report = SimpleNamespace(probe_error=next(left), held_out_error=1.0)
-        return SimpleNamespace(report=report, reference=None, target=SimpleNamespace(correction=0))
+        error = next(left)
+        report = SimpleNamespace(probe_error=error, held_out_error=1.0)
+        target = SimpleNamespace(correction=0)
+        return known, Probed(None, None, target, report)
 
-    monkeypatch.setattr(learning, "search", lambda *_: None)
-    monkeypatch.setattr(learning, "Learner", Unlearned)
+    estimator = PseudoMarginalMetropolis(None, None, 4)
+    monkeypatch.setattr(emulated, "learned", step("", lambda: known))
+    monkeypatch.setattr(emulated, "refined", step("refine", lambda: known))
     monkeypatch.setattr(emulated, "probe", step("probe", probed))
-    monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", None))
-    monkeypatch.setattr(emulated, "tuned_trajectories", step("trajectories", trajectories))
-    monkeypatch.setattr(emulated, "_assembled", lambda *arguments: arguments[3])
+    monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", lambda: (known, None)))
+    monkeypatch.setattr(
+        emulated, "tuned_trajectories", step("trajectories", lambda: (known, trajectories))
+    )
+    monkeypatch.setattr(
+        emulated, "_transition", lambda *given: SimpleNamespace(parts=(estimator,), by=given[3])
+    )
+    monkeypatch.setattr(emulated, "overdispersed_starts", lambda *_: [])
     settings = EmulatorSettings(0.1, 0.05, None, emulates=True)
     set_up = set_up_emulated(Request(None, None, [np.zeros(5)], [None], None, None, 0), settings)
-    assert (finished(set_up) is trajectories) == ("trajectories" in expected)
+    prepared = finished(set_up)
+    assert (prepared.transition.by is trajectories) == ("trajectories" in expected)
     assert done == expected
     assert next(left, None) is None
 

@@ -7,10 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, Shape
 from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.transitions import CheapPoint, Leapfrog
-from skgpmcmc.warmup.emulator.trajectories import (
-    ApproximatePosterior,
-    tune_trajectories,
-)
+from skgpmcmc.warmup.emulator.trajectories import ApproximatePosterior, tune_trajectories
 
 from ..helpers import make_model, toy_classes
 

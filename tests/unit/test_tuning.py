@@ -32,13 +32,7 @@ FLAT = SimpleNamespace(
 
 def finished(set_up):
     """Do the work of a set-up; returns what it prepared."""
-    prepared = []
-
-    def wrapped():
-        prepared.append((yield from set_up))
-
-    finish(wrapped())
-    return prepared[0]
+    return finish(set_up)[0]
 
 
 def streams(n, seed):

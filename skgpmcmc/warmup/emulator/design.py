@@ -9,10 +9,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..._typing import (
-    FloatArray,
-    IntArray,
-)
+from ..._typing import FloatArray, IntArray
 from ...approximations import (
     Approximation,
     ClasswiseApproximation,
@@ -25,15 +22,9 @@ from ...approximations import (
     find_mode,
     shape_of,
 )
-from ...model import (
-    LatentGP,
-)
-from ...parameterizations import (
-    DenseRoot,
-)
-from ...transitions import (
-    leapfrog,
-)
+from ...model import LatentGP
+from ...parameterizations import DenseRoot
+from ...transitions import leapfrog
 from ..work import no_density
 
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.

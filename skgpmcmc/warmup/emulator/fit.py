@@ -14,15 +14,9 @@ from typing import Self
 import numpy as np
 from scipy import linalg
 
-from ..._typing import (
-    FloatArray,
-)
-from ...approximations.importance import (
-    Quadratic,
-)
-from ...model import (
-    HyperPrior,
-)
+from ..._typing import FloatArray
+from ...approximations.importance import Quadratic
+from ...model import HyperPrior
 
 #: Length-scales that are compared, in units of the standard deviation of the posterior.
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
@@ -270,6 +264,8 @@ class EmulatedPosterior:
         Largest m that is believed.
     log_floor : float
         Log of c.
+    power : float, default=1.0
+        What all of it is raised to.
     """
 
     hyperprior: HyperPrior
@@ -279,6 +275,11 @@ class EmulatedPosterior:
     high: FloatArray
     ceiling: float
     log_floor: float
+    power: float = 1.0
+
+    def tempered(self, power: float) -> EmulatedPosterior:
+        """Raise it to a power; one below 1 gives it wider tails."""
+        return replace(self, power=power * self.power)
 
     def log_prob(self, theta: FloatArray) -> FloatArray:
         """Unnormalized log pi* at theta (..., p); (...)."""
@@ -294,4 +295,4 @@ class EmulatedPosterior:
         log_lik = np.logaddexp(m, self.log_floor)
         share = np.exp(m - log_lik) * (m < self.ceiling)
         slope = (gradient + correction_gradient) * (inside == theta) * share[..., None]
-        return log_prior + log_lik, prior_gradient + slope
+        return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)

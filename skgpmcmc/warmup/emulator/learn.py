@@ -1,51 +1,22 @@
-"""What a set-up knows of a model, and how it learns more: design, emulator, chains on it."""
+"""What a set-up knows of a model, and the steps by which it learns more."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..._typing import (
-    FloatArray,
-)
-from ...approximations import (
-    Approximation,
-    InterpolatedSites,
-)
-from ...approximations.importance import (
-    Quadratic,
-)
-from ...model import (
-    LatentGP,
-)
-from ...numerics.linalg import (
-    cholesky,
-)
-from ...transitions import (
-    CheapDensity,
-    CheapPoint,
-    Leapfrog,
-)
-from ..work import (
-    Request,
-    Task,
-    has_factor,
-)
-from .design import (
-    Design,
-    DesignPoint,
-    examine,
-    explore,
-    search,
-    spread_out,
-)
-from .fit import (
-    EmulatedPosterior,
-    Emulator,
-)
+from ..._typing import FloatArray
+from ...approximations import Approximation, InterpolatedSites
+from ...approximations.importance import Quadratic
+from ...model import LatentGP
+from ...numerics.linalg import cholesky
+from ...transitions import CheapDensity, CheapPoint, Leapfrog
+from ..work import Request, Task, has_factor
+from .design import Design, DesignPoint, examine, explore, search, spread_out
+from .fit import EmulatedPosterior, Emulator
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0
@@ -75,36 +46,55 @@ _ENOUGH = 0.05
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
 
+T = TypeVar("T")
+#: A step of a set-up: it yields batches of tasks, is sent their results, and returns what it found.
+Step = Generator[Sequence[Task], Sequence[Any], T]
 
-Work = Generator[Sequence[Task], Sequence[Any], None]
 
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What a set-up has found out so far; every step takes it and returns more.
 
-class Learner:
-    """State of one set-up: the design so far, and the scale on which theta moves."""
+    It is a record of arrays and numbers. Only the random stream moves.
 
-    def __init__(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        rng: np.random.Generator,
-        paths: Sequence[Sequence[DesignPoint]],
-    ) -> None:
-        self.model = model
-        self.approximation = approximation
-        self.rng = rng
-        self.ends = [path[-1] for path in paths]
-        self.dim = len(self.ends[0].theta)
-        self.pool_size = max(_N_CHAINS, len(self.ends))
-        visited = Design(tuple(point for path in paths for point in path))
-        self.n_evaluations = len(visited)
-        # With many hyper-parameters improbable points are many, and are learned only where the
-        # emulator leads to them.
-        self.design = visited if self.few else visited.plausible(_MARGIN + 2.0 * self.dim)
-        self.root = np.eye(self.dim)
-        self.held_out_error = 0.0 if self.few else np.inf
-        self.explored = np.empty((0, self.dim))
-        self.flat = _flattening(model)
-        self._fitted: tuple[int, Emulator] | None = None
+    Attributes
+    ----------
+    model : LatentGP
+    approximation : Approximation
+    rng : numpy.random.Generator
+        Of the set-up.
+    design : Design
+        Where log evidence, its gradient and the sites are known.
+    ends : tuple of DesignPoint
+        Where the searches for modes ended.
+    root : ndarray of shape (p, p)
+        Cholesky factor of a covariance: the scale on which theta moves.
+    n_evaluations : int
+        Of the evidence.
+    held_out_error : float
+        Of the emulator, at the last points before they joined the design; infinite where that says
+        nothing yet.
+    explored : ndarray of shape (m, p)
+        Where trajectories with the exact gradient went, with many hyper-parameters.
+    emulator : Emulator or None
+        Of the design; None if that has grown since.
+    """
+
+    model: LatentGP
+    approximation: Approximation
+    rng: np.random.Generator
+    design: Design
+    ends: tuple[DesignPoint, ...]
+    root: FloatArray
+    n_evaluations: int
+    held_out_error: float
+    explored: FloatArray
+    emulator: Emulator | None = None
+
+    @property
+    def dim(self) -> int:
+        """Number of hyper-parameters, p."""
+        return len(self.root)
 
     @property
     def few(self) -> bool:
@@ -113,7 +103,7 @@ class Learner:
 
     @property
     def coupled(self) -> bool:
-        """Whether sites are coupled, so that densities made of them are not bent."""
+        """Whether sites are coupled, so that densities made of them are not skewed."""
         return self.design.best.shape is None
 
     @property
@@ -126,157 +116,25 @@ class Learner:
         """Design points come from the posterior to the power of one over this."""
         return 1.0 + 1.5 / self.dim
 
-    def seeds(self, n: int) -> list[np.random.SeedSequence]:
-        """Return a seed for each of n tasks."""
-        return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
-
-    def add(self, points: Sequence[DesignPoint | None]) -> list[DesignPoint]:
-        """Let points join the design; returns those that there are."""
-        found = [point for point in points if point is not None]
-        self.design = self.design.joined(found)
-        self.n_evaluations += len(points)
-        return found
-
-    def tasks(self, thetas: FloatArray) -> list[Task]:
-        """Return the work of examining points, each from the sites of its nearest neighbor."""
-        return [
-            Task(
-                examine,
-                (self.model, self.approximation, t, self.design.nearest(t, self.scale).sites),
-            )
-            for t in thetas
-        ]
-
-    def factor_tasks(self, thetas: FloatArray) -> list[Task]:
-        """Return the work of factoring K at points, which the evidence alone does not need."""
-        return [Task(has_factor, (self.model, theta)) for theta in thetas]
-
-    def measure_scale(self) -> Work:
-        """Curvature at the best mode, from gradients a step away along every axis.
-
-        Yields
-        ------
-        sequence of Task
-            Work whose results are to be sent back.
-        """
-        best = self.design.best
-        signs = (1.0, -1.0) if self.dim <= 4 else (1.0,)
-        steps = [sign * 0.25 * e for e in np.eye(self.dim) for sign in signs]
-        found = yield self.tasks(best.theta + np.array(steps))
-        gradient = self.model.hyperprior.gradient
-        curvature = np.zeros((self.dim, self.dim))
-        at_mode = best.gradient + gradient(best.theta)
-        for step, point in zip(steps, found, strict=True):
-            if point is not None:
-                difference = point.gradient + gradient(point.theta) - at_mode
-                axis = int(np.argmax(np.abs(step)))
-                curvature[axis] -= difference / step[axis] / len(signs)
-        self.add(found)
-        curvature = 0.5 * (curvature + curvature.T)
-        values, vectors = np.linalg.eigh(curvature)
-        # A prior on the log scale has standard deviations of a few at most.
-        deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
-        self.root = cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
-
-    def explore(self) -> Work:
-        """Follow trajectories from the ends of the searches, if there are many hyper-parameters.
-
-        Yields
-        ------
-        sequence of Task
-            Work whose results are to be sent back.
-        """
-        if self.few:
-            return
-        seeds = self.seeds(len(self.ends))
-        n_trajectories = _N_EXPLORED // (_N_LEAPFROG * len(self.ends)) + self.dim // 2
-        found = yield [
-            Task(
-                explore,
-                (self.model, self.approximation, end, self.root, n_trajectories, _N_LEAPFROG, seed),
-            )
-            for end, seed in zip(self.ends, seeds, strict=True)
-        ]
-        for points in found:
-            self.add(points)
-        self.explored = np.array([p.theta for points in found for p in points[len(points) // 3 :]])
-
     @property
     def batch_size(self) -> int:
         """Design points that are added at once."""
         return int(np.clip(self.dim, 8, 32))
 
     @property
-    def max_rounds(self) -> int:
-        """Most batches of points that the first refinement asks for."""
-        return 8 + 2 * self.dim if self.few else LATER_ROUNDS
-
-    def refine(self, max_rounds: int, known_error: float | None = None) -> Work:
-        """Add points from the tempered emulated posterior until they are predicted well.
-
-        Parameters
-        ----------
-        max_rounds : int
-            Most batches of points.
-        known_error : float, optional
-            Error at draws from pi*, where it is known to be large, whatever the last batch showed.
-            Then pi* is large where the posterior is not, and points there count as well.
-
-        Yields
-        ------
-        sequence of Task
-            Work whose results are to be sent back.
-        """
-        everywhere = known_error is not None
-        if known_error is not None:
-            self.held_out_error = max(self.held_out_error, known_error)
-        for n_more in range(max_rounds, -1, -1):
-            target = self.emulate()
-            pool = run_pool(
-                Tempered(target, 1.0 / self.temperature),
-                self.pool_starts(),
-                self.root,
-                20 if self.few else 6,
-                self.rng,
-            )
-            if self.held_out_error < TRUSTED:
-                self.root = root_of(pool.theta, shrink=1.0 / self.temperature)
-            enough = 0.0 < self.held_out_error < _ENOUGH
-            if enough or n_more == 0:
-                return
-            # A random part, so that the design follows the density and not its outermost points.
-            candidates = self.rng.permutation(pool.theta[-1])[: 2 * self.batch_size]
-            where = spread_out(
-                candidates / self.scale, self.used().theta / self.scale, self.batch_size
-            )
-            found = self.add((yield self.tasks(candidates[where])))
-            self.held_out_error = self._error(target, found, everywhere=everywhere)
-
-    def _error(
-        self, target: EmulatedPosterior, points: Sequence[DesignPoint], *, everywhere: bool
-    ) -> float:
-        """Root mean square error of prediction, over points that the posterior could visit.
-
-        Or over all that it or pi* could.
-        """
-        limit = self.design.best.log_density - self.dim - 5.0
-        gaps = []
-        for point in points:
-            emulated = float(target.emulator.value_and_gradient(point.theta)[0])
-            gap = emulated - point.log_evidence
-            if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
-                gaps.append(gap)
-        return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
-
     def used(self) -> Design:
         """Return the points that the emulator is conditioned on.
 
         Those that the data make improbable tell it where not to go; where the prior does, it need
         not know.
         """
-        most = _MOST_OBSERVATIONS // (self.dim + 1)
-        return self.design.believable(_PRIOR_MARGIN).thinned(self.scale, most)
+        return self.design.believable(_PRIOR_MARGIN).thinned(self.scale, self._most)
 
+    @property
+    def _most(self) -> int:
+        return _MOST_OBSERVATIONS // (self.dim + 1)
+
+    @property
     def modes(self) -> FloatArray:
         """Distinct modes that the searches ended at, the best first; (k, p)."""
         ends = sorted(self.ends, key=lambda point: -point.log_density)
@@ -287,40 +145,57 @@ class Learner:
                 modes.append(end.theta)
         return np.array(modes)
 
-    def pool_starts(self) -> FloatArray:
-        """Where the chains of a pool begin: explored points, else around the modes in turn."""
-        if len(self.explored):
-            return self.explored[self.rng.integers(len(self.explored), size=self.pool_size)]
-        modes = self.modes()
-        noise = self.rng.standard_normal((self.pool_size, self.dim)) @ self.root.T
-        return modes[np.arange(self.pool_size) % len(modes)] + noise
+    @property
+    def no_correction(self) -> Quadratic:
+        """The correction of the evidence where nothing is known of one."""
+        return Quadratic.flat(self.design.best.theta, self.scale)
 
-    def _fit_emulator(self) -> Emulator:
-        """Emulator of the design so far; the last one if the design has not grown."""
-        if self._fitted is None or self._fitted[0] != len(self.design):
-            used = self.used()
-            noise = self.rng.standard_normal((200, self.dim))
-            emulator = Emulator.fit(
-                used.theta,
-                used.values,
-                used.gradients,
-                draws=self.design.best.theta + noise @ self.root.T,
-                flat=self.flat,
-                span=_SPAN + self.dim,
-            )
-            self._fitted = len(self.design), emulator
-        return self._fitted[1]
+    def seeds(self, n: int) -> list[np.random.SeedSequence]:
+        """Return a seed for each of n tasks."""
+        return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
 
-    def emulate(self, correction: Quadratic | None = None) -> EmulatedPosterior:
-        """pi* from the design so far."""
-        used, emulator = self.used(), self._fit_emulator()
-        if correction is None:
-            correction = Quadratic.flat(self.design.best.theta, self.scale)
+    def tasks(self, thetas: FloatArray) -> list[Task]:
+        """Return the work of examining points, each from the sites of its nearest neighbor."""
+        model, approximation, scale = self.model, self.approximation, self.scale
+        return [
+            Task(examine, (model, approximation, t, self.design.nearest(t, scale).sites))
+            for t in thetas
+        ]
+
+    def factor_tasks(self, thetas: FloatArray) -> list[Task]:
+        """Return the work of factoring K at points, which the evidence alone does not need."""
+        return [Task(has_factor, (self.model, theta)) for theta in thetas]
+
+    def joined(self, points: Sequence[DesignPoint | None]) -> Knowledge:
+        """Let examined points join the design, None being one that does not exist."""
+        found = [point for point in points if point is not None]
+        known = replace(self, n_evaluations=self.n_evaluations + len(points))
+        return replace(known, design=self.design.joined(found), emulator=None) if found else known
+
+    def emulated(self) -> Knowledge:
+        """Condition the emulator on the design, if that has grown."""
+        if self.emulator is not None:
+            return self
+        used, noise = self.used, self.rng.standard_normal((200, self.dim))
+        emulator = Emulator.fit(
+            used.theta,
+            used.values,
+            used.gradients,
+            draws=self.design.best.theta + noise @ self.root.T,
+            flat=_flattening(self.model),
+            span=_SPAN + self.dim,
+        )
+        return replace(self, emulator=emulator)
+
+    def target(self, correction: Quadratic | None = None) -> EmulatedPosterior:
+        """pi* by the emulator."""
+        assert self.emulator is not None
+        used, correction = self.used, correction or self.no_correction
         volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
         shift = correction.constant
         return EmulatedPosterior(
             self.model.hyperprior,
-            emulator,
+            self.emulator,
             correction,
             used.theta.min(axis=0),
             used.theta.max(axis=0),
@@ -328,18 +203,31 @@ class Learner:
             self.design.best.log_density + volume - _FLOOR + shift,
         )
 
-    def posterior_pool(self) -> Pool:
-        """Draw from pi*, and learn the metric of its moves."""
-        target = self.emulate()
-        pool = run_pool(target, self.pool_starts(), self.root, 40, self.rng)
-        if self.held_out_error < TRUSTED:
-            self.root = root_of(pool.theta)
-        return run_pool(target, pool.theta[-1], self.root, 20, self.rng)
+    def pool_starts(self) -> FloatArray:
+        """Where the chains of a pool begin: explored points, else around the modes in turn."""
+        size = max(_N_CHAINS, len(self.ends))
+        if len(self.explored):
+            return self.explored[self.rng.integers(len(self.explored), size=size)]
+        noise = self.rng.standard_normal((size, self.dim)) @ self.root.T
+        return self.modes[np.arange(size) % len(self.modes)] + noise
+
+    def tempered_pool(self, target: EmulatedPosterior, theta: FloatArray, n_moves: int) -> Pool:
+        """Draw from pi* to a power below one, whose tails are wider, from theta (m, p)."""
+        target = target.tempered(1.0 / self.temperature)
+        return run_pool(target, theta, self.root, n_moves, self.rng)
+
+    def posterior_pool(self) -> tuple[Knowledge, Pool]:
+        """Draw from pi*, and learn the scale of its moves."""
+        known = self.emulated()
+        target = known.target()
+        pool = run_pool(target, known.pool_starts(), known.root, 40, known.rng)
+        if known.held_out_error < TRUSTED:
+            known = replace(known, root=root_of(pool.theta))
+        return known, run_pool(target, pool.theta[-1], known.root, 20, known.rng)
 
     def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
-        most = _MOST_OBSERVATIONS // (self.dim + 1)
-        used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, most)
+        used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, self._most)
         return InterpolatedSites.fit(
             self.approximation,
             used.theta,
@@ -352,22 +240,138 @@ class Learner:
         )
 
 
-def begun(request: Request) -> Generator[Sequence[Task], Sequence[Any], Learner]:
-    """Search for modes from every start, and learn from there until the emulator predicts well.
+def learned(request: Request) -> Step[Knowledge]:
+    """Search for modes from every start, and learn from there until the emulator predicts well."""
+    known = yield from _searched(request)
+    known = yield from _measured(known)
+    if not known.few:
+        known = yield from _explored(known)
+    return (yield from refined(known, 8 + 2 * known.dim if known.few else LATER_ROUNDS))
+
+
+def _searched(request: Request) -> Step[Knowledge]:
+    """Climb to a mode from every start."""
+    model, approximation = request.model, request.approximation
+    paths: Sequence[list[DesignPoint]] = yield [
+        Task(search, (model, approximation, start)) for start in request.starts
+    ]
+    dim, design = len(request.starts[0]), Design(tuple(point for path in paths for point in path))
+    few = dim <= _FEW
+    return Knowledge(
+        model,
+        approximation,
+        request.rng,
+        # With many hyper-parameters improbable points are many, and are learned only where the
+        # emulator leads to them.
+        design if few else design.plausible(_MARGIN + 2.0 * dim),
+        tuple(path[-1] for path in paths),
+        root=np.eye(dim),
+        n_evaluations=len(design),
+        held_out_error=0.0 if few else np.inf,
+        explored=np.empty((0, dim)),
+    )
+
+
+def _measured(known: Knowledge) -> Step[Knowledge]:
+    """Take a first scale from the curvature at the best mode, by gradients a step away from it."""
+    best, dim, gradient = known.design.best, known.dim, known.model.hyperprior.gradient
+    signs = (1.0, -1.0) if known.few else (1.0,)
+    steps = [sign * 0.25 * e for e in np.eye(dim) for sign in signs]
+    found = yield known.tasks(best.theta + np.array(steps))
+    curvature = np.zeros((dim, dim))
+    at_mode = best.gradient + gradient(best.theta)
+    for step, point in zip(steps, found, strict=True):
+        if point is not None:
+            difference = point.gradient + gradient(point.theta) - at_mode
+            axis = int(np.argmax(np.abs(step)))
+            curvature[axis] -= difference / step[axis] / len(signs)
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    # A prior on the log scale has standard deviations of a few at most.
+    deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
+    root = cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
+    return replace(known.joined(found), root=root)
+
+
+def _explored(known: Knowledge) -> Step[Knowledge]:
+    """Follow trajectories with the exact gradient from the ends of the searches."""
+    n_trajectories = _N_EXPLORED // (_N_LEAPFROG * len(known.ends)) + known.dim // 2
+    found = yield [
+        Task(
+            explore,
+            (known.model, known.approximation, end, known.root, n_trajectories, _N_LEAPFROG, seed),
+        )
+        for end, seed in zip(known.ends, known.seeds(len(known.ends)), strict=True)
+    ]
+    for points in found:
+        known = known.joined(points)
+    later = [point.theta for points in found for point in points[len(points) // 3 :]]
+    return replace(known, explored=np.array(later))
+
+
+def refined(known: Knowledge, max_rounds: int, known_error: float | None = None) -> Step[Knowledge]:
+    """Add points from the tempered emulated posterior until they are predicted well.
+
+    Parameters
+    ----------
+    known : Knowledge
+        What there is to begin with.
+    max_rounds : int
+        Most batches of points.
+    known_error : float, optional
+        Error at draws from pi*, where it is known to be large, whatever the last batch showed.
+        Then pi* is large where the posterior is not, and points there count as well.
+
+    Returns
+    -------
+    Knowledge
+        With a larger design.
 
     Yields
     ------
     sequence of Task
         Work whose results are to be sent back.
     """
-    paths: Sequence[list[DesignPoint]] = yield [
-        Task(search, (request.model, request.approximation, start)) for start in request.starts
-    ]
-    learner = Learner(request.model, request.approximation, request.rng, paths)
-    yield from learner.measure_scale()
-    yield from learner.explore()
-    yield from learner.refine(learner.max_rounds)
-    return learner
+    if known_error is not None:
+        known = replace(known, held_out_error=max(known.held_out_error, known_error))
+    for n_more in range(max_rounds, -1, -1):
+        known = known.emulated()
+        target = known.target()
+        pool = known.tempered_pool(target, known.pool_starts(), 20 if known.few else 6)
+        if known.held_out_error < TRUSTED:
+            known = replace(known, root=root_of(pool.theta, shrink=1.0 / known.temperature))
+        if 0.0 < known.held_out_error < _ENOUGH or n_more == 0:
+            break
+        # A random part, so that the design follows the density and not its outermost points.
+        candidates = known.rng.permutation(pool.theta[-1])[: 2 * known.batch_size]
+        used = known.used.theta / known.scale
+        where = spread_out(candidates / known.scale, used, known.batch_size)
+        found = yield known.tasks(candidates[where])
+        known = known.joined(found)
+        error = _error(known, target, found, everywhere=known_error is not None)
+        known = replace(known, held_out_error=error)
+    return known
+
+
+def _error(
+    known: Knowledge,
+    target: EmulatedPosterior,
+    points: Sequence[DesignPoint | None],
+    *,
+    everywhere: bool,
+) -> float:
+    """Root mean square error of prediction, over points that the posterior could visit.
+
+    Or over all that it or pi* could.
+    """
+    limit = known.design.best.log_density - known.dim - 5.0
+    gaps = []
+    for point in points:
+        if point is None:
+            continue
+        gap = float(target.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
+        if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
+            gaps.append(gap)
+    return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
 
 
 def _flattening(model: LatentGP) -> FloatArray:
@@ -401,19 +405,6 @@ _TARGET_ACCEPTANCE = 0.9
 #: A trajectory goes about a quarter of a period, after which a Gaussian is forgotten.
 _TRAVEL = 0.5 * np.pi
 _MAX_LEAPFROG = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Tempered:
-    """A density to a power below one: wider tails."""
-
-    target: CheapDensity
-    power: float
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log density (...) and its gradient (..., p)."""
-        value, gradient = self.target.value_and_gradient(theta)
-        return self.power * value, self.power * gradient
 
 
 class Pool(NamedTuple):

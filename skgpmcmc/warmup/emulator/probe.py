@@ -2,235 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
-from ..._typing import (
-    BoolArray,
-    FloatArray,
-)
-from ...approximations import (
-    Density,
-    DrawCount,
-    InterpolatedSites,
-    Reference,
-    importance_estimate,
-)
-from ...approximations.importance import (
-    Quadratic,
-)
-from ...model import (
-    LatentGP,
-)
-from ...numerics.linalg import (
-    NotPositiveDefiniteError,
-    log_sum,
-)
-from ..report import (
-    EmulatorReport,
-    EmulatorSettings,
-)
-from ..work import (
-    Task,
-    no_density,
-    require_factors,
-)
-from .design import (
-    DesignPoint,
-)
-from .fit import (
-    EmulatedPosterior,
-)
-from .learn import (
-    Learner,
-    Pool,
-    Tempered,
-    run_pool,
-)
+from ..._typing import BoolArray, FloatArray
+from ...approximations import Density, DrawCount, InterpolatedSites, Reference, importance_estimate
+from ...approximations.importance import Quadratic
+from ...model import LatentGP
+from ...numerics.linalg import NotPositiveDefiniteError, log_sum
+from ..report import EmulatorReport, EmulatorSettings
+from ..work import Task, no_density, require_factors
+from .design import DesignPoint
+from .fit import EmulatedPosterior
+from .learn import TRUSTED, Knowledge, Pool, Step
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
 _N_COMPARED = (12, 48)
 #: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
 _TERM_SD = 0.3
-
-
-class Probed(NamedTuple):
-    """The frozen reference and what was learned of its estimates."""
-
-    reference: InterpolatedSites
-    n_importance: int | DrawCount
-    target: EmulatedPosterior
-    report: EmulatorReport
-
-
-def probe(
-    learner: Learner,
-    pool: Pool,
-    settings: EmulatorSettings,
-    visited: FloatArray | None = None,
-    less_noise: float = 1.0,
-) -> Generator[Sequence[Task], Sequence[Any], Probed]:
-    """Choose the reference and the number of draws, and correct the emulator.
-
-    Draws from pi* are examined by the approximation and by importance sampling: they measure
-    the emulator before they join its design.
-
-    Parameters
-    ----------
-    learner : Learner
-        Knows the design; the probed points join it.
-    pool : Pool
-        Draws from pi*.
-    settings : EmulatorSettings
-        What the sampler wants.
-    visited : ndarray of shape (m, p), optional
-        Places that chains went to, examined with the draws.
-    less_noise : float, default=1.0
-        How many times less noise the estimates of chains have than the settings ask for, where
-        these do not give the number of draws.
-
-    Returns
-    -------
-    Probed
-        What is frozen.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
-
-    Raises
-    ------
-    SingularCovarianceError
-        If K has no factor at a draw from pi*, and can be given more jitter.
-    """
-    target = learner.emulate()
-    reference = learner.reference(0, 0.0 if learner.coupled else 1.0)
-    thetas, typical = _to_be_probed(learner, target, pool)
-    if visited is not None:
-        thetas = np.concatenate([visited, thetas])
-        typical = np.concatenate([np.full(len(visited), True), typical])
-    compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
-    points, log_variance = yield from _examined(
-        learner,
-        thetas,
-        thetas[typical],
-        _tasks(compare_variants, learner, reference, compared, settings, settings.noise),
-    )
-    budget = most_operations(learner.coupled)
-    plan = cheapest_plan(log_variance, len(learner.model.y), settings.noise, budget)
-    reference = learner.reference(*VARIANTS[plan.variant])
-    probes = yield _tasks(take_probe, learner, reference, thetas, settings)
-    learner.n_evaluations += len(probes)
-    usable = [i for i in range(len(thetas)) if points[i] is not None and probes[i] is not None]
-    if not typical[usable].any():
-        raise RuntimeError(no_density(learner.model, thetas[0]))
-    found = [point for i in usable if (point := points[i]) is not None]
-    chosen = [probes[i] for i in usable]
-    return _probed(
-        learner, target, pool, plan, reference, found, chosen, typical[usable], settings, less_noise
-    )
-
-
-def _examined(
-    learner: Learner, thetas: FloatArray, in_posterior: FloatArray, comparisons: list[Task]
-) -> Generator[Sequence[Task], Sequence[Any], tuple[list[DesignPoint | None], FloatArray]]:
-    """Evaluate points, which join the design, and compare variants of the reference there.
-
-    Returns the points, None where there is none, and the rows of the comparisons.
-    """
-    answers = yield [*learner.factor_tasks(in_posterior), *learner.tasks(thetas), *comparisons]
-    require_factors(learner.model, answers[: len(in_posterior)])
-    answers = answers[len(in_posterior) :]
-    learner.n_evaluations += len(answers)
-    points, variances = answers[: len(thetas)], answers[len(thetas) :]
-    log_variance = np.array([row for row in variances if row is not None])
-    if not len(log_variance):
-        raise RuntimeError(no_density(learner.model, thetas[0]))
-    learner.add(points)
-    return list(points), log_variance
-
-
-def _tasks(
-    function: Callable[..., Any],
-    learner: Learner,
-    reference: InterpolatedSites,
-    thetas: FloatArray,
-    settings: EmulatorSettings,
-    *more: float,
-) -> list[Task]:
-    """Return one task for each theta, with a seed of its own."""
-    return [
-        Task(function, (learner.model, reference, theta, settings.defensive, seed, *more))
-        for theta, seed in zip(thetas, learner.seeds(len(thetas)), strict=True)
-    ]
-
-
-def _to_be_probed(
-    learner: Learner, target: EmulatedPosterior, pool: Pool
-) -> tuple[FloatArray, BoolArray]:
-    """Draws from pi*, marked, and, if few hyper-parameters allow it, others from its tails."""
-    draws = pool.theta.reshape(-1, learner.dim)
-    n_typical = min(12 + 4 * learner.dim, 60, len(draws))
-    thetas = draws[learner.rng.choice(len(draws), n_typical, replace=False)]
-    if learner.few:
-        tempered = Tempered(target, 1.0 / learner.temperature)
-        wide = run_pool(tempered, pool.theta[-1], learner.root, 20, learner.rng).theta[-1]
-        thetas = np.concatenate([thetas, wide[:n_typical]])
-    return thetas, np.arange(len(thetas)) < n_typical
-
-
-def _probed(
-    learner: Learner,
-    target: EmulatedPosterior,
-    pool: Pool,
-    plan: Plan,
-    reference: InterpolatedSites,
-    points: Sequence[DesignPoint],
-    probes: Sequence[Probe],
-    typical: BoolArray,
-    settings: EmulatorSettings,
-    less_noise: float,
-) -> Probed:
-    """Learn from the probes of points that have joined the design; `typical` draws count."""
-    log_p, log_variance, noise = (np.array(part) for part in zip(*probes, strict=True))
-    center, scale = learner.design.best.theta, learner.scale
-    thetas = np.array([point.theta for point in points])
-    evidence = np.array([point.log_evidence for point in points])
-    of_log_variance = Quadratic.fit(thetas, log_variance, center, scale, noise=0.5, term_sd=1.0)
-    # The cost of a plan, once more, over many draws.
-    everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, learner.dim))[0]
-    n = len(learner.model.y)
-    plan = plan_for(plan.variant, everywhere, n, settings.noise, most_operations(learner.coupled))
-    more = less_noise**2  # times as many draws
-    most = min(int(more * plan.most), most_draws(n, more))
-    count: int | DrawCount = settings.n_importance or DrawCount(
-        of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most
-    )
-    reference = replace(reference, whitened=plan.whitened)
-    correction = Quadratic.fit(
-        thetas, log_p - evidence, center, scale, noise=0.05 + noise, term_sd=_TERM_SD
-    )
-    emulated = target.emulator.value_and_gradient(thetas)[0]
-    residual = (log_p - emulated - correction.value_and_gradient(thetas)[0])[typical]
-    ratios = np.exp(np.minimum(residual[:, None] - residual, 0.0))
-    counts = [count if isinstance(count, int) else count.at(t) for t in thetas[typical]]
-    n_sweeps, strength = VARIANTS[plan.variant]
-    report = EmulatorReport(
-        n_design=len(learner.used()),
-        held_out_error=float(np.std((evidence - emulated)[typical])),
-        probe_error=float(residual.std()),
-        predicted_acceptance=float(ratios.mean()),
-        n_sweeps=n_sweeps,
-        skewness=strength,
-        n_importance=(min(counts), max(counts)),
-    )
-    return Probed(reference, count, learner.emulate(correction), report)
 
 
 #: Importance draws of a probe.
@@ -252,6 +46,208 @@ _MOST_NUMBERS = 4_000_000
 #: Most O(n^3) operations of an evaluation, on average over the posterior; with several latent
 #: functions, for each of them. There chains stay more, and densities of another kind are missing.
 _MOST_OPERATIONS, _MOST_OPERATIONS_EACH = 5.4, 10.0
+
+
+class Probed(NamedTuple):
+    """The frozen reference and what was learned of its estimates."""
+
+    reference: InterpolatedSites
+    n_importance: int | DrawCount
+    target: EmulatedPosterior
+    report: EmulatorReport
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the emulator may lead chains."""
+        return self.report.probe_error < TRUSTED
+
+
+class _Places(NamedTuple):
+    """Where approximation and estimate were both examined."""
+
+    theta: FloatArray  # (m, p)
+    log_evidence: FloatArray  # (m,), approximate
+    log_p: FloatArray  # (m,), of many importance draws
+    log_variance: FloatArray  # (m,), of one weight, relative
+    noise: FloatArray  # (m,), of log_p
+    typical: BoolArray  # (m,), whether it counts for the report
+
+
+def probe(
+    known: Knowledge,
+    settings: EmulatorSettings,
+    visited: FloatArray | None = None,
+    pool: Pool | None = None,
+    less_noise: float = 1.0,
+) -> Step[tuple[Knowledge, Probed]]:
+    """Choose the reference and the number of draws, and correct the emulator.
+
+    Draws from pi* are examined by the approximation and by importance sampling: they measure
+    the emulator before they join its design.
+
+    Parameters
+    ----------
+    known : Knowledge
+        Has the design.
+    settings : EmulatorSettings
+        What the sampler wants.
+    visited : ndarray of shape (m, p), optional
+        Places that chains went to, examined with the draws.
+    pool : Pool, optional
+        Draws in place of those from pi*.
+    less_noise : float, default=1.0
+        How many times less noise the estimates of chains have than the settings ask for, where
+        these do not give the number of draws.
+
+    Returns
+    -------
+    tuple of Knowledge and Probed
+        The probed points have joined the design; what is frozen.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+
+    Raises
+    ------
+    SingularCovarianceError
+        If K has no factor at a draw from pi*, and can be given more jitter.
+    """
+    if pool is None:
+        known, pool = known.posterior_pool()
+    known = known.emulated()
+    target = known.target()
+    reference = known.reference(0, 0.0 if known.coupled else 1.0)
+    thetas, typical = _to_be_probed(known, target, pool)
+    if visited is not None:
+        thetas = np.concatenate([visited, thetas])
+        typical = np.concatenate([np.full(len(visited), True), typical])
+    compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
+    comparisons = _tasks(compare_variants, known, reference, compared, settings, settings.noise)
+    factored = thetas[typical]
+    answers = yield [*known.factor_tasks(factored), *known.tasks(thetas), *comparisons]
+    require_factors(known.model, answers[: len(factored)])
+    points = answers[len(factored) : len(factored) + len(thetas)]
+    known = known.joined(points)
+    rows = [row for row in answers[len(factored) + len(thetas) :] if row is not None]
+    if not rows:
+        raise RuntimeError(no_density(known.model, thetas[0]))
+    n, budget = len(known.model.y), most_operations(known.coupled)
+    plan = cheapest_plan(np.array(rows), n, settings.noise, budget)
+    reference = known.reference(*VARIANTS[plan.variant])
+    probes = yield _tasks(take_probe, known, reference, thetas, settings)
+    known = replace(known, n_evaluations=known.n_evaluations + len(comparisons) + len(probes))
+    places = _places(points, probes, typical)
+    if places is None:
+        raise RuntimeError(no_density(known.model, thetas[0]))
+    return _probed(known, target, pool, plan, reference, places, settings, less_noise)
+
+
+def _tasks(
+    function: Callable[..., Any],
+    known: Knowledge,
+    reference: InterpolatedSites,
+    thetas: FloatArray,
+    settings: EmulatorSettings,
+    *more: float,
+) -> list[Task]:
+    """Return one task for each theta, with a seed of its own."""
+    return [
+        Task(function, (known.model, reference, theta, settings.defensive, seed, *more))
+        for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
+    ]
+
+
+def _to_be_probed(
+    known: Knowledge, target: EmulatedPosterior, pool: Pool
+) -> tuple[FloatArray, BoolArray]:
+    """Draws from pi*, marked, and, if few hyper-parameters allow it, others from its tails."""
+    draws = pool.theta.reshape(-1, known.dim)
+    n_typical = min(12 + 4 * known.dim, 60, len(draws))
+    thetas = draws[known.rng.choice(len(draws), n_typical, replace=False)]
+    if known.few:
+        wide = known.tempered_pool(target, pool.theta[-1], 20).theta[-1]
+        thetas = np.concatenate([thetas, wide[:n_typical]])
+    return thetas, np.arange(len(thetas)) < n_typical
+
+
+def _places(
+    points: Sequence[DesignPoint | None], probes: Sequence[Probe | None], typical: BoolArray
+) -> _Places | None:
+    """Join what was found; None where nothing was at any typical place."""
+    rows = [
+        (point.theta, point.log_evidence, *found, counts)
+        for point, found, counts in zip(points, probes, typical, strict=True)
+        if point is not None and found is not None
+    ]
+    places = _Places(*map(np.array, zip(*rows, strict=True))) if rows else None
+    return places if places is not None and places.typical.any() else None
+
+
+def _probed(
+    known: Knowledge,
+    target: EmulatedPosterior,
+    pool: Pool,
+    plan: Plan,
+    reference: InterpolatedSites,
+    places: _Places,
+    settings: EmulatorSettings,
+    less_noise: float,
+) -> tuple[Knowledge, Probed]:
+    """Learn from the probes of points that have joined the design."""
+    theta, center, scale = places.theta, known.design.best.theta, known.scale
+    of_log_variance = Quadratic.fit(
+        theta, places.log_variance, center, scale, noise=0.5, term_sd=1.0
+    )
+    # The cost of a plan, once more, over many draws.
+    everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, known.dim))[0]
+    n = len(known.model.y)
+    plan = plan_for(plan.variant, everywhere, n, settings.noise, most_operations(known.coupled))
+    more = less_noise**2  # times as many draws
+    most = min(int(more * plan.most), most_draws(n, more))
+    count: int | DrawCount = settings.n_importance or DrawCount(
+        of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most
+    )
+    gap = places.log_p - places.log_evidence
+    correction = Quadratic.fit(
+        theta, gap, center, scale, noise=0.05 + places.noise, term_sd=_TERM_SD
+    )
+    known = known.emulated()
+    frozen = replace(reference, whitened=plan.whitened)
+    report = _report(known, target, plan, correction, count, places)
+    return known, Probed(frozen, count, known.target(correction), report)
+
+
+def _report(
+    known: Knowledge,
+    target: EmulatedPosterior,
+    plan: Plan,
+    correction: Quadratic,
+    count: int | DrawCount,
+    places: _Places,
+) -> EmulatorReport:
+    """Say how good the emulator was before the probed points joined its design."""
+    emulated = target.emulator.value_and_gradient(places.theta)[0]
+    residual = places.log_p - emulated - correction.value_and_gradient(places.theta)[0]
+    residual = residual[places.typical]
+    typical = places.theta[places.typical]
+    counts = [count if isinstance(count, int) else count.at(theta) for theta in typical]
+    n_sweeps, strength = VARIANTS[plan.variant]
+    return EmulatorReport(
+        n_design=len(known.used),
+        held_out_error=float(np.std((places.log_evidence - emulated)[places.typical])),
+        probe_error=float(residual.std()),
+        predicted_acceptance=mean_acceptance(residual),
+        n_sweeps=n_sweeps,
+        skewness=strength,
+        n_importance=(min(counts), max(counts)),
+    )
+
+
+def mean_acceptance(residual: FloatArray) -> float:
+    """Acceptance rate of moves between points at which log target and log proposal differ so."""
+    return float(np.exp(np.minimum(residual[:, None] - residual, 0.0)).mean())
 
 
 class Probe(NamedTuple):

@@ -7,37 +7,18 @@ theta) at its end corrects what is left of the error of the approximation.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..._typing import (
-    FloatArray,
-)
-from ...approximations import (
-    Approximation,
-    InterpolatedSites,
-    evaluate,
-)
-from ...approximations.importance import (
-    Quadratic,
-)
-from ...model import (
-    LatentGP,
-)
-from ...transitions import (
-    CheapPoint,
-    Leapfrog,
-)
-from ..work import (
-    Task,
-)
-from .learn import (
-    Learner,
-    root_of,
-)
+from ..._typing import FloatArray
+from ...approximations import Approximation, InterpolatedSites, evaluate
+from ...approximations.importance import Quadratic
+from ...model import LatentGP
+from ...transitions import CheapPoint, Leapfrog
+from ..work import Task
+from .learn import Knowledge, Step, root_of
 
 _TARGET_ACCEPTANCE = 0.8
 #: Trajectories of every chain that tune a metric, and then a step size; fewest and most leapfrog
@@ -138,22 +119,20 @@ class Trajectories(NamedTuple):
 
 
 def tuned_trajectories(
-    learner: Learner, sites: InterpolatedSites | None, correction: Quadratic
-) -> Generator[Sequence[Task], Sequence[Any], Trajectories]:
+    known: Knowledge, sites: InterpolatedSites | None
+) -> Step[tuple[Knowledge, Trajectories]]:
     """Tune trajectories on the approximate posterior itself, from explored points.
 
     Parameters
     ----------
-    learner : Learner
-        Knows where searches and explorations ended.
+    known : Knowledge
+        Has where searches and explorations ended.
     sites : InterpolatedSites or None
         Where the approximation starts from at any theta; None for its own start.
-    correction : Quadratic
-        From the approximate to the exact log evidence.
 
     Returns
     -------
-    Trajectories
+    tuple of Knowledge and Trajectories
         What is frozen, and overdispersed starts.
 
     Yields
@@ -161,25 +140,24 @@ def tuned_trajectories(
     sequence of Task
         Work whose results are to be sent back.
     """
-    target = ApproximatePosterior(
-        learner.model, learner.approximation.roughened(), sites, correction
-    )
-    starts = learner.pool_starts()[: len(learner.ends)]
-    root = (
-        root_of(learner.explored, correlated=_CORRELATED) if len(learner.explored) else learner.root
-    )
-    log_step, later = float(np.log(0.8 * learner.dim**-0.25)), []
+    approximation = known.approximation.roughened()
+    target = ApproximatePosterior(known.model, approximation, sites, known.no_correction)
+    starts, root = known.pool_starts()[: len(known.ends)], known.root
+    if len(known.explored):
+        root = root_of(known.explored, correlated=_CORRELATED)
+    log_step, later, n_points = float(np.log(0.8 * known.dim**-0.25)), [], 0
     for n_trajectories in _TUNING_TRAJECTORIES:
-        seeds = learner.seeds(len(starts))
+        seeds = known.seeds(len(starts))
         tuned = yield [
             Task(tune_trajectories, (target, start, root, n_trajectories, _N_LEAPS, log_step, seed))
             for start, seed in zip(starts, seeds, strict=True)
         ]
-        learner.n_evaluations += len(starts) * (n_trajectories * sum(_N_LEAPS) // 2 + 1)
+        n_points += len(starts) * (n_trajectories * sum(_N_LEAPS) // 2 + 1)
         starts = np.array([chain.end for chain in tuned])
         log_step = float(np.mean([chain.log_step for chain in tuned]))
         # The step size belongs to the metric that it was tuned with.
         leapfrog = _leapfrog(root, log_step, _N_LEAPS)
         later.append(np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]))
         root = root_of(later[-1], correlated=_CORRELATED)
-    return Trajectories(target, leapfrog, np.concatenate(later[1:]), starts)
+    known = replace(known, n_evaluations=known.n_evaluations + n_points)
+    return known, Trajectories(target, leapfrog, np.concatenate(later[1:]), starts)

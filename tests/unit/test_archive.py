@@ -1,0 +1,80 @@
+"""Records survive being written as arrays and JSON, and a set-up goes on from them."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skgpmcmc.approximations import EP
+from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.numerics.archive import from_arrays, to_arrays
+from skgpmcmc.warmup import EmulatorSettings, Request
+from skgpmcmc.warmup.emulator.learn import learned, refined
+from skgpmcmc.warmup.emulator.probe import probe
+
+from ..helpers import make_model, toy_classes
+from .test_learner import finish
+
+
+def through_a_file(record, given=None):
+    text, arrays = to_arrays(record, given)
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as held:
+        return from_arrays(text, dict(held), given)
+
+
+def test_parts_of_every_kind():
+    correction = Quadratic.flat(np.array([0.5]), np.array([2.0]))
+    record = {"a": (1, 2.5, None, "x"), 3: [np.int64(4), True, np.inf], "q": correction}
+    back = through_a_file(record)
+    assert back["a"] == record["a"]
+    assert back[3] == record[3]
+    assert isinstance(back[3][0], np.int64)
+    assert type(back["q"]) is Quadratic
+    assert_array_equal(back["q"].scale, correction.scale)
+
+
+def test_a_random_stream_goes_on_where_it_was_and_spawns_what_it_would_have():
+    stream = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(0, 2)))
+    stream.standard_normal(3)
+    stream.spawn(2)
+    back = through_a_file(stream)
+    assert_array_equal(back.standard_normal(4), stream.standard_normal(4))
+    (child,), (wanted,) = back.spawn(1), stream.spawn(1)
+    assert_array_equal(child.random(2), wanted.random(2))
+
+
+def test_what_is_no_record_is_refused():
+    with pytest.raises(TypeError, match="A function cannot be written"):
+        to_arrays({"f": through_a_file})
+    with pytest.raises(ValueError, match="must be of this package; the file names os"):
+        from_arrays(json.dumps({"record": "os:system", "fields": {"command": "true"}}), {})
+
+
+def set_up_by_steps(write):
+    """Some steps of a set-up with `write` between them; returns what comes of them."""
+    model, approximation = make_model(*toy_classes(12, 2, 0)), EP()
+    given = {"model": model, "hyperprior": model.hyperprior, "approximation": approximation}
+    rng = np.random.default_rng(3)
+    request = Request(model, approximation, [model.start] * 2, rng.spawn(2), rng, None, 0)
+    settings = EmulatorSettings(0.12, 0.05, None, emulates=True)
+    known = write(finish(learned(request))[0], given)
+    known = write(finish(refined(known, 2, known_error=2.0))[0], given)
+    known, probed = write(finish(probe(known, settings))[0], given)
+    density = probed.reference.at(model, model.start)
+    _, pool = known.posterior_pool()
+    return (
+        *(known.design.theta, known.root, pool.theta),
+        *(probed.target.log_prob(model.start), density.sample(known.rng, 2).f),
+    )
+
+
+def test_a_set_up_goes_on_from_what_was_written_between_its_steps():
+    """The same comes of it, to the bit, with everything read back from arrays and JSON."""
+    wanted = set_up_by_steps(lambda record, given: record)
+    for one, other in zip(set_up_by_steps(through_a_file), wanted, strict=True):
+        assert_array_equal(one, other)
