@@ -25,7 +25,7 @@ from ..prediction import (
     OwnLatent,
     Particles,
     Predictor,
-    parts_of,
+    density_parts_at,
     spread_subset,
 )
 from ..run import (
@@ -56,8 +56,6 @@ _FREE_TO_CHANGE = frozenset(
 _COPIES_OF_DRAWS = 3
 #: What random numbers are for; each has a branch of the seed.
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
-#: Importance draws of f at a theta of a prediction, for one draw; more for those that share it.
-_N_PREDICT_PARTICLES = 48
 
 
 class Problem(NamedTuple):
@@ -267,13 +265,13 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         all_draws = p == 0 and not isinstance(strategy, Integrated)
         chosen = spread_subset(theta, None if all_draws else self.max_predict_draws, rng)
         if isinstance(strategy, Particles):
-            strategy = replace(strategy, unit=float(chosen.weight.mean()))
+            strategy = replace(strategy, unit=float(chosen.multiplicity.mean()))
         parts = self._parts(run, own, theta[chosen.rows])
         predictor = Predictor(
             model,
             theta[chosen.rows],
             f[chosen.rows],
-            chosen.weight,
+            chosen.multiplicity,
             parts,
             strategy,
             reference=own.reference if parts is None else None,
@@ -300,7 +298,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if run.interrupted:
             return None
         try:
-            return parts_of(own.model, own.reference, theta, self.n_jobs)
+            return density_parts_at(own.model, own.reference, theta, self.n_jobs)
         except KeyboardInterrupt:
             warnings.warn(
                 "Interrupted after the last draw: all draws are kept, and the first prediction "
@@ -387,7 +385,7 @@ def _strategy(own: ModelRun, rng: np.random.Generator) -> LatentStrategy:
         return OwnLatent()
     if own.estimator is None:
         return Integrated()
-    return Particles(int(rng.integers(2**31)), _N_PREDICT_PARTICLES, own.estimator.defensive)
+    return Particles(int(rng.integers(2**31)), defensive=own.estimator.defensive)
 
 
 def _seed_sequence(random_state: Any, purpose: int) -> np.random.SeedSequence:

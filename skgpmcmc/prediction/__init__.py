@@ -1,10 +1,14 @@
 """Averages over the posterior draws."""
 
-from .integrated import Integrated
-from .own_latent import OwnLatent
-from .particles import Particles
 from .predictor import Predictor
-from .strategy import LatentStrategy, parts_of, spread_subset
+from .strategy import (
+    Integrated,
+    LatentStrategy,
+    OwnLatent,
+    Particles,
+    density_parts_at,
+    spread_subset,
+)
 
 __all__ = [
     "Integrated",
@@ -12,6 +16,6 @@ __all__ = [
     "OwnLatent",
     "Particles",
     "Predictor",
-    "parts_of",
+    "density_parts_at",
     "spread_subset",
 ]

@@ -25,15 +25,19 @@ from .._typing import FloatArray, IntArray
 from ..approximations import Reference
 from ..model import CrossCovariance, LatentGP
 from ..numerics.threads import one_thread
-from .strategy import GROUPS_PER_TASK, Group, LatentStrategy, equal_rows, parts_of
-from .summaries import (
+from .strategy import (
+    GROUPS_PER_TASK,
     ClassProbabilities,
     Expectation,
+    Group,
     LatentFunction,
-    LatentSums,
+    LatentStrategy,
     LogPredictive,
     Summary,
+    density_parts_at,
+    equal_rows,
     mean_of_target,
+    moments_of_latent,
     moments_of_target,
 )
 
@@ -60,32 +64,32 @@ class Predictor:
     theta : ndarray of shape (S, p)
         Natural logs.
     f : ndarray of shape (S, n)
-    weight : ndarray of shape (S,)
+    multiplicity : ndarray of shape (S,)
         How many draws each stands for.
-    parts : tuple of ndarray of shape (S, n), or None
-        What densities of f near p(f | y, theta) are made of; functions of theta. None has them
-        found by the first prediction.
+    density_parts : tuple of ndarray of shape (S, n), or None
+        What the densities of f near p(f | y, theta) are made of, such as the sites of EP; functions
+        of theta. None has them found by the first prediction.
     strategy : LatentStrategy
         How f is averaged at each theta.
     reference : Reference or None
-        What finds `parts` where there are none.
+        What finds `density_parts` where there are none.
     """
 
     model: LatentGP
     theta: FloatArray
     f: FloatArray
-    weight: FloatArray
-    parts: tuple[FloatArray, ...] | None
+    multiplicity: FloatArray
+    density_parts: tuple[FloatArray, ...] | None
     strategy: LatentStrategy
     reference: Reference | None = None
 
     @property
     def _known_parts(self) -> tuple[FloatArray, ...]:
-        return self._parts_found_late if self.parts is None else self.parts
+        return self._parts_found_late if self.density_parts is None else self.density_parts
 
     @cached_property
     def _parts_found_late(self) -> tuple[FloatArray, ...]:
-        return parts_of(self.model, self.reference, self.theta)
+        return density_parts_at(self.model, self.reference, self.theta)
 
     def log_predictive(
         self,
@@ -113,7 +117,7 @@ class Predictor:
             Natural logs; minus infinity where even the log is below all numbers.
         """
         summary = LogPredictive(self.model, np.stack(y_new), _per_row(offset, X_new))
-        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.weight.sum())
+        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.multiplicity.sum())
         impossible = np.isneginf(log_p)
         self.refuse_overflow("The log predictive density", np.where(impossible, 0.0, log_p), X_new)
         return log_p
@@ -131,7 +135,8 @@ class Predictor:
         ----------
         function : callable
             ``function(likelihood, mean, var)`` for f* ~ N(mean, var), mean of shape (m, g) and var
-            of shape (m, 1), returns k values stacked, (k, m, g). Workers must be able to import it.
+            of shape (m, 1), returns k values stacked, (k, m, g); between k and m, C latent
+            functions have an axis of their own. Workers must be able to import it.
         X_new : ndarray of shape (m, d)
             New inputs.
         n_jobs : int, optional
@@ -145,8 +150,13 @@ class Predictor:
             Averages over the draws.
         """
         summary = Expectation(self.model, function, _per_row(offset, X_new))
-        average = self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
-        self.refuse_overflow("The prediction", average, X_new)
+        return self._average(summary, X_new, n_jobs, "The prediction")
+
+    def _average(
+        self, summary: Summary, X_new: FloatArray, n_jobs: int | None, called: str
+    ) -> FloatArray:
+        average = self._sum_over_draws(summary, X_new, n_jobs) / self.multiplicity.sum()
+        self.refuse_overflow(called, average, X_new)
         return average
 
     def target_mean(
@@ -159,8 +169,7 @@ class Predictor:
         self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
         """Posterior predictive mean and variance of targets that are numbers, each (m,)."""
-        mean, square, within = self.expectation(moments_of_target, X_new, n_jobs, offset)
-        return mean, np.maximum(square - mean**2, 0.0) + within
+        return _total_variance(*self.expectation(moments_of_target, X_new, n_jobs, offset))
 
     def target_quantiles(
         self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
@@ -171,11 +180,11 @@ class Predictor:
         """
         offset = _per_row(offset, X_new)
         with one_thread(), _overflow_is_refused_later():
-            parts = [
+            by_batch = [
                 self._quantiles_of(probabilities, batch, offset[batch.rows])
                 for batch in self.batches(X_new)
             ]
-        quantiles = np.concatenate(parts, axis=1)
+        quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
         return quantiles
 
@@ -183,21 +192,21 @@ class Predictor:
         self, probabilities: Sequence[float], batch: _Batch, offset: FloatArray
     ) -> FloatArray:
         components = []
-        for draws in equal_rows(self.theta):
-            group = self.group(draws)
+        for members in equal_rows(self.theta):
+            group = self.group(members)
             mean, var = self.strategy.own(group).predict(batch.X)
-            weight = group.weight / self.weight.sum()
+            share = group.multiplicity / self.multiplicity.sum()
             if mean.shape[1] == 1:
-                weight = weight.sum(keepdims=True)
+                share = share.sum(keepdims=True)
             likelihood = self.model.likelihood_at(group.theta).at_new_rows()
-            components.append((likelihood, mean + offset[:, None], var, weight))
+            components.append((likelihood, mean + offset[:, None], var, share))
 
         def cdf(y: FloatArray, row: IntArray, probability: FloatArray) -> FloatArray:
             at = row.astype(np.intp)
             total = -probability
-            for likelihood, mean, var, weight in components:
+            for likelihood, mean, var, share in components:
                 below = likelihood.predictive_cdf(y[:, None], mean[at], var[at, None])
-                total = total + below @ weight
+                total = total + below @ share
             return np.asarray(total)
 
         center = np.mean([mean.mean(axis=1) for _, mean, _, _ in components], axis=0)
@@ -215,9 +224,7 @@ class Predictor:
     def class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
         """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
         summary = ClassProbabilities(self.strategy.seed)
-        p = self._sum_over_draws(summary, X_new, n_jobs) / self.weight.sum()
-        self.refuse_overflow("The probability of a class", p, X_new)
-        return p
+        return self._average(summary, X_new, n_jobs, "The probability of a class")
 
     def latent_moments(
         self, X_new: FloatArray, n_jobs: int | None = None
@@ -226,10 +233,9 @@ class Predictor:
 
         Each (m,), or (C, m) for C latent functions.
         """
-        sums = self._sum_over_draws(LatentSums(), X_new, n_jobs)
-        self.refuse_overflow("The variance of the latent function", sums, X_new)
-        mean, square, within = sums / self.weight.sum()
-        return mean, np.maximum(square - mean**2, 0.0) + within
+        summary = Expectation(self.model, moments_of_latent, _per_row(0.0, X_new))
+        what = "The variance of the latent function"
+        return _total_variance(*self._average(summary, X_new, n_jobs, what))
 
     def sample_latent(
         self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
@@ -250,7 +256,7 @@ class Predictor:
 
     def _resampled(self, n_draws: int, rng: np.random.Generator) -> IntArray:
         """Positions of draws, each used in proportion to what it stands for (systematic)."""
-        edges = np.cumsum(self.weight) / self.weight.sum()
+        edges = np.cumsum(self.multiplicity) / self.multiplicity.sum()
         places = (np.arange(n_draws) + rng.uniform()) / n_draws
         return rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
 
@@ -292,8 +298,9 @@ class Predictor:
         row = int(np.argmin(by_row.all(axis=0)))
         value = values.reshape(by_row.shape)[np.argmin(by_row[:, row]), row]
         with _overflow_is_refused_later():
-            _, square, within = self._sum_over_draws(LatentSums(), X_new[[row]], 1)
-            sd = np.sqrt((square + within).max() / self.weight.sum())
+            summary = Expectation(self.model, moments_of_latent, np.zeros(1))
+            _, square, within = self._sum_over_draws(summary, X_new[[row]], 1)
+            sd = np.sqrt((square + within).max() / self.multiplicity.sum())
         why = (
             f"the latent function is of the size of {sd:.3g} there"
             if np.isfinite(sd)
@@ -312,26 +319,27 @@ class Predictor:
         groups = equal_rows(self.theta)
         tasks = [groups[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
         with _overflow_is_refused_later():
-            parts = joblib.Parallel(n_jobs=n_jobs)(
+            by_task = joblib.Parallel(n_jobs=n_jobs)(
                 joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
                 for task in tasks
             )
-            return np.asarray(summary.combine.reduce(list(parts), axis=0))
+            return np.asarray(summary.combine.reduce(list(by_task), axis=0))
 
-    def _subset(self, draws: IntArray) -> Predictor:
+    def _subset(self, members: IntArray) -> Predictor:
         return replace(
             self,
-            theta=self.theta[draws],
-            f=self.f[draws],
-            weight=self.weight[draws],
-            parts=tuple(part[draws] for part in self._known_parts),
+            theta=self.theta[members],
+            f=self.f[members],
+            multiplicity=self.multiplicity[members],
+            density_parts=tuple(part[members] for part in self._known_parts),
             reference=None,
         )
 
-    def group(self, draws: IntArray) -> Group:
+    def group(self, members: IntArray) -> Group:
         """Return draws with equal theta, at these positions."""
-        parts = tuple(part[draws[0]] for part in self._known_parts)
-        return Group(self.model, self.theta[draws[0]], self.f[draws], self.weight[draws], parts)
+        theta = self.theta[members[0]]
+        density_parts = tuple(part[members[0]] for part in self._known_parts)
+        return Group(self.model, theta, self.f[members], self.multiplicity[members], density_parts)
 
     def batches(self, X_new: FloatArray) -> list[_Batch]:
         """Part new rows into batches, bound to the kernel where that takes little memory.
@@ -362,8 +370,8 @@ def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> Flo
     with one_thread(), _overflow_is_refused_later():
         batches = predictor.batches(X_new)
         totals: list[FloatArray | None] = [None] * len(batches)
-        for draws in equal_rows(predictor.theta):
-            group = predictor.group(draws)
+        for members in equal_rows(predictor.theta):
+            group = predictor.group(members)
             # The matrices of a theta go with its iterator.
             for conditional, log_weight in predictor.strategy.averaged(group):
                 for i, batch in enumerate(batches):
@@ -372,6 +380,13 @@ def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> Flo
                     total = totals[i]
                     totals[i] = value if total is None else summary.combine(total, value)
     return np.concatenate([total for total in totals if total is not None], axis=-1)
+
+
+def _total_variance(
+    mean: FloatArray, square: FloatArray, within: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of a mixture, from the means of its means, their squares and variances."""
+    return mean, np.maximum(square - mean**2, 0.0) + within
 
 
 def _per_row(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:

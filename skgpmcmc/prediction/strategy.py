@@ -1,102 +1,42 @@
-"""How f is averaged at a theta, what strategies share, and which draws stand for all."""
+"""One theta at a time: the draws that share it, how f is averaged there, and what is added up.
+
+And what `fit` prepares for that: which draws stand for all, and what their densities are made of.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import joblib
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import Density, Reference, density_from
+from ..approximations import (
+    Density,
+    Reference,
+    density_from,
+    importance_estimate,
+    log_importance_weights,
+)
+from ..likelihoods import Likelihood
 from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments
+from ..numerics.linalg import log_sum
 from ..numerics.threads import one_thread
 
 #: Distinct thetas per task of a worker.
 GROUPS_PER_TASK = 8
 #: Most draws whose f are handled at once.
 _MOST_AT_ONCE = 400
+#: Importance draws of f for each further draw that has the same theta.
+_N_MORE = 4
+#: Pairs of continuations of each f to a new row, where classes have a latent function each.
+_N_PAIRS = 2
 
 
-class Conditional(Protocol):
-    """Something that knows f* at new rows, for one f or for several."""
-
-    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Return means (m, g) of f* at each row, or (C, m, g), and variances (m,) or (C, m)."""
-
-    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (m, g) and covariance (m, m) of f* at all rows."""
-
-
-class Given(NamedTuple):
-    """f* given f at the training rows."""
-
-    prior: GaussianPrior
-    f: FloatArray  # (n, g)
-
-    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """See `Conditional`."""
-        return self.prior.condition(self.f, X_new)
-
-    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See `Conditional`."""
-        return self.prior.condition_jointly(self.f, X_new)
-
-
-class Group(NamedTuple):
-    """Draws with equal theta."""
-
-    model: LatentGP
-    theta: FloatArray  # (p,)
-    f: FloatArray  # (g, n)
-    weight: FloatArray  # (g,), how many draws each stands for
-    parts: tuple[FloatArray, ...]  # each (n,), what the density near p(f | y, theta) is made of
-
-    def prior(self) -> GaussianPrior:
-        """Return the prior of f there; it is factored anew at every call."""
-        return self.model.prior_at(self.theta)
-
-    def some_at_a_time(self) -> Iterator[Group]:
-        """Give the draws, as many at a time as fit in memory.
-
-        Yields
-        ------
-        Group
-            Some of them.
-        """
-        for some in np.array_split(np.arange(len(self.f)), -(-len(self.f) // _MOST_AT_ONCE)):
-            yield self._replace(f=self.f[some], weight=self.weight[some])
-
-    def density(self) -> Density:
-        """Return the density near p(f | y, theta), factored anew at every call."""
-        return density_from(self.prior(), self.parts)
-
-
-@dataclass(frozen=True)
-class LatentStrategy(ABC):
-    """How f is averaged at the theta of some draws.
-
-    Attributes
-    ----------
-    seed : int
-        Of the random numbers that belong to a theta: the same whenever they are needed.
-    """
-
-    seed: int = 0
-
-    @abstractmethod
-    def own(self, group: Group) -> Conditional:
-        """f* given what the draws themselves say of f, one column for each that tells."""
-
-    @abstractmethod
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
-        """Give f* given all that f is averaged over, some at a time, and log weights (g,).
-
-        Together the weights add up to those of the draws.
-        """
+# --- draws with equal theta -----------------------------------------------------------------------
 
 
 def equal_rows(theta: FloatArray) -> list[IntArray]:
@@ -112,40 +52,43 @@ def stream_of(theta: FloatArray, seed: int, *purpose: int) -> np.random.Generato
     return np.random.default_rng([seed, *purpose, *theta.view(np.uint32).tolist()])
 
 
-def parts_of(
-    model: LatentGP, reference: Reference | None, theta: FloatArray, n_jobs: int | None = None
-) -> tuple[FloatArray, ...]:
-    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
+class Group(NamedTuple):
+    """Draws with equal theta."""
 
-    Equal rows share one evaluation. Without a reference there are none.
-    """
-    if reference is None:
-        return ()
-    groups = equal_rows(theta)
-    distinct = theta[[group[0] for group in groups]]
-    rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
-    done = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_parts_of)(model, reference, some) for some in rows
-    )
-    which = np.empty(len(theta), dtype=np.intp)
-    for position, group in enumerate(groups):
-        which[group] = position
-    parts = zip(*(p for task in done for p in task), strict=True)
-    return tuple(np.array(part)[which] for part in parts)
+    model: LatentGP
+    theta: FloatArray  # (p,)
+    f: FloatArray  # (g, n)
+    multiplicity: FloatArray  # (g,), how many draws each stands for
+    density_parts: tuple[FloatArray, ...]  # each (n,), see `Predictor`
+
+    def prior(self) -> GaussianPrior:
+        """Return the prior of f there; it is factored anew at every call."""
+        return self.model.prior_at(self.theta)
+
+    def density(self) -> Density:
+        """Return the density near p(f | y, theta), factored anew at every call."""
+        return density_from(self.prior(), self.density_parts)
+
+    def some_at_a_time(self) -> Iterator[Group]:
+        """Give the draws, as many at a time as fit in memory.
+
+        Yields
+        ------
+        Group
+            Some of them.
+        """
+        for some in np.array_split(np.arange(len(self.f)), -(-len(self.f) // _MOST_AT_ONCE)):
+            yield self._replace(f=self.f[some], multiplicity=self.multiplicity[some])
 
 
-def _parts_of(
-    model: LatentGP, reference: Reference, theta: FloatArray
-) -> list[tuple[FloatArray, ...]]:
-    with one_thread():
-        return [reference.at(model, row).parts for row in theta]
+# --- what `fit` prepares --------------------------------------------------------------------------
 
 
 class Subset(NamedTuple):
     """Some of many draws, each standing for its neighborhood."""
 
     rows: IntArray  # (S,)
-    weight: FloatArray  # (S,), how many draws each stands for
+    multiplicity: FloatArray  # (S,), how many draws each stands for
 
 
 def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Generator) -> Subset:
@@ -174,3 +117,270 @@ def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
         members = members[np.argsort(z[members, widest], kind="stable")]
     cut = round(len(members) * left / n_cells)
     return _cells(z, members[:cut], left) + _cells(z, members[cut:], n_cells - left)
+
+
+def density_parts_at(
+    model: LatentGP, reference: Reference | None, theta: FloatArray, n_jobs: int | None = None
+) -> tuple[FloatArray, ...]:
+    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
+
+    Equal rows share one evaluation. Without a reference there are none.
+    """
+    if reference is None:
+        return ()
+    groups = equal_rows(theta)
+    distinct = theta[[group[0] for group in groups]]
+    rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
+    done = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_parts_at)(model, reference, some) for some in rows
+    )
+    which = np.empty(len(theta), dtype=np.intp)
+    for position, group in enumerate(groups):
+        which[group] = position
+    parts = zip(*(p for task in done for p in task), strict=True)
+    return tuple(np.array(part)[which] for part in parts)
+
+
+def _parts_at(
+    model: LatentGP, reference: Reference, theta: FloatArray
+) -> list[tuple[FloatArray, ...]]:
+    with one_thread():
+        return [reference.at(model, row).parts for row in theta]
+
+
+# --- how f is averaged ----------------------------------------------------------------------------
+
+
+class Conditional(Protocol):
+    """Something that knows f* at new rows, for one f or for several."""
+
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """Return means (m, g) of f* at each row, or (C, m, g), and variances (m,) or (C, m)."""
+
+    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, g) and covariance (m, m) of f* at all rows."""
+
+
+class Given(NamedTuple):
+    """f* given f at the training rows."""
+
+    prior: GaussianPrior
+    f: FloatArray  # (n, g)
+
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """See `Conditional`."""
+        return self.prior.condition(self.f, X_new)
+
+    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """See `Conditional`."""
+        return self.prior.condition_jointly(self.f, X_new)
+
+
+@dataclass(frozen=True)
+class LatentStrategy(ABC):
+    """How f is averaged at the theta of some draws.
+
+    Attributes
+    ----------
+    seed : int
+        Of the random numbers that belong to a theta: the same whenever they are needed.
+    """
+
+    seed: int = 0
+
+    @abstractmethod
+    def own(self, group: Group) -> Conditional:
+        """f* given what the draws themselves say of f, one column for each that tells."""
+
+    @abstractmethod
+    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+        """Give what f is averaged over, some at a time.
+
+        Yields
+        ------
+        conditional : Conditional
+            f* given some f, a column each.
+        log_weight : ndarray of shape (g,)
+            Of the columns; together the weights add up to the multiplicities of the draws.
+        """
+
+
+@dataclass(frozen=True)
+class Integrated(LatentStrategy):
+    """One column: f* under the Gaussian approximation of p(f | y, theta), or the exact one.
+
+    f is integrated out under the Gaussian, as in the chains that were run.
+    """
+
+    def own(self, group: Group) -> Conditional:
+        """See `LatentStrategy`."""
+        return group.density().q
+
+    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+        """See `LatentStrategy`."""
+        return iter([(group.density().q, np.log(group.multiplicity.sum(keepdims=True)))])
+
+
+@dataclass(frozen=True)
+class OwnLatent(LatentStrategy):
+    """One column for each draw: its own f, as classical samplers leave it."""
+
+    def own(self, group: Group) -> Conditional:
+        """See `LatentStrategy`."""
+        return Given(group.prior(), group.f.T)
+
+    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+        """See `LatentStrategy`."""
+        prior = group.prior()
+        some_at_a_time = group.some_at_a_time()
+        return ((Given(prior, some.f.T), np.log(some.multiplicity)) for some in some_at_a_time)
+
+
+@dataclass(frozen=True)
+class Particles(OwnLatent):
+    """Columns for each draw's own f and for importance draws, with their weights.
+
+    That is one refresh of a pseudo-marginal chain, so that averages stay those of the exact
+    posterior, and have far less noise than with the draw's own f alone.
+
+    Attributes
+    ----------
+    n : int
+        Importance draws for one draw.
+    defensive : float
+        Share of the prior in the mixture that they come from.
+    unit : float
+        Multiplicity that counts as one draw.
+    """
+
+    n: int = 48
+    defensive: float = 0.0
+    unit: float = 1.0
+
+    def n_fresh(self, multiplicity: float) -> int:
+        """Importance draws of f at a theta whose draws have this multiplicity together.
+
+        All draws of a theta compete with the same ones, so that the noise of an average there is
+        theirs: for it to fall with the number of draws, they have to grow with it.
+        """
+        return self.n + int(_N_MORE * max(multiplicity / self.unit - 1.0, 0.0))
+
+    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+        """See `LatentStrategy`."""
+        density, rng = group.density(), stream_of(group.theta, self.seed)
+        return (self._weighted(some, density, rng) for some in group.some_at_a_time())
+
+    def _weighted(
+        self, group: Group, density: Density, rng: np.random.Generator
+    ) -> tuple[Conditional, FloatArray]:
+        """All f that stand for some draws, a column each, and their log weights."""
+        model, own = group.model, group.f.T
+        n = self.n_fresh(group.multiplicity.sum())
+        fresh = importance_estimate(model, density, n, rng, defensive=self.defensive)
+        own_log = log_importance_weights(model, density, own, defensive=self.defensive)
+        # Each own f competes with all fresh ones: conditional importance sampling.
+        log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
+        log_share = np.log(group.multiplicity) - log_total
+        log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
+        return Given(density.q.prior, np.concatenate([own, fresh.particles], axis=1)), log_weight
+
+
+# --- what is added up over draws ------------------------------------------------------------------
+
+
+class Summary(Protocol):
+    """What is added up over draws."""
+
+    combine: ClassVar[np.ufunc]
+
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
+        """Weighted sum over the columns of means, with log weights (g,); (..., rows)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogPredictive:
+    """Log of the sum of p(y* | draw) for each of k candidate targets; sums are taken in logs."""
+
+    model: LatentGP
+    y_new: FloatArray  # (k, m)
+    offset: FloatArray  # (m,)
+    combine: ClassVar[np.ufunc] = np.logaddexp
+
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
+        """See `Summary`."""
+        likelihood = self.model.likelihood_at(theta).at_new_rows()
+        mean = moments.mean + self.offset[rows, None]
+        terms = [
+            likelihood.log_predictive(y[rows, None], mean, moments.var[:, None]) for y in self.y_new
+        ]
+        return np.stack([log_sum(term + log_weight, overwrite=True) for term in terms])
+
+
+@dataclass(frozen=True, eq=False)
+class ClassProbabilities:
+    """Sums of the probabilities of all classes of a softmax; (C, m).
+
+    Its mean over f* ~ N(mean, var) has no closed form: every f is continued to a new row by a few
+    antithetic pairs of normal numbers for each class, which all rows share and each theta has anew.
+    """
+
+    seed: int
+    combine: ClassVar[np.ufunc] = np.add
+
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
+        """See `Summary`."""
+        mean, sd = moments.mean, np.sqrt(moments.var)[..., None]
+        rng = stream_of(theta, self.seed, 1)
+        total = np.zeros(mean.shape[:2])
+        for _ in range(_N_PAIRS):
+            step = sd * rng.standard_normal((len(mean), 1, mean.shape[2]))
+            for f in (mean + step, mean - step):
+                f -= f.max(axis=0)
+                p = np.exp(f, out=f)
+                total += (p / p.sum(axis=0)) @ np.exp(log_weight)
+        return total / (2 * _N_PAIRS)
+
+
+#: Values (k, ..., m, g) of functions of f* ~ N(mean, var), mean (..., m, g) and var (..., m, 1).
+LatentFunction = Callable[[Likelihood, FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """Sums of functions of the moments of f*."""
+
+    model: LatentGP
+    function: LatentFunction
+    offset: FloatArray  # (m,)
+    combine: ClassVar[np.ufunc] = np.add
+
+    def of(
+        self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
+    ) -> FloatArray:
+        """See `Summary`."""
+        likelihood = self.model.likelihood_at(theta).at_new_rows()
+        mean = moments.mean + self.offset[rows, None]
+        return self.function(likelihood, mean, moments.var[..., None]) @ np.exp(log_weight)
+
+
+def mean_of_target(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:
+    """Mean of a target given the moments of f*."""
+    return np.broadcast_to(likelihood.predictive_moments(mean, var).mean, (1, *mean.shape))
+
+
+def moments_of_target(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:
+    """Mean, squared mean and variance of a target given the moments of f*."""
+    moments = likelihood.predictive_moments(mean, var)
+    values = (moments.mean, moments.mean**2, moments.var)
+    return np.stack([np.broadcast_to(value, mean.shape) for value in values])
+
+
+def moments_of_latent(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:
+    """Mean, squared mean and variance of f* itself."""
+    return np.stack([mean, mean**2, np.broadcast_to(var, mean.shape)])

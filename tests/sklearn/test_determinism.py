@@ -291,13 +291,13 @@ class Averaged:
         jitter = used.model.covariance.jitter
         means, covariances, log_shares = [], [], []
         for theta, f, weight, *parts in zip(
-            used.theta, used.f, used.weight, *used.parts, strict=True
+            used.theta, used.f, used.multiplicity, *used.density_parts, strict=True
         ):
             q = density_from(used.model.prior_at(theta), tuple(parts))
             rng = np.random.default_rng([used.strategy.seed, *theta.view(np.uint32).tolist()])
             share = used.strategy.defensive
-            together = used.weight[(used.theta == theta).all(axis=1)].sum()
-            n_fresh = used.strategy.at_weight(together)
+            together = used.multiplicity[(used.theta == theta).all(axis=1)].sum()
+            n_fresh = used.strategy.n_fresh(together)
             fresh = importance_estimate(used.model, q, n_fresh, rng, defensive=share)
             own = log_importance_weights(used.model, q, f[:, None], defensive=share)
             log_weights = np.concatenate([own, fresh.log_weights])
@@ -313,7 +313,7 @@ class Averaged:
         self.log_weight = np.full((len(means), most), -np.inf)
         for s, (mean, log_share) in enumerate(zip(means, log_shares, strict=True)):
             self.mean[s, : len(mean)] = mean
-            self.log_weight[s, : len(mean)] = log_share - np.log(used.weight.sum())
+            self.log_weight[s, : len(mean)] = log_share - np.log(used.multiplicity.sum())
         self.covariance = np.array(covariances)
 
     @property
@@ -369,7 +369,7 @@ def test_a_limited_number_of_draws(max_predict_draws):
     model = quick(max_predict_draws=max_predict_draws).fit(X, y)
     used = model._predictor
     assert used.theta.shape == (min(max_predict_draws, 40), 2)
-    assert used.weight.sum() == 40
+    assert used.multiplicity.sum() == 40
     # They are draws of the chains, each with its own f.
     theta, f = (np.concatenate(draws) for draws in (model.theta_samples_, model.latent_samples_))
     for one_theta, one_f in zip(used.theta, used.f, strict=True):
@@ -407,7 +407,7 @@ def test_predictions_use_the_density_of_the_chains(sampler):
     used, run = model._predictor, model._sampling.run
     assert isinstance(used.strategy, Integrated) == (sampler == "marginal")
     assert sampler == "marginal" or used.strategy.defensive == 0.05
-    for theta, *parts in zip(used.theta, *used.parts, strict=True):
+    for theta, *parts in zip(used.theta, *used.density_parts, strict=True):
         expected = run.models[0].reference.at(run.models[0].model, theta).parts
         for part, other in zip(parts, expected, strict=True):
             assert_array_equal(part, other)

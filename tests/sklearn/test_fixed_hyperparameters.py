@@ -57,7 +57,7 @@ def test_all_draws_enter_a_prediction():
     model = fit(n_draws=70, n_warmup=0, max_predict_draws=10)
     assert model._predictor.theta.shape == (140, 0)
     predictor = model._predictor
-    assert predictor.weight.tolist() == [1.0] * 140
+    assert predictor.multiplicity.tolist() == [1.0] * 140
     for n_draws, n_fresh in ((1, 48), (2, 52), (140, 48 + 4 * 139)):
         ((given, _),) = predictor.strategy.averaged(predictor.group(np.arange(n_draws)))
         assert given.f.shape == (6, n_draws + n_fresh)

@@ -8,7 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.prediction import Integrated, Particles, Predictor, parts_of, spread_subset
+from skgpmcmc.prediction import (
+    Integrated,
+    Particles,
+    Predictor,
+    density_parts_at,
+    spread_subset,
+)
 
 from ..helpers import (
     THREE_THETA,
@@ -48,7 +54,7 @@ def test_a_subset_is_a_function_of_the_draws_and_the_stream():
     theta = np.random.default_rng(0).standard_normal((200, 2))
     one, same, other = (spread_subset(theta, 20, np.random.default_rng(s)) for s in (1, 1, 2))
     assert_array_equal(one.rows, same.rows)
-    assert_array_equal(one.weight, same.weight)
+    assert_array_equal(one.multiplicity, same.multiplicity)
     assert not np.array_equal(one.rows, other.rows)
 
 
@@ -86,7 +92,7 @@ def predictor(strategy=INTEGRATED, approximation=None, n_distinct=4, likelihood=
     theta = distinct[np.arange(10) % n_distinct]
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
     weight = rng.integers(1, 4, size=10).astype(float)
-    parts = parts_of(model, approximation or EP(), theta)
+    parts = density_parts_at(model, approximation or EP(), theta)
     return Predictor(model, theta, f, weight, parts, strategy)
 
 
@@ -122,19 +128,19 @@ def log_weights_by_hand(model, theta, sites, f, defensive):
 
 def by_hand(used, X_new):
     """Probability of +1, mean and variance of f*, from the particles of a predictor."""
-    total = used.weight.sum()
+    total = used.multiplicity.sum()
     proba, mean, square, within = 0.0, 0.0, 0.0, 0.0
     for s in range(len(used.theta)):
-        sites = Sites(*(part[s] for part in used.parts))
+        sites = Sites(*(part[s] for part in used.density_parts))
         # Its importance draws are those of its theta, for all draws that share that.
         sharing = np.flatnonzero((used.theta == used.theta[s]).all(axis=1))
         ((given, _),) = used.strategy.averaged(used.group(sharing))
-        f, n_fresh = given.f, used.strategy.at_weight(used.weight[sharing].sum())
+        f, n_fresh = given.f, used.strategy.n_fresh(used.multiplicity[sharing].sum())
         assert f.shape == (N, len(sharing) + n_fresh)
         assert_array_equal(f[:, : len(sharing)].T, used.f[sharing])
         f = np.concatenate([used.f[s][:, None], f[:, len(sharing) :]], axis=1)
         log_weights = log_weights_by_hand(used.model, used.theta[s], sites, f, 0.05)
-        w = used.weight[s] / total * np.exp(log_weights - logsumexp(log_weights))
+        w = used.multiplicity[s] / total * np.exp(log_weights - logsumexp(log_weights))
         m, v = dense_moments(used.model, used.theta[s], f, X_new)
         proba = proba + ndtr(m / np.sqrt(1.0 + v[:, None])) @ w
         mean, square, within = mean + m @ w, square + m**2 @ w, within + v * w.sum()
@@ -156,7 +162,7 @@ def test_averages_over_weighted_particles_by_hand(n_distinct):
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_without_particles_f_is_integrated_out(approximation):
     used = predictor(INTEGRATED, approximation)
-    share = used.weight / used.weight.sum()
+    share = used.multiplicity / used.multiplicity.sum()
     moments = [approximation.fit(used.model, t).q.predict(X_NEW) for t in used.theta]
     mean = np.array([m.mean[:, 0] for m in moments])
     var = np.array([m.var for m in moments])
@@ -178,8 +184,8 @@ def test_order_and_repetition_of_draws(strategy):
     order = np.random.default_rng(5).permutation(10)
     assert_allclose(used._subset(order).log_predictive(BOTH, X_NEW), expected, atol=1e-10)
     # A draw with a weight of three is that draw three times.
-    rows = np.repeat(np.arange(10), used.weight.astype(int))
-    repeated = replace(used._subset(rows), weight=np.ones(len(rows)))
+    rows = np.repeat(np.arange(10), used.multiplicity.astype(int))
+    repeated = replace(used._subset(rows), multiplicity=np.ones(len(rows)))
     assert_allclose(repeated.log_predictive(BOTH, X_NEW), expected, atol=1e-10)
 
 
@@ -213,7 +219,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     _, mean, covariance = exact_posterior(prior.K, model.y, model.likelihood)
     # A reference that is far off: its sites are those of other data.
     wrong = model.observing(y=-model.y)
-    parts = parts_of(wrong, EP(), THREE_THETA[None])
+    parts = density_parts_at(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []
     while len(gaps) < 1500:
@@ -236,7 +242,7 @@ def test_functions_are_drawn_as_often_as_their_draws_weigh():
     """A draw that stands for many others is drawn for all of them."""
     used = predictor(SOME, n_distinct=10)
     weight = np.array([5.0, *np.ones(9)])
-    used = replace(used, weight=weight, f=used.f + 100.0 * np.arange(10)[:, None])
+    used = replace(used, multiplicity=weight, f=used.f + 100.0 * np.arange(10)[:, None])
     draws = used.sample_latent(used.model.covariance.X[:1], 1400, np.random.default_rng(7))
     nearest = np.rint((draws - used.f[0, 0]) / 100.0)
     share = np.mean(nearest == 0)

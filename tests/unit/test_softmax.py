@@ -25,7 +25,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.prediction.summaries import ClassProbabilities
+from skgpmcmc.prediction.strategy import ClassProbabilities
 
 N, C = 10, 3
 RNG = np.random.default_rng(0)
