@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -192,23 +192,26 @@ class _Done(NamedTuple):
         """Draws of each chain."""
         return sum(len(of_models[0][0].theta) for of_models in self.rounds)
 
-    def advanced(self, run: SamplingRun, pool: joblib.Parallel, length: int) -> _Done:
-        """Run all chains for another round. States serve the next round only."""
-        calls = [
+    def calls(self, run: SamplingRun, length: int) -> list[Any]:
+        """Return the work of another round of all chains, for a pool of workers."""
+        return [
             joblib.delayed(sample)(own.model, *chain, length)
             for own, chains in zip(run.models, self.chains, strict=True)
             for chain in chains
         ]
-        drawn = iter(list(pool(calls)))
-        segments = [[next(drawn) for _ in chains] for chains in self.chains]
+
+    def advanced(self, segments: Iterable[Segment]) -> _Done:
+        """Return where another round has led. States serve the next round only."""
+        drawn = iter(segments)
+        new = [[next(drawn) for _ in chains] for chains in self.chains]
         chains = [
             [
                 Ongoing(chain.transition, segment.state, segment.rng)
                 for chain, segment in zip(*of_model, strict=True)
             ]
-            for of_model in zip(self.chains, segments, strict=True)
+            for of_model in zip(self.chains, new, strict=True)
         ]
-        kept = [[segment._replace(state=None) for segment in own] for own in segments]
+        kept = [[segment._replace(state=None) for segment in own] for own in new]
         return _Done((*self.rounds, kept), chains)
 
     def of_model(self, m: int) -> list[list[Segment]]:
@@ -237,7 +240,7 @@ def _sample_more(
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
-            done = done.advanced(run, pool, length)
+            done = done.advanced(pool(done.calls(run, length)))
             pace = (time.perf_counter() - clock) / done.n_new
             monitor.expect(Effort(plan, max(likely - done.n_new, 0) * pace, "the draws so far"))
             if monitor.end_round() or done.meets(stop, run):

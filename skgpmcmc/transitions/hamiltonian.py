@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -142,9 +142,7 @@ class Leapfrog:
         step = self.step_size * rng.uniform(0.8, 1.2, size=shape)[..., None]
         begun = rng.standard_normal(point.position.shape)
 
-        def at(theta: FloatArray) -> CheapPoint:
-            return CheapPoint.at(target, theta)
-
+        at = partial(CheapPoint.at, target)
         path = leapfrog(at, point, begun, step, BatchRoot(self.root), n_steps)
         assert path.end is not None  # a cheap density is -inf where there is none
         with np.errstate(invalid="ignore"):

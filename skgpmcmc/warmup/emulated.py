@@ -26,7 +26,19 @@ from ..transitions import (
     TMixture,
 )
 from .emulator.fit import EmulatedPosterior
-from .emulator.learn import LATER_ROUNDS, TRUSTED, Knowledge, Pool, Step, learned, refined, root_of
+from .emulator.learn import (
+    LATER_ROUNDS,
+    TRUSTED,
+    Knowledge,
+    Pool,
+    Step,
+    explored,
+    measured,
+    refined,
+    root_of,
+    run_pool,
+    searched,
+)
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import Trajectories, tuned_trajectories
 from .report import EmulatorReport, EmulatorSettings
@@ -72,7 +84,10 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     """
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
-    known = yield from learned(request)
+    known = yield from searched(request)
+    known = yield from measured(known)
+    known = yield from explored(known)
+    known = yield from refined(known)
     known, probed = yield from probe(known, settings)
     if settings.emulates and not probed.trusted:
         known = yield from refined(known, LATER_ROUNDS, probed.report.held_out_error)
@@ -190,7 +205,10 @@ def set_up_collapsed(request: Request) -> SetUp:
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, GaussianRandomWalk.isotropic(0, 1.0))
         return Prepared(walk, approximation, None, starts, rngs, 0, 0, 0, None)
-    known = yield from learned(request)
+    known = yield from searched(request)
+    known = yield from measured(known)
+    known = yield from explored(known)
+    known = yield from refined(known)
     known, report = yield from _examined(known)
     if report.held_out_error >= TRUSTED:
         known = yield from refined(known, LATER_ROUNDS, report.held_out_error)
@@ -294,5 +312,6 @@ def overdispersed_starts(
     """Return one start per chain: from the tempered emulated posterior, if that is good."""
     if trajectories is not None:
         return list(trajectories.ends)
-    wide = known.tempered_pool(target, known.pool_starts(), 20)
-    return list(wide.theta[-1, :n_chains])
+    wide = target.tempered(1.0 / known.temperature)
+    ends = run_pool(wide, known.pool_starts(), known.root, 20, known.rng).theta[-1]
+    return list(ends[:n_chains])

@@ -11,7 +11,7 @@ from skgpmcmc.approximations import EP
 from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.numerics.archive import from_arrays, to_arrays
 from skgpmcmc.warmup import EmulatorSettings, Request
-from skgpmcmc.warmup.emulator.learn import learned, refined
+from skgpmcmc.warmup.emulator.learn import measured, refined, searched
 from skgpmcmc.warmup.emulator.probe import probe
 
 from ..helpers import make_model, toy_classes
@@ -62,7 +62,8 @@ def set_up_by_steps(write):
     rng = np.random.default_rng(3)
     request = Request(model, approximation, [model.start] * 2, rng.spawn(2), rng, None, 0)
     settings = EmulatorSettings(0.12, 0.05, None, emulates=True)
-    known = write(finish(learned(request))[0], given)
+    known = write(finish(searched(request))[0], given)
+    known = write(finish(measured(known))[0], given)
     known = write(finish(refined(known, 2, known_error=2.0))[0], given)
     known, probed = write(finish(probe(known, settings))[0], given)
     density = probed.reference.at(model, model.start)

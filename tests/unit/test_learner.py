@@ -5,7 +5,7 @@ import pytest
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import Request, perform
-from skgpmcmc.warmup.emulator.learn import _error, _measured, _searched, refined
+from skgpmcmc.warmup.emulator.learn import _error, measured, searched, refined
 
 from ..helpers import make_model, toy_classes
 
@@ -26,8 +26,8 @@ def begun(model, n_starts=1):
     """What is known after searches from the kernel's own values."""
     rng = np.random.default_rng(0)
     request = Request(model, Laplace(), [model.start] * n_starts, [None] * n_starts, rng, None, 0)
-    known, _ = finish(_searched(request))
-    return finish(_measured(known))[0]
+    known, _ = finish(searched(request))
+    return finish(measured(known))[0]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ so that its errors cost speed and not correctness.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -51,7 +50,7 @@ class Coordinates:
     @classmethod
     def typical(cls, draws: FloatArray, flat: FloatArray) -> Self:
         """Return coordinates in which the draws (m, p) have mean 0 and standard deviation 1."""
-        flattened, _ = _flattened(draws, flat)
+        flattened, _ = cls(flat, np.zeros_like(flat), np.ones_like(flat)).at(draws)
         return cls(flat, flattened.mean(axis=0), np.maximum(flattened.std(axis=0), 1e-6))
 
     def stretched(self, factor: float) -> Coordinates:
@@ -60,16 +59,11 @@ class Coordinates:
 
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return coordinates of theta (..., p), and their derivatives by theta; both (..., p)."""
-        flattened, slope = _flattened(theta, self.flat)
+        inverse_square = np.exp(-2.0 * theta)
+        # Not through the total, whose logarithm would lose a theta beyond 300.
+        flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
+        slope = inverse_square / (inverse_square + self.flat)
         return (flattened - self.center) / self.scale, slope / self.scale
-
-
-def _flattened(theta: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
-    inverse_square = np.exp(-2.0 * theta)
-    total = inverse_square + flat
-    # Not through the total, whose logarithm would lose a theta beyond 300.
-    value = theta - 0.5 * np.log1p(flat / inverse_square)
-    return value, inverse_square / total
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +133,7 @@ class Emulator:
         n_compared = max(10, _MAX_COMPARED // (theta.shape[1] + 1))
         some = np.argsort(values)[-n_compared:]
         typical = Coordinates.typical(draws, flat)
-
-        def score(i: int) -> float:
-            stretched = typical.stretched(_LENGTH_SCALES[i])
-            return _score(stretched, theta[some], values[some], gradients[some])
-
-        coordinates = typical.stretched(_LENGTH_SCALES[_climb(score, len(_LENGTH_SCALES))])
+        coordinates = _most_likely(typical, theta[some], values[some], gradients[some])
         nodes, slopes = coordinates.at(theta)
         c = _condition(nodes, values, gradients / slopes)
         return cls(coordinates, nodes, top, span, c.mean, c.value_weights, c.gradient_weights)
@@ -163,20 +152,20 @@ class Emulator:
         return value, gradient * stretch[..., None] * slopes
 
 
-def _climb(score: Callable[[int], float], n: int) -> int:
-    """Return a local maximum among n neighbors in a row, from the middle."""
-    at, known = n // 2, dict[int, float]()
-
-    def value(i: int) -> float:
-        if i not in known:
-            known[i] = score(i) if 0 <= i < n else -np.inf
-        return known[i]
-
-    while True:
-        best = max((at, at + 1, at - 1), key=value)
-        if best == at:
-            return at
+def _most_likely(
+    typical: Coordinates, theta: FloatArray, values: FloatArray, gradients: FloatArray
+) -> Coordinates:
+    """Stretch coordinates by a length-scale: climb, from the middle one, to a local maximum."""
+    stretched = [typical.stretched(length_scale) for length_scale in _LENGTH_SCALES]
+    at, best, scores = -1, len(stretched) // 2, dict[int, float]()
+    while best != at:
         at = best
+        near = [i for i in (at, at + 1, at - 1) if 0 <= i < len(stretched)]
+        for i in near:
+            if i not in scores:
+                scores[i] = _score(stretched[i], theta, values, gradients)
+        best = max(near, key=scores.__getitem__)
+    return stretched[at]
 
 
 def _score(

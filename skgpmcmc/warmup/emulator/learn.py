@@ -113,7 +113,7 @@ class Knowledge:
 
     @property
     def temperature(self) -> float:
-        """Design points come from the posterior to the power of one over this."""
+        """Design points come from the posterior to the power of one over this: wider tails."""
         return 1.0 + 1.5 / self.dim
 
     @property
@@ -211,11 +211,6 @@ class Knowledge:
         noise = self.rng.standard_normal((size, self.dim)) @ self.root.T
         return self.modes[np.arange(size) % len(self.modes)] + noise
 
-    def tempered_pool(self, target: EmulatedPosterior, theta: FloatArray, n_moves: int) -> Pool:
-        """Draw from pi* to a power below one, whose tails are wider, from theta (m, p)."""
-        target = target.tempered(1.0 / self.temperature)
-        return run_pool(target, theta, self.root, n_moves, self.rng)
-
     def posterior_pool(self) -> tuple[Knowledge, Pool]:
         """Draw from pi*, and learn the scale of its moves."""
         known = self.emulated()
@@ -240,16 +235,7 @@ class Knowledge:
         )
 
 
-def learned(request: Request) -> Step[Knowledge]:
-    """Search for modes from every start, and learn from there until the emulator predicts well."""
-    known = yield from _searched(request)
-    known = yield from _measured(known)
-    if not known.few:
-        known = yield from _explored(known)
-    return (yield from refined(known, 8 + 2 * known.dim if known.few else LATER_ROUNDS))
-
-
-def _searched(request: Request) -> Step[Knowledge]:
+def searched(request: Request) -> Step[Knowledge]:
     """Climb to a mode from every start."""
     model, approximation = request.model, request.approximation
     paths: Sequence[list[DesignPoint]] = yield [
@@ -272,7 +258,7 @@ def _searched(request: Request) -> Step[Knowledge]:
     )
 
 
-def _measured(known: Knowledge) -> Step[Knowledge]:
+def measured(known: Knowledge) -> Step[Knowledge]:
     """Take a first scale from the curvature at the best mode, by gradients a step away from it."""
     best, dim, gradient = known.design.best, known.dim, known.model.hyperprior.gradient
     signs = (1.0, -1.0) if known.few else (1.0,)
@@ -292,8 +278,13 @@ def _measured(known: Knowledge) -> Step[Knowledge]:
     return replace(known.joined(found), root=root)
 
 
-def _explored(known: Knowledge) -> Step[Knowledge]:
-    """Follow trajectories with the exact gradient from the ends of the searches."""
+def explored(known: Knowledge) -> Step[Knowledge]:
+    """Follow trajectories with the exact gradient from the ends of the searches.
+
+    With few hyper-parameters there is no need.
+    """
+    if known.few:
+        return known
     n_trajectories = _N_EXPLORED // (_N_LEAPFROG * len(known.ends)) + known.dim // 2
     found = yield [
         Task(
@@ -308,14 +299,16 @@ def _explored(known: Knowledge) -> Step[Knowledge]:
     return replace(known, explored=np.array(later))
 
 
-def refined(known: Knowledge, max_rounds: int, known_error: float | None = None) -> Step[Knowledge]:
+def refined(
+    known: Knowledge, max_rounds: int | None = None, known_error: float | None = None
+) -> Step[Knowledge]:
     """Add points from the tempered emulated posterior until they are predicted well.
 
     Parameters
     ----------
     known : Knowledge
         What there is to begin with.
-    max_rounds : int
+    max_rounds : int, optional
         Most batches of points.
     known_error : float, optional
         Error at draws from pi*, where it is known to be large, whatever the last batch showed.
@@ -331,12 +324,15 @@ def refined(known: Knowledge, max_rounds: int, known_error: float | None = None)
     sequence of Task
         Work whose results are to be sent back.
     """
+    if max_rounds is None:
+        max_rounds = 8 + 2 * known.dim if known.few else LATER_ROUNDS
     if known_error is not None:
         known = replace(known, held_out_error=max(known.held_out_error, known_error))
     for n_more in range(max_rounds, -1, -1):
         known = known.emulated()
-        target = known.target()
-        pool = known.tempered_pool(target, known.pool_starts(), 20 if known.few else 6)
+        target, n_moves = known.target(), 20 if known.few else 6
+        wide = target.tempered(1.0 / known.temperature)
+        pool = run_pool(wide, known.pool_starts(), known.root, n_moves, known.rng)
         if known.held_out_error < TRUSTED:
             known = replace(known, root=root_of(pool.theta, shrink=1.0 / known.temperature))
         if 0.0 < known.held_out_error < _ENOUGH or n_more == 0:

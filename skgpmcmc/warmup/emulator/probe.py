@@ -18,7 +18,7 @@ from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
 from .design import DesignPoint
 from .fit import EmulatedPosterior
-from .learn import TRUSTED, Knowledge, Pool, Step
+from .learn import TRUSTED, Knowledge, Pool, Step, run_pool
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
@@ -167,8 +167,9 @@ def _to_be_probed(
     n_typical = min(12 + 4 * known.dim, 60, len(draws))
     thetas = draws[known.rng.choice(len(draws), n_typical, replace=False)]
     if known.few:
-        wide = known.tempered_pool(target, pool.theta[-1], 20).theta[-1]
-        thetas = np.concatenate([thetas, wide[:n_typical]])
+        wide = target.tempered(1.0 / known.temperature)
+        tails = run_pool(wide, pool.theta[-1], known.root, 20, known.rng).theta[-1]
+        thetas = np.concatenate([thetas, tails[:n_typical]])
     return thetas, np.arange(len(thetas)) < n_typical
 
 
