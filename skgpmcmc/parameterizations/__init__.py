@@ -1,5 +1,6 @@
 """Coordinates in which a part of (theta, f) moves, and what stays still meanwhile."""
 
+from ..numerics.roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
 from .ancillary import Ancillary
 from .base import (
     Conditional,
@@ -10,13 +11,11 @@ from .base import (
     Point,
 )
 from .latent import LatentConditional, LatentPoint
-from .roots import BatchRoot, DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
 from .sufficient import Sufficient
 from .surrogate_data import SurrogateData
 
 __all__ = [
     "Ancillary",
-    "BatchRoot",
     "Conditional",
     "DenseRoot",
     "DensityPoint",

@@ -17,7 +17,7 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .roots import DenseRoot, SquareRoot
+from ..numerics.roots import DenseRoot, SquareRoot
 
 #: Added to a metric of theta, so that it has a factor where neither data nor prior say anything.
 _RIDGE = 1e-6

@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..model import GaussianPrior, GPState, LatentGP, Observations
 from ..numerics.linalg import NotPositiveDefiniteError
-from .roots import FactorRoot
+from ..numerics.roots import FactorRoot
 
 
 @dataclass(frozen=True, eq=False)

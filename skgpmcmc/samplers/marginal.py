@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from .._params import check_in
 from ..likelihoods import Gaussian, Likelihood
-from ..transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
+from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
 from ..warmup import (
     N_IMPORTANCE,
     EmulatorSettings,
@@ -77,7 +77,7 @@ class PseudoMarginal(Sampler):
             return set_up_emulated(request, settings)
         count = N_IMPORTANCE if request.n_importance is None else request.n_importance
 
-        def frozen(walk: GaussianRandomWalk) -> PseudoMarginalMetropolis:
+        def frozen(walk: RandomWalk) -> PseudoMarginalMetropolis:
             return PseudoMarginalMetropolis(request.approximation, walk, count, self.defensive)
 
         return set_up_random_walk(request, self.target_acceptance, frozen)
@@ -105,7 +105,7 @@ class Marginal(Sampler):
     def set_up(self, request: Request) -> SetUp:
         """Tune a random walk on the target itself, the approximate marginal."""
 
-        def frozen(walk: GaussianRandomWalk) -> MarginalMetropolis:
+        def frozen(walk: RandomWalk) -> MarginalMetropolis:
             return MarginalMetropolis(request.approximation, walk)
 
         return set_up_random_walk(request, self.target_acceptance, frozen)

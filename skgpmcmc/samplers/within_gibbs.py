@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -36,6 +37,8 @@ from ..transitions import (
 )
 from ..warmup import Request, SetUp, set_up_sweep
 from .base import Sampler, check_one_function
+
+AnOperator = TypeVar("AnOperator", bound=Operator)
 
 #: Share of the step of a standard normal target with which tuning begins.
 _CAUTION = float(np.log(0.5))
@@ -70,7 +73,7 @@ def hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
     }
 
 
-def _begun(operator: Operator, dim: int) -> Operator:
+def _begun(operator: AnOperator, dim: int) -> AnOperator:
     return operator.with_log_scale(operator.typical_log_scale(dim) + _CAUTION)
 
 
@@ -98,6 +101,8 @@ class WithinGibbs(Sampler):
 
     best_approximation: ClassVar[str | None] = None
     n_matrices: ClassVar[float] = 12.0
+    #: Whether theta moves before f does, and starts chains.
+    _theta_first: ClassVar[bool] = False
 
     target_acceptance: float | None = None  # type: ignore[assignment]
     latent: Any = "hmc_v2"
@@ -133,25 +138,29 @@ class WithinGibbs(Sampler):
     def set_up(self, request: Request) -> SetUp:
         """Tune every move on the posterior itself; `n_importance` does not matter."""
         model = request.model
-        parts = [(self._latent_part(len(model.y)), self.n_latent)]
-        if len(model.start):
-            parts = self._with_hyper_parts(model, request.approximation, parts)
-        sweep = Sweep(*zip(*parts, strict=True))
+        latent = [(self._latent_move(len(model.y)), self.n_latent)]
+        moves = self._hyper_moves(model, request.approximation) if len(model.start) else []
+        hyper = [(move, 1) for move in moves]
+        both = hyper + latent if self._theta_first else latent + hyper
+        sweep = Sweep(*zip(*both, strict=True))
         return set_up_sweep(request, sweep, learns_shape=self.learn_shape)
 
-    def _latent_part(self, n_rows: int) -> Transition[GPState]:
+    def _latent_move(self, n_rows: int) -> Transition[GPState]:
         if isinstance(self.latent, Transition):
             return self.latent
         return latent_moves(n_rows, self.max_leapfrog)[self.latent]
 
     @abstractmethod
-    def _with_hyper_parts(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        latent: list[tuple[Transition[GPState], int]],
-    ) -> list[tuple[Transition[GPState], int]]:
-        """Return all parts of an iteration, and how often each moves, from those of f."""
+    def _hyper_moves(
+        self, model: LatentGP, approximation: Approximation
+    ) -> Sequence[Transition[GPState]]:
+        """Return the moves of theta in an iteration, each of which is made once."""
+
+    def _targeted(self, operator: AnOperator) -> AnOperator:
+        """Return the operator, to be tuned to the acceptance rate that is wanted, if any is."""
+        if self.target_acceptance is None or operator.target_acceptance is None:
+            return operator
+        return operator.with_target(self.target_acceptance)
 
 
 @dataclass(eq=False)
@@ -167,7 +176,7 @@ class Augmented(WithinGibbs):
     """
 
     #: Under which theta moves, in this order.
-    _parameterizations: ClassVar[tuple[type[Parameterization], ...]]
+    _under: ClassVar[tuple[type[Parameterization], ...]]
 
     hyper: Any = "mh"
 
@@ -187,21 +196,14 @@ class Augmented(WithinGibbs):
 
     def _operator(self, dim: int) -> Operator:
         if isinstance(self.hyper, Operator):
-            operator: Operator = self.hyper
-        else:
-            operator = hyper_moves(dim, self.max_leapfrog)[self.hyper]
-        if self.target_acceptance is None or operator.target_acceptance is None:
-            return operator
-        return operator.with_target(self.target_acceptance)
+            return self._targeted(self.hyper)
+        return self._targeted(hyper_moves(dim, self.max_leapfrog)[self.hyper])
 
-    def _with_hyper_parts(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        latent: list[tuple[Transition[GPState], int]],
-    ) -> list[tuple[Transition[GPState], int]]:
+    def _hyper_moves(
+        self, model: LatentGP, approximation: Approximation
+    ) -> Sequence[Transition[GPState]]:
         operator = self._operator(len(model.start))
-        return [*latent, *((HyperUpdate(kind(), operator), 1) for kind in self._parameterizations)]
+        return [HyperUpdate(parameterization(), operator) for parameterization in self._under]
 
 
 @dataclass(eq=False)
@@ -221,9 +223,7 @@ class Sufficient(Augmented):
     Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
     """
 
-    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
-        parameterizations.Sufficient,
-    )
+    _under = (parameterizations.Sufficient,)
 
     conjugate: bool = False
 
@@ -238,23 +238,17 @@ class Sufficient(Augmented):
         if self.conjugate:
             _conjugate_variance(model)
 
-    def _with_hyper_parts(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        latent: list[tuple[Transition[GPState], int]],
-    ) -> list[tuple[Transition[GPState], int]]:
+    def _hyper_moves(
+        self, model: LatentGP, approximation: Approximation
+    ) -> Sequence[Transition[GPState]]:
         if not self.conjugate:
-            return super()._with_hyper_parts(model, approximation, latent)
+            return super()._hyper_moves(model, approximation)
         gibbs = _conjugate_variance(model)
         others = np.delete(np.arange(len(model.start)), gibbs.position)
-        parts: list[tuple[Transition[GPState], int]] = [*latent, (gibbs, 1)]
-        if len(others):
-            update = HyperUpdate(
-                parameterizations.Sufficient(), self._operator(len(others)), free=others
-            )
-            parts.append((update, 1))
-        return parts
+        if len(others) == 0:
+            return [gibbs]
+        operator = self._operator(len(others))
+        return [gibbs, HyperUpdate(parameterizations.Sufficient(), operator, free=others)]
 
 
 def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
@@ -292,9 +286,7 @@ class Ancillary(Augmented):
     Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
     """
 
-    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
-        parameterizations.Ancillary,
-    )
+    _under = (parameterizations.Ancillary,)
 
 
 @dataclass(eq=False)
@@ -311,10 +303,7 @@ class Interweaving(Augmented):
     Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (6).
     """
 
-    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
-        parameterizations.Sufficient,
-        parameterizations.Ancillary,
-    )
+    _under = (parameterizations.Sufficient, parameterizations.Ancillary)
 
 
 @dataclass(eq=False)
@@ -331,9 +320,7 @@ class Surrogate(Augmented):
     Murray & Adams (2010); Filippone, Zhong & Girolami (2013), section 2.4.
     """
 
-    _parameterizations: ClassVar[tuple[type[Parameterization], ...]] = (
-        parameterizations.SurrogateData,
-    )
+    _under = (parameterizations.SurrogateData,)
 
 
 @dataclass(eq=False)
@@ -357,6 +344,7 @@ class KnorrHeldRue(WithinGibbs):
     """
 
     best_approximation: ClassVar[str | None] = "laplace"
+    _theta_first: ClassVar[bool] = True
 
     defensive: float = 0.05
 
@@ -365,13 +353,8 @@ class KnorrHeldRue(WithinGibbs):
         super().check()
         check_in("sampler", "defensive", self.defensive, "[0, 1)")
 
-    def _with_hyper_parts(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        latent: list[tuple[Transition[GPState], int]],
-    ) -> list[tuple[Transition[GPState], int]]:
-        log_scale = _begun(RandomWalk(), len(model.start)).log_scale
-        target = 0.25 if self.target_acceptance is None else self.target_acceptance
-        joint = JointUpdate(approximation, log_scale, target, defensive=self.defensive)
-        return [(joint, 1), *latent]
+    def _hyper_moves(
+        self, model: LatentGP, approximation: Approximation
+    ) -> Sequence[Transition[GPState]]:
+        walk = self._targeted(_begun(RandomWalk(), len(model.start)))
+        return [JointUpdate(approximation, walk, self.defensive)]

@@ -1,36 +1,47 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
-from .base import ChainState, StepInfo, Transition, at_rest
+from .base import (
+    ChainState,
+    Mixture,
+    Proposal,
+    StepInfo,
+    Sweep,
+    Transition,
+    Tunable,
+    at_rest,
+)
 from .conjugate_variance import ConjugateVariance
 from .crank_nicolson import CrankNicolson
 from .elliptical_slice import EllipticalSlice
-from .hamiltonian import (
-    CheapDensity,
-    CheapPoint,
-    IndependenceMetropolis,
-    Leapfrog,
-    TMixture,
-    leapfrog,
-)
-from .hyper_update import HyperUpdate
 from .joint_update import JointUpdate
 from .langevin import Langevin
-from .latent_update import CurvatureShape, LatentShape, LatentUpdate, MassShape, PriorShape
 from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
-from .mixture import Mixture
-from .operators import Operator, Outcome
+from .operators import Operator, Outcome, RandomWalk
 from .pseudo_marginal import (
     ParticleRefresh,
     PseudoMarginalMetropolis,
     PseudoMarginalState,
     RetainedParticle,
 )
-from .random_walk import RandomWalk
-from .surrogate import GaussianRandomWalk, Proposal, SurrogateProposal
-from .sweep import Sweep
+from .surrogate import (
+    CheapDensity,
+    CheapPoint,
+    IndependenceMetropolis,
+    Leapfrog,
+    SurrogateProposal,
+    TMixture,
+    leapfrog,
+)
 from .trajectory import Trajectory
-from .tunable import Tunable
 from .univariate_slice import UnivariateSlice
+from .updates import (
+    CurvatureShape,
+    HyperUpdate,
+    LatentShape,
+    LatentUpdate,
+    MassShape,
+    PriorShape,
+)
 
 __all__ = [
     "ChainState",
@@ -40,7 +51,6 @@ __all__ = [
     "CrankNicolson",
     "CurvatureShape",
     "EllipticalSlice",
-    "GaussianRandomWalk",
     "HyperUpdate",
     "IndependenceMetropolis",
     "JointUpdate",

@@ -1,10 +1,16 @@
-"""The contract of a transition: one move of a Markov chain with a known invariant distribution."""
+"""The contract of a transition, one move of a Markov chain with a known invariant distribution.
+
+`Mixture` and `Sweep` put transitions together: one of several at random, or one after the other.
+"""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -25,10 +31,10 @@ class ChainState(Protocol):
         """Latent values at the training inputs; (n,)."""
 
 
-C = TypeVar("C", bound=ChainState)
+S = TypeVar("S", bound=ChainState)
 
 
-def at_rest(model: LatentGP, state: C) -> C:
+def at_rest(model: LatentGP, state: S) -> S:
     """Return a copy of a state of the model without factors and other matrices.
 
     They are made again when the chain moves on. What an object keeps is what it pickles, so that a
@@ -46,16 +52,13 @@ class StepInfo(NamedTuple):
     acceptance_probability: float  # min(1, ratio); 0 where the proposal failed
     n_evaluations: float  # of a (marginal) likelihood; m / n for m fresh particles alone
     failed: bool  # the proposal was rejected because its factorization failed
-    parts: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
+    steps: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
     tuning: float | None = None  # what warm-up tunes instead of the acceptance probability
 
     @property
     def tuning_probability(self) -> float:
         """What warm-up brings to the target acceptance rate."""
         return self.acceptance_probability if self.tuning is None else self.tuning
-
-
-S = TypeVar("S", bound=ChainState)
 
 
 class Transition(ABC, Generic[S]):
@@ -81,6 +84,51 @@ class Transition(ABC, Generic[S]):
         """Make one move; `state` itself is never changed."""
 
 
+class Tunable(Transition[S]):
+    """A transition with a scale, and perhaps with a shape, of its steps, which warm-up may tune.
+
+    Attributes
+    ----------
+    log_scale : float
+        Log of the scale.
+    target_acceptance : float or None
+        Acceptance rate to which the scale is tuned; None for a move that needs no tuning.
+    """
+
+    log_scale: float
+    target_acceptance: float | None
+
+    @abstractmethod
+    def with_log_scale(self, log_scale: float) -> Self:
+        """Return the same transition with another scale."""
+
+    def with_covariance(self, covariance: FloatArray) -> Self:
+        """Return it with steps of theta in the shape of a covariance (p, p); here, as it is."""
+        return self
+
+
+class FromPrior(Transition[GPState]):
+    """A transition on (theta, f) whose chains begin with f from its prior."""
+
+    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
+        """Return the state at theta with f from the prior; None without a finite density."""
+        if not np.isfinite(model.hyperprior.log_prob(theta)):
+            return None
+        try:
+            prior = model.prior_at(theta)
+            state = model.state_in(prior, prior.sample(rng))
+        except NotPositiveDefiniteError:
+            return None
+        return state if np.isfinite(state.log_lik) else None
+
+
+class Proposal(Protocol):
+    """A distribution of theta' given theta, with the Hastings ratio that it asks for."""
+
+    def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return theta' and ``log pi(theta | theta') - log pi(theta' | theta)``."""
+
+
 def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool, float]:
     """Accept with probability min(1, exp(log_ratio)), NaN counting as a rejection.
 
@@ -98,15 +146,112 @@ def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo
     return StepInfo(move, False, 0.0, float(failed), failed)
 
 
-def start_from_prior(
-    model: LatentGP, theta: FloatArray, rng: np.random.Generator
-) -> GPState | None:
-    """Return the state at theta with f from the prior; None without a finite density."""
-    if not np.isfinite(model.hyperprior.log_prob(theta)):
-        return None
-    try:
-        prior = model.prior_at(theta)
-        state = model.state_in(prior, prior.sample(rng))
-    except NotPositiveDefiniteError:
-        return None
-    return state if np.isfinite(state.log_lik) else None
+@dataclass(frozen=True, eq=False)
+class Mixture(Transition[S]):
+    """At every step one of the moves is made, chosen with fixed probabilities, and then the last.
+
+    **Invariant:** what all its moves leave unchanged, as the choice does not look at the state.
+
+    Attributes
+    ----------
+    moves : sequence of Transition
+        All on the same states; the first one starts chains.
+    probabilities : sequence of float
+        One per move, with sum 1.
+    last : Transition or None
+        Made after every move, whichever it was.
+    """
+
+    moves: Sequence[Transition[S]]
+    probabilities: Sequence[float]
+    last: Transition[S] | None = None
+    name = "mixture"
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
+    ) -> S | None:
+        """Return a state of the first move at theta; `particles` is what that one understands."""
+        return self.moves[0].start(model, theta, rng, **particles)
+
+    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+        """Make one of the moves."""
+        edges = np.cumsum(self.probabilities)
+        index = int(np.searchsorted(edges, rng.uniform() * edges[-1], side="right"))
+        state, info = self.moves[min(index, len(self.moves) - 1)].step(model, state, rng)
+        if self.last is None:
+            return state, info
+        state, more = self.last.step(model, state, rng)
+        return state, info._replace(n_evaluations=info.n_evaluations + more.n_evaluations)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep(Transition[S]):
+    """At every step all moves are made in their order, each as often as it is repeated.
+
+    **Invariant:** what all its moves leave unchanged.
+
+    Attributes
+    ----------
+    moves : sequence of Transition
+        All on the same states; the first one starts chains.
+    repeats : sequence of int
+        How often each is made.
+    """
+
+    moves: Sequence[Transition[S]]
+    repeats: Sequence[int]
+    name = "sweep"
+
+    @property
+    def tuned(self) -> list[tuple[int, float, float]]:
+        """Position, log scale and target acceptance rate of every move that can be tuned."""
+        return [
+            (position, move.log_scale, move.target_acceptance)
+            for position, move in enumerate(self.moves)
+            if isinstance(move, Tunable) and move.target_acceptance is not None
+        ]
+
+    def with_log_scales(self, log_scales: Sequence[float]) -> Sweep[S]:
+        """Return the sweep with other scales of the moves that can be tuned, in their order."""
+        moves: list[Any] = list(self.moves)
+        for (position, _, _), log_scale in zip(self.tuned, log_scales, strict=True):
+            moves[position] = moves[position].with_log_scale(float(log_scale))
+        return Sweep(tuple(moves), self.repeats)
+
+    def with_covariance(self, covariance: FloatArray) -> Sweep[S]:
+        """Return the sweep with steps of theta in the shape of a covariance (p, p)."""
+        moves = (
+            move.with_covariance(covariance) if isinstance(move, Tunable) else move
+            for move in self.moves
+        )
+        return Sweep(tuple(moves), self.repeats)
+
+    def mean_probabilities(self, info: StepInfo) -> list[float]:
+        """Return the mean of what is tuned of each move, in one step."""
+        ends = np.cumsum([0, *self.repeats])
+        probabilities = [step.tuning_probability for step in info.steps]
+        return [float(np.mean(probabilities[a:b])) for a, b in pairwise(ends)]
+
+    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
+        """Return a state of the first move at theta."""
+        return self.moves[0].start(model, theta, rng)
+
+    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+        """Make all moves."""
+        infos: list[StepInfo] = []
+        cost = 0.0
+        for move, repeat in zip(self.moves, self.repeats, strict=True):
+            for _ in range(repeat):
+                state, info = move.step(model, state, rng)
+                infos.append(info)
+                # An evaluation of p(y | f) alone is O(n) where another is O(n^3) or O(n^2).
+                cost += info.n_evaluations / (1 if move.moves_theta else len(state.f))
+        whole = StepInfo(
+            self.name,
+            any(info.accepted for info in infos),
+            float(np.mean([info.acceptance_probability for info in infos])),
+            cost,
+            any(info.failed for info in infos),
+            tuple(infos),
+        )
+        return state, whole

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._typing import FloatArray
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import StepInfo, Transition, rejected_proposal, start_from_prior
+from .base import FromPrior, StepInfo, rejected_proposal
 
 
 @dataclass(frozen=True)
-class ConjugateVariance(Transition[GPState]):
+class ConjugateVariance(FromPrior):
     """Draw the constant factor of the kernel given f and all else, K being proportional to it.
 
     With K = sigma Q and the prior InvGamma(shape, scale) it is
@@ -37,10 +36,6 @@ class ConjugateVariance(Transition[GPState]):
     shape: float
     scale: float
     name = "conjugate draw of the variance"
-
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
-        """Return the state at theta with f from the prior."""
-        return start_from_prior(model, theta, rng)
 
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator

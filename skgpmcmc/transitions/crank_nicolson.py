@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._typing import FloatArray
 from ..model import GPState, LatentGP
-from .base import StepInfo, metropolis_accepts, start_from_prior
-from .tunable import Tunable
+from .base import FromPrior, StepInfo, Tunable, metropolis_accepts
 
 
 @dataclass(frozen=True)
-class CrankNicolson(Tunable[GPState]):
+class CrankNicolson(FromPrior, Tunable[GPState]):
     """f' = sqrt(1 - a^2) f + a u with u ~ N(0, K), accepted by the likelihood alone.
 
     The scale s that is tuned is any positive number: a = s / sqrt(1 + s^2).
@@ -35,10 +33,6 @@ class CrankNicolson(Tunable[GPState]):
     target_acceptance: float | None = 0.25
     name = "prior-preserving walk on f"
     moves_theta = False
-
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
-        """Return the state at theta with f from the prior."""
-        return start_from_prior(model, theta, rng)
 
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator

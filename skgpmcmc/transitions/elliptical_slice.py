@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._typing import FloatArray
 from ..model import GPState, LatentGP
-from .base import StepInfo, Transition, start_from_prior
+from .base import FromPrior, StepInfo
 
 #: The bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
 _MAX_SHRINKS = 200
 
 
 @dataclass(frozen=True)
-class EllipticalSlice(Transition[GPState]):
+class EllipticalSlice(FromPrior):
     """Move f on an ellipse through the current point and a draw from the prior.
 
     **Invariant:** leaves p(f | y, theta) unchanged; does not touch theta. It has no settings and
@@ -29,10 +28,6 @@ class EllipticalSlice(Transition[GPState]):
 
     name = "elliptical slice"
     moves_theta = False
-
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
-        """Return the state at theta with f from the prior."""
-        return start_from_prior(model, theta, rng)
 
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from ..approximations import Density, Reference, importance_estimate, log_import
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, metropolis_accepts, rejected_proposal
-from .tunable import Tunable, root_of
+from .operators import RandomWalk
+from .updates import OperatorUpdate
 
 
 @dataclass(frozen=True, eq=False)
-class JointUpdate(Tunable[GPState]):
+class JointUpdate(OperatorUpdate[GPState]):
     """theta' by a random walk and f' ~ q(f | y, theta'), accepted or rejected together.
 
     The weight of the current f is taken under the q of the current theta, so that other moves of f
@@ -31,10 +32,8 @@ class JointUpdate(Tunable[GPState]):
     ----------
     reference : Reference
         Gives q at any theta.
-    log_scale : float
-    target_acceptance : float or None, default=0.25
-    root : ndarray of shape (p, p) or None
-        Shape of the walk; None is the identity.
+    operator : RandomWalk
+        The walk of theta.
     defensive : float in [0, 1), default=0.0
         Probability with which f' comes from the prior instead: the weights are then bounded, where
         the likelihood is.
@@ -45,20 +44,9 @@ class JointUpdate(Tunable[GPState]):
     """
 
     reference: Reference
-    log_scale: float = 0.0
-    target_acceptance: float | None = 0.25
-    root: FloatArray | None = None
+    operator: RandomWalk
     defensive: float = 0.0
     name = "joint update"
-
-    def with_log_scale(self, log_scale: float) -> JointUpdate:
-        """Return the same update with another scale of the walk."""
-        return replace(self, log_scale=log_scale)
-
-    def with_covariance(self, covariance: FloatArray) -> JointUpdate:
-        """Return the update with a walk of that shape and the scale 2.38 / sqrt(p)."""
-        scale = 2.38 / np.sqrt(len(covariance))
-        return replace(self, root=root_of(covariance), log_scale=float(np.log(scale)))
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
         """Return the state at theta with f from q."""
@@ -69,8 +57,7 @@ class JointUpdate(Tunable[GPState]):
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
         """Propose (theta', f'), and accept or reject both."""
-        z = rng.standard_normal(len(state.theta))
-        theta = state.theta + np.exp(self.log_scale) * (z if self.root is None else self.root @ z)
+        theta, _ = self.operator.propose(state.theta, rng)
         drawn = self._draw(model, theta, rng)
         if drawn is None:
             return state, rejected_proposal(self.name, model, theta)

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Point, Root
+from ..parameterizations import Conditional, Point
 from .base import metropolis_accepts
 from .operators import Operator, Outcome
 
@@ -39,10 +39,8 @@ class Langevin(Operator):
     name = "manifold Langevin"
     follows_gradient = True
 
-    def move(
-        self, conditional: Conditional, point: Point, root: Root, rng: np.random.Generator
-    ) -> Outcome:
-        """Propose along the gradient, and accept or reject; `root` is the metric's own here."""
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+        """Propose along the gradient, and accept or reject."""
         z = rng.standard_normal(len(point.position))
         position = self._mean(point) + self._step * point.metric_root.apply(z)
         candidate = conditional.at(position) if np.isfinite(position).all() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from .._typing import FloatArray
 from ..approximations import Approximation, GaussianApproximation
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
-from .surrogate import GaussianRandomWalk, Proposal
-from .tunable import Tunable
+from .base import Proposal, StepInfo, Transition, metropolis_accepts, rejected_proposal
+from .operators import RandomWalk
+from .updates import OperatorUpdate
 
 
 class MarginalState(NamedTuple):
@@ -106,24 +106,18 @@ class MarginalMetropolis(Transition[MarginalState]):
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalWalk(MarginalMetropolis, Tunable[MarginalState]):
-    """The same with a Gaussian random walk, whose scale and shape warm-up tunes.
+class MarginalWalk(MarginalMetropolis, OperatorUpdate[MarginalState]):
+    """The same with a random walk, whose scale and shape warm-up tunes.
 
     **Invariant:** that of `MarginalMetropolis`.
     """
 
-    proposal: GaussianRandomWalk
-    target_acceptance: float | None = 0.25
+    proposal: RandomWalk
 
     @property
-    def log_scale(self) -> float:  # type: ignore[override]
-        """Log of the scale of the walk."""
-        return self.proposal.log_scale
+    def operator(self) -> RandomWalk:  # type: ignore[override]
+        """The walk."""
+        return self.proposal
 
-    def with_log_scale(self, log_scale: float) -> Self:
-        """Return the same transition with another scale."""
-        return replace(self, proposal=self.proposal.with_log_scale(log_scale))
-
-    def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return it with steps in the shape of a covariance (p, p), and the scale that suits it."""
-        return replace(self, proposal=self.proposal.with_covariance(covariance))
+    def _with_operator(self, operator: Any) -> Self:
+        return replace(self, proposal=operator)

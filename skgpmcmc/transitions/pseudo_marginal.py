@@ -18,9 +18,8 @@ from ..approximations import (
 )
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import StepInfo, Transition, metropolis_accepts, rejected_proposal
+from .base import Proposal, StepInfo, Transition, metropolis_accepts, rejected_proposal
 from .elliptical_slice import EllipticalSlice
-from .surrogate import Proposal
 
 
 class PseudoMarginalState(NamedTuple):

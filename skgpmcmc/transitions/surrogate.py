@@ -1,15 +1,264 @@
-"""Proposals from a chain that runs on an emulated posterior."""
+"""Proposals from a short chain under a density that costs next to nothing, such as an emulator.
+
+The moves of the chain are Hamiltonian trajectories, by the leapfrog method that moves on any
+coordinates use too, and independence candidates. They work on one point, arrays of shape (p,), or
+on a batch of independent ones, (m, p).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
+from scipy.special import gammaln
 
-from .._typing import FloatArray
-from ..numerics.linalg import cholesky
-from .hamiltonian import CheapDensity, CheapPoint, IndependenceMetropolis, Leapfrog
+from .._typing import BoolArray, FloatArray
+from ..numerics.linalg import log_sum
+from ..numerics.roots import DenseRoot, Root
+from ..parameterizations import DensityPoint
+
+
+class CheapDensity(Protocol):
+    """An unnormalized density with its gradient, at one point or at many."""
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log density (...) and its gradient (..., p) at theta (..., p)."""
+
+
+class CheapPoint(NamedTuple):
+    """A point, or a batch of points, with what the next move would otherwise recompute."""
+
+    position: FloatArray  # (..., p), theta, natural logs
+    log_density: FloatArray  # (...)
+    gradient: FloatArray  # (..., p)
+
+    @classmethod
+    def at(cls, target: CheapDensity, theta: FloatArray) -> Self:
+        """Evaluate the density at theta."""
+        return cls(theta, *target.value_and_gradient(theta))
+
+
+def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
+    wide = accepted[..., None]
+    return CheapPoint(
+        np.where(wide, new.position, old.position),
+        np.where(accepted, new.log_density, old.log_density),
+        np.where(wide, new.gradient, old.gradient),
+    )
+
+
+P = TypeVar("P", bound=DensityPoint)
+
+
+class Path(NamedTuple, Generic[P]):
+    """Where a trajectory has led."""
+
+    end: P | None  # None where a point on the way has no density
+    momentum: FloatArray
+    n_evaluations: int
+    position: FloatArray  # the last that was tried
+
+
+def leapfrog(
+    at: Callable[[FloatArray], P | None],
+    begin: P,
+    momentum: FloatArray,
+    step: FloatArray | float,
+    root: Root,
+    n_steps: int,
+) -> Path[P]:
+    """Follow Hamilton's equations by the leapfrog method: reversible, and of constant volume.
+
+    Parameters
+    ----------
+    at : callable
+        Returns the point at a position, or None without a density.
+    begin : DensityPoint
+        Where the trajectory starts.
+    momentum : ndarray of shape (..., k)
+        Of covariance I: that of positions has the root `root`.
+    step : float or ndarray that goes with the momentum
+        Step size.
+    root : Root
+        B, for the mass matrix (B B')^-1.
+    n_steps : int
+        At most so many, fewer if a point has no density.
+
+    Returns
+    -------
+    Path
+        Its end, and how it came there.
+    """
+    here = begin
+    momentum = momentum + 0.5 * step * root.pull(here.gradient)
+    for i in range(n_steps):
+        position = here.position + step * root.apply(momentum)
+        there = at(position)
+        if there is None:
+            return Path(None, momentum, i + 1, position)
+        here = there
+        share = 0.5 if i == n_steps - 1 else 1.0
+        momentum = momentum + share * step * root.pull(here.gradient)
+    return Path(here, momentum, n_steps, here.position)
+
+
+@dataclass(frozen=True, eq=False)
+class Leapfrog:
+    """A Hamiltonian trajectory with a randomized step size and, if wanted, number of steps.
+
+    **Invariant:** reversible with respect to the target, whatever the step size and the number of
+    steps, as these are drawn without a look at the point.
+
+    Attributes
+    ----------
+    root : ndarray of shape (p, p)
+        C with C C' near the covariance of the target: the inverse of the mass matrix.
+    step_size : float
+        In units of that covariance; each trajectory takes between 0.8 and 1.2 of it.
+    n_steps : int
+    fewest_steps : int or None
+        If given, the number of steps is drawn between this and `n_steps`, for all points of a batch
+        together: no trajectory length then suits a period of the target, where magnitudes would not
+        change.
+
+    References
+    ----------
+    Neal (2011), *MCMC using Hamiltonian dynamics*.
+    """
+
+    root: FloatArray
+    step_size: float
+    n_steps: int
+    fewest_steps: int | None = None
+
+    def move(
+        self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
+    ) -> tuple[CheapPoint, FloatArray]:
+        """Make one trajectory; returns where it ends and the acceptance probability (...)."""
+        shape = point.log_density.shape
+        n_steps = self.n_steps
+        if self.fewest_steps is not None:
+            n_steps = int(rng.integers(self.fewest_steps, self.n_steps + 1))
+        step = self.step_size * rng.uniform(0.8, 1.2, size=shape)[..., None]
+        begun = rng.standard_normal(point.position.shape)
+
+        at = partial(CheapPoint.at, target)
+        path = leapfrog(at, point, begun, step, DenseRoot(self.root), n_steps)
+        assert path.end is not None  # a cheap density is -inf where there is none
+        with np.errstate(invalid="ignore"):
+            log_ratio = np.asarray(_energy(path.end, path.momentum) - _energy(point, begun))
+        log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
+        accepted = np.log1p(-rng.uniform(size=shape)) < log_ratio
+        return _where(accepted, path.end, point), np.exp(np.minimum(log_ratio, 0.0))
+
+
+def _energy(point: CheapPoint, momentum: FloatArray) -> FloatArray:
+    """Minus the Hamiltonian."""
+    return np.asarray(point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum))
+
+
+@dataclass(frozen=True, eq=False)
+class TMixture:
+    """Mixture of multivariate t distributions with six degrees of freedom.
+
+    Attributes
+    ----------
+    means : ndarray of shape (k, p)
+    roots : ndarray of shape (k, p, p)
+        Lower factors of the scale matrices.
+    shares : ndarray of shape (k,)
+        With sum 1.
+    """
+
+    means: FloatArray
+    roots: FloatArray
+    shares: FloatArray
+
+    _DOF = 6.0
+
+    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Independent draws; (size, p)."""
+        which = rng.choice(len(self.shares), size=size, p=self.shares)
+        z = rng.standard_normal((size, self.means.shape[1]))
+        z /= np.sqrt(rng.chisquare(self._DOF, size=size) / self._DOF)[:, None]
+        return self.means[which] + np.einsum("irs,is->ir", self.roots[which], z)
+
+    def log_prob(self, theta: FloatArray) -> FloatArray:
+        """Log density at theta (m, p); (m,)."""
+        z = np.einsum("krs,kms->kmr", self._inverse, theta - self.means[:, None, :])
+        squared = np.einsum("kmr,kmr->km", z, z)
+        power = 0.5 * (self._DOF + self.means.shape[1])
+        log_t = self._log_scale[:, None] - power * np.log1p(squared / self._DOF)
+        return log_sum(log_t, axis=0, overwrite=True)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        return np.asarray(np.linalg.inv(self.roots), dtype=float)
+
+    @cached_property
+    def _log_scale(self) -> FloatArray:
+        """Log of share and normalizing constant of each part; (k,)."""
+        p = self.means.shape[1]
+        constant = (
+            gammaln(0.5 * (self._DOF + p))
+            - gammaln(0.5 * self._DOF)
+            - 0.5 * p * np.log(self._DOF * np.pi)
+        )
+        log_det = np.log(np.abs(np.einsum("krr->kr", self._inverse))).sum(axis=1)
+        return np.asarray(constant + log_det + np.log(self.shares))
+
+
+@dataclass(frozen=True, eq=False)
+class IndependenceMetropolis:
+    """Independence Metropolis-Hastings, many candidates in one evaluation of the target.
+
+    **Invariant:** reversible with respect to the target; `n_candidates` steps of the same
+    reversible kernel are reversible too.
+
+    Attributes
+    ----------
+    proposal : TMixture
+    n_candidates : int
+    """
+
+    proposal: TMixture
+    n_candidates: int
+
+    def move(
+        self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
+    ) -> tuple[CheapPoint, FloatArray]:
+        """Go through the candidates, for one point, of shape (p,).
+
+        Returns where that leads, and whether it leads anywhere (1 or 0).
+        """
+        theta = np.concatenate([point.position[None], self.proposal.sample(rng, self.n_candidates)])
+        log_prob, gradient = target.value_and_gradient(theta)
+        log_weights = log_prob - self.proposal.log_prob(theta)
+        log_uniforms = np.log1p(-rng.uniform(size=len(theta)))
+        at = 0
+        for i in range(1, len(theta)):
+            if log_uniforms[i] < log_weights[i] - log_weights[at]:
+                at = i
+        if at == 0:
+            return point, np.asarray(0.0)
+        return CheapPoint(theta[at], log_prob[at], gradient[at]), np.asarray(1.0)
+
+    def probability_of_staying(
+        self, target: CheapDensity, theta: FloatArray, rng: np.random.Generator
+    ) -> float:
+        """Estimate how likely no candidate is accepted, on average over draws theta (m, p)."""
+
+        def log_weight(theta: FloatArray) -> FloatArray:
+            return target.value_and_gradient(theta)[0] - self.proposal.log_prob(theta)
+
+        candidates = log_weight(self.proposal.sample(rng, len(theta)))
+        own = log_weight(theta)
+        own = own[np.isfinite(own), None]
+        accepted = np.exp(np.minimum(candidates - own, 0.0)).mean(axis=1)
+        return float(((1.0 - accepted) ** self.n_candidates).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,48 +292,3 @@ class SurrogateProposal:
         for move in self.moves:
             point, _ = move.move(self.target, point, rng)
         return point.position, float(start.log_density - point.log_density)
-
-
-class Proposal(Protocol):
-    """A distribution of theta' given theta, with the Hastings ratio that it asks for."""
-
-    def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return theta' and ``log pi(theta | theta') - log pi(theta' | theta)``."""
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianRandomWalk:
-    """theta' ~ N(theta, scale^2 C C'), symmetric: its log Hastings ratio is zero.
-
-    Attributes
-    ----------
-    factor : ndarray of shape (p, p)
-        C, lower triangular, on the natural-log scale of theta.
-    log_scale : float
-        Log of the scale.
-    """
-
-    factor: FloatArray
-    log_scale: float = 0.0
-
-    @classmethod
-    def isotropic(cls, dim: int, scale: float) -> GaussianRandomWalk:
-        """Return a walk with the same standard deviation in every coordinate."""
-        return cls(np.eye(dim), float(np.log(scale)))
-
-    def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return theta' and 0."""
-        step = self.factor @ rng.standard_normal(len(theta))
-        return theta + np.exp(self.log_scale) * step, 0.0
-
-    def with_covariance(self, covariance: FloatArray) -> GaussianRandomWalk:
-        """Return the walk of shape `covariance` with the scale 2.38 / sqrt(p).
-
-        That scale is optimal for Gaussian targets (Gelman, Roberts & Gilks, 1996).
-        """
-        scale = 2.38 / np.sqrt(len(covariance))
-        return GaussianRandomWalk(cholesky(np.asfortranarray(covariance)), float(np.log(scale)))
-
-    def with_log_scale(self, log_scale: float) -> GaussianRandomWalk:
-        """Return the same walk with another scale."""
-        return replace(self, log_scale=log_scale)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Point, Root
+from ..numerics.roots import IDENTITY, Root
+from ..parameterizations import Conditional, Point
 from .base import metropolis_accepts
-from .hamiltonian import leapfrog
 from .operators import Operator, Outcome
+from .surrogate import leapfrog
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Trajectory(Operator):
         Log of the step size.
     target_acceptance : float or None, default=0.7
     max_steps : int, default=10
+    root : Root
+        B.
 
     References
     ----------
@@ -39,12 +43,11 @@ class Trajectory(Operator):
     log_scale: float = -1.0
     target_acceptance: float | None = 0.7
     max_steps: int = 10
+    root: Root = IDENTITY
     name = "trajectory"
     follows_gradient = True
 
-    def move(
-        self, conditional: Conditional, point: Point, root: Root, rng: np.random.Generator
-    ) -> Outcome:
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
         """Follow one trajectory, and accept or reject where it ends."""
         n_steps = int(rng.integers(1, self.max_steps + 1))
         step = np.exp(self.log_scale) * rng.uniform(0.9, 1.1)
@@ -53,7 +56,7 @@ class Trajectory(Operator):
         def at(position: FloatArray) -> Point | None:
             return conditional.at(position) if np.isfinite(position).all() else None
 
-        path = leapfrog(at, point, begun, step, root, n_steps)
+        path = leapfrog(at, point, begun, step, self.root, n_steps)
         if path.end is None:
             return Outcome.rejected(point, path.n_evaluations, path.position)
         energy = point.log_density - 0.5 * begun @ begun
@@ -64,3 +67,7 @@ class Trajectory(Operator):
     def typical_log_scale(self, dim: int) -> float:
         """Return log(0.8 dim^-1/4) (Neal, 2011)."""
         return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
+
+    def with_root(self, root: Root) -> Self:
+        """Return the same trajectory with momenta of another shape."""
+        return self._with(root=root)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Point, Root
+from ..parameterizations import Conditional, Point
 from .operators import Operator, Outcome
 
 #: Shrinks after which a bracket has no width left.
@@ -38,10 +38,8 @@ class UnivariateSlice(Operator):
     name = "univariate slice"
     target_acceptance = None
 
-    def move(
-        self, conditional: Conditional, point: Point, root: Root, rng: np.random.Generator
-    ) -> Outcome:
-        """Update every coordinate once; `root` plays no part."""
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+        """Update every coordinate once."""
         line = _Line(conditional)
         for axis in np.eye(len(point.position)):
             point = self._moved_along(line, axis, point, rng)

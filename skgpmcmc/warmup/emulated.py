@@ -13,7 +13,6 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..transitions import (
-    GaussianRandomWalk,
     IndependenceMetropolis,
     MarginalMetropolis,
     Mixture,
@@ -21,6 +20,7 @@ from ..transitions import (
     Proposal,
     PseudoMarginalMetropolis,
     PseudoMarginalState,
+    RandomWalk,
     RetainedParticle,
     SurrogateProposal,
     TMixture,
@@ -105,7 +105,7 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     known, pool = known.posterior_pool()
     thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
     transition = _transition(known, probed, pool, trajectories, settings)
-    estimator = transition.parts[0]
+    estimator = transition.moves[0]
     assert isinstance(estimator, PseudoMarginalMetropolis)
     return Prepared(
         transition=transition,
@@ -143,7 +143,7 @@ def _rehearsed(
 
 def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Prepared:
     """Every hyper-parameter is fixed: only the particles move."""
-    walk = GaussianRandomWalk.isotropic(0, 1.0)
+    walk = RandomWalk()
     count = settings.n_importance or N_IMPORTANCE
     estimate = PseudoMarginalMetropolis(request.approximation, walk, count, settings.defensive)
     refresh = ParticleRefresh(settings.defensive)
@@ -203,7 +203,7 @@ def set_up_collapsed(request: Request) -> SetUp:
     """
     approximation, starts, rngs = request.approximation, list(request.starts), list(request.rngs)
     if len(starts[0]) == 0:
-        walk = MarginalMetropolis(approximation, GaussianRandomWalk.isotropic(0, 1.0))
+        walk = MarginalMetropolis(approximation, RandomWalk())
         return Prepared(walk, approximation, None, starts, rngs, 0, 0, 0, None)
     known = yield from searched(request)
     known = yield from measured(known)
@@ -278,7 +278,7 @@ def proposals_by_name(
 
     With `trajectories` the emulator is poor: its moves are rare, and short to stay near.
     """
-    walk = GaussianRandomWalk.isotropic(known.dim, 1.0).with_covariance(known.root @ known.root.T)
+    walk = RandomWalk().with_covariance(known.root @ known.root.T)
     if trajectories is not None:
         return {
             "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),

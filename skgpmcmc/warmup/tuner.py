@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..transitions import (
-    GaussianRandomWalk,
     MarginalWalk,
     PseudoMarginalMetropolis,
+    RandomWalk,
     Sweep,
     Transition,
 )
@@ -21,7 +21,7 @@ from .work import Prepared, Request, Segment, SetUp, Task, started, tune
 _START_SCALE = 0.5
 
 
-def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp:
+def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> SetUp:
     """Tune the parts of a sweep on the posterior itself, and freeze them.
 
     Parameters
@@ -50,8 +50,8 @@ def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp
     for window in schedule.windows:
         # The gain begins anew where the shape is new.
         gains = [
-            window.first_gain if learns_shape and part.moves_theta else n_tuned
-            for part in sweep.parts
+            window.first_gain if learns_shape and move.moves_theta else n_tuned
+            for move in sweep.moves
         ]
         tuned = yield [
             Task(tune, (model, sweep, s.state, s.rng, window.n_steps, gains)) for s in last
@@ -81,7 +81,7 @@ def set_up_sweep(request: Request, sweep: Sweep, *, learns_shape: bool) -> SetUp
 def set_up_random_walk(
     request: Request,
     target_acceptance: float,
-    make_transition: Callable[[GaussianRandomWalk], Transition[Any]],
+    make_transition: Callable[[RandomWalk], Transition[Any]],
 ) -> SetUp:
     """Tune a random walk on the deterministic approximate marginal, and freeze it.
 
@@ -109,13 +109,11 @@ def set_up_random_walk(
     ----------
     Filippone & Girolami (2014), section 4.4.
     """
-    walk = GaussianRandomWalk.isotropic(len(request.starts[0]), _START_SCALE)
-    moving = MarginalWalk(
-        request.approximation, walk, with_latent=False, target_acceptance=target_acceptance
-    )
+    walk = RandomWalk(float(np.log(_START_SCALE)), target_acceptance)
+    moving = MarginalWalk(request.approximation, walk, with_latent=False)
     tuned = yield from set_up_sweep(request, Sweep((moving,), (1,)), learns_shape=True)
-    (part,) = tuned.transition.parts  # type: ignore[attr-defined]
-    frozen = make_transition(part.proposal)
+    (moved,) = tuned.transition.moves  # type: ignore[attr-defined]
+    frozen = make_transition(moved.proposal)
     return tuned._replace(
         transition=frozen,
         reference=request.approximation,

@@ -134,7 +134,7 @@ def _culprit(model: LatentGP, theta: FloatArray) -> str:
 
 def tune(
     model: LatentGP,
-    sweep: Sweep,
+    sweep: Sweep[Any],
     state: Any,
     rng: np.random.Generator,
     n_steps: int,
@@ -218,10 +218,10 @@ class _Recorder:
         self._theta[self._row] = state.theta
         self._f[self._row] = state.f
         self._row += 1
-        for part in info.parts or (info,):
-            self._n_steps[part.move] += 1
-            self._n_accepted[part.move] += part.accepted
-            self._n_failed += part.failed
+        for step in info.steps or (info,):
+            self._n_steps[step.move] += 1
+            self._n_accepted[step.move] += step.accepted
+            self._n_failed += step.failed
         self._n_evaluations += info.n_evaluations
 
     def segment(

@@ -36,7 +36,7 @@ def test_what_stands_still_is_that_of_the_generating_state(kind):
     problem = simulated("lrg", 20, 2, 0)
     run = comparative.hyper_run(problem, "MH", TINY, [0], kind)
     prepared = comparative._prepare(run.set_ups[0])
-    (part,) = prepared.transition.parts
+    (part,) = prepared.transition.moves
     assert isinstance(part, HyperUpdate)
     model, state = problem.model, prepared.states[0]
     assert state.theta[0] == problem.theta[0]

@@ -41,7 +41,7 @@ from skgpmcmc.testing import (
     prior_invariance_test,
     start_with_particles,
 )
-from skgpmcmc.transitions import GaussianRandomWalk, MarginalMetropolis, PseudoMarginalMetropolis
+from skgpmcmc.transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
 
 from ..helpers import Z_LIMIT, seeded, short_chains
 from .test_grid_posterior import Grid
@@ -177,7 +177,7 @@ def small_model(likelihood):
 
 
 def walk_of(model):
-    return GaussianRandomWalk.isotropic(len(model.hyperprior.names), 0.4)
+    return RandomWalk(np.log(0.4))
 
 
 def particle_test(name, change=lambda transition: transition, sizes=None):

@@ -297,7 +297,7 @@ def test_the_target_is_never_far_above_the_emulated_posterior(forty_points, exac
     """A ratio that grew in the tails would let chains stay there for ever."""
     rng = np.random.default_rng(seeded(offset))
     ready = prepared(PseudoMarginal(), forty_points, EP(), rng)
-    surrogate = ready.transition.parts[0]
+    surrogate = ready.transition.moves[0]
     center, sd = exact.theta.mean, np.sqrt(exact.of_tails.mean[:2])
     steps = np.linspace(-8.0, 8.0, 17)
     gaps = np.array(

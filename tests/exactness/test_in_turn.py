@@ -87,9 +87,9 @@ def sweep(*parts):
 WHOLE = {
     "asis": sweep(LATENT["hmc_v2"], HYPER["sa mh"], HYPER["aa mh"]),
     "surr": sweep(LATENT["smmala"], HYPER["surr slice"]),
-    "khr": JointUpdate(Laplace(), -0.3),
-    "khr, defensive": JointUpdate(EP(), -0.3, defensive=0.3),
-    "khr and f": sweep(JointUpdate(Laplace(), -0.3), LATENT["hmc_v1"], LATENT["mh_v2"]),
+    "khr": JointUpdate(Laplace(), RandomWalk(-0.3)),
+    "khr, defensive": JointUpdate(EP(), RandomWalk(-0.3), defensive=0.3),
+    "khr and f": sweep(JointUpdate(Laplace(), RandomWalk(-0.3)), LATENT["hmc_v1"], LATENT["mh_v2"]),
     "some of theta": sweep(
         HyperUpdate(Sufficient(), Trajectory(-0.7, max_steps=3), free=np.array([1])),
         HyperUpdate(Ancillary(), Langevin(0.3), free=np.array([0])),
@@ -140,12 +140,12 @@ def operator_test(operator, size=OPERATOR_SIZE):
     """Smallest p-value, Bonferroni: exact draws are moved, and must have kept their law."""
     n_replicates, n_steps = size
     rng = np.random.default_rng(seeded())
-    root = DenseRoot(np.array([[0.8, 0.0], [0.3, 1.2]]))
+    operator = operator.with_root(DenseRoot(np.array([[0.8, 0.0], [0.3, 1.2]])))
     ends, n_accepted = [], 0
     for _ in range(n_replicates):
         point = BentPoint(Bent.draw(rng))
         for _ in range(n_steps):
-            outcome = operator.move(Bent(), point, root, rng)
+            outcome = operator.move(Bent(), point, rng)
             point = outcome.point
             n_accepted += outcome.accepted
         ends.append(point.position)

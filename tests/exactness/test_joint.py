@@ -177,9 +177,9 @@ def varying_count():
     return DrawCount(log_n, 1.0, 1, 8)
 
 
-def with_parts(mixture, parts, *, last=None):
-    """The mixture with other parts, all as probable as another."""
-    return replace(mixture, parts=parts, probabilities=[1.0 / len(parts)] * len(parts), last=last)
+def with_moves(mixture, moves, *, last=None):
+    """The mixture with other moves, all as probable as another."""
+    return replace(mixture, moves=moves, probabilities=[1.0 / len(moves)] * len(moves), last=last)
 
 
 # --- random walks ---------------------------------------------------------------------------------
@@ -205,27 +205,27 @@ def test_pseudo_marginal_transition(approximation, defensive):
 
 def evenly(mixture):
     """Random walk and refresh as often as the surrogate."""
-    return with_parts(mixture, mixture.parts, last=mixture.last)
+    return with_moves(mixture, mixture.moves, last=mixture.last)
 
 
 def with_varying_count(mixture):
     """N from 1 to 8, by theta."""
-    surrogate, walk, refresh = mixture.parts
+    surrogate, walk, refresh = mixture.moves
     surrogate = replace(surrogate, n_importance=varying_count())
     walk = replace(walk, n_importance=varying_count())
-    return with_parts(mixture, (surrogate, walk, refresh), last=mixture.last)
+    return with_moves(mixture, (surrogate, walk, refresh), last=mixture.last)
 
 
 def surrogate_alone(mixture):
-    return mixture.parts[0]
+    return mixture.moves[0]
 
 
 def refresh_with_walk(mixture):
-    return with_parts(mixture, mixture.parts[1:])
+    return with_moves(mixture, mixture.moves[1:])
 
 
 def retained_with_walk(mixture):
-    return with_parts(mixture, mixture.parts[1:2], last=mixture.last)
+    return with_moves(mixture, mixture.moves[1:2], last=mixture.last)
 
 
 def test_the_default_is_the_emulated_transition():
@@ -233,7 +233,7 @@ def test_the_default_is_the_emulated_transition():
     model = replace(small_model(4, 4.0), y=np.array([1.0, 1.0, -1.0, 1.0]))
     rng = np.random.default_rng(0)
     mixture = prepared(PseudoMarginal(), model, EP(), rng).transition
-    surrogate, walk, refresh = mixture.parts
+    surrogate, walk, refresh = mixture.moves
     assert isinstance(mixture, Mixture)
     assert isinstance(mixture.last, RetainedParticle)
     assert isinstance(refresh, ParticleRefresh)
@@ -287,7 +287,7 @@ def test_emulated_transition_with_skewed_margins(monkeypatch):
         return choose(*arguments)._replace(variant=VARIANTS.index((0, 1.0)))
 
     def look_at(mixture):
-        kinds.add(mixture.parts[0].reference.strength)
+        kinds.add(mixture.moves[0].reference.strength)
         return mixture
 
     monkeypatch.setattr(probing, "cheapest_plan", skewed_plan)
@@ -307,10 +307,10 @@ def test_where_no_emulator_is_trusted(monkeypatch):
     monkeypatch.setattr(emulated, "TRUSTED", 0.0)
     model = replace(small_model(4, 4.0), y=np.array([1.0, 1.0, -1.0, 1.0]))
     mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
-    names = [part.name for part in mixture.parts]
+    names = [move.name for move in mixture.moves]
     assert names == ["trajectory", "surrogate", "random walk", "refresh"]
     assert sum(mixture.probabilities) == pytest.approx(1.0)
-    trajectory, surrogate = mixture.parts[:2]
+    trajectory, surrogate = mixture.moves[:2]
     assert trajectory.reference is surrogate.reference
     assert trajectory.n_importance is surrogate.n_importance
 

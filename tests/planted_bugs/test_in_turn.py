@@ -46,9 +46,9 @@ def likelihood_alone(update):
     """Accepts steps that do not keep the prior by p(y | f)."""
 
     class Forgetful(RandomWalk):
-        def move(self, conditional, point, root, rng):
-            step = np.exp(self.log_scale) * root.apply(rng.standard_normal(len(point.position)))
-            new = conditional.at(point.position + step)
+        def move(self, conditional, point, rng):
+            position, _ = self.propose(point.position, rng)
+            new = conditional.at(position)
             log_ratio = new.state.log_lik - point.state.log_lik
             accepted, probability = metropolis_accepts(log_ratio, rng)
             return Outcome(new if accepted else point, accepted, probability, 1)
@@ -68,19 +68,19 @@ class WithoutShrinking(CrankNicolson):
 class OffCenter(RandomWalk):
     """Steps towards the origin, as if they were symmetric."""
 
-    def move(self, conditional, point, root, rng):
+    def move(self, conditional, point, rng):
         class Pulled:
             def at(self, position):
                 return conditional.at(0.75 * position)
 
-        return super().move(Pulled(), point, root, rng)
+        return super().move(Pulled(), point, rng)
 
 
 class WithoutKineticEnergy(Trajectory):
     """Compares densities of positions, not of positions and momenta."""
 
-    def move(self, conditional, point, root, rng):
-        outcome = replace_decision(super(), conditional, point, root, rng)
+    def move(self, conditional, point, rng):
+        outcome = replace_decision(super(), conditional, point, rng)
         log_ratio = outcome.point.log_density - point.log_density
         accepted, _ = metropolis_accepts(log_ratio, rng)
         return outcome._replace(point=outcome.point if accepted else point, accepted=accepted)
@@ -89,14 +89,14 @@ class WithoutKineticEnergy(Trajectory):
 class SlowMomenta(Trajectory):
     """Momenta have half of the standard deviation that the energy assumes."""
 
-    def move(self, conditional, point, root, rng):
+    def move(self, conditional, point, rng):
         class Halved:
             integers, uniform = rng.integers, rng.uniform
 
             def standard_normal(self, size):
                 return 0.5 * rng.standard_normal(size)
 
-        return super().move(conditional, point, root, Halved())
+        return super().move(conditional, point, Halved())
 
 
 class Certain:
@@ -112,10 +112,10 @@ class Certain:
         return self._rng.uniform(*arguments) if arguments else 1.0 - 1e-300
 
 
-def replace_decision(operator, conditional, point, root, rng):
+def replace_decision(operator, conditional, point, rng):
     """The move of an operator whose proposals are all accepted."""
     with np.errstate(divide="ignore"):
-        return operator.move(conditional, point, root, Certain(rng))
+        return operator.move(conditional, point, Certain(rng))
 
 
 class CurvatureOfTheState(LatentUpdate):
@@ -135,7 +135,7 @@ class CurvatureOfTheState(LatentUpdate):
 class WithoutWayBack(Langevin):
     """Takes the proposal for a symmetric one."""
 
-    def move(self, conditional, point, root, rng):
+    def move(self, conditional, point, rng):
         z = rng.standard_normal(len(point.position))
         position = self._mean(point) + self._step * point.metric_root.apply(z)
         new = conditional.at(position)
@@ -302,7 +302,7 @@ WRONG = {
         replace(HYPER["surr mh"], parameterization=NoiseOfTheDraw()),
     ),
     "asis: stale coordinates": ("theta: asis mh", StaleInterweaving(Ancillary(), RandomWalk(-0.5))),
-    "khr: no determinant": ("both: khr", WithoutItsDeterminant(Laplace(), -0.3)),
+    "khr: no determinant": ("both: khr", WithoutItsDeterminant(Laplace(), RandomWalk(-0.3))),
     "conjugate draw: n for n / 2": (
         "conjugate draw",
         WrongShape(RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale),

@@ -27,12 +27,12 @@ from skgpmcmc.testing import check_approximation, check_likelihood
 from skgpmcmc.transitions import (
     CheapPoint,
     EllipticalSlice,
-    GaussianRandomWalk,
     IndependenceMetropolis,
     Leapfrog,
     Mixture,
     ParticleRefresh,
     PseudoMarginalMetropolis,
+    RandomWalk,
     RetainedParticle,
     StepInfo,
     SurrogateProposal,
@@ -235,7 +235,7 @@ class StepByPoint(Leapfrog):
 
 def with_proposal(mixture, cls=SurrogateProposal, moves=None):
     """The surrogate move alone, its proposal of the class `cls` and with other moves."""
-    surrogate = mixture.parts[0]
+    surrogate = mixture.moves[0]
     moves = moves or surrogate.proposal.moves
     return replace(surrogate, proposal=twin_of(surrogate.proposal, cls, moves=moves))
 
@@ -248,7 +248,7 @@ def with_jump(mixture, cls):
 
 def with_leapfrog(mixture, cls):
     """Trajectories in the metric of the candidates' first part."""
-    jump = next(m for m in mixture.parts[0].proposal.moves if isinstance(m, IndependenceMetropolis))
+    jump = next(m for m in mixture.moves[0].proposal.moves if isinstance(m, IndependenceMetropolis))
     return with_proposal(mixture, moves=(cls(jump.proposal.roots[0], 0.7, 3),))
 
 
@@ -285,7 +285,7 @@ def test_wrong_proposal_is_caught(name):
 # --- estimates and their particles ----------------------------------------------------------------
 
 #: The estimates must be noisy for their errors to show: few draws, poor references.
-WALK = GaussianRandomWalk.isotropic(2, 1.0)
+WALK = RandomWalk()
 
 
 class PriorReference:
@@ -381,7 +381,7 @@ def turning_count():
 
 
 def reference_test(cls, sizes=SIZES):
-    walk = GaussianRandomWalk.isotropic(2, 0.5)
+    walk = RandomWalk(np.log(0.5))
     return estimate_test(cls(TurningReference(), walk, 1, 0.2), sizes)
 
 

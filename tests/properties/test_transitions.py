@@ -14,13 +14,13 @@ from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.transitions import (
     CheapPoint,
     EllipticalSlice,
-    GaussianRandomWalk,
     IndependenceMetropolis,
     Leapfrog,
     MarginalMetropolis,
     Mixture,
     ParticleRefresh,
     PseudoMarginalMetropolis,
+    RandomWalk,
     RetainedParticle,
     StepInfo,
     SurrogateProposal,
@@ -88,7 +88,7 @@ class Bell:
 
 
 def walk(dim=2, scale=0.5):
-    return GaussianRandomWalk.isotropic(dim, scale)
+    return RandomWalk(np.log(scale))
 
 
 def jump(dim=2):
@@ -213,9 +213,9 @@ def test_a_step_depends_on_the_state_and_the_stream_alone(model, transition):
 
 @every_transition
 def test_infos_make_sense(model, transition):
-    parts = getattr(transition, "parts", (transition,))
-    names = {part.name for part in parts}
-    metropolis = {part.name for part in parts if hasattr(part, "proposal")}
+    moves = getattr(transition, "moves", (transition,))
+    names = {move.name for move in moves}
+    metropolis = {move.name for move in moves if hasattr(move, "proposal")}
     rng = np.random.default_rng(8)
     state = transition.start(model, THETA, rng)
     for _ in range(30):
@@ -231,8 +231,8 @@ def test_infos_make_sense(model, transition):
 
 
 def without_hyperparameters(transition):
-    if hasattr(transition, "parts"):
-        return replace(transition, parts=[without_hyperparameters(p) for p in transition.parts])
+    if hasattr(transition, "moves"):
+        return replace(transition, moves=[without_hyperparameters(p) for p in transition.moves])
     if not hasattr(transition, "proposal"):
         return transition
     by_surrogate = isinstance(transition.proposal, SurrogateProposal)

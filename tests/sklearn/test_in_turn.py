@@ -19,6 +19,7 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.numerics.roots import IDENTITY
 from skgpmcmc.samplers import Ancillary, Interweaving, KnorrHeldRue, Sufficient, Surrogate
 from skgpmcmc.transitions import (
     HyperUpdate,
@@ -126,7 +127,7 @@ def test_configured_moves():
     own = LatentUpdate(Trajectory(-2.0, max_steps=3), PriorShape())
     sampler = Ancillary(latent=own, hyper=UnivariateSlice(max_widths=3))
     model = quick(sampler).fit(X, Y)
-    latent, hyper = model._sampling.run.models[0].chains[0].transition.parts
+    latent, hyper = model._sampling.run.models[0].chains[0].transition.moves
     assert latent.operator.max_steps == 3
     assert hyper.operator.max_widths == 3
 
@@ -208,23 +209,23 @@ def test_warm_up_tunes_every_move():
     rates = model.diagnostics_.acceptance_rate
     assert 0.1 < rates["random walk on theta (ancillary)"].mean() < 0.45
     assert 0.5 < rates["trajectory on f"].mean() < 0.9
-    latent, hyper = model._sampling.run.models[0].chains[0].transition.parts
-    assert hyper.root.shape == (2, 2)
+    latent, hyper = model._sampling.run.models[0].chains[0].transition.moves
+    assert hyper.operator.root.matrix.shape == (2, 2)
     assert latent.log_scale != LatentUpdate(Trajectory()).log_scale
 
 
 @short_chains()
 def test_warm_up_keeps_the_shape_if_told_to():
     model = quick(Ancillary(learn_shape=False), n_warmup=40).fit(X, Y)
-    _, hyper = model._sampling.run.models[0].chains[0].transition.parts
+    _, hyper = model._sampling.run.models[0].chains[0].transition.moves
     assert isinstance(hyper, HyperUpdate)
-    assert hyper.root is None
+    assert hyper.operator.root == IDENTITY
 
 
 @short_chains()
 def test_target_acceptance_is_that_of_theta():
     model = quick(Ancillary(target_acceptance=0.4)).fit(X, Y)
-    latent, hyper = model._sampling.run.models[0].chains[0].transition.parts
+    latent, hyper = model._sampling.run.models[0].chains[0].transition.moves
     assert (latent.target_acceptance, hyper.target_acceptance) == (0.7, 0.4)
 
 
@@ -252,7 +253,7 @@ def test_conjugate_variance(ard):
 def test_joint_updates_use_laplace_unless_told_otherwise():
     for approximation, kind in {"auto": "Laplace", "ep": "EP"}.items():
         model = quick("khr", approximation=approximation).fit(X, Y)
-        joint = model._sampling.run.models[0].chains[0].transition.parts[0]
+        joint = model._sampling.run.models[0].chains[0].transition.moves[0]
         assert isinstance(joint, JointUpdate)
         assert type(joint.reference).__name__ == kind
 
@@ -268,7 +269,10 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
         ({"sampler": Ancillary(latent="nuts")}, r"latent must be one of .*'hmc_v2'.*got 'nuts'"),
         ({"sampler": Ancillary(hyper="gibbs")}, r"hyper must be one of .*'slice'.*got 'gibbs'"),
         ({"sampler": Ancillary(latent=RandomWalk())}, "latent must be one of"),
-        ({"sampler": Ancillary(latent=JointUpdate(Laplace()))}, "moves theta too.*use one of"),
+        (
+            {"sampler": Ancillary(latent=JointUpdate(Laplace(), RandomWalk()))},
+            "moves theta too.*use one of",
+        ),
         ({"sampler": Ancillary(n_latent=0)}, "n_latent must be an integer >= 1; got 0"),
         ({"sampler": Ancillary(max_leapfrog=2.5)}, "max_leapfrog must be an integer >= 1"),
         ({"sampler": Ancillary(target_acceptance=1.5)}, "target_acceptance must be a number in"),

@@ -12,9 +12,9 @@ from skgpmcmc.likelihoods import Probit
 from skgpmcmc.parameterizations import HyperConditional, Sufficient
 from skgpmcmc.transitions import (
     EllipticalSlice,
-    GaussianRandomWalk,
     JointUpdate,
     PseudoMarginalMetropolis,
+    RandomWalk,
 )
 
 from ..helpers import THREE_THETA, make_model, three_point_model, toy_classes
@@ -79,7 +79,7 @@ def log_target_over_proposal(model, update, state):
 def test_a_joint_update_accepts_by_the_exact_ratio(defensive):
     """Both f are weighed with the mixture that they are drawn from, each with that of its theta."""
     model = three_point_model(jitter=1e-3)
-    update = JointUpdate(Laplace(tol=1e-10), log_scale=0.3, defensive=defensive)
+    update = JointUpdate(Laplace(tol=1e-10), RandomWalk(0.3), defensive)
     rng = np.random.default_rng(2)
     state = update.start(model, THREE_THETA, rng)
     informative = 0
@@ -100,7 +100,7 @@ def test_a_joint_update_accepts_by_the_exact_ratio(defensive):
 def test_the_noise_of_an_estimate_is_a_standard_deviation(n_importance):
     model = make_model(*toy_classes(12, 2, seed=3))
     theta = np.array([2.0, -1.0])
-    estimator = PseudoMarginalMetropolis(EP(), GaussianRandomWalk.isotropic(2, 1.0), n_importance)
+    estimator = PseudoMarginalMetropolis(EP(), RandomWalk(), n_importance)
     found = estimator.log_likelihood_sd(model, theta, np.random.default_rng(4), n_replicates=40)
     rng, density = np.random.default_rng(4), EP().at(model, theta)
     logs = [

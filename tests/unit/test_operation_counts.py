@@ -209,7 +209,7 @@ def test_a_conjugate_draw(model):
 
 def test_a_joint_update(model):
     """The Newton steps of Laplace, a factor of B at the mode, and one of K for the draw."""
-    update = JointUpdate(Laplace(), log_scale=-3.0)
+    update = JointUpdate(Laplace(), RandomWalk(-3.0))
     state = update.start(model, THETA, np.random.default_rng(3))
     after, info, count = one_step(model, update, state, seed=1)
     assert info.accepted

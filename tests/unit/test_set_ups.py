@@ -193,7 +193,7 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
         emulated, "tuned_trajectories", step("trajectories", lambda: (known, trajectories))
     )
     monkeypatch.setattr(
-        emulated, "_transition", lambda *given: SimpleNamespace(parts=(estimator,), by=given[3])
+        emulated, "_transition", lambda *given: SimpleNamespace(moves=(estimator,), by=given[3])
     )
     monkeypatch.setattr(emulated, "overdispersed_starts", lambda *_: [])
     settings = EmulatorSettings(0.1, 0.05, None, emulates=True)
@@ -217,5 +217,5 @@ def test_the_reported_importance_draws_are_those_of_the_chains():
         set_up_emulated(Request(model, Laplace(), starts, streams(2, 2), rng, None, 0), settings)
     )
     count, report = prepared.estimator.n_importance, prepared.report
-    used = [count.at(theta) for theta in prepared.transition.parts[0].proposal.target.sites.nodes]
+    used = [count.at(theta) for theta in prepared.transition.moves[0].proposal.target.sites.nodes]
     assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]

@@ -92,7 +92,7 @@ def test_the_parts_of_a_sweep_are_tuned_to_their_own_targets():
     starts = [np.zeros(1)] * 2
     prepared = finished(set_up_sweep(asked(starts, 2), sweep, learns_shape=False))
     rng = np.random.default_rng(3)
-    for part, target in zip(prepared.transition.parts, targets, strict=True):
+    for part, target in zip(prepared.transition.moves, targets, strict=True):
         state, probabilities = part.start(FLAT, np.zeros(1), rng), []
         for _ in range(2000):
             state, info = part.step(FLAT, state, rng)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from .._typing import FloatArray
-from ..numerics.linalg import half_log_det, solve_lower, transposed_lower_product
+from .linalg import half_log_det, solve_lower, transposed_lower_product
 
 
 class Root(Protocol):
@@ -53,29 +53,15 @@ class IdentityRoot:
         return gradient
 
 
-@dataclass(frozen=True, eq=False)
-class BatchRoot:
-    """A small matrix, for vectors (k,) or for a batch of them, (m, k).
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (k, k)
-    """
-
-    matrix: FloatArray
-
-    def apply(self, z: FloatArray) -> FloatArray:
-        """``B z`` for each vector."""
-        return z @ self.matrix.T
-
-    def pull(self, gradient: FloatArray) -> FloatArray:
-        """``B' gradient`` for each vector."""
-        return gradient @ self.matrix
+#: The only one there has to be.
+IDENTITY = IdentityRoot()
 
 
 @dataclass(frozen=True, eq=False)
 class DenseRoot:
     """A small matrix, such as one of hyper-parameters; its operations are not counted.
+
+    It maps vectors (p,), or each row of a batch of them (m, p).
 
     Attributes
     ----------
@@ -85,20 +71,25 @@ class DenseRoot:
     matrix: FloatArray
 
     @classmethod
+    def of_covariance(cls, covariance: FloatArray) -> DenseRoot:
+        """Return B with ``B B'`` the given matrix, lower triangular."""
+        return cls(np.asarray(np.linalg.cholesky(covariance), dtype=float))
+
+    @classmethod
     def of_precision(cls, precision: FloatArray) -> DenseRoot:
         """Return B with ``(B B')^-1`` the given matrix."""
         return cls(np.linalg.inv(np.linalg.cholesky(precision)).T)
 
     def apply(self, z: FloatArray) -> FloatArray:
         """``B z``."""
-        return np.asarray(self.matrix @ z)
+        return z @ self.matrix.T
 
     def pull(self, gradient: FloatArray) -> FloatArray:
         """``B' gradient``."""
-        return np.asarray(self.matrix.T @ gradient)
+        return gradient @ self.matrix
 
     def undo(self, step: FloatArray) -> FloatArray:
-        """``B^-1 step``."""
+        """``B^-1 step``, for one vector."""
         return np.asarray(np.linalg.solve(self.matrix, step))
 
     @property

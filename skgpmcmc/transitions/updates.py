@@ -1,0 +1,207 @@
+"""Moves by any operator: of f at fixed theta, and of theta under a parameterization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..model import GaussianPrior, GPState, LatentGP
+from ..numerics.linalg import cholesky
+from ..numerics.roots import IDENTITY, FactorRoot, MassRoot, Root
+from ..parameterizations import (
+    HyperConditional,
+    LatentConditional,
+    LatentPoint,
+    Parameterization,
+)
+from .base import FromPrior, S, StepInfo, Tunable
+from .operators import Operator, Outcome
+
+
+class OperatorUpdate(Tunable[S]):
+    """A frozen dataclass with an operator, whose scale, target and shape are its own.
+
+    Attributes
+    ----------
+    operator : Operator
+    """
+
+    operator: Operator
+
+    @property
+    def log_scale(self) -> float:  # type: ignore[override]
+        """That of the operator."""
+        return self.operator.log_scale
+
+    @property
+    def target_acceptance(self) -> float | None:  # type: ignore[override]
+        """That of the operator."""
+        return self.operator.target_acceptance
+
+    def with_log_scale(self, log_scale: float) -> Self:
+        """Return the same update with another scale."""
+        return self._with_operator(self.operator.with_log_scale(log_scale))
+
+    def with_covariance(self, covariance: FloatArray) -> Self:
+        """Return the update with steps of that shape, and the scale that goes with it."""
+        return self._with_operator(self.operator.with_covariance(covariance))
+
+    def _with_operator(self, operator: Operator) -> Self:
+        return replace(self, operator=operator)  # type: ignore[type-var]
+
+    def _info(self, outcome: Outcome, *, failed: bool) -> StepInfo:
+        """Report what the operator did."""
+        return StepInfo(
+            self.name,
+            outcome.accepted,
+            outcome.acceptance_probability,
+            outcome.n_evaluations,
+            failed,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HyperUpdate(OperatorUpdate[GPState], FromPrior):
+    """An operator on theta, while what the parameterization says stays still.
+
+    **Invariant:** leaves p(theta, f | y) unchanged, as the operator leaves the conditional
+    distribution of theta unchanged and what stands still is a function of (theta, f), or a draw
+    given it that joins the target.
+
+    Attributes
+    ----------
+    parameterization : Parameterization
+    operator : Operator
+    free : ndarray of int of shape (q,) or None
+        Positions of the components that move; None moves all.
+    """
+
+    parameterization: Parameterization
+    operator: Operator
+    free: IntArray | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What diagnostics call it."""
+        return f"{self.operator.name} on theta ({self.parameterization.name})"
+
+    def with_covariance(self, covariance: FloatArray) -> Self:
+        """Return the update with steps of that shape, and the scale that goes with it."""
+        own = covariance if self.free is None else covariance[np.ix_(self.free, self.free)]
+        return super().with_covariance(own)
+
+    def step(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> tuple[GPState, StepInfo]:
+        """Let the operator move theta; f follows."""
+        conditional = HyperConditional.of(model, self.parameterization, state, rng, self.free)
+        point = conditional.begin
+        with np.errstate(over="ignore", invalid="ignore"):
+            outcome = self.operator.move(conditional, point, rng)
+        lost = outcome.lost
+        failed = lost is not None and bool(
+            np.isfinite(model.hyperprior.log_prob(conditional.theta(lost)))
+        )
+        info = self._info(outcome, failed=failed)
+        # The very same state where nothing has moved, with all that is known of it.
+        return state if outcome.point is point else outcome.point.state, info
+
+
+class LatentShape(Protocol):
+    """Gives the shape of steps and momenta of f at any theta."""
+
+    def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
+        """Return the root in whitened coordinates, a function of theta and the data."""
+        ...
+
+
+@dataclass(frozen=True)
+class PriorShape:
+    """Steps like draws from the prior, B B' = K: the variants "MH v1" and "HMC v2"."""
+
+    def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
+        """Return the identity."""
+        return IDENTITY
+
+
+@dataclass(frozen=True)
+class CurvatureShape:
+    """B B' = (K^-1 + C)^-1, C the Fisher information of f at the prior mean: "HMC v1".
+
+    The factor of I + L'C L is made once for each theta. C may not depend on f.
+    """
+
+    def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
+        """Return the root of the inverse of I + L'C L."""
+
+        def make() -> FactorRoot:
+            nowhere = np.zeros(len(model.y))
+            information = model.observations_at(prior.theta).fisher_information(nowhere)
+            return FactorRoot(prior.whitened_factor(np.sqrt(information)))
+
+        return prior.remember((type(self), model), make)
+
+
+@dataclass(frozen=True, eq=False)
+class MassShape:
+    """B B' = M^-1 for a given mass matrix M of f.
+
+    Attributes
+    ----------
+    mass : float, or ndarray of shape (n,) or (n, n)
+        M: a multiple of the identity, its diagonal, or the whole of it.
+    """
+
+    mass: float | FloatArray = 1.0
+
+    def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
+        """Return ``L^-1 M^-1/2``."""
+        mass = np.asarray(self.mass, dtype=float)
+        if mass.ndim == 2:
+            root_mass = cholesky(np.asfortranarray(mass))
+        else:
+            root_mass = np.broadcast_to(np.sqrt(mass), len(model.y))
+        return prior.remember((self, model), lambda: MassRoot(prior.chol, root_mass))
+
+
+@dataclass(frozen=True)
+class LatentUpdate(OperatorUpdate[GPState], FromPrior):
+    """An operator on v = L^-1 f.
+
+    **Invariant:** leaves p(f | y, theta) unchanged, as the operator does; does not touch theta.
+
+    Attributes
+    ----------
+    operator : Operator
+    shape : LatentShape
+        Of its steps or momenta; a metric of the operator's own overrules it.
+    """
+
+    operator: Operator
+    shape: LatentShape = PriorShape()
+    moves_theta = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What diagnostics call it."""
+        return f"{self.operator.name} on f"
+
+    def with_covariance(self, covariance: FloatArray) -> Self:
+        """Return it as it is: the shape is one of theta."""
+        return self
+
+    def step(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> tuple[GPState, StepInfo]:
+        """Let the operator move v."""
+        conditional = LatentConditional(model, state.prior)
+        point = conditional.point_of(state)
+        operator = self.operator.with_root(self.shape.root(model, state.prior))
+        with np.errstate(over="ignore", invalid="ignore"):
+            outcome = operator.move(conditional, point, rng)
+        info = self._info(outcome, failed=False)
+        assert isinstance(outcome.point, LatentPoint)  # of its own conditional distribution
+        return outcome.point.state._replace(local=outcome.point), info
