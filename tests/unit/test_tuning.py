@@ -6,9 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skgpmcmc.transitions import MarginalMetropolis, StepInfo, Sweep, Tunable
+from skgpmcmc.numerics.roots import DenseRoot
+from skgpmcmc.transitions import (
+    MarginalMetropolis,
+    MarginalWalk,
+    RandomWalk,
+    StepInfo,
+    Sweep,
+    Tunable,
+)
 from skgpmcmc.transitions.base import metropolis_accepts
-from skgpmcmc.warmup import Request, set_up_random_walk, set_up_sweep
+from skgpmcmc.warmup import Request, Schedule, perform, set_up_random_walk, set_up_sweep
 
 from .test_learner import finish
 
@@ -61,6 +69,71 @@ def test_a_random_walk_is_tuned_to_its_target(target):
         state, info = transition.step(FLAT, state, rng)
         probabilities.append(info.acceptance_probability)
     assert np.mean(probabilities) == pytest.approx(target, abs=0.08)
+
+
+def test_the_scale_is_set_and_the_shape_stays():
+    root = DenseRoot(np.array([[1.0, 0.0], [0.3, 2.0]]))
+    walk = MarginalWalk(Standard(), RandomWalk(-0.4, 0.3, root), with_latent=False)
+    before = Sweep((Walker(0.5, 0.6), walk), (1, 1))
+    walker, moved = before.with_log_scales([0.1, 0.2]).moves
+    assert (walker.log_scale, walker.target_acceptance) == (0.1, 0.6)
+    assert (moved.log_scale, moved.target_acceptance) == (0.2, 0.3)
+    assert moved.proposal.root is root
+    assert not moved.with_latent
+    assert (before.moves[0].log_scale, walk.log_scale) == (0.5, -0.4)
+
+
+def test_the_shape_is_set_and_brings_its_scale():
+    walk = MarginalWalk(Standard(), RandomWalk(-0.4, 0.3), with_latent=False)
+    covariance = np.array([[4.0, 1.0], [1.0, 2.0]])
+    walker, moved = Sweep((Walker(0.5, 0.6), walk), (1, 1)).with_covariance(covariance).moves
+    assert walker.log_scale == 0.5
+    root = moved.proposal.root.matrix
+    assert root @ root.T == pytest.approx(covariance)
+    assert moved.log_scale == pytest.approx(np.log(2.38 / np.sqrt(2.0)))
+    assert moved.target_acceptance == 0.3
+
+
+def test_chains_are_pooled_between_windows():
+    """Their median scale where the shape stays, and the scale of a new shape where that is new."""
+    starts = [np.array([sign, 0.5 * sign]) for sign in (-1.0, 0.1, 1.0)]
+    request = Request(FLAT, Standard(), starts, streams(3, 4), None, None, 200)
+    sweep = Sweep((MarginalWalk(Standard(), RandomWalk(), with_latent=False),), (1,))
+    set_up = set_up_sweep(request, sweep, learns_shape=True)
+    windows, results = [], [perform(task).value for task in next(set_up)]
+    for window in Schedule.of_length(200).windows:
+        tasks = set_up.send(results)
+        (walk,) = {id(task.arguments[1]): task.arguments[1].moves[0] for task in tasks}.values()
+        results = [perform(task).value for task in tasks]
+        windows.append((walk, np.median([chain.log_scales[0] for chain in results]), window))
+    with pytest.raises(StopIteration) as end:
+        set_up.send(results)
+    after = [walk for walk, _, _ in windows[1:]] + [end.value.value.transition.moves[0]]
+    assert {window.learns_shape for _, _, window in windows} == {False, True}
+    for (walk, median, window), pooled in zip(windows, after, strict=True):
+        assert (pooled.proposal.root is walk.proposal.root) == (not window.learns_shape)
+        expected = np.log(2.38 / np.sqrt(2.0)) if window.learns_shape else median
+        assert pooled.log_scale == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_random_walk_without_hyper_parameters():
+    request = Request(FLAT, Standard(), [np.empty(0)] * 2, streams(2, 5), None, None, 40)
+    made = []
+
+    def frozen(walk):
+        made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
+        return made[-1]
+
+    prepared = finished(set_up_random_walk(request, 0.25, frozen))
+    (transition,) = made
+    assert prepared.transition is transition
+    assert np.isfinite(transition.proposal.log_scale)
+    assert [theta.shape for theta in prepared.thetas] == [(0,), (0,)]
+    state = transition.start(FLAT, np.empty(0), np.random.default_rng(0))
+    state, info = transition.step(FLAT, state, np.random.default_rng(1))
+    assert state.theta.shape == (0,)
+    assert info.accepted
+    assert info.acceptance_probability == 1.0
 
 
 @dataclass(frozen=True)
