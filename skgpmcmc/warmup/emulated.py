@@ -8,12 +8,16 @@ The collapsed sampler knows the evidence exactly and needs no importance density
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from .._typing import FloatArray
+from ..approximations import InterpolatedSites
+from ..approximations.importance import Quadratic
 from ..transitions import (
     IndependenceMetropolis,
+    Leapfrog,
     MarginalMetropolis,
     Mixture,
     ParticleRefresh,
@@ -40,7 +44,13 @@ from .emulator.learn import (
     searched,
 )
 from .emulator.probe import Probed, mean_acceptance, probe
-from .emulator.trajectories import Trajectories, tuned_trajectories
+from .emulator.trajectories import (
+    N_LEAPS,
+    ApproximatePosterior,
+    first_log_step,
+    hamiltonian,
+    tune_trajectories,
+)
 from .report import EmulatorReport, EmulatorSettings
 from .work import Prepared, Request, SetUp, Task, no_density, require_factors, switch
 
@@ -55,6 +65,10 @@ _N_CANDIDATES = (64, 16)
 #: A surrogate chain is nothing but independence candidates if it stays where it is this rarely,
 #: judged by so many draws.
 _MAY_STAY, _N_COMPARED = 0.02, 400
+#: Trajectories of every chain that tune a metric, and then a step size.
+_TUNING_TRAJECTORIES = (20, 20, 10)
+#: Share of the correlations that a metric learned from so few points keeps.
+_CORRELATED = 0.5
 #: Probabilities of the moves: surrogate, random walk, and whatever else there is.
 _MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor, and with trajectories on the approximate posterior first.
@@ -139,6 +153,64 @@ def _rehearsed(
     places, dwell = np.unique(visited, axis=0, return_counts=True)
     known = replace(known, n_evaluations=known.n_evaluations + len(visited))
     return known, places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
+
+
+class Trajectories(NamedTuple):
+    """A tuned trajectory on the approximate posterior, and where the chains that tuned it were."""
+
+    target: ApproximatePosterior
+    leapfrog: Leapfrog
+    visited: FloatArray  # (m, p), in the later part
+    ends: FloatArray  # (n_chains, p)
+
+    def corrected(self, sites: InterpolatedSites, correction: Quadratic) -> Trajectories:
+        """Return the same with another start of iterations, and another correction."""
+        return self._replace(target=replace(self.target, sites=sites, correction=correction))
+
+
+def tuned_trajectories(
+    known: Knowledge, sites: InterpolatedSites | None
+) -> Step[tuple[Knowledge, Trajectories]]:
+    """Tune trajectories on the approximate posterior itself, from explored points.
+
+    Parameters
+    ----------
+    known : Knowledge
+        Has where searches and explorations ended.
+    sites : InterpolatedSites or None
+        Where the approximation starts from at any theta; None for its own start.
+
+    Returns
+    -------
+    tuple of Knowledge and Trajectories
+        What is frozen, and overdispersed starts.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    approximation = known.approximation.roughened()
+    target = ApproximatePosterior(known.model, approximation, sites, known.no_correction)
+    starts, root = known.pool_starts()[: len(known.ends)], known.root
+    if len(known.explored):
+        root = root_of(known.explored, correlated=_CORRELATED)
+    log_step, later, n_points = first_log_step(known.dim), [], 0
+    for n_trajectories in _TUNING_TRAJECTORIES:
+        seeds = known.seeds(len(starts))
+        tuned = yield [
+            Task(tune_trajectories, (target, start, root, n_trajectories, N_LEAPS, log_step, seed))
+            for start, seed in zip(starts, seeds, strict=True)
+        ]
+        n_points += len(starts) * (n_trajectories * sum(N_LEAPS) // 2 + 1)
+        starts = np.array([chain.end for chain in tuned])
+        log_step = float(np.mean([chain.log_step for chain in tuned]))
+        # The step size belongs to the metric that it was tuned with.
+        leapfrog = hamiltonian(root, log_step)
+        later.append(np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]))
+        root = root_of(later[-1], correlated=_CORRELATED)
+    known = replace(known, n_evaluations=known.n_evaluations + n_points)
+    return known, Trajectories(target, leapfrog, np.concatenate(later[1:]), starts)
 
 
 def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Prepared:

@@ -13,10 +13,9 @@ from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
 from skgpmcmc.transitions import PseudoMarginalMetropolis, StepInfo, Transition
 from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
-from skgpmcmc.warmup.emulated import overdispersed_starts
+from skgpmcmc.warmup.emulated import overdispersed_starts, tuned_trajectories
 from skgpmcmc.warmup.emulator.learn import TRUSTED
 from skgpmcmc.warmup.emulator.probe import Probed
-from skgpmcmc.warmup.emulator.trajectories import tuned_trajectories
 
 from ..helpers import make_model, toy_classes
 from .test_learner import begun
@@ -154,7 +153,10 @@ def test_the_jitter_stays_where_it_is_not_needed():
     ("errors", "expected"),
     [
         ([0.5, 0.5], ["refine", "probe", "rehearse", "probe"]),
-        ([0.5, 2.0 * TRUSTED, 0.5], ["refine", "probe", "rehearse", "probe", "trajectories", "probe"]),
+        (
+            [0.5, 2.0 * TRUSTED, 0.5],
+            ["refine", "probe", "rehearse", "probe", "trajectories", "probe"],
+        ),
         ([2.0, 2.0, 0.5], ["refine", "probe", "refine", "probe", "trajectories", "probe"]),
         ([2.0, 0.5, 0.5], ["refine", "probe", "refine", "probe", "rehearse", "probe"]),
     ],

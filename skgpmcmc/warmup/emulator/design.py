@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import NamedTuple, Self
@@ -23,8 +23,6 @@ from ...approximations import (
     shape_of,
 )
 from ...model import LatentGP
-from ...parameterizations import DenseRoot
-from ...transitions import leapfrog
 from ..work import no_density
 
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
@@ -195,7 +193,6 @@ _TOLERANCE = 1e-4
 #: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
 _ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
 _MAX_START_ATTEMPTS = 30
-_TARGET_ACCEPTANCE = 0.85
 
 
 def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> list[DesignPoint]:
@@ -242,76 +239,3 @@ def examine(
     precise = approximation.refined(_TOLERANCE)
     found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
     return None if found is None else DesignPoint.of(model, found, start)
-
-
-def explore(
-    model: LatentGP,
-    approximation: Approximation,
-    begin: DesignPoint,
-    root: FloatArray,
-    n_trajectories: int,
-    n_steps: int,
-    seed: np.random.SeedSequence,
-) -> list[DesignPoint]:
-    """Hamiltonian Monte Carlo on the approximate posterior itself; returns every point it saw.
-
-    With many hyper-parameters a design that an emulator of few points suggests would go astray;
-    trajectories with the exact gradient go where the posterior is. The step size, in the metric
-    `root`, adapts all the way, as only the points matter here and not their law.
-    """
-    rng = np.random.default_rng(seed)
-    seen: list[DesignPoint] = []
-    point, log_step = _Explored.of(model, begin), np.log(0.8 * len(begin.theta) ** -0.25)
-    for _ in range(n_trajectories):
-        momentum = rng.standard_normal(len(point.position))
-        step = float(np.exp(log_step)) * rng.uniform(0.8, 1.2)
-        at, found = _examiner(model, approximation, point)
-        path = leapfrog(at, point, momentum, step, DenseRoot(root), n_steps)
-        seen += found[1:]
-        probability = 0.0
-        if path.end is not None:
-            gained = path.end.log_density - point.log_density
-            lost = 0.5 * float(path.momentum @ path.momentum - momentum @ momentum)
-            probability = float(np.exp(min(gained - lost, 0.0)))
-            if rng.uniform() < probability:
-                point = path.end
-        log_step += 0.5 * (probability - _TARGET_ACCEPTANCE)
-    return seen
-
-
-class _Explored(NamedTuple):
-    """A point of the approximate posterior: a `DensityPoint`."""
-
-    found: DesignPoint
-    gradient: FloatArray  # (p,), of the log density
-
-    @classmethod
-    def of(cls, model: LatentGP, found: DesignPoint) -> Self:
-        """Add the gradient of the prior."""
-        return cls(found, found.gradient + model.hyperprior.gradient(found.theta))
-
-    @property
-    def position(self) -> FloatArray:
-        """Theta; (p,)."""
-        return self.found.theta
-
-    @property
-    def log_density(self) -> float:
-        """Log evidence + log p(theta)."""
-        return self.found.log_density
-
-
-def _examiner(
-    model: LatentGP, approximation: Approximation, begin: _Explored
-) -> tuple[Callable[[FloatArray], _Explored | None], list[DesignPoint]]:
-    """Return what examines theta from the sites of the point before, and the points it has seen."""
-    path = [begin.found]
-
-    def at(theta: FloatArray) -> _Explored | None:
-        found = examine(model, approximation, theta, path[-1].sites)
-        if found is None:
-            return None
-        path.append(found)
-        return _Explored.of(model, found)
-
-    return at, path

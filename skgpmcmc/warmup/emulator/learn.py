@@ -15,8 +15,9 @@ from ...model import LatentGP
 from ...numerics.linalg import cholesky
 from ...transitions import CheapDensity, CheapPoint, Leapfrog
 from ..work import Request, Task, has_factor
-from .design import Design, DesignPoint, examine, explore, search, spread_out
+from .design import Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator
+from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
 _MARGIN = 15.0

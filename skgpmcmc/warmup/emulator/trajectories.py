@@ -7,7 +7,7 @@ theta) at its end corrects what is left of the error of the approximation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,16 +16,12 @@ from ..._typing import FloatArray
 from ...approximations import Approximation, InterpolatedSites, evaluate
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
-from ...transitions import CheapPoint, Leapfrog
-from ..work import Task
-from .learn import Knowledge, Step, root_of
+from ...transitions import CheapDensity, CheapPoint, Leapfrog
+from .design import DesignPoint, examine
 
 _TARGET_ACCEPTANCE = 0.8
-#: Trajectories of every chain that tune a metric, and then a step size; fewest and most leapfrog
-#: steps of each: about a quarter to half of a period.
-_TUNING_TRAJECTORIES, _N_LEAPS = (20, 20, 10), (4, 10)
-#: Share of the correlations that a metric learned from so few points keeps.
-_CORRELATED = 0.5
+#: Fewest and most leapfrog steps of a trajectory: about a quarter to half of a period.
+N_LEAPS = (4, 10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +71,7 @@ class Tuned(NamedTuple):
 
 
 def tune_trajectories(
-    target: ApproximatePosterior,
+    target: CheapDensity,
     theta: FloatArray,
     root: FloatArray,
     n_trajectories: int,
@@ -91,7 +87,7 @@ def tune_trajectories(
     point = CheapPoint.at(target, theta)
     seen, log_steps = [], []
     for i in range(n_trajectories):
-        leapfrog = _leapfrog(root, log_step, n_steps)
+        leapfrog = hamiltonian(root, log_step, n_steps)
         point, probability = leapfrog.move(target, point, rng)
         log_step += 1.5 / (i + 2.0) ** 0.6 * (float(probability) - _TARGET_ACCEPTANCE)
         seen.append(point.position)
@@ -100,64 +96,52 @@ def tune_trajectories(
     return Tuned(np.array(seen), average, point.position)
 
 
-def _leapfrog(root: FloatArray, log_step: float, n_steps: tuple[int, int]) -> Leapfrog:
+def hamiltonian(root: FloatArray, log_step: float, n_steps: tuple[int, int] = N_LEAPS) -> Leapfrog:
+    """Return a trajectory of that many steps, at least and at most."""
     fewest, most = n_steps
     return Leapfrog(root, float(np.exp(log_step)), most, fewest)
 
 
-class Trajectories(NamedTuple):
-    """A tuned trajectory on the approximate posterior, and where the chains that tuned it were."""
-
-    target: ApproximatePosterior
-    leapfrog: Leapfrog
-    visited: FloatArray  # (m, p), in the later part
-    ends: FloatArray  # (n_chains, p)
-
-    def corrected(self, sites: InterpolatedSites, correction: Quadratic) -> Trajectories:
-        """Return the same with another start of iterations, and another correction."""
-        return self._replace(target=replace(self.target, sites=sites, correction=correction))
+def first_log_step(dim: int) -> float:
+    """Log of a step size to begin with."""
+    return float(np.log(0.8 * dim**-0.25))
 
 
-def tuned_trajectories(
-    known: Knowledge, sites: InterpolatedSites | None
-) -> Step[tuple[Knowledge, Trajectories]]:
-    """Tune trajectories on the approximate posterior itself, from explored points.
+class _Explorer:
+    """The approximate posterior, which remembers every point at which it was examined.
 
-    Parameters
-    ----------
-    known : Knowledge
-        Has where searches and explorations ended.
-    sites : InterpolatedSites or None
-        Where the approximation starts from at any theta; None for its own start.
-
-    Returns
-    -------
-    tuple of Knowledge and Trajectories
-        What is frozen, and overdispersed starts.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
+    Each examination begins at the sites of the one before.
     """
-    approximation = known.approximation.roughened()
-    target = ApproximatePosterior(known.model, approximation, sites, known.no_correction)
-    starts, root = known.pool_starts()[: len(known.ends)], known.root
-    if len(known.explored):
-        root = root_of(known.explored, correlated=_CORRELATED)
-    log_step, later, n_points = float(np.log(0.8 * known.dim**-0.25)), [], 0
-    for n_trajectories in _TUNING_TRAJECTORIES:
-        seeds = known.seeds(len(starts))
-        tuned = yield [
-            Task(tune_trajectories, (target, start, root, n_trajectories, _N_LEAPS, log_step, seed))
-            for start, seed in zip(starts, seeds, strict=True)
-        ]
-        n_points += len(starts) * (n_trajectories * sum(_N_LEAPS) // 2 + 1)
-        starts = np.array([chain.end for chain in tuned])
-        log_step = float(np.mean([chain.log_step for chain in tuned]))
-        # The step size belongs to the metric that it was tuned with.
-        leapfrog = _leapfrog(root, log_step, _N_LEAPS)
-        later.append(np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]))
-        root = root_of(later[-1], correlated=_CORRELATED)
-    known = replace(known, n_evaluations=known.n_evaluations + n_points)
-    return known, Trajectories(target, leapfrog, np.concatenate(later[1:]), starts)
+
+    def __init__(self, model: LatentGP, approximation: Approximation, begin: DesignPoint) -> None:
+        self.model, self.approximation = model, approximation
+        self.seen = [begin]
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Unnormalized log density and its gradient at theta of shape (p,); -inf and 0 if none."""
+        found = examine(self.model, self.approximation, theta, self.seen[-1].sites)
+        if found is None:
+            return np.asarray(-np.inf), np.zeros_like(theta)
+        self.seen.append(found)
+        gradient = found.gradient + self.model.hyperprior.gradient(theta)
+        return np.asarray(found.log_density), gradient
+
+
+def explore(
+    model: LatentGP,
+    approximation: Approximation,
+    begin: DesignPoint,
+    root: FloatArray,
+    n_trajectories: int,
+    n_steps: int,
+    seed: np.random.SeedSequence,
+) -> list[DesignPoint]:
+    """Follow trajectories on the approximate posterior; returns every point on the way.
+
+    With many hyper-parameters a design that an emulator of few points suggests would go astray;
+    trajectories with the exact gradient go where the posterior is.
+    """
+    explorer, log_step = _Explorer(model, approximation, begin), first_log_step(len(begin.theta))
+    every = (n_steps, n_steps)
+    tune_trajectories(explorer, begin.theta, root, n_trajectories, every, log_step, seed)
+    return explorer.seen[1:]
