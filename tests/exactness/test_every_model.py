@@ -1,6 +1,5 @@
 """Every model of the estimators: default samplers against quadrature, and joint distributions."""
 
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -43,7 +42,7 @@ from skgpmcmc.testing import (
 )
 from skgpmcmc.transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
 
-from ..helpers import Z_LIMIT, seeded, short_chains
+from ..helpers import Z_LIMIT, seeded
 from .test_grid_posterior import Grid
 from .test_joint import LEVEL, check, check_caught
 
@@ -81,8 +80,12 @@ CASES = {
         BayesianGPVolatilityRegressor(),
         lambda rng: 0.01 * np.exp(F) * rng.standard_normal(32),
     ),
+    # With a larger variance the importance weights of a softmax have so long tails that neither
+    # chains nor the grid are sure to meet them: docs/correctness says so.
     "softmax": (
-        BayesianGPClassifier(multi_class="softmax"),
+        BayesianGPClassifier(
+            multi_class="softmax", priors={"k1__constant_value": stats.gamma(10, scale=0.15)}
+        ),
         lambda rng: np.argmax(np.stack([F, -F, 0.3 + 0.0 * F]) + rng.gumbel(size=(3, 32)), axis=0),
     ),
 }
@@ -124,17 +127,14 @@ def grid_reference(model, draws):
 def test_the_default_sampler_against_quadrature(case):
     estimator, simulate = CASES[case]
     y = simulate(np.random.default_rng(1))
-    # Now and then a chain stays in a tail for long: then the chains are longer. The weights of a
-    # softmax have so long tails themselves that no length is sure to suffice.
-    joint = case == "softmax"
-    length = {"n_draws": 700} if joint else {"n_draws": 4000, "target_ess": 1.4 * LEAST_ESS}
-    with short_chains() if joint else nullcontext():
-        estimator = estimator.set_params(**length, random_state=seeded()).fit(X, y)
+    # Now and then a chain stays in a tail for long: then the chains are longer.
+    length = {"n_draws": 4000, "target_ess": 1.4 * LEAST_ESS}
+    estimator = estimator.set_params(**length, random_state=seeded()).fit(X, y)
     model = estimator._sampling.run.models[0].model
     report = exact_answer_test(
         estimator.theta_samples_, grid_reference(model, estimator.theta_samples_)
     )
-    assert report.ess.min() >= (100.0 if joint else LEAST_ESS)
+    assert report.ess.min() >= LEAST_ESS
     assert report.worst < Z_LIMIT, report.z
 
 
