@@ -405,3 +405,20 @@ def test_table_of_the_committed_calibration(table_lines):
 def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
     lines = table_lines("nothing", tmp_path)
     assert "nothing.json`` *is not there yet.*" in lines[0]
+
+
+def test_methods_state_the_constants_of_the_set_up():
+    from skgpmcmc.warmup import emulated
+    from skgpmcmc.warmup.emulator import learn
+
+    methods = (ROOT / "docs" / "methods.rst").read_text("utf-8")
+    guide = (ROOT / "docs" / "user_guide.rst").read_text("utf-8")
+    (surrogate, walk, refresh), cautious = emulated._MOVES, emulated._CAUTIOUS_MOVES
+    assert walk == refresh == 0.01
+    assert cautious[1:] == (0.05, 0.05, 0.05)
+    assert f"with probability {surrogate}, or {cautious[1]} if the set-up" in guide
+    assert f"then {cautious[0]} are *trajectory*" in guide
+    assert f"{round(100 * cautious[0])} of a hundred are\nHamiltonian" in methods
+    assert f"predicted to within {learn._ENOUGH}" in methods
+    assert learn._FEW == 4
+    assert learn.TRUSTED == 1.0
