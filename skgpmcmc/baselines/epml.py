@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -10,14 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..approximations import Approximation, find_mode
 from ..estimators import _validation as check
-from ..estimators._fitted import (
+from ..estimators._data import (
+    LogProbabilityClassifierMixin,
     new_rows,
+    normalized_columns,
     numbered_classes,
     one_versus_rest,
     replace_fitted,
     validated,
 )
-from ..estimators._probabilities import LogProbabilityClassifierMixin, normalized_columns
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP, Observations, check_gradient
 from ..numerics.threads import one_thread
@@ -27,6 +30,7 @@ from ..run.effort import require_memory
 _N_MATRICES = 9.0
 
 
+@dataclass(eq=False, repr=False)
 class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
     """Gaussian-process classifier with type-II maximum likelihood by expectation propagation.
 
@@ -82,22 +86,13 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        ard=False,
-        likelihood="probit",
-        approximation="ep",
-        n_restarts=2,
-        random_state=None,
-    ):
-        self.kernel = kernel
-        self.ard = ard
-        self.likelihood = likelihood
-        self.approximation = approximation
-        self.n_restarts = n_restarts
-        self.random_state = random_state
+    kernel: Any = None
+    _: KW_ONLY
+    ard: bool = False
+    likelihood: Any = "probit"
+    approximation: Any = "ep"
+    n_restarts: int = 2
+    random_state: Any = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,52 +1,45 @@
-"""Descriptions of parameters and attributes that all estimators have, written once.
+"""Descriptions of parameters and attributes that all estimators have, written once: below.
 
-A docstring asks for them by name, ``%(kernel)s`` on a line of its own; `documented` fills them in.
-"""
+A docstring asks for them by the names that stand over them, ``%(kernel)s`` on a line of its own;
+`documented` fills them in. What follows that name in its line is filled in where they say ``more``.
 
-from __future__ import annotations
-
-import textwrap
-from typing import TypeVar
-
-C = TypeVar("C", bound=type)
-
-_TEXTS = {
-    "kernel": """
+%(kernel)s
 kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
     Covariance of the latent function; None is ``ConstantKernel() * RBF()``. Hyper-parameters
     with bounds ``"fixed"`` keep their value, the others are sampled; other bounds are ignored,
     as priors rule. Features should have comparable scales: put a `StandardScaler` in front.
 ard : bool, default=False
     Give the default kernel one length-scale per feature. An error with an explicit kernel.
-""",
-    "priors": """
+
+%(priors)s
 priors : mapping of str to frozen scipy.stats distribution, or None, default=None
-    Priors on the *natural* scale by hyper-parameter name, such as ``"k2__length_scale"``%(names)s.
+    Priors on the *natural* scale by hyper-parameter name, such as ``"k2__length_scale"``%(more)s.
     Names left out get the defaults: Gamma(1.1, rate 0.1) for constants and noise levels,
     Gamma(1, rate 1/sqrt(n_features)) for length-scales and periodicities, log-normal(0, 1)
     for the rest.
-""",
-    "pm": """
+
+%(pm)s
 sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr"} or Sampler, default="pm"
     "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
-    and predictions by the approximation's Gaussian. The others move f and theta in turn: exact
-    and slow, for comparisons. Or a configured object from `skgpmcmc.samplers`.
-""",
-    "approximation": """
+    and predictions by the approximation's Gaussian, the papers' "MCMC EP". The others move f and
+    theta in turn: exact and slow, for comparisons. Or a configured object from
+    `skgpmcmc.samplers`.
+
+%(approximation)s
 approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
     Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
-    of "marginal". "auto" is "ep". Or a configured object from `skgpmcmc.approximations`. In use by
-    "pm", "marginal" and "khr" (where "auto" is "laplace"); on the others a name has no effect, and
-    an object is refused.
+    of "marginal". Or a configured object from `skgpmcmc.approximations`. In use by "pm",
+    "marginal" and "khr" (where "auto" is "laplace"); on the others a name has no effect, and an
+    object is refused. "auto" is "ep"%(more)s.
 n_importance : int or "auto", default="auto"
     Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
     the set-up, for which the estimate has the same small noise everywhere; for random walks it
     is 64. Any number is exact; few draws make chains stick. In use by "pm"; without effect on the
     others.
-""",
-    "schedule": """
+
+%(schedule)s
 n_chains : int, default=4
-    Independent chains, from overdispersed starts.
+    Independent chains, from overdispersed starts%(more)s.
 n_warmup : int or "auto", default="auto"
     Discarded iterations per chain, after the set-up in which the sampler learns. "auto" leaves
     the number to the sampler: 50 for the default one, 500 for a random walk, which is tuned in
@@ -69,7 +62,8 @@ max_rhat : float, default=1.01
 random_state : int, RandomState instance or None, default=None
     Seed of all chains; the draws do not depend on `n_jobs`.
 n_jobs : int or None, default=None
-    Not 0. Workers for chains and for predictions. Every worker uses one BLAS thread.
+    Not 0. Workers for chains, those of all classes together, and for predictions. Every worker
+    uses one BLAS thread.
 verbose : int, default=0
     Positive: print about how long `fit` will take and how much memory it needs, and the
     convergence table after it. Above 1 the time left is printed after every 50 draws.
@@ -77,8 +71,8 @@ warm_start : bool, default=False
     Continue the chains of the last `fit`, on the same data and with the same settings, until
     they have `n_draws` kept draws each or `target_ess` is reached. The draws are those that one
     longer fit would have made.
-""",
-    "attributes": """
+
+%(attributes)s
 theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
     Draws of the hyper-parameters, in the order of `hyperparameter_names_`: natural logs of
     those that are positive.
@@ -98,20 +92,25 @@ n_features_in_ : int
     Number of features.
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
     Names of the features, where X has them.
-""",
-}
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TypeVar
+
+C = TypeVar("C", bound=type)
 
 
 def documented(cls: C) -> C:
     """Fill in what the docstring of a class asks for."""
-    doc = cls.__doc__ or ""
-    lines = []
-    for line in doc.splitlines():
-        name, _, more = line.strip().removeprefix("%(").partition(")s")
-        if not line.strip().startswith("%(") or name not in _TEXTS:
-            lines.append(line)
-            continue
-        text = _TEXTS[name].strip().replace("%(names)s", more.strip())
-        lines.append(textwrap.indent(text, line[: len(line) - len(line.lstrip())]))
-    cls.__doc__ = "\n".join(lines)
+    _, *found = re.split(r"^%\((\w+)\)s\n", __doc__ or "", flags=re.MULTILINE)
+    texts = dict(zip(found[::2], found[1::2], strict=True))
+
+    def text(request: re.Match[str]) -> str:
+        indent, name, more = request.groups()
+        return textwrap.indent(texts[name].strip().replace("%(more)s", more), indent)
+
+    cls.__doc__ = re.sub(r"^( *)%\((\w+)\)s(.*)$", text, cls.__doc__ or "", flags=re.MULTILINE)
     return cls

@@ -11,27 +11,10 @@ from ..run import LeaveOneOut, leave_one_out
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
-
-
-def in_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
-    """Return ``shift + scale * values``, refused where that is beyond double precision."""
-    with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
-        result = shift + scale * values
-    if not np.isfinite(result).all():
-        raise ValueError(
-            f"The result overflows in the units of y, whose standard deviation is {scale:.3g}: "
-            "divide y by a power of ten before fit."
-        )
-    return result
-
+from ._data import in_units_of_y, rows_to_predict
 
 #: Matrices that a joint draw at m rows holds: their covariance, its eigenvectors and its root.
 _JOINT_MATRICES = 7.0
-
-
-def require_joint_memory(n_rows: int, n_draws: int) -> None:
-    """Refuse joint draws at more rows than the machine has memory for."""
-    require_memory("A joint draw at n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
 
 
 class OneLatentFunction(BaseBayesianGP):
@@ -43,10 +26,6 @@ class OneLatentFunction(BaseBayesianGP):
     def _log_density_shift(self) -> float:
         """Added to log p(y | f) so that it is per unit of y as the user gave it."""
         return 0.0
-
-    def _latent_scale(self) -> tuple[float, float]:
-        """Shift and scale from the function that is sampled to the one that is reported."""
-        return 0.0, 1.0
 
     def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and variance of the latent function, over theta and f.
@@ -64,10 +43,10 @@ class OneLatentFunction(BaseBayesianGP):
             Total variance, on the latent scale: mean of variances plus variance of means; of the
             same shape. Zero where it is below the smallest number, in the units of y squared.
         """
-        X = self._check_X(X)
+        X = rows_to_predict(self, X)
         self._check_single("latent_mean_and_variance")
         mean, var = self._predictor.latent_moments(X, self.n_jobs)
-        shift, scale = self._latent_scale()
+        shift, scale = self._units
         return in_units_of_y(mean.T, shift, scale), in_units_of_y(scale * var.T, 0.0, scale)
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
@@ -89,14 +68,21 @@ class OneLatentFunction(BaseBayesianGP):
         ndarray of shape (n_draws, n_samples)
             On the latent scale; (n_draws, n_samples, n_classes) for a softmax.
         """
-        X = self._check_X(X)
+        X = rows_to_predict(self, X)
         self._check_single("sample_latent")
-        n_draws = check.check_integer("n_draws", n_draws, 1)
-        require_joint_memory(len(X), n_draws)
-        rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
-        shift, scale = self._latent_scale()
+        rng = self._joint_stream(X, "n_draws", n_draws, random_state)
         draws = self._predictor.sample_latent(X, n_draws, rng)
-        return in_units_of_y(np.moveaxis(draws, 1, -1), shift, scale)
+        return in_units_of_y(np.moveaxis(draws, 1, -1), *self._units)
+
+    def _joint_stream(
+        self, X: np.ndarray, name: str, n_draws: int, random_state: Any
+    ) -> np.random.Generator:
+        """Return the random numbers of joint draws, refused if the machine has no memory for."""
+        check.check_integer(name, n_draws, 1)
+        require_memory(
+            "A joint draw at n rows", len(X), _JOINT_MATRICES, n_doubles=n_draws * len(X)
+        )
+        return np.random.default_rng(check.check_seed(random_state).randint(2**31))
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out cross-validation of the training rows, from the draws.

@@ -1,15 +1,21 @@
-"""What a user hears while a fit is under way."""
+"""What a user hears of a fit: while it is under way, and at its end."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from ..run import Effort
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from ..run import Effort, convergence_message
 from ..run.effort import readable
 
 #: Seconds from which a fit is announced as a long one, unasked.
 _LONG = 600.0
+#: With default priors, features outside these standard deviations deserve a warning.
+_USUAL_SCALE = (1.0 / 30.0, 30.0)
 
 
 class CallbackMonitor:
@@ -90,3 +96,39 @@ class CallbackMonitor:
             f"{left} and {self._size} of memory for n = {rows} rows and {workers} "
             f"{'workers' if workers > 1 else 'worker'}, judged by {left.judged_by}"
         )
+
+
+def warn_about_scales(
+    estimator: BaseEstimator, X: np.ndarray, feature_names: np.ndarray | None
+) -> None:
+    """Say which features the default priors do not suit."""
+    if estimator.kernel is not None or estimator.priors:
+        return
+    scale = X.std(axis=0)
+    low, high = _USUAL_SCALE
+    varies = np.ptp(X, axis=0) > 0.0  # of a constant column, rounding can make std positive
+    odd = np.flatnonzero(varies & ((scale < low) | (scale > high)))
+    if len(odd):
+        columns = odd.tolist() if feature_names is None else feature_names[odd].tolist()
+        warnings.warn(
+            f"The default priors expect features with a standard deviation near one; those of "
+            f"columns {columns} lie outside [1/30, 30]. Use make_pipeline(StandardScaler(), "
+            f"{type(estimator).__name__}(...)), or give priors.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def report_convergence(estimator: BaseEstimator) -> None:
+    """Print what `verbose` asks for, and warn about what has not converged."""
+    diagnostics = estimator.diagnostics_
+    if estimator.verbose:
+        print(diagnostics)
+    message = convergence_message(diagnostics, estimator.max_rhat, estimator.target_ess)
+    if message is None:
+        return
+    noise = float(np.nanmax([*diagnostics.log_likelihood_sd, 0.0]))
+    remedy = "To do better, increase n_draws (warm_start=True continues these chains)"
+    if noise > 2.0:
+        remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
+    warnings.warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning, stacklevel=5)

@@ -15,6 +15,7 @@ from ..likelihoods import Likelihood
 from ..model import (
     Covariance,
     HyperPrior,
+    Observations,
     check_kernel,
     check_matrix,
     default_hyperprior,
@@ -24,8 +25,6 @@ from ..model import (
 from ..numerics.quadrature import Bend
 from ..samplers import SAMPLERS, Sampler
 
-#: Weights beyond leave nothing uncertain that double precision could tell.
-_LARGEST_WEIGHT = 1e12
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100
 #: Where the likelihood is tried: latent values, and at most so many rows.
@@ -55,18 +54,6 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_n_jobs(value: Any) -> int | None:
-    """Return a number of workers, as joblib counts them."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
-        raise ValueError(
-            f"n_jobs must be None or an integer other than 0; got {value!r}. Use None for one "
-            "worker, -1 for all cores."
-        )
-    return int(value)
-
-
 def check_verbose(value: Any) -> int:
     """Return how much is printed."""
     if isinstance(value, (bool, np.bool_)):
@@ -83,24 +70,6 @@ def check_seed(value: Any) -> np.random.RandomState:
             "random_state must be None, an integer from 0 to 2**32 - 1 or a "
             f"numpy.random.RandomState; got {value!r} ({error})."
         ) from None
-
-
-def check_numbers(name: str, values: Any) -> np.ndarray:
-    """Return real numbers as an array; text, dates and missing values are none."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be an array of numbers; got rows of different lengths."
-        ) from None
-    if array.dtype.kind == "c":
-        raise ValueError(f"{name} must consist of real numbers. Complex data not supported.")
-    if array.dtype.kind not in "biuf":
-        for row, value in enumerate(array.ravel().tolist()):
-            if not isinstance(value, Real):
-                place = f" in row {row}" if array.ndim == 1 else ""
-                raise ValueError(f"{name} must consist of real numbers; got {value!r}{place}.")
-    return array.astype(float)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
@@ -244,17 +213,19 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
             )
 
 
-def check_log_density(likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None) -> None:
-    """Try log p(y | f) of some targets at some f, and say what is wrong with it.
+def check_log_density(observed: Observations) -> None:
+    """Try log p(y | f) of some rows at some f, and say what is wrong with it.
 
     What a quadrature finds out in the middle of a fit, it cannot say as well.
     """
-    if likelihood.n_functions > 1:
+    if observed.likelihood.n_functions > 1:
         return
-    likelihood = likelihood.at_new_rows()  # one that knows all rows does not take some of them
-    rows = y[:_N_TRIED, None]
-    shift = np.zeros(len(y)) if offset is None else offset
-    f = _TRIED_F + shift[:_N_TRIED, None]
+    # One that knows all rows does not take some of them.
+    likelihood = observed.likelihood.at_new_rows()
+    rows = observed.y[:_N_TRIED, None]
+    f = np.broadcast_to(_TRIED_F, (len(rows), len(_TRIED_F)))
+    if observed.offset is not None:
+        f = f + observed.offset[:_N_TRIED, None]
     with np.errstate(all="ignore"):  # looked for below
         log_prob = likelihood.log_prob(rows, f)
         first, second, _ = likelihood.derivatives(rows, f)
@@ -283,54 +254,3 @@ def check_targets(y: np.ndarray, likelihood: Likelihood, name: str = "y") -> Non
             f"{name} must consist of {likelihood.targets} for the {likelihood.name} likelihood; "
             f"got {y[row]:g} in row {row}."
         )
-
-
-def check_rows(name: str, values: Any, n_rows: int, *, positive: bool = False) -> np.ndarray:
-    """Return one finite number per row, not negative, or with `positive` greater than zero."""
-    array = check_numbers(name, values)
-    if array.shape != (n_rows,):
-        raise ValueError(
-            f"{name} must have one number per row, shape ({n_rows},); got shape {array.shape}."
-        )
-    legal = np.isfinite(array) & ((array > 0.0) if positive else (array >= 0.0))
-    if not legal.all():
-        row = int(np.argmin(legal))
-        kind = "positive" if positive else "not negative"
-        raise ValueError(f"{name} must be finite and {kind}; got {array[row]:g} in row {row}.")
-    return array
-
-
-def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """Return the weights, or None where all are one; all-zero weights are refused."""
-    if sample_weight is None:
-        return None
-    weight = check_numbers("sample_weight", sample_weight)
-    if weight.ndim == 0:
-        weight = np.full(n_rows, weight)
-    weight = check_rows("sample_weight", weight, n_rows)
-    if not weight.any():
-        raise ValueError("sample_weight is zero for every row: give at least one a weight.")
-    if weight.max() > _LARGEST_WEIGHT:
-        row = int(np.argmax(weight))
-        raise ValueError(
-            f"sample_weight is {weight[row]:g} in row {row}, as if that row were repeated so "
-            "often: divide the weights, so that they are of the size of one."
-        )
-    return None if np.all(weight == 1.0) else weight
-
-
-def check_new_targets(y: Any, n_rows: int) -> np.ndarray:
-    """Return targets of rows to predict: one finite number for each."""
-    array = check_numbers("y", y)
-    if array.shape != (n_rows,):
-        raise ValueError(
-            f"y must have one finite number per row of X, shape ({n_rows},); got shape "
-            f"{array.shape}."
-        )
-    finite = np.isfinite(array)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"y must have one finite number per row of X; got {array[row]:g} in row {row}."
-        )
-    return array

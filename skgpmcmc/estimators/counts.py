@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -10,10 +11,10 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import d2_tweedie_score
 
 from ..likelihoods import Likelihood, NegativeBinomial, Poisson
+from ..model import Observations
 from . import _validation as check
-from ._base import Problem
+from ._data import check_numbers, check_rows, rows_to_predict, validated, weighted_rows
 from ._docs import documented
-from ._fitted import validated, weighted_rows
 from ._latent import OneLatentFunction
 
 #: Numbers beyond are not counted one by one any more.
@@ -21,6 +22,7 @@ _LARGEST_COUNT = 1e15
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
     """Regression of counts whose log rate is a Gaussian process, by MCMC.
 
@@ -68,48 +70,26 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         "negative_binomial": NegativeBinomial,
     }
 
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        ard=False,
-        priors=None,
-        likelihood="poisson",
-        sampler="pm",
-        approximation="auto",
-        n_importance="auto",
-        center=True,
-        fractional_counts="error",
-        n_chains=4,
-        n_warmup="auto",
-        n_draws=500,
-        max_predict_draws=100,
-        target_ess=None,
-        max_rhat=1.01,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.kernel = kernel
-        self.ard = ard
-        self.priors = priors
-        self.likelihood = likelihood
-        self.sampler = sampler
-        self.approximation = approximation
-        self.n_importance = n_importance
-        self.center = center
-        self.fractional_counts = fractional_counts
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.max_predict_draws = max_predict_draws
-        self.target_ess = target_ess
-        self.max_rhat = max_rhat
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.warm_start = warm_start
+    kernel: Any = None
+    _: KW_ONLY
+    ard: bool = False
+    priors: Any = None
+    likelihood: Any = "poisson"
+    sampler: Any = "pm"
+    approximation: Any = "auto"
+    n_importance: int | str = "auto"
+    center: bool = True
+    fractional_counts: str = "error"
+    n_chains: int = 4
+    n_warmup: int | str = "auto"
+    n_draws: int = 500
+    max_predict_draws: int | None = 100
+    target_ess: float | None = None
+    max_rhat: float = 1.01
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    warm_start: bool = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -157,11 +137,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
             total = np.sum(y if weight is None else weight * y)
             shares = exposure if weight is None else weight * exposure
             center = float(np.log(max(total, 0.5) / np.sum(shares)))
-        problem = Problem(likelihood, y, center + np.log(exposure), weight)
-        fitted = self._fit_one(X, problem)
-        fitted["latent_samples_"] = center + fitted["latent_samples_"]
-        self._finish(X, {**fitted, "_center": center}, features)
-        return self
+        run = self._sample(X, Observations(likelihood, y, center + np.log(exposure), weight))
+        return self._finish(X, run, features, units=(center, 1.0))
 
     def _resolved_likelihood(self) -> Likelihood:
         choices = ("error", "allow")
@@ -186,13 +163,10 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
     def _exposure(exposure, n_rows: int) -> np.ndarray:
         if exposure is None:
             return np.ones(n_rows)
-        return check.check_rows("exposure", exposure, n_rows, positive=True)
-
-    def _latent_scale(self):
-        return self._center, 1.0
+        return check_rows("exposure", exposure, n_rows, "positive")
 
     def _offset(self, exposure, n_rows: int) -> np.ndarray:
-        return self._center + np.log(self._exposure(exposure, n_rows))
+        return self._units[0] + np.log(self._exposure(exposure, n_rows))
 
     def predict(self, X, exposure=None):
         """Posterior mean of the rate times exposure.
@@ -209,7 +183,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         ndarray of shape (n_samples,)
             Means of the counts.
         """
-        X = self._check_X(X)
+        X = rows_to_predict(self, X)
         offset = self._offset(exposure, len(X))
         return self._predictor.target_mean(X, self.n_jobs, offset)
 
@@ -230,8 +204,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         ndarray of shape (n_samples, n_counts)
             Probabilities.
         """
-        X = self._check_X(X)
-        counts = np.atleast_1d(check.check_numbers("counts", counts))
+        X = rows_to_predict(self, X)
+        counts = np.atleast_1d(check_numbers("counts", counts))
         if counts.ndim != 1:
             raise ValueError(f"counts must be one-dimensional; got shape {counts.shape}.")
         self._check_counts(counts, self._predictor.model.likelihood, "counts")
@@ -256,8 +230,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         ndarray of shape (n_samples,)
             Natural logs, point by point; minus infinity where even the log is below all numbers.
         """
-        X = self._check_X(X)
-        y = check.check_new_targets(y, len(X))
+        X = rows_to_predict(self, X)
+        y = check_rows("y", y, len(X))
         self._check_counts(y, self._predictor.model.likelihood)
         offset = self._offset(exposure, len(X))
         return self._predictor.log_predictive([y], X, self.n_jobs, offset)[0]

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtri
 from sklearn.callback import with_callbacks
 
 from ..likelihoods import OrdinalProbit
-from . import _validation as check
-from ._base import Problem
-from ._docs import documented
-from ._fitted import (
+from ..model import Observations
+from ._data import (
+    LogProbabilityClassifierMixin,
     check_labels,
     check_labels_are_classes,
+    check_numbers,
     known_labels,
+    normalized_columns,
+    rows_to_predict,
     validated,
     weighted_rows,
 )
+from ._docs import documented
 from ._latent import OneLatentFunction
-from ._probabilities import LogProbabilityClassifierMixin, normalized_columns
 
 #: Least gap between two thresholds at the start.
 _LEAST_GAP = 0.05
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
     """Classifier for ordered classes: a Gaussian process between thresholds, by MCMC.
 
@@ -71,46 +77,25 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
     (30, 3)
     """
 
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        ard=False,
-        priors=None,
-        sampler="pm",
-        approximation="auto",
-        n_importance="auto",
-        class_order=None,
-        thresholds=None,
-        n_chains=4,
-        n_warmup="auto",
-        n_draws=500,
-        max_predict_draws=100,
-        target_ess=None,
-        max_rhat=1.01,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.kernel = kernel
-        self.ard = ard
-        self.priors = priors
-        self.sampler = sampler
-        self.approximation = approximation
-        self.n_importance = n_importance
-        self.class_order = class_order
-        self.thresholds = thresholds
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.max_predict_draws = max_predict_draws
-        self.target_ess = target_ess
-        self.max_rhat = max_rhat
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.warm_start = warm_start
+    kernel: Any = None
+    _: KW_ONLY
+    ard: bool = False
+    priors: Any = None
+    sampler: Any = "pm"
+    approximation: Any = "auto"
+    n_importance: int | str = "auto"
+    class_order: Any = None
+    thresholds: Any = None
+    n_chains: int = 4
+    n_warmup: int | str = "auto"
+    n_draws: int = 500
+    max_predict_draws: int | None = 100
+    target_ess: float | None = None
+    max_rhat: float = 1.01
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    warm_start: bool = False
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -142,11 +127,10 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         weight, X, y = weighted_rows(sample_weight, X, y)
         check_labels_are_classes(y)
         classes = self._ordered_classes(y)
-        position = np.argsort(classes)[known_labels(y, np.sort(classes), len(X))]
+        position = known_labels(y, classes, len(X))
         likelihood = self._likelihood_of(position, len(classes))
-        fitted = self._fit_one(X, Problem(likelihood, position.astype(float), None, weight))
-        self._finish(X, {**fitted, "classes_": classes}, features)
-        return self
+        run = self._sample(X, Observations(likelihood, position.astype(float), None, weight))
+        return self._finish(X, run, {"classes_": classes, **features})
 
     def _ordered_classes(self, y: np.ndarray) -> np.ndarray:
         found = np.unique(y)
@@ -174,7 +158,7 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
 
     def _likelihood_of(self, position: np.ndarray, n_classes: int) -> OrdinalProbit:
         if self.thresholds is not None:
-            given = check.check_numbers("thresholds", self.thresholds)
+            given = check_numbers("thresholds", self.thresholds)
             increasing = given.shape == (n_classes - 1,) and np.all(np.diff(given) > 0.0)
             if not increasing or not np.isfinite(given).all():
                 raise ValueError(
@@ -202,7 +186,7 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         ndarray of shape (n_samples, n_classes)
             Columns in the order of `classes_`.
         """
-        X = self._check_X(X)
+        X = rows_to_predict(self, X)
         every = [np.full(len(X), float(k)) for k in range(len(self.classes_))]
         return normalized_columns(self._predictor.log_predictive(every, X, self.n_jobs))
 
@@ -222,5 +206,5 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
             Natural logs, point by point.
         """
         log_p = self.predict_log_proba(X)
-        index = np.argsort(self.classes_)[known_labels(y, np.sort(self.classes_), len(log_p))]
+        index = known_labels(y, self.classes_, len(log_p))
         return log_p[np.arange(len(log_p)), index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,11 +12,20 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
 from ..likelihoods import Gaussian, Likelihood, StudentT
+from ..model import Observations
 from . import _validation as check
-from ._base import Problem
+from ._data import (
+    check_numbers,
+    check_rows,
+    in_units_of_y,
+    power_of_two,
+    root_mean_square,
+    rows_to_predict,
+    validated,
+    weighted_rows,
+)
 from ._docs import documented
-from ._fitted import power_of_two, root_mean_square, validated, weighted_rows
-from ._latent import OneLatentFunction, in_units_of_y, require_joint_memory
+from ._latent import OneLatentFunction
 
 #: Where chains may start: the noise of normalized targets.
 _NOISE_START = 0.3
@@ -24,6 +34,7 @@ _LARGEST = 1e100
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
 
@@ -83,48 +94,26 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     }
     _samplers = ("collapsed", *OneLatentFunction._samplers)
 
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        ard=False,
-        priors=None,
-        likelihood="gaussian",
-        sampler="collapsed",
-        approximation="auto",
-        n_importance="auto",
-        alpha=0.0,
-        normalize_y=True,
-        n_chains=4,
-        n_warmup="auto",
-        n_draws=500,
-        max_predict_draws=100,
-        target_ess=None,
-        max_rhat=1.01,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.kernel = kernel
-        self.ard = ard
-        self.priors = priors
-        self.likelihood = likelihood
-        self.sampler = sampler
-        self.approximation = approximation
-        self.n_importance = n_importance
-        self.alpha = alpha
-        self.normalize_y = normalize_y
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.max_predict_draws = max_predict_draws
-        self.target_ess = target_ess
-        self.max_rhat = max_rhat
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.warm_start = warm_start
+    kernel: Any = None
+    _: KW_ONLY
+    ard: bool = False
+    priors: Any = None
+    likelihood: Any = "gaussian"
+    sampler: Any = "collapsed"
+    approximation: Any = "auto"
+    n_importance: int | str = "auto"
+    alpha: float = 0.0
+    normalize_y: bool = True
+    n_chains: int = 4
+    n_warmup: int | str = "auto"
+    n_draws: int = 500
+    max_predict_draws: int | None = 100
+    target_ess: float | None = None
+    max_rhat: float = 1.01
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    warm_start: bool = False
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None, noise_variance=None):
@@ -158,16 +147,14 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         X, y, features = validated(self, X, y, y_numeric=True)
         rows = None
         if noise_variance is not None:
-            rows = check.check_rows("noise_variance", noise_variance, len(X))
+            rows = check_rows("noise_variance", noise_variance, len(X), "not negative")
         weight, X, y, rows = weighted_rows(sample_weight, X, y.astype(float), rows)
         shift, scale = self._normalization(y, weight)
         likelihood = self._resolved_likelihood(scale, rows)
         targets = _standardized(y, shift, scale)
         self._check_targets(targets, likelihood)
-        fitted = self._fit_one(X, Problem(likelihood, targets, None, weight))
-        fitted["latent_samples_"] = in_units_of_y(fitted["latent_samples_"], shift, scale)
-        self._finish(X, {**fitted, "_normalized": (shift, scale)}, features)
-        return self
+        run = self._sample(X, Observations(likelihood, targets, None, weight))
+        return self._finish(X, run, features, units=(shift, scale))
 
     def _normalization(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
         """Shift and scale of the targets."""
@@ -210,11 +197,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                 ) from None
             raise
 
-    def _latent_scale(self):
-        return self._normalized
-
     def _log_density_shift(self):
-        return -float(np.log(self._normalized[1]))
+        return -float(np.log(self._units[1]))
 
     def predict(self, X, return_std=False, return_quantiles=None):
         """Posterior predictive mean, and what else is asked for.
@@ -237,15 +221,15 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         y_quantiles : ndarray of shape (n_quantiles, n_samples)
             Only with `return_quantiles`.
         """
-        X = self._check_X(X)
-        shift, scale = self._normalized
+        X = rows_to_predict(self, X)
+        shift, scale = self._units
         if return_std:
             mean, var = self._predictor.target_moments(X, self.n_jobs)
             results = [mean, np.sqrt(var)]
         else:
             results = [self._predictor.target_mean(X, self.n_jobs)]
         if return_quantiles is not None:
-            probabilities = np.atleast_1d(check.check_numbers("return_quantiles", return_quantiles))
+            probabilities = np.atleast_1d(check_numbers("return_quantiles", return_quantiles))
             if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
                 raise ValueError(
                     "return_quantiles must be probabilities between 0 and 1; got "
@@ -274,12 +258,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         ndarray of shape (n_samples_X, n_samples)
             In units of y; noise of one scale in each column.
         """
-        X = self._check_X(X)
-        n_samples = check.check_integer("n_samples", n_samples, 1)
-        require_joint_memory(len(X), n_samples)
-        rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
-        shift, scale = self._normalized
-        return in_units_of_y(self._predictor.sample_targets(X, n_samples, rng).T, shift, scale)
+        X = rows_to_predict(self, X)
+        rng = self._joint_stream(X, "n_samples", n_samples, random_state)
+        return in_units_of_y(self._predictor.sample_targets(X, n_samples, rng).T, *self._units)
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.
@@ -297,11 +278,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             Natural logs, per unit of y, point by point; minus infinity where even the log is below
             all numbers.
         """
-        X = self._check_X(X)
-        y = check.check_new_targets(y, len(X))
-        targets = _standardized(y, *self._normalized)
+        X = rows_to_predict(self, X)
+        y = check_rows("y", y, len(X))
+        targets = _standardized(y, *self._units)
         log_p = self._predictor.log_predictive([targets], X, self.n_jobs)[0]
-        return log_p - np.log(self._normalized[1])
+        return log_p - np.log(self._units[1])
 
     def score(self, X, y, sample_weight=None):
         """Share of the variance of y that the mean explains (R2).
@@ -321,7 +302,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             At most 1; a constant prediction of the mean of y has 0.
         """
         predicted = self.predict(X)
-        y = check.check_new_targets(y, len(predicted))
+        y = check_rows("y", y, len(predicted))
         unit = power_of_two(y)  # R2 has none, and its squares may overflow
         with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
             score = float(r2_score(y / unit, predicted / unit, sample_weight=sample_weight))

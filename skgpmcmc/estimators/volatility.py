@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -10,10 +12,17 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
 from ..likelihoods import Likelihood, Volatility
+from ..model import Observations
 from . import _validation as check
-from ._base import Problem
+from ._data import (
+    check_rows,
+    check_weights,
+    root_mean_square,
+    rows_to_predict,
+    validated,
+    weighted_rows,
+)
 from ._docs import documented
-from ._fitted import root_mean_square, validated, weighted_rows
 from ._latent import OneLatentFunction
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
@@ -23,6 +32,7 @@ _LARGEST = 1e100
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     """Scale of zero-mean targets, such as returns: its log is a Gaussian process, by MCMC.
 
@@ -69,44 +79,24 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     (60,)
     """
 
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        ard=False,
-        priors=None,
-        sampler="pm",
-        approximation="auto",
-        n_importance="auto",
-        center=True,
-        n_chains=4,
-        n_warmup="auto",
-        n_draws=500,
-        max_predict_draws=100,
-        target_ess=None,
-        max_rhat=1.01,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.kernel = kernel
-        self.ard = ard
-        self.priors = priors
-        self.sampler = sampler
-        self.approximation = approximation
-        self.n_importance = n_importance
-        self.center = center
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.max_predict_draws = max_predict_draws
-        self.target_ess = target_ess
-        self.max_rhat = max_rhat
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.warm_start = warm_start
+    kernel: Any = None
+    _: KW_ONLY
+    ard: bool = False
+    priors: Any = None
+    sampler: Any = "pm"
+    approximation: Any = "auto"
+    n_importance: int | str = "auto"
+    center: bool = True
+    n_chains: int = 4
+    n_warmup: int | str = "auto"
+    n_draws: int = 500
+    max_predict_draws: int | None = 100
+    target_ess: float | None = None
+    max_rhat: float = 1.01
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    warm_start: bool = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -151,18 +141,11 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         if not check.check_flag("center", self.center):
             _check_scale(scale)
             targets, scale = targets * scale, 1.0
-        likelihood: Likelihood = Volatility()
-        fitted = self._fit_one(X, Problem(likelihood, targets, None, weight))
-        center = float(np.log(scale))
-        fitted["latent_samples_"] = center + fitted["latent_samples_"]
-        self._finish(X, {**fitted, "_center": center}, features)
-        return self
-
-    def _latent_scale(self):
-        return self._center, 1.0
+        run = self._sample(X, Observations(Volatility(), targets, None, weight))
+        return self._finish(X, run, features, units=(float(np.log(scale)), 1.0))
 
     def _log_density_shift(self):
-        return -self._center
+        return -self._units[0]
 
     def predict(self, X):
         """Posterior mean of the standard deviation of y.
@@ -177,8 +160,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         ndarray of shape (n_samples,)
             Posterior means of exp(f).
         """
-        X = self._check_X(X)
-        return self._predictor.expectation(_scale, X, self.n_jobs, self._center)[0]
+        X = rows_to_predict(self, X)
+        return self._predictor.expectation(_scale, X, self.n_jobs, self._units[0])[0]
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.
@@ -195,11 +178,11 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         ndarray of shape (n_samples,)
             Natural logs, point by point; minus infinity where even the log is below all numbers.
         """
-        X = self._check_X(X)
-        y = check.check_new_targets(y, len(X))
+        X = rows_to_predict(self, X)
+        y = check_rows("y", y, len(X))
         with np.errstate(over="ignore"):  # a target that far out has no density
-            targets = y / np.exp(self._center)
-        return self._predictor.log_predictive([targets], X, self.n_jobs)[0] - self._center
+            targets = y / np.exp(self._units[0])
+        return self._predictor.log_predictive([targets], X, self.n_jobs)[0] - self._units[0]
 
     def score(self, X, y, sample_weight=None):
         """Mean log predictive density, the larger the better.
@@ -219,7 +202,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
             Natural log; minus infinity where it is for one of the rows.
         """
         log_p = self.log_predictive_density(X, y)
-        return float(np.average(log_p, weights=check.check_weights(sample_weight, len(log_p))))
+        return float(np.average(log_p, weights=check_weights(sample_weight, len(log_p))))
 
 
 def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale: float) -> None:

@@ -83,7 +83,7 @@ def test_targets_that_are_not_normalized_have_limits(scale):
 
 def test_a_constant_has_no_scale_in_its_rounding():
     reg = BayesianGPRegressor(FIXED, **IN_TURN).fit(X, np.full(N, 0.1))
-    assert reg._normalized == (0.1, 1.0)
+    assert reg._units == (0.1, 1.0)
 
 
 def test_noise_out_of_proportion_is_refused():

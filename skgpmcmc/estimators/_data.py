@@ -1,29 +1,28 @@
-"""Labels and rows that come in, and fitted attributes, set all at once.
-
-A failed fit leaves an earlier one alone.
-"""
+"""What comes in with a call, and what goes out: rows, targets, labels, weights, probabilities."""
 
 from __future__ import annotations
 
 import copy
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._validation import check_numbers, check_weights
-
 #: Fitted attributes that are nobody else's business.
-_PRIVATE = (
-    *("_predictor", "_draws", "_max_predict_draws"),
-    *("_q", "_sampling", "_normalized", "_center"),
-)
+_PRIVATE = ("_predictor", "_draws", "_max_predict_draws", "_q", "_sampling", "_units")
+#: Weights beyond leave nothing uncertain that double precision could tell.
+_LARGEST_WEIGHT = 1e12
+
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def validated(
@@ -57,6 +56,21 @@ def new_rows(estimator: Any, X: Any) -> np.ndarray:
         return validate_data(estimator, X, dtype=np.float64, reset=False)
 
 
+def rows_to_predict(estimator: Any, X: Any) -> np.ndarray:
+    """Validate rows for an average over draws, and what of its parameters predictions use."""
+    X = new_rows(estimator, X)
+    check_n_jobs(estimator.n_jobs)  # it may have changed since `fit`
+    wanted, used = estimator.max_predict_draws, estimator._max_predict_draws
+    if wanted != used:
+        warnings.warn(
+            f"max_predict_draws={wanted!r} has no effect before the next fit: the draws that enter "
+            f"predictions were chosen in fit, with max_predict_draws={used!r}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return X
+
+
 @contextmanager
 def _naming_the_rows() -> Iterator[None]:
     """Say that it is about X where scikit-learn, or what X is made of, does not."""
@@ -85,6 +99,18 @@ def _check_columns(X: Any) -> None:
         )
 
 
+def check_n_jobs(value: Any) -> int | None:
+    """Return a number of workers, as joblib counts them."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+        raise ValueError(
+            f"n_jobs must be None or an integer other than 0; got {value!r}. Use None for one "
+            "worker, -1 for all cores."
+        )
+    return int(value)
+
+
 def replace_fitted(estimator: Any, attributes: dict[str, Any]) -> None:
     """Drop all fitted attributes of an earlier fit and set the new ones.
 
@@ -95,6 +121,62 @@ def replace_fitted(estimator: Any, attributes: dict[str, Any]) -> None:
         if fitted or name in _PRIVATE:
             delattr(estimator, name)
     vars(estimator).update(attributes)
+
+
+# --- numbers of the rows --------------------------------------------------------------------------
+
+
+def check_numbers(name: str, values: Any) -> np.ndarray:
+    """Return real numbers as an array; text, dates and missing values are none."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an array of numbers; got rows of different lengths."
+        ) from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} must consist of real numbers. Complex data not supported.")
+    if array.dtype.kind not in "biuf":
+        for row, value in enumerate(array.ravel().tolist()):
+            if not isinstance(value, Real):
+                place = f" in row {row}" if array.ndim == 1 else ""
+                raise ValueError(f"{name} must consist of real numbers; got {value!r}{place}.")
+    return array.astype(float)
+
+
+def check_rows(name: str, values: Any, n_rows: int, sign: str = "") -> np.ndarray:
+    """Return one finite number per row; `sign` can be "positive" or "not negative"."""
+    array = check_numbers(name, values)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have one number per row of X, shape ({n_rows},); got shape {array.shape}."
+        )
+    of_sign = {"": True, "not negative": array >= 0.0, "positive": array > 0.0}
+    legal = np.isfinite(array) & of_sign[sign]
+    if not legal.all():
+        row = int(np.argmin(legal))
+        kind = f"finite and {sign}" if sign else "finite"
+        raise ValueError(f"{name} must be {kind}; got {array[row]:g} in row {row}.")
+    return array
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Return the weights, or None where all are one; all-zero weights are refused."""
+    if sample_weight is None:
+        return None
+    weight = check_numbers("sample_weight", sample_weight)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    weight = check_rows("sample_weight", weight, n_rows, "not negative")
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row: give at least one a weight.")
+    if weight.max() > _LARGEST_WEIGHT:
+        row = int(np.argmax(weight))
+        raise ValueError(
+            f"sample_weight is {weight[row]:g} in row {row}, as if that row were repeated so "
+            "often: divide the weights, so that they are of the size of one."
+        )
+    return None if np.all(weight == 1.0) else weight
 
 
 def weighted_rows(
@@ -127,6 +209,21 @@ def root_mean_square(values: np.ndarray, weight: np.ndarray | None) -> float:
     """Root of the weighted mean of squares, whatever the size of the numbers."""
     unit = power_of_two(values)
     return unit * float(np.sqrt(np.average((values / unit) ** 2, weights=weight)))
+
+
+def in_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
+    """Return ``shift + scale * values``, refused where that is beyond double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
+        result = shift + scale * values
+    if not np.isfinite(result).all():
+        raise ValueError(
+            f"The result overflows in the units of y, whose standard deviation is {scale:.3g}: "
+            "divide y by a power of ten before fit."
+        )
+    return result
+
+
+# --- class labels and probabilities ---------------------------------------------------------------
 
 
 def check_labels(name: str, labels: Any) -> Any:
@@ -190,7 +287,7 @@ def one_versus_rest(index, n_classes):
 
 
 def known_labels(y, classes, n_rows):
-    """Positions of labels in the sorted `classes`; an error names labels that are not there."""
+    """Positions of labels among `classes`; an error names labels that are not there."""
     y = column_or_1d(check_labels("y", y))
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows but y has {len(y)} labels.")
@@ -200,4 +297,48 @@ def known_labels(y, classes, n_rows):
             f"y has labels {unknown.tolist()} that were not seen in fit; classes_ is "
             f"{classes.tolist()}."
         )
-    return np.searchsorted(classes, y)
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]
+
+
+class LogProbabilityClassifierMixin(ClassifierMixin):
+    """`predict_proba` and `predict` from `predict_log_proba` and `classes_`."""
+
+    def predict_proba(self, X):
+        """Class probabilities, a deterministic function of the fitted model and of each row alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """Most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels among `classes_`.
+        """
+        log_p = self.predict_log_proba(X)
+        return self.classes_[np.argmax(log_p, axis=1)]
+
+
+def normalized_columns(log_p):
+    """Turn logs of unnormalized probabilities, (n_classes, n_samples), into log probabilities.
+
+    Returns an array of shape (n_samples, n_classes) whose exponentials sum to one in each row.
+    """
+    return (log_p - logsumexp(log_p, axis=0)).T

@@ -1,0 +1,84 @@
+"""Whether a fit may continue the chains of the one before it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..model import Observations
+from ..run import SamplingRun
+
+#: Parameters that may differ from those of the fit that a warm start continues.
+_FREE_TO_CHANGE = frozenset(
+    {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "random_state"}
+    | {"n_jobs", "verbose", "warm_start"}
+)
+
+
+def _posterior_params(estimator: BaseEstimator) -> dict[str, Any]:
+    """Parameters that chains depend on; the others may change between warm starts."""
+    params = estimator.get_params(deep=False)
+    return {name: params[name] for name in sorted(params) if name not in _FREE_TO_CHANGE}
+
+
+@dataclass(frozen=True, eq=False)
+class Continuable:
+    """A run, and the parameters that it was made with, as they were."""
+
+    run: SamplingRun
+    params: dict[str, Any]
+
+    @classmethod
+    def by(cls, estimator: BaseEstimator, run: SamplingRun) -> Continuable:
+        """Keep the run of an estimator."""
+        return cls(run, copy.deepcopy(_posterior_params(estimator)))
+
+    def check_unchanged(
+        self, estimator: BaseEstimator, X: np.ndarray, observed: Sequence[Observations]
+    ) -> None:
+        """Refuse other data and other settings than those of the run."""
+        changed = [
+            name
+            for name, value in _posterior_params(estimator).items()
+            if not _same(value, self.params[name])
+        ]
+        if changed:
+            raise ValueError(
+                f"warm_start=True continues the chains of the earlier fit, but {changed} changed "
+                "since: use warm_start=False, or a fresh clone, for other settings."
+            )
+        models = [own.model for own in self.run.models]
+        same_data = len(models) == len(observed) and np.array_equal(models[0].covariance.X, X)
+        pairs = zip(models, observed, strict=False)
+        if not (same_data and all(_same(model.observations, rows) for model, rows in pairs)):
+            raise ValueError(
+                "warm_start=True continues the chains of the earlier fit, but X or y differ from "
+                "its data, or what goes with their rows does: use warm_start=False, or a fresh "
+                "clone, for other data."
+            )
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two parameters mean the same posterior."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, Kernel):
+        own = [(h.name, h.fixed) for h in a.hyperparameters]
+        return own == [(h.name, h.fixed) for h in b.hyperparameters] and a == b
+    if hasattr(a, "dist") and hasattr(a, "args"):  # a frozen distribution of scipy
+        return type(a.dist) is type(b.dist) and a.args == b.args and _same(a.kwds, b.kwds)
+    if hasattr(a, "get_params"):
+        return _same(a.get_params(), b.get_params())
+    if type(a).__eq__ is object.__eq__:  # says nothing of its own: compare what it holds
+        return _same(vars(a), vars(b)) if hasattr(a, "__dict__") else a is b
+    return bool(np.all(a == b))
