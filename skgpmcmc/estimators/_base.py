@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -185,10 +186,12 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         fitted = self._joined(run, [self._of_model(run, *pair) for pair in pairs], noise, names)
         if units != (0.0, 1.0):
             fitted["latent_samples_"] = in_units_of_y(fitted["latent_samples_"], *units)
-        kept = {"_sampling": Continuable.by(self, run), "_units": units}
-        replace_fitted(
-            self, {**fitted, **names, **kept, "_max_predict_draws": self.max_predict_draws}
-        )
+        kept = {
+            "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
+            "_max_predict_draws": self.max_predict_draws,
+            "_units": units,
+        }
+        replace_fitted(self, {**fitted, **names, **kept})
         warn_about_scales(self, X, names.get("feature_names_in_"))
         report_convergence(self)
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,23 +20,12 @@ _FREE_TO_CHANGE = frozenset(
 )
 
 
-def _posterior_params(estimator: BaseEstimator) -> dict[str, Any]:
-    """Parameters that chains depend on; the others may change between warm starts."""
-    params = estimator.get_params(deep=False)
-    return {name: params[name] for name in sorted(params) if name not in _FREE_TO_CHANGE}
-
-
 @dataclass(frozen=True, eq=False)
 class Continuable:
-    """A run, and the parameters that it was made with, as they were."""
+    """A run, and the parameters of the estimator that has made it, as they were."""
 
     run: SamplingRun
     params: dict[str, Any]
-
-    @classmethod
-    def by(cls, estimator: BaseEstimator, run: SamplingRun) -> Continuable:
-        """Keep the run of an estimator."""
-        return cls(run, copy.deepcopy(_posterior_params(estimator)))
 
     def check_unchanged(
         self, estimator: BaseEstimator, X: np.ndarray, observed: Sequence[Observations]
@@ -45,8 +33,8 @@ class Continuable:
         """Refuse other data and other settings than those of the run."""
         changed = [
             name
-            for name, value in _posterior_params(estimator).items()
-            if not _same(value, self.params[name])
+            for name, value in estimator.get_params(deep=False).items()
+            if name not in _FREE_TO_CHANGE and not _same(value, self.params[name])
         ]
         if changed:
             raise ValueError(

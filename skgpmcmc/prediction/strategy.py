@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple, Protocol
 
 import joblib
@@ -268,7 +269,8 @@ class Particles(OwnLatent):
     def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
         """See `LatentStrategy`."""
         density, rng = group.density(), stream_of(group.theta, self.seed)
-        return (self._weighted(some, density, rng) for some in group.some_at_a_time())
+        weighted = partial(self._weighted, density=density, rng=rng)
+        return map(weighted, group.some_at_a_time())
 
     def _weighted(
         self, group: Group, density: Density, rng: np.random.Generator
