@@ -28,6 +28,39 @@ def chains_of(estimator, class_label, hyperparameters):
     return model.theta_samples_[:, :, chosen], labels
 
 
+class ChainDisplay:
+    """What displays of chains share: they are made of a fitted estimator, or of given draws."""
+
+    @classmethod
+    def from_estimator(cls, estimator, *, class_label=None, hyperparameters=None, **kwargs):
+        """Draw the chains of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator of skgpmcmc
+            Fitted; or a pipeline that ends in one.
+        class_label : label, default=None
+            For more than two classes one against the rest: the one whose chains to draw.
+        hyperparameters : str or sequence of str, default=None
+            Which to draw, by their names in `hyperparameter_names_`; None draws all.
+        **kwargs : dict
+            Passed to `from_samples`, such as `ax`.
+
+        Returns
+        -------
+        TraceDisplay, AutocorrelationDisplay or PSRFDisplay
+            The display, drawn. Positive hyper-parameters are natural logs, as in
+            `theta_samples_`, and called so.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no chains, or not those that were asked for.
+        """
+        samples, names = chains_of(estimator, class_label, hyperparameters)
+        return cls.from_samples(samples, names, **kwargs)
+
+
 def _model_of(estimator, class_label):
     """Return the fitted model that has the chains: the last step of a pipeline, one of a class."""
     if isinstance(estimator, Pipeline):

@@ -30,6 +30,35 @@ def axes_for(plt, ax, n_panels):
     return axes
 
 
-def legend_label(name, line_name):
-    """Legend text of one line of a display that may have a name."""
-    return line_name if name is None else f"{name}: {line_name}"
+def one_axes(ax):
+    """Axes of a plot, those of a new figure unless given."""
+    plt, _ = import_matplotlib()
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def draw_lines(display, ax, x, values, name, kwargs):
+    """Draw a line against x for each of the names of a display, and set its attributes.
+
+    Parameters
+    ----------
+    display : display
+        Whose `lines_`, `ax_` and `figure_` are set.
+    ax : matplotlib.axes.Axes
+        Where to draw.
+    x : ndarray of shape (n_points,)
+        Where the values are.
+    values : ndarray of shape (n_points, n_names)
+        One column for each line.
+    name : str or None
+        Name of the chains in the legend; None is the display's own.
+    kwargs : dict
+        Properties of the lines.
+    """
+    _, normalize_line_kwargs = import_matplotlib()
+    name = display.name if name is None else name
+    lines = []
+    for column, of in zip(values.T, display.names, strict=True):
+        label = of if name is None else f"{name}: {of}"
+        lines += ax.plot(x, column, **{"label": label} | normalize_line_kwargs(kwargs))
+    display.lines_ = np.array(lines, dtype=object)
+    display.ax_, display.figure_ = ax, ax.figure

@@ -3,11 +3,11 @@
 import numpy as np
 
 from ..run import autocorrelation
-from ._chains import chains_of, checked_chains
-from ._drawing import import_matplotlib, legend_label
+from ._chains import ChainDisplay, checked_chains
+from ._drawing import draw_lines, one_axes
 
 
-class AutocorrelationDisplay:
+class AutocorrelationDisplay(ChainDisplay):
     """Autocorrelation of chains against the lag: one line per hyper-parameter.
 
     The faster it falls to zero, the more the draws are worth. Each chain is taken about its own
@@ -61,51 +61,6 @@ class AutocorrelationDisplay:
         self.name = name
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator,
-        *,
-        class_label=None,
-        hyperparameters=None,
-        max_lag=100,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
-        """Draw the autocorrelation of the chains of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator of skgpmcmc
-            Fitted; or a pipeline that ends in one.
-        class_label : label, default=None
-            For more than two classes one against the rest: the one whose chains to take.
-        hyperparameters : str or sequence of str, default=None
-            Which to draw, by their names in `hyperparameter_names_`; None draws all.
-        max_lag : int, default=100
-            Largest lag; less if the chains are shorter.
-        name : str, default=None
-            Name of the chains in the legend.
-        ax : matplotlib.axes.Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            Passed to `matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        AutocorrelationDisplay
-            The display, drawn. Positive hyper-parameters are natural logs, as in
-            `theta_samples_`, and called so.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no chains, or not those that were asked for.
-        """
-        samples, names = chains_of(estimator, class_label, hyperparameters)
-        return cls.from_samples(samples, names, max_lag=max_lag, name=name, ax=ax, **kwargs)
-
-    @classmethod
     def from_samples(cls, samples, names=None, *, max_lag=100, name=None, ax=None, **kwargs):
         """Draw the autocorrelation of given chains.
 
@@ -157,18 +112,11 @@ class AutocorrelationDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        plt, normalize_line_kwargs = import_matplotlib()
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        name = self.name if name is None else name
+        ax = one_axes(ax)
         if not ax.get_lines():
             ax.axhline(0.0, color="0.6", linewidth=0.8)
-        lags, lines = np.arange(len(self.autocorrelation)), []
-        for values, of in zip(self.autocorrelation.T, self.names, strict=True):
-            style = {"label": legend_label(name, of)} | normalize_line_kwargs(kwargs)
-            lines += ax.plot(lags, values, **style)
+        lags = np.arange(len(self.autocorrelation))
+        draw_lines(self, ax, lags, self.autocorrelation, name, kwargs)
         ax.set(xlabel="Lag", ylabel="Autocorrelation")
         ax.legend()
-        self.lines_ = np.array(lines, dtype=object)
-        self.ax_, self.figure_ = ax, ax.figure
         return self

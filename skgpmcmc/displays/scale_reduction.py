@@ -5,14 +5,14 @@ from numbers import Integral
 import numpy as np
 
 from ..run import gelman_rubin, min_draws, rank_r_hat
-from ._chains import chains_of, checked_chains
-from ._drawing import import_matplotlib, legend_label
+from ._chains import ChainDisplay, checked_chains
+from ._drawing import draw_lines, one_axes
 
 #: Below these chains are said to agree: Vehtari et al., and the papers.
 _THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
 
 
-class PSRFDisplay:
+class PSRFDisplay(ChainDisplay):
     """Potential scale reduction factor (R-hat) of the draws so far: one line per hyper-parameter.
 
     It compares the spread between chains with that within them; one is ideal. A line that comes
@@ -85,67 +85,6 @@ class PSRFDisplay:
         self.upper = upper
         self.threshold = threshold
         self.name = name
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator,
-        *,
-        class_label=None,
-        hyperparameters=None,
-        method="rank",
-        checkpoints=50,
-        threshold="auto",
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
-        """Draw the factor of the chains of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator of skgpmcmc
-            Fitted; or a pipeline that ends in one.
-        class_label : label, default=None
-            For more than two classes one against the rest: the one whose chains to take.
-        hyperparameters : str or sequence of str, default=None
-            Which to draw, by their names in `hyperparameter_names_`; None draws all.
-        method : {"rank", "gelman_rubin"}, default="rank"
-            Which factor: see the notes of the class.
-        checkpoints : int or sequence of int, default=50
-            At how many numbers of draws, evenly spaced, or at which ones.
-        threshold : float, "auto" or None, default="auto"
-            Where a horizontal line is drawn. "auto" is 1.01, and 1.1 for "gelman_rubin"; None draws
-            none.
-        name : str, default=None
-            Name of the chains in the legend.
-        ax : matplotlib.axes.Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            Passed to `matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        PSRFDisplay
-            The display, drawn. Positive hyper-parameters are natural logs, as in
-            `theta_samples_`, and called so.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no chains, or not those that were asked for.
-        """
-        samples, names = chains_of(estimator, class_label, hyperparameters)
-        return cls.from_samples(
-            samples,
-            names,
-            method=method,
-            checkpoints=checkpoints,
-            threshold=threshold,
-            name=name,
-            ax=ax,
-            **kwargs,
-        )
 
     @classmethod
     def from_samples(
@@ -230,20 +169,12 @@ class PSRFDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        plt, normalize_line_kwargs = import_matplotlib()
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        name = self.name if name is None else name
-        lines = []
-        for values, of in zip(self.r_hat.T, self.names, strict=True):
-            style = {"label": legend_label(name, of)} | normalize_line_kwargs(kwargs)
-            lines += ax.plot(self.iterations, values, **style)
-        self.lines_ = np.array(lines, dtype=object)
+        ax = one_axes(ax)
+        draw_lines(self, ax, self.iterations, self.r_hat, name, kwargs)
         self.upper_lines_ = self._plot_upper(ax)
         self.threshold_line_ = self._plot_threshold(ax)
         ax.set(xlabel="Draws per chain", ylabel="R-hat")
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _plot_upper(self, ax):

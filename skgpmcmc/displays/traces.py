@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ._chains import chains_of, checked_chains
+from ._chains import ChainDisplay, checked_chains
 from ._drawing import axes_for, import_matplotlib
 
 
-class TraceDisplay:
+class TraceDisplay(ChainDisplay):
     """Traces of hyper-parameters: one panel for each, one line per chain.
 
     Chains that have converged look alike, and like noise about one level. A flat stretch is a chain
@@ -55,39 +55,6 @@ class TraceDisplay:
     def __init__(self, samples, names):
         self.samples = samples
         self.names = names
-
-    @classmethod
-    def from_estimator(
-        cls, estimator, *, class_label=None, hyperparameters=None, ax=None, **kwargs
-    ):
-        """Draw the traces of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator of skgpmcmc
-            Fitted; or a pipeline that ends in one.
-        class_label : label, default=None
-            For more than two classes one against the rest: the one whose chains to draw.
-        hyperparameters : str or sequence of str, default=None
-            Which to draw, by their names in `hyperparameter_names_`; None draws all.
-        ax : matplotlib.axes.Axes or array of them, default=None
-            Where to draw, one for each hyper-parameter; None makes a new figure.
-        **kwargs : dict
-            Passed to `matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        TraceDisplay
-            The display, drawn. Positive hyper-parameters are natural logs, as in
-            `theta_samples_`, and called so.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no chains, or not those that were asked for.
-        """
-        samples, names = chains_of(estimator, class_label, hyperparameters)
-        return cls.from_samples(samples, names, ax=ax, **kwargs)
 
     @classmethod
     def from_samples(cls, samples, names=None, *, ax=None, **kwargs):
