@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from .compare import (
     Comparison,
@@ -98,44 +99,32 @@ def _add_chains(job: argparse.ArgumentParser) -> None:
     )
 
 
-def _at_least(least: int) -> Callable[[str], int]:
-    """Type of an argument that is an integer with a least value."""
+Number = TypeVar("Number", int, float)
 
-    def parse(text: str) -> int:
-        value = _integer(text)
-        if value is None or value < least:
-            raise argparse.ArgumentTypeError(
-                f"must be an integer of at least {least}; got {text!r}"
-            )
+
+def _number(
+    kind: Callable[[str], Number], wanted: str, legal: Callable[[Number], bool]
+) -> Callable[[str], Number]:
+    """Type of an argument that is a number, and legal."""
+
+    def parse(text: str) -> Number:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not legal(value):
+            raise argparse.ArgumentTypeError(f"must be {wanted}; got {text!r}")
         return value
 
     return parse
 
 
-def _n_jobs(text: str) -> int:
-    value = _integer(text)
-    if not value:
-        raise argparse.ArgumentTypeError(
-            f"must be a number of workers, or -1 for all processors; got {text!r}"
-        )
-    return value
+def _at_least(least: int) -> Callable[[str], int]:
+    return _number(int, f"an integer of at least {least}", lambda value: value >= least)
 
 
-def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
-
-
-def _r_hat(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 1.0:
-        raise argparse.ArgumentTypeError(f"must be a number above 1; got {text!r}")
-    return value
+_n_jobs = _number(int, "a number of workers, or -1 for all processors", bool)
+_r_hat = _number(float, "a number above 1", lambda value: value > 1.0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -218,13 +207,7 @@ def _run(
         for data in data_sets:
             comparison = Comparison(data, split_data(data, random_state))
             results.append(comparison)
-            for outcome in compare(
-                data,
-                settings,
-                repeats=repeats,
-                random_state=random_state,
-                report=lambda line: print(line, file=sys.stderr, flush=True),
-            ):
+            for outcome in compare(data, settings, repeats, random_state, report=_tell):
                 comparison.outcomes.append(outcome)
                 if outcome.failure is not None:
                     _complain(f"{outcome.method} failed: {outcome.failure}")
@@ -285,8 +268,12 @@ def _print(text: str) -> bool:
     return True
 
 
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def _complain(problem: object) -> None:
-    print(f"skgpmcmc compare: {problem}", file=sys.stderr, flush=True)
+    _tell(f"skgpmcmc compare: {problem}")
 
 
 if __name__ == "__main__":

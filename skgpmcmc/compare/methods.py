@@ -163,7 +163,6 @@ def score(y_true: np.ndarray, proba: np.ndarray, classes: np.ndarray) -> dict[st
 def compare(
     data: DataSet,
     settings: Settings,
-    *,
     repeats: int,
     random_state: int,
     report: Callable[[str], None],

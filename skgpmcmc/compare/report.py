@@ -17,6 +17,10 @@ import sklearn
 from ..run import Diagnostics
 from .methods import SCORES, Comparison, Outcome, Settings
 
+#: What the file has of `Diagnostics`, besides acceptance rates.
+_ARRAYS = ("r_hat", "ess_bulk", "ess_tail", "log_likelihood_sd")
+_NUMBERS = ("n_cubic", "n_likelihood_evaluations", "seconds_warmup", "seconds_sampling")
+
 
 def score_table(outcomes: Sequence[Outcome]) -> str:
     """One line per method: the score, or mean +- standard error over splits.
@@ -136,19 +140,11 @@ def as_json(
         for comparison in results
         for outcome in comparison.outcomes
     ]
-    versions = {
-        "skgpmcmc": __version__,
-        "python": platform.python_version(),
-        **{module.__name__: module.__version__ for module in (np, scipy, sklearn, joblib)},
-    }
-    machine = {
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "cpus": joblib.cpu_count(),
-    }
+    packages = {module.__name__: module.__version__ for module in (np, scipy, sklearn, joblib)}
+    cpus = joblib.cpu_count()
     document = {
-        "versions": versions,
-        "machine": machine,
+        "versions": {"skgpmcmc": __version__, "python": platform.python_version(), **packages},
+        "machine": {"system": platform.system(), "machine": platform.machine(), "cpus": cpus},
         "settings": asdict(settings),
         "random_state": random_state,
         "complete": complete,
@@ -165,15 +161,8 @@ def _convergence_json(diagnostics: Diagnostics | None) -> dict[str, Any] | None:
     if diagnostics is None:
         return None
     d = diagnostics
-    return {
-        "rows": [d.row_label(row) for row in range(len(d.names))],
-        "r_hat": d.r_hat.tolist(),
-        "ess_bulk": d.ess_bulk.tolist(),
-        "ess_tail": d.ess_tail.tolist(),
-        "acceptance_rate": {name: rate.tolist() for name, rate in d.acceptance_rate.items()},
-        "log_likelihood_sd": d.log_likelihood_sd.tolist(),
-        "n_cubic": d.n_cubic,
-        "n_likelihood_evaluations": d.n_likelihood_evaluations,
-        "seconds_warmup": d.seconds_warmup,
-        "seconds_sampling": d.seconds_sampling,
-    }
+    arrays = {name: getattr(d, name).tolist() for name in _ARRAYS}
+    rates = {name: rate.tolist() for name, rate in d.acceptance_rate.items()}
+    rows = [d.row_label(row) for row in range(len(d.names))]
+    numbers = {name: getattr(d, name) for name in _NUMBERS}
+    return {"rows": rows, **arrays, "acceptance_rate": rates, **numbers}
