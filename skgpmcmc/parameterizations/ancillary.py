@@ -44,23 +44,23 @@ class AncillaryPoint(HyperPoint):
     """A point of theta at fixed v."""
 
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
-        prior, observed = self.state.prior, self.model.observations_at(self.position)
-        slope = observed.derivatives(self.state.f).first
+        prior = self.state.prior
+        slope = self._observed.derivatives(self.state.f).first
         # d log p(y | L v) = slope' dL v, back through the factorization to K.
         bar = cholesky_pullback(prior.chol, np.outer(slope, self.auxiliary))
         return prior.contract(bar), self._parameter_scores.sum(axis=1)
 
     def _information(self) -> FloatArray:
         """``J' R J`` with R the information of f and J = df / dtheta."""
-        prior, observed = self.state.prior, self.model.observations_at(self.position)
-        L, information = prior.chol, np.zeros((len(self.position), len(self.position)))
+        prior, n_all = self.state.prior, len(self.state.theta)
+        L, information = prior.chol, np.zeros((n_all, n_all))
         moves = [
             lower_product(L, pushed_forward(L, dK) @ self.auxiliary)
             for dK in prior.covariance.derivatives(prior.kernel_theta)
         ]
         J = np.reshape(moves, (len(moves), -1))
         own = len(moves)
-        information[:own, :own] = (J * observed.fisher_information(self.state.f)) @ J.T
+        information[:own, :own] = (J * self._observed.fisher_information(self.state.f)) @ J.T
         return information
 
 

@@ -8,14 +8,15 @@ transition sees a conditional distribution of some coordinates, and nothing of w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..model import GaussianPrior, GPState, LatentGP
+from ..model import GaussianPrior, GPState, LatentGP, Observations
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.roots import DenseRoot, SquareRoot
 
@@ -82,48 +83,71 @@ class HyperPoint(ABC):
         theta, and the f that goes with it.
     log_density : float
         Of theta given y and the auxiliary, up to a constant.
+    free : ndarray of int of shape (q,) or None
+        Positions of the components that are coordinates; None is all of them.
     """
 
     model: LatentGP
     auxiliary: Any
     state: GPState
     log_density: float
+    free: IntArray | None = field(default=None, kw_only=True)
 
     @property
     def position(self) -> FloatArray:
-        """theta, natural logs; (p,)."""
-        return self.state.theta
+        """theta, natural logs; (q,)."""
+        return np.asarray(self.state.theta[self._coordinates])
 
     @cached_property
     def gradient(self) -> FloatArray:
-        """Gradient of `log_density` in theta; (p,)."""
+        """Gradient of `log_density` in theta; (q,)."""
         of_kernel, of_likelihood = self._gradient()
-        of_prior = self.model.hyperprior.gradient(self.position)
-        return np.concatenate([of_kernel, of_likelihood]) + of_prior
+        of_prior = self.model.hyperprior.gradient(self.state.theta)
+        whole = np.concatenate([of_kernel, of_likelihood]) + of_prior
+        return np.asarray(whole[self._coordinates])
 
     @cached_property
     def metric(self) -> FloatArray:
-        """Fisher information of theta, plus minus the Hessian of its prior; (p, p).
+        """Fisher information of theta, plus minus the Hessian of its prior; (q, q).
 
         Of parameters of the likelihood, which have no Fisher information in closed form, the
         squared scores of the rows.
         """
-        metric = np.diag(self.model.hyperprior.curvature(self.position) + _RIDGE)
+        metric = np.diag(self.model.hyperprior.curvature(self.state.theta) + _RIDGE)
         own = len(self.model.covariance.start)
         scores = self._parameter_scores
         metric[own:, own:] += scores @ scores.T
-        return metric + self._information()
+        metric += self._information()
+        return metric[self._coordinates][:, self._coordinates]
 
     @cached_property
     def metric_root(self) -> DenseRoot:
-        """Root of the inverse of `metric`."""
-        return _root_of_inverse(self.metric)
+        """Root of the inverse of `metric`; the identity if that is not finite or has no factor.
+
+        Any function of the point is a legal metric.
+        """
+        identity = DenseRoot(np.eye(len(self.metric)))
+        if not np.isfinite(self.metric).all():
+            return identity
+        try:
+            root = DenseRoot.of_precision(self.metric)
+        except np.linalg.LinAlgError:
+            return identity
+        return root if np.isfinite(root.matrix).all() else identity
+
+    @property
+    def _coordinates(self) -> IntArray | slice:
+        return slice(None) if self.free is None else self.free
+
+    @cached_property
+    def _observed(self) -> Observations:
+        """p(y | f) at this theta."""
+        return self.model.observations_at(self.state.theta)
 
     @cached_property
     def _parameter_scores(self) -> FloatArray:
         """Derivatives of each row's log p(y | f) in the likelihood's parameters; (k, n)."""
-        observed = self.model.observations_at(self.position)
-        return observed.parameter_derivatives(self.state.f).log_prob
+        return self._observed.parameter_derivatives(self.state.f).log_prob
 
     @abstractmethod
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
@@ -220,47 +244,10 @@ class HyperConditional:
 
     def _placed(self, prior: GaussianPrior) -> Point:
         point = self.parameterization.relocate(self.model, self.auxiliary, prior)
-        return point if self.free is None else _SomeComponents(point, self.free)
+        return point if self.free is None else replace(point, free=self.free)
 
 
-@dataclass(frozen=True, eq=False)
-class _SomeComponents:
-    """A point of theta of which only some components are coordinates."""
-
-    whole: HyperPoint
-    free: IntArray
-
-    @property
-    def state(self) -> GPState:
-        return self.whole.state
-
-    @property
-    def position(self) -> FloatArray:
-        return np.asarray(self.whole.position[self.free])
-
-    @property
-    def log_density(self) -> float:
-        return self.whole.log_density
-
-    @property
-    def gradient(self) -> FloatArray:
-        return np.asarray(self.whole.gradient[self.free])
-
-    @cached_property
-    def metric_root(self) -> DenseRoot:
-        return _root_of_inverse(self.whole.metric[np.ix_(self.free, self.free)])
-
-
-def _root_of_inverse(metric: FloatArray) -> DenseRoot:
-    """Root of the inverse of a metric; the identity where that is not finite or has no factor.
-
-    Any function of the point is a legal metric.
-    """
-    identity = DenseRoot(np.eye(len(metric)))
-    if not np.isfinite(metric).all():
-        return identity
-    try:
-        root = DenseRoot.of_precision(metric)
-    except np.linalg.LinAlgError:
-        return identity
-    return root if np.isfinite(root.matrix).all() else identity
+def half_traces(matrices: Sequence[FloatArray]) -> FloatArray:
+    """``1/2 tr(A B)`` for every pair: the Fisher information of a Gaussian's covariance."""
+    traces = [[np.einsum("ij,ji->", one, other) for other in matrices] for one in matrices]
+    return 0.5 * np.reshape(traces, (len(matrices), len(matrices)))

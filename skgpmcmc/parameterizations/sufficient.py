@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import add_outer, product
-from .base import HyperPoint, Parameterization
+from .base import HyperPoint, Parameterization, half_traces
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,6 @@ class SufficientPoint(HyperPoint):
         prior = self.state.prior
         precision = self._precision + np.tril(self._precision, -1).T
         parts = [product(precision, dK) for dK in prior.covariance.derivatives(prior.kernel_theta)]
-        information = np.zeros((len(self.position), len(self.position)))
-        for j, one in enumerate(parts):
-            for k, other in enumerate(parts):
-                information[j, k] = 0.5 * np.einsum("ij,ji->", one, other)
+        information = np.zeros((len(self.state.theta), len(self.state.theta)))
+        information[: len(parts), : len(parts)] = half_traces(parts)
         return information

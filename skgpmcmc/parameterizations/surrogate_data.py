@@ -21,7 +21,7 @@ from ..numerics.linalg import (
     transposed_lower_product,
 )
 from .ancillary import pushed_forward
-from .base import HyperPoint, Parameterization
+from .base import HyperPoint, Parameterization, half_traces
 
 #: Least and largest noise, in units of the prior variance.
 _LEAST, _MOST = 1e-8, 1e8
@@ -156,8 +156,7 @@ class SurrogatePoint(HyperPoint):
         """Reverse mode through f = L w, w = T'^-1 (eta + b), b = T^-1 L' S^-1 g, and T."""
         prior, noise, T = self._frame
         L, g, b, w = prior.chol, self.auxiliary.g, self.b, self.w
-        observed = self.model.observations_at(self.position)
-        f_bar = observed.derivatives(self.state.f).first
+        f_bar = self._observed.derivatives(self.state.f).first
         u_bar = solve_lower(T, transposed_lower_product(L, f_bar))
         c_bar = solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
@@ -178,7 +177,6 @@ class SurrogatePoint(HyperPoint):
     def _information(self) -> FloatArray:
         """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
         prior, noise, T = self._frame
-        observed = self.model.observations_at(self.position)
         half = solve_lower(T, np.asfortranarray(prior.chol.T / noise))
         precision = add_to_diagonal(-product(half.T, half), 1.0 / noise)
         moves, parts = [], []
@@ -187,11 +185,7 @@ class SurrogatePoint(HyperPoint):
             change = np.diag(d_noise) if dK is None else add_to_diagonal(dK, d_noise)
             parts.append(product(precision, change))
         J = np.reshape(moves, (len(moves), len(noise)))
-        information = (J * observed.fisher_information(self.state.f)) @ J.T
-        for j, one in enumerate(parts):
-            for k, other in enumerate(parts):
-                information[j, k] += 0.5 * np.einsum("ij,ji->", one, other)
-        return np.asarray(information)
+        return (J * self._observed.fisher_information(self.state.f)) @ J.T + half_traces(parts)
 
     def _directions(self) -> Iterator[tuple[FloatArray | None, FloatArray]]:
         """Changes of K (None for none) and of the noise, for each component of theta."""

@@ -10,14 +10,19 @@ from .base import (
     Tunable,
     at_rest,
 )
-from .conjugate_variance import ConjugateVariance
-from .crank_nicolson import CrankNicolson
-from .elliptical_slice import EllipticalSlice
 from .joint_update import JointUpdate
-from .langevin import Langevin
 from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
-from .operators import Operator, Outcome, RandomWalk
+from .operators import (
+    Langevin,
+    Operator,
+    Outcome,
+    RandomWalk,
+    Trajectory,
+    UnivariateSlice,
+    leapfrog,
+)
 from .pseudo_marginal import (
+    EllipticalSlice,
     ParticleRefresh,
     PseudoMarginalMetropolis,
     PseudoMarginalState,
@@ -30,11 +35,10 @@ from .surrogate import (
     Leapfrog,
     SurrogateProposal,
     TMixture,
-    leapfrog,
 )
-from .trajectory import Trajectory
-from .univariate_slice import UnivariateSlice
 from .updates import (
+    ConjugateVariance,
+    CrankNicolson,
     CurvatureShape,
     HyperUpdate,
     LatentShape,

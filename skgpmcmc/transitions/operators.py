@@ -1,4 +1,4 @@
-"""What an operator is: a way to move some coordinates, whatever they stand for; and the simplest.
+"""Operators: ways to move some coordinates, whatever they stand for.
 
 The same operators move f given theta and theta given what a parameterization keeps still.
 """
@@ -6,15 +6,21 @@ The same operators move f given theta and theta given what a parameterization ke
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from .._typing import FloatArray
 from ..numerics.roots import IDENTITY, DenseRoot, Root
-from ..parameterizations import Conditional, Point
+from ..parameterizations import Conditional, DensityPoint, Point
 from .base import metropolis_accepts
+
+#: With a larger step the drift of a Langevin move would go beyond the mode of a Gaussian target.
+_LARGEST_STEP = np.sqrt(2.0)
+#: Shrinks after which the bracket of a slice has no width left.
+_MAX_SHRINKS = 200
 
 
 class Outcome(NamedTuple):
@@ -130,3 +136,253 @@ class RandomWalk(Operator):
     def with_root(self, root: Root) -> Self:
         """Return the same walk with steps of another shape."""
         return self._with(root=root)
+
+
+P = TypeVar("P", bound=DensityPoint)
+
+
+class Path(NamedTuple, Generic[P]):
+    """Where a trajectory has led."""
+
+    end: P | None  # None where a point on the way has no density
+    momentum: FloatArray
+    n_evaluations: int
+    position: FloatArray  # the last that was tried
+
+
+def leapfrog(
+    at: Callable[[FloatArray], P | None],
+    begin: P,
+    momentum: FloatArray,
+    step: FloatArray | float,
+    root: Root,
+    n_steps: int,
+) -> Path[P]:
+    """Follow Hamilton's equations by the leapfrog method: reversible, and of constant volume.
+
+    Parameters
+    ----------
+    at : callable
+        Returns the point at a position, or None without a density.
+    begin : DensityPoint
+        Where the trajectory starts.
+    momentum : ndarray of shape (..., k)
+        Of covariance I: that of positions has the root `root`.
+    step : float or ndarray that goes with the momentum
+        Step size.
+    root : Root
+        B, for the mass matrix (B B')^-1.
+    n_steps : int
+        At most so many, fewer if a point has no density.
+
+    Returns
+    -------
+    Path
+        Its end, and how it came there.
+    """
+    here = begin
+    momentum = momentum + 0.5 * step * root.pull(here.gradient)
+    for i in range(n_steps):
+        position = here.position + step * root.apply(momentum)
+        there = at(position)
+        if there is None:
+            return Path(None, momentum, i + 1, position)
+        here = there
+        share = 0.5 if i == n_steps - 1 else 1.0
+        momentum = momentum + share * step * root.pull(here.gradient)
+    return Path(here, momentum, n_steps, here.position)
+
+
+@dataclass(frozen=True)
+class Trajectory(Operator):
+    """A leapfrog trajectory with the mass matrix (B B')^-1.
+
+    The number of steps is drawn from 1, ..., `max_steps` and the step size varies by a tenth, both
+    without a look at the point: no trajectory length then suits a period of the target.
+
+    **Invariant:** leaves the conditional distribution unchanged, for any root B that does not
+    depend on x.
+
+    Attributes
+    ----------
+    log_scale : float
+        Log of the step size.
+    target_acceptance : float or None, default=0.7
+    max_steps : int, default=10
+    root : Root
+        B.
+
+    References
+    ----------
+    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993). The Hamiltonian is the one
+    of momenta B' p, which have the covariance I.
+    """
+
+    log_scale: float = -1.0
+    target_acceptance: float | None = 0.7
+    max_steps: int = 10
+    root: Root = IDENTITY
+    name = "trajectory"
+    follows_gradient = True
+
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+        """Follow one trajectory, and accept or reject where it ends."""
+        n_steps = int(rng.integers(1, self.max_steps + 1))
+        step = np.exp(self.log_scale) * rng.uniform(0.9, 1.1)
+        begun = rng.standard_normal(len(point.position))
+
+        def at(position: FloatArray) -> Point | None:
+            return conditional.at(position) if np.isfinite(position).all() else None
+
+        path = leapfrog(at, point, begun, step, self.root, n_steps)
+        if path.end is None:
+            return Outcome.rejected(point, path.n_evaluations, path.position)
+        energy = point.log_density - 0.5 * begun @ begun
+        log_ratio = float(path.end.log_density - 0.5 * path.momentum @ path.momentum - energy)
+        accepted, probability = metropolis_accepts(log_ratio, rng)
+        return Outcome(path.end if accepted else point, accepted, probability, n_steps)
+
+    def typical_log_scale(self, dim: int) -> float:
+        """Return log(0.8 dim^-1/4) (Neal, 2011)."""
+        return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
+
+    def with_root(self, root: Root) -> Self:
+        """Return the same trajectory with momenta of another shape."""
+        return self._with(root=root)
+
+
+@dataclass(frozen=True)
+class Langevin(Operator):
+    """x' ~ N(x + step^2/2 G^-1 gradient, step^2 G^-1), with the metric G of the point (SMMALA).
+
+    **Invariant:** leaves the conditional distribution unchanged, for any metric that is a function
+    of x: the density of the way back has the metric, and the drift, of x'.
+
+    Attributes
+    ----------
+    log_scale : float
+        Log of the step.
+    target_acceptance : float or None, default=0.6
+
+    References
+    ----------
+    Girolami & Calderhead (2011); Filippone, Zhong & Girolami (2013), (10) and algorithm 2.
+    """
+
+    log_scale: float = -0.5
+    target_acceptance: float | None = 0.6
+    name = "manifold Langevin"
+    follows_gradient = True
+
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+        """Propose along the gradient, and accept or reject."""
+        z = rng.standard_normal(len(point.position))
+        position = self._mean(point) + self._step * point.metric_root.apply(z)
+        candidate = conditional.at(position) if np.isfinite(position).all() else None
+        if candidate is None:
+            return Outcome.rejected(point, 1, position)
+        back = candidate.metric_root.undo(point.position - self._mean(candidate)) / self._step
+        log_ratio = (
+            candidate.log_density
+            - point.log_density
+            + 0.5 * (z @ z - back @ back)
+            + point.metric_root.log_det
+            - candidate.metric_root.log_det
+        )
+        accepted, probability = metropolis_accepts(float(log_ratio), rng)
+        return Outcome(candidate if accepted else point, accepted, probability, 1)
+
+    def with_log_scale(self, log_scale: float) -> Self:
+        """Return the same operator with another scale, at most the largest that is of use."""
+        return super().with_log_scale(min(log_scale, float(np.log(_LARGEST_STEP))))
+
+    def typical_log_scale(self, dim: int) -> float:
+        """Return the log of dim^-1/6, as the metric knows the scale."""
+        return -float(np.log(max(dim, 1))) / 6.0
+
+    @property
+    def _step(self) -> float:
+        return float(min(np.exp(self.log_scale), _LARGEST_STEP))
+
+    def _mean(self, point: Point) -> FloatArray:
+        root = point.metric_root
+        drift = root.apply(root.pull(point.gradient))
+        return np.asarray(point.position + 0.5 * self._step**2 * drift)
+
+
+@dataclass(frozen=True)
+class UnivariateSlice(Operator):
+    """Stepping out and shrinkage on each coordinate in turn.
+
+    **Invariant:** leaves the conditional distribution unchanged; each coordinate's update is
+    reversible. It never rejects, and nothing has to be tuned.
+
+    Attributes
+    ----------
+    log_scale : float
+        Log of the width of the first bracket.
+    max_widths : int, default=8
+        At most so many widths are stepped out.
+
+    References
+    ----------
+    Neal (2003), *Slice sampling*, figures 3 and 5.
+    """
+
+    log_scale: float = float(np.log(1.5))
+    max_widths: int = 8
+    name = "univariate slice"
+    target_acceptance = None
+
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+        """Update every coordinate once."""
+        line = _Line(conditional)
+        for axis in np.eye(len(point.position)):
+            point = self._moved_along(line, axis, point, rng)
+        return Outcome(point, True, 1.0, line.n_evaluations, line.lost)
+
+    def typical_log_scale(self, dim: int) -> float:
+        """Return the scale as it is."""
+        return self.log_scale
+
+    def _moved_along(
+        self, line: _Line, axis: FloatArray, point: Point, rng: np.random.Generator
+    ) -> Point:
+        level = point.log_density + np.log1p(-rng.uniform())
+        width = np.exp(self.log_scale)
+        low = -width * rng.uniform()
+        high = low + width
+        left = int(self.max_widths * rng.uniform())
+        right = self.max_widths - 1 - left
+        while left > 0 and line.above(level, point, low * axis):
+            low, left = low - width, left - 1
+        while right > 0 and line.above(level, point, high * axis):
+            high, right = high + width, right - 1
+        for _ in range(_MAX_SHRINKS):
+            shift = rng.uniform(low, high)
+            found = line.above(level, point, shift * axis)
+            if found is not None:
+                return found
+            if shift < 0.0:
+                low = shift
+            else:
+                high = shift
+        return point  # rounding decides: staying is then the exact move
+
+
+class _Line:
+    """Evaluates a conditional density, and counts."""
+
+    def __init__(self, conditional: Conditional) -> None:
+        self._conditional = conditional
+        self.n_evaluations = 0
+        self.lost: FloatArray | None = None
+
+    def above(self, level: float, point: Point, shift: FloatArray) -> Point | None:
+        """Return the point at a shift if its density is above the level."""
+        self.n_evaluations += 1
+        found = self._conditional.at(point.position + shift)
+        if found is None:
+            self.lost = point.position + shift
+            return None
+        return found if found.log_density > level else None

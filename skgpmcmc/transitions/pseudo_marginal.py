@@ -16,10 +16,12 @@ from ..approximations import (
     importance_estimate,
     log_importance_weights,
 )
-from ..model import LatentGP
+from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import Proposal, StepInfo, Transition, metropolis_accepts, rejected_proposal
-from .elliptical_slice import EllipticalSlice
+from .base import FromPrior, Proposal, StepInfo, Transition, metropolis_accepts, rejected_proposal
+
+#: The bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
+_MAX_SHRINKS = 200
 
 
 class PseudoMarginalState(NamedTuple):
@@ -84,14 +86,7 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
             return None
         try:
             density = self.reference.at(model, theta)
-            estimate = importance_estimate(
-                model,
-                density,
-                self._n_draws(theta),
-                rng,
-                defensive=self.defensive,
-                retained=retained,
-            )
+            estimate = self._estimate(model, theta, density, rng, retained)
         except NotPositiveDefiniteError:
             return None
         if not np.isfinite(estimate.log_likelihood):
@@ -123,27 +118,83 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
         try:
             density = self.reference.at(model, theta)
             estimates = [
-                importance_estimate(
-                    model, density, self._n_draws(theta), rng, defensive=self.defensive
-                ).log_likelihood
+                self._estimate(model, theta, density, rng).log_likelihood
                 for _ in range(n_replicates)
             ]
         except NotPositiveDefiniteError:
             return float("nan")
         return float(np.std(estimates, ddof=1))
 
-    def _n_draws(self, theta: FloatArray) -> int:
-        if isinstance(self.n_importance, int):
-            return self.n_importance
-        return self.n_importance.at(theta)
+    def _estimate(
+        self,
+        model: LatentGP,
+        theta: FloatArray,
+        density: Density,
+        rng: np.random.Generator,
+        retained: FloatArray | None = None,
+    ) -> ImportanceEstimate:
+        """Draw fresh particles from the density at theta."""
+        count = self.n_importance
+        n_draws = count if isinstance(count, int) else count.at(theta)
+        return importance_estimate(
+            model, density, n_draws, rng, defensive=self.defensive, retained=retained
+        )
 
 
 def _log_target(state: PseudoMarginalState) -> float:
     return state.estimate.log_likelihood + state.log_hyperprior
 
 
+class _OfParticles(Transition[PseudoMarginalState]):
+    """A move of particles that others have drawn."""
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> PseudoMarginalState | None:
+        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
+        raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
+
+
+@dataclass(frozen=True)
+class EllipticalSlice(FromPrior):
+    """Move f on an ellipse through the current point and a draw from the prior.
+
+    **Invariant:** leaves p(f | y, theta) unchanged; does not touch theta. It has no settings and
+    never rejects.
+
+    References
+    ----------
+    Murray, Adams & MacKay (2010); Filippone, Zhong & Girolami (2013), algorithm 3 (whose bracket
+    must shrink to the rejected angle, not to 0 as printed).
+    """
+
+    name = "elliptical slice"
+    moves_theta = False
+
+    def step(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> tuple[GPState, StepInfo]:
+        """One elliptical slice update of f."""
+        nu = state.prior.sample(rng)
+        log_level = state.log_lik + np.log1p(-rng.uniform())
+        angle = rng.uniform(0.0, 2.0 * np.pi)
+        lower, upper = angle - 2.0 * np.pi, angle
+        for n_evaluations in range(1, _MAX_SHRINKS + 1):
+            candidate = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
+            if candidate.log_lik > log_level:
+                return candidate, StepInfo(self.name, True, 1.0, n_evaluations, False)
+            if angle < 0.0:
+                lower = angle
+            else:
+                upper = angle
+            angle = rng.uniform(lower, upper)
+        # The slice holds the current point, so this happens only where rounding decides (level
+        # equal to log_lik to the last bit): staying put is then the exact move.
+        return state, StepInfo(self.name, False, 0.0, _MAX_SHRINKS, False)
+
+
 @dataclass(frozen=True, eq=False)
-class RetainedParticle(Transition[PseudoMarginalState]):
+class RetainedParticle(_OfParticles):
     """Move one particle within p(f | y, theta): the cheap half of a refresh.
 
     **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
@@ -164,12 +215,6 @@ class RetainedParticle(Transition[PseudoMarginalState]):
     n_steps: int = 1
     name = "retained particle"
 
-    def start(
-        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> PseudoMarginalState | None:
-        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
-        raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
-
     def step(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
     ) -> tuple[PseudoMarginalState, StepInfo]:
@@ -187,7 +232,7 @@ class RetainedParticle(Transition[PseudoMarginalState]):
 
 
 @dataclass(frozen=True, eq=False)
-class ParticleRefresh(Transition[PseudoMarginalState]):
+class ParticleRefresh(_OfParticles):
     """New particles at the same theta.
 
     **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
@@ -203,12 +248,6 @@ class ParticleRefresh(Transition[PseudoMarginalState]):
 
     defensive: float = 0.0
     name = "refresh"
-
-    def start(
-        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> PseudoMarginalState | None:
-        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
-        raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
 
     def step(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator

@@ -1,24 +1,22 @@
 """Proposals from a short chain under a density that costs next to nothing, such as an emulator.
 
-The moves of the chain are Hamiltonian trajectories, by the leapfrog method that moves on any
-coordinates use too, and independence candidates. They work on one point, arrays of shape (p,), or
-on a batch of independent ones, (m, p).
+The moves of the chain are Hamiltonian trajectories and independence candidates. They work on one
+point, arrays of shape (p,), or on a batch of independent ones, (m, p).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.special import gammaln
 
 from .._typing import BoolArray, FloatArray
 from ..numerics.linalg import log_sum
-from ..numerics.roots import DenseRoot, Root
-from ..parameterizations import DensityPoint
+from ..numerics.roots import DenseRoot
+from .operators import leapfrog
 
 
 class CheapDensity(Protocol):
@@ -48,61 +46,6 @@ def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
         np.where(accepted, new.log_density, old.log_density),
         np.where(wide, new.gradient, old.gradient),
     )
-
-
-P = TypeVar("P", bound=DensityPoint)
-
-
-class Path(NamedTuple, Generic[P]):
-    """Where a trajectory has led."""
-
-    end: P | None  # None where a point on the way has no density
-    momentum: FloatArray
-    n_evaluations: int
-    position: FloatArray  # the last that was tried
-
-
-def leapfrog(
-    at: Callable[[FloatArray], P | None],
-    begin: P,
-    momentum: FloatArray,
-    step: FloatArray | float,
-    root: Root,
-    n_steps: int,
-) -> Path[P]:
-    """Follow Hamilton's equations by the leapfrog method: reversible, and of constant volume.
-
-    Parameters
-    ----------
-    at : callable
-        Returns the point at a position, or None without a density.
-    begin : DensityPoint
-        Where the trajectory starts.
-    momentum : ndarray of shape (..., k)
-        Of covariance I: that of positions has the root `root`.
-    step : float or ndarray that goes with the momentum
-        Step size.
-    root : Root
-        B, for the mass matrix (B B')^-1.
-    n_steps : int
-        At most so many, fewer if a point has no density.
-
-    Returns
-    -------
-    Path
-        Its end, and how it came there.
-    """
-    here = begin
-    momentum = momentum + 0.5 * step * root.pull(here.gradient)
-    for i in range(n_steps):
-        position = here.position + step * root.apply(momentum)
-        there = at(position)
-        if there is None:
-            return Path(None, momentum, i + 1, position)
-        here = there
-        share = 0.5 if i == n_steps - 1 else 1.0
-        momentum = momentum + share * step * root.pull(here.gradient)
-    return Path(here, momentum, n_steps, here.position)
 
 
 @dataclass(frozen=True, eq=False)

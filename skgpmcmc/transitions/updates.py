@@ -1,4 +1,4 @@
-"""Moves by any operator: of f at fixed theta, and of theta under a parameterization."""
+"""Moves of f at fixed theta, and of theta while f or what it is made of stays still."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, GPState, LatentGP
-from ..numerics.linalg import cholesky
+from ..numerics.linalg import NotPositiveDefiniteError, cholesky
 from ..numerics.roots import IDENTITY, FactorRoot, MassRoot, Root
 from ..parameterizations import (
     HyperConditional,
@@ -17,7 +17,7 @@ from ..parameterizations import (
     LatentPoint,
     Parameterization,
 )
-from .base import FromPrior, S, StepInfo, Tunable
+from .base import FromPrior, S, StepInfo, Tunable, metropolis_accepts, rejected_proposal
 from .operators import Operator, Outcome
 
 
@@ -102,8 +102,8 @@ class HyperUpdate(OperatorUpdate[GPState], FromPrior):
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self.operator.move(conditional, point, rng)
         lost = outcome.lost
-        failed = lost is not None and bool(
-            np.isfinite(model.hyperprior.log_prob(conditional.theta(lost)))
+        failed = (
+            lost is not None and rejected_proposal(self.name, model, conditional.theta(lost)).failed
         )
         info = self._info(outcome, failed=failed)
         # The very same state where nothing has moved, with all that is known of it.
@@ -205,3 +205,93 @@ class LatentUpdate(OperatorUpdate[GPState], FromPrior):
         info = self._info(outcome, failed=False)
         assert isinstance(outcome.point, LatentPoint)  # of its own conditional distribution
         return outcome.point.state._replace(local=outcome.point), info
+
+
+@dataclass(frozen=True)
+class CrankNicolson(FromPrior, Tunable[GPState]):
+    """f' = sqrt(1 - a^2) f + a u with u ~ N(0, K), accepted by the likelihood alone.
+
+    The scale s that is tuned is any positive number: a = s / sqrt(1 + s^2).
+
+    **Invariant:** leaves p(f | y, theta) unchanged; does not touch theta.
+
+    Attributes
+    ----------
+    log_scale : float
+        Log of s.
+    target_acceptance : float or None, default=0.25
+
+    References
+    ----------
+    Neal (1999); Filippone, Zhong & Girolami (2013), (12).
+    """
+
+    log_scale: float = -1.0
+    target_acceptance: float | None = 0.25
+    name = "prior-preserving walk on f"
+    moves_theta = False
+
+    def step(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> tuple[GPState, StepInfo]:
+        """Propose f', and accept or reject it."""
+        scale = np.exp(self.log_scale)
+        f = (state.f + scale * state.prior.sample(rng)) / np.hypot(1.0, scale)
+        candidate = model.moved(state, f)
+        accepted, probability = metropolis_accepts(candidate.log_lik - state.log_lik, rng)
+        return candidate if accepted else state, StepInfo(
+            self.name, accepted, probability, 1, False
+        )
+
+    def with_log_scale(self, log_scale: float) -> CrankNicolson:
+        """Return the same move with another scale."""
+        return replace(self, log_scale=log_scale)
+
+
+@dataclass(frozen=True)
+class ConjugateVariance(FromPrior):
+    """Draw the constant factor of the kernel given f and all else, K being proportional to it.
+
+    With K = sigma Q and the prior InvGamma(shape, scale) it is
+    InvGamma(shape + n / 2, scale + f'Q^-1 f / 2), the jitter being part of Q.
+
+    **Invariant:** leaves p(sigma | f, all else) unchanged, and so p(theta, f | y).
+
+    Attributes
+    ----------
+    position : int
+        Of log sigma in theta.
+    shape, scale : float
+        Of the inverse-gamma prior.
+
+    References
+    ----------
+    Filippone, Zhong & Girolami (2013), appendix A.1.
+    """
+
+    position: int
+    shape: float
+    scale: float
+    name = "conjugate draw of the variance"
+
+    def step(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> tuple[GPState, StepInfo]:
+        """Draw the variance, and factor K anew.
+
+        The factor could be scaled instead, but would then differ in its last digits from the one
+        that is made where a state has travelled to.
+        """
+        v = state.prior.whiten(state.f)
+        variance = np.exp(state.theta[self.position])
+        scale = self.scale + 0.5 * variance * float(v @ v)
+        theta = state.theta.copy()
+        theta[self.position] = np.log(scale / rng.gamma(self.shape + 0.5 * len(v)))
+        if not np.isfinite(model.hyperprior.log_prob(theta)):
+            return state, rejected_proposal(self.name, model, theta)
+        prior = model.prior_at(theta)
+        try:
+            _ = prior.chol
+        except NotPositiveDefiniteError:
+            return state, rejected_proposal(self.name, model, theta)
+        return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0, 1.0, False)
