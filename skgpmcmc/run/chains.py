@@ -400,11 +400,11 @@ def _places(prepared: Prepared) -> Iterator[tuple[Any, ...]]:
 def _begun(ready: Ready, settled: list[Segment], operations: OperationCount) -> ModelRun:
     """Return the record of a model before its first kept draw."""
     model, prepared = ready
-    of_set_up = Counts({}, {}, float(prepared.n_evaluations), 0, operations)
+    of_set_up = Counts(n_evaluations=prepared.n_evaluations, operations=operations)
     draws = Draws(
         theta=np.empty((len(settled), 0, len(prepared.thetas[0]))),
         f=np.empty((len(settled), 0, model.n_latent)),
-        chain_counts=[Counts({}, {}, 0.0, 0, OperationCount()) for _ in settled],
+        chain_counts=[Counts() for _ in settled],
         warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
     )
     chains = [Ongoing(prepared.transition, segment.state, segment.rng) for segment in settled]

@@ -128,7 +128,6 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
         thetas=thetas,
         rngs=list(request.rngs),
         n_settle=request.n_warmup,
-        n_tuned=0,
         n_evaluations=known.n_evaluations,
         report=probed.report,
     )
@@ -227,9 +226,6 @@ def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Pr
         thetas=list(request.starts),
         rngs=list(request.rngs),
         n_settle=request.n_warmup,
-        n_tuned=0,
-        n_evaluations=0,
-        report=None,
     )
 
 
@@ -276,7 +272,7 @@ def set_up_collapsed(request: Request) -> SetUp:
     approximation, starts, rngs = request.approximation, list(request.starts), list(request.rngs)
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, RandomWalk())
-        return Prepared(walk, approximation, None, starts, rngs, 0, 0, 0, None)
+        return Prepared(walk, starts, rngs, 0, reference=approximation)
     known = yield from searched(request)
     known = yield from measured(known)
     known = yield from explored(known)
@@ -299,11 +295,9 @@ def set_up_collapsed(request: Request) -> SetUp:
     return Prepared(
         transition=Mixture(tuple(moves), tuple((shares / shares.sum()).tolist())),
         reference=approximation,
-        estimator=None,
         thetas=overdispersed_starts(known, target, trajectories, len(rngs)),
         rngs=rngs,
         n_settle=request.n_warmup,
-        n_tuned=0,
         n_evaluations=known.n_evaluations,
         report=report,
     )

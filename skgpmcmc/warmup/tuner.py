@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..transitions import (
-    MarginalWalk,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    Sweep,
-    Transition,
-)
+from ..transitions import MarginalWalk, PseudoMarginalMetropolis, RandomWalk, Sweep, Transition
 from .schedule import Schedule, pooled_covariance
 from .work import Prepared, Request, Segment, SetUp, Task, started, tune
 
@@ -66,14 +60,11 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
             sweep = sweep.with_covariance(pooled_covariance(history))
     return Prepared(
         transition=sweep,
-        reference=None,
-        estimator=None,
         thetas=[s.state.theta for s in last],
         rngs=[s.rng for s in last],
         n_settle=schedule.n_settle,
         n_tuned=n_tuned,
         n_evaluations=int(sum(s.counts.n_evaluations for r in rounds for s in r)),
-        report=None,
         states=[s.state for s in last],
     )
 

@@ -1,8 +1,12 @@
-"""Stretches of one chain: what a worker does between two looks of the parent.
+"""What workers do: segments of chains, and the tasks of set-ups.
 
 Every function runs on one BLAS thread, counts its O(n^3) operations, and returns a `Segment` from
 which the next one continues. Between segments states are at rest: their matrices live only while
 their chain moves, so that the chains of one worker never have them at the same time.
+
+A set-up is a generator: it yields batches of tasks, is sent their results, and returns what the
+chains need. So the set-ups of several models can share one pool of workers in lockstep, and nothing
+depends on the number of workers.
 """
 
 from __future__ import annotations
@@ -10,8 +14,9 @@ from __future__ import annotations
 import copy
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,32 +50,35 @@ def at_work() -> Iterator[OperationCount]:
         yield operations
 
 
-class Counts(NamedTuple):
+@dataclass(eq=False)
+class Counts:
     """Counts over some iterations."""
 
-    n_steps: dict[str, int]  # by the name of the move
-    n_accepted: dict[str, int]
-    n_evaluations: float  # evaluations of a (marginal) likelihood
-    n_failed: int  # proposals rejected because a factorization failed
-    operations: OperationCount
+    n_steps: Counter[str] = field(default_factory=Counter)  # by the name of the move
+    n_accepted: Counter[str] = field(default_factory=Counter)
+    n_evaluations: float = 0.0  # evaluations of a (marginal) likelihood
+    n_failed: int = 0  # proposals rejected because a factorization failed
+    operations: OperationCount = field(default_factory=OperationCount)
+
+    def add_step(self, info: StepInfo) -> None:
+        """Count a step, and the moves that it is made of."""
+        for step in info.steps or (info,):
+            self.n_steps[step.move] += 1
+            self.n_accepted[step.move] += step.accepted
+            self.n_failed += step.failed
+        self.n_evaluations += info.n_evaluations
 
 
-def sum_counts(every: Sequence[Counts]) -> Counts:
+def sum_counts(every: Iterable[Counts]) -> Counts:
     """Add up counts."""
-    operations = OperationCount()
-    n_steps: Counter[str] = Counter()
-    n_accepted: Counter[str] = Counter()
+    total = Counts()
     for counts in every:
-        operations.add(counts.operations)
-        n_steps.update(counts.n_steps)
-        n_accepted.update(counts.n_accepted)
-    return Counts(
-        dict(n_steps),
-        dict(n_accepted),
-        sum(t.n_evaluations for t in every),
-        sum(t.n_failed for t in every),
-        operations,
-    )
+        total.operations.add(counts.operations)
+        total.n_steps.update(counts.n_steps)
+        total.n_accepted.update(counts.n_accepted)
+        total.n_evaluations += counts.n_evaluations
+        total.n_failed += counts.n_failed
+    return total
 
 
 class Segment(NamedTuple):
@@ -103,7 +111,7 @@ def start(
         raise RuntimeError(no_density(model, theta))
     recorder = _Recorder(0, state)
     segment = recorder.segment(at_rest(model, state), rng, operations)
-    return segment._replace(counts=segment.counts._replace(n_evaluations=float(attempt)))
+    return segment._replace(counts=replace(segment.counts, n_evaluations=float(attempt)))
 
 
 def no_density(model: LatentGP, theta: FloatArray) -> str:
@@ -208,33 +216,20 @@ class _Recorder:
         self._theta = np.empty((n_steps, len(state.theta)))
         self._f = np.empty((n_steps, len(state.f)))
         self._row = 0
-        self._n_steps: Counter[str] = Counter()
-        self._n_accepted: Counter[str] = Counter()
-        self._n_evaluations = 0.0
-        self._n_failed = 0
+        self._counts = Counts()
 
     def add(self, state: ChainState, info: StepInfo) -> None:
         """Record the state after a step, and what the step reported."""
         self._theta[self._row] = state.theta
         self._f[self._row] = state.f
         self._row += 1
-        for step in info.steps or (info,):
-            self._n_steps[step.move] += 1
-            self._n_accepted[step.move] += step.accepted
-            self._n_failed += step.failed
-        self._n_evaluations += info.n_evaluations
+        self._counts.add_step(info)
 
     def segment(
         self, state: ChainState, rng: np.random.Generator, operations: OperationCount
     ) -> Segment:
         """Return what was recorded."""
-        counts = Counts(
-            dict(self._n_steps),
-            dict(self._n_accepted),
-            self._n_evaluations,
-            self._n_failed,
-            operations,
-        )
+        counts = replace(self._counts, operations=operations)
         return Segment(state, rng, self._theta, self._f, counts)
 
 
@@ -273,15 +268,15 @@ class Prepared(NamedTuple):
     """What a set-up leaves to the chains of one model."""
 
     transition: Transition[Any]  # frozen
-    reference: Reference | None  # the Gaussian q(f) that the transition uses at any theta, if any
-    estimator: PseudoMarginalMetropolis | None  # what estimates p(y | theta), if anything does
-    thetas: list[FloatArray]  # where each chain begins; (p,), natural logs
-    rngs: list[np.random.Generator]  # one per chain
+    thetas: Sequence[FloatArray]  # where each chain begins; (p,), natural logs
+    rngs: Sequence[np.random.Generator]  # one per chain
     n_settle: int  # iterations to be discarded first
-    n_tuned: int  # iterations that each chain has made in the set-up
-    n_evaluations: int  # of a (marginal) likelihood, in the set-up
-    report: EmulatorReport | None
-    states: list[ChainState] | None = None  # where chains begin, if not afresh at their theta
+    n_evaluations: int = 0  # of a (marginal) likelihood, in the set-up
+    n_tuned: int = 0  # iterations that each chain has made in the set-up
+    reference: Reference | None = None  # the Gaussian q(f) of the transition at any theta, if any
+    estimator: PseudoMarginalMetropolis | None = None  # what estimates p(y | theta), if anything
+    report: EmulatorReport | None = None
+    states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta
 
 
 #: Yields batches of tasks, is sent the values that they returned, returns what it prepared.

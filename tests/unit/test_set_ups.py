@@ -62,7 +62,7 @@ class Recording(Sampler):
     def set_up(self, request):
         self.starts = np.array(request.starts)
         yield []
-        return Prepared(Still(), None, None, request.starts, request.rngs, 0, 0, 0, None)
+        return Prepared(Still(), request.starts, request.rngs, 0)
 
 
 def test_chains_begin_where_draws_from_the_prior_are():
