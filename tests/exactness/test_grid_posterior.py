@@ -147,7 +147,7 @@ def forty_points():
     X = np.sort(rng.uniform(0.0, 3.0, size=(40, 1)), axis=0)
     blank = make_model(X, np.ones(40))
     f = blank.prior_at(np.log([3.0, 0.5])).sample(rng)
-    return replace(blank, y=blank.likelihood.sample(f, rng))
+    return blank.observing(y=blank.likelihood.sample(f, rng))
 
 
 def latent_functions(theta, f):
@@ -329,7 +329,7 @@ def closed_form(model, grid):
 
 def three_point_report(sampler, approximation, *, n_importance=None, n_draws=5000):
     """Chains with estimates of few draws, against a posterior without any error."""
-    model = replace(small_model(3, 4.0), y=np.array([1.0, -1.0, 1.0]))
+    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
     reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
     n_warmup = 300 if sampler.moves == "random_walk" else 50
     options = {"n_importance": n_importance, "n_warmup": n_warmup}
@@ -390,7 +390,7 @@ def check_closed_form(model, grid, **options):
 
 @pytest.mark.statistical
 def test_two_modes():
-    model = replace(small_model(3, 4.0), y=np.array([1.0, -1.0, 1.0]))
+    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
     prior = model.hyperprior
     model = replace(model, hyperprior=TwoBumps(prior.names, prior.distributions))
     grid = Grid((np.log(4.0) + np.arange(-4.0, 4.01, 0.25), np.arange(-4.0, 4.01, 0.1)))

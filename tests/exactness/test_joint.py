@@ -230,7 +230,7 @@ def retained_with_walk(mixture):
 
 def test_the_default_is_the_emulated_transition():
     """What is examined below is what the default sampler prepares."""
-    model = replace(small_model(4, 4.0), y=np.array([1.0, 1.0, -1.0, 1.0]))
+    model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
     rng = np.random.default_rng(0)
     mixture = prepared(PseudoMarginal(), model, EP(), rng).transition
     surrogate, walk, refresh = mixture.moves
@@ -304,8 +304,8 @@ def test_trajectories_on_the_approximate_posterior(transition_for):
 
 def test_where_no_emulator_is_trusted(monkeypatch):
     """More design points, and then trajectories."""
-    monkeypatch.setattr(emulated, "TRUSTED", 0.0)
-    model = replace(small_model(4, 4.0), y=np.array([1.0, 1.0, -1.0, 1.0]))
+    monkeypatch.setattr(probing, "TRUSTED", 0.0)
+    model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
     mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
     names = [move.name for move in mixture.moves]
     assert names == ["trajectory", "surrogate", "random walk", "refresh"]

@@ -441,7 +441,7 @@ def test_wrong_estimate_is_caught(name):
 
 def gap_of_estimates(transition):
     """Largest difference between the log of an estimate and what its particles give."""
-    model = replace(small_model(5, 4.0), y=np.array([1.0, -1.0, 1.0, 1.0, -1.0]))
+    model = small_model(5, 4.0).observing(y=np.array([1.0, -1.0, 1.0, 1.0, -1.0]))
     walk = PseudoMarginalMetropolis(Laplace(), WALK, 4, 0.2)
     rng = np.random.default_rng(0)
     mixture = Mixture((walk, transition), (0.5, 0.5))

@@ -1,6 +1,5 @@
 """What moves do with points that are no use, and what exactly they accept with."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ class Impossible(Probit):
 
 def test_no_elliptical_slice_starts_where_the_density_is_zero():
     """Its level would be minus infinity, and every point above it."""
-    model = replace(three_point_model(), likelihood=Impossible())
+    model = three_point_model().observing(likelihood=Impossible())
     assert EllipticalSlice().start(model, THREE_THETA, np.random.default_rng(0)) is None
 
 

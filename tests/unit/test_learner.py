@@ -5,7 +5,7 @@ import pytest
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import Request, perform
-from skgpmcmc.warmup.emulator.learn import _error, measured, searched, refined
+from skgpmcmc.warmup.emulator.learn import _error, measured, refined, searched
 
 from ..helpers import make_model, toy_classes
 
