@@ -1,5 +1,8 @@
 """Support vector machine with probabilities by Platt scaling, the papers' non-Bayesian baseline."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -45,6 +48,7 @@ def svm_platt_classifier(*, random_state=None, n_jobs=None):
     return PlattSVC(random_state=random_state, n_jobs=n_jobs)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PlattSVC(ClassifierMixin, BaseEstimator):
     """RBF support vector classifier with Platt's sigmoid, tuned by cross-validation.
 
@@ -94,11 +98,10 @@ class PlattSVC(ClassifierMixin, BaseEstimator):
        regularized likelihood methods.
     """
 
-    def __init__(self, *, C=None, gamma=None, random_state=None, n_jobs=None):
-        self.C = C
-        self.gamma = gamma
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    C: Any = None
+    gamma: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X, y):
         """Choose C and gamma, then calibrate.

@@ -260,15 +260,10 @@ def _missing(label: Any) -> bool:
     return label is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
-def check_labels_are_classes(y):
-    """Refuse targets that are quantities."""
-    with np.errstate(invalid="ignore"):  # the check compares numbers with their integer parts
-        check_classification_targets(y)
-
-
 def numbered_classes(y):
     """Sorted classes, at least two, and the position of each label among them."""
-    check_labels_are_classes(y)
+    with np.errstate(invalid="ignore"):  # the check compares numbers with their integer parts
+        check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         raise ValueError(

@@ -245,12 +245,12 @@ def check_log_density(observed: Observations) -> None:
             )
 
 
-def check_targets(y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:
+def check_targets(y: np.ndarray, likelihood: Likelihood, name: str = "y", remedy: str = "") -> None:
     """Refuse targets that the likelihood does not know."""
     legal = likelihood.legal(y)
     if not np.all(legal):
         row = int(np.argmin(legal))
         raise ValueError(
             f"{name} must consist of {likelihood.targets} for the {likelihood.name} likelihood; "
-            f"got {y[row]:g} in row {row}."
+            f"got {y[row]:g} in row {row}.{remedy}"
         )

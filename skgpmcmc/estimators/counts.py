@@ -150,14 +150,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         return check.resolve_likelihood(self.likelihood, self._likelihoods)
 
     def _check_counts(self, y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:
-        try:
-            check.check_targets(y, likelihood, name)
-        except ValueError as error:
-            if np.all(y >= 0.0):
-                raise ValueError(
-                    f'{error} Use fractional_counts="allow" for counts that are averages.'
-                ) from None
-            raise
+        remedy = ' Use fractional_counts="allow" for counts that are averages.'
+        check.check_targets(y, likelihood, name, remedy if np.all(y >= 0.0) else "")
 
     @staticmethod
     def _exposure(exposure, n_rows: int) -> np.ndarray:

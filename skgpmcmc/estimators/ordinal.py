@@ -14,10 +14,10 @@ from ..model import Observations
 from ._data import (
     LogProbabilityClassifierMixin,
     check_labels,
-    check_labels_are_classes,
     check_numbers,
     known_labels,
     normalized_columns,
+    numbered_classes,
     rows_to_predict,
     validated,
     weighted_rows,
@@ -125,7 +125,6 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         """
         X, y, features = validated(self, X, y)
         weight, X, y = weighted_rows(sample_weight, X, y)
-        check_labels_are_classes(y)
         classes = self._ordered_classes(y)
         position = known_labels(y, classes, len(X))
         likelihood = self._likelihood_of(position, len(classes))
@@ -133,11 +132,7 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         return self._finish(X, run, {"classes_": classes, **features})
 
     def _ordered_classes(self, y: np.ndarray) -> np.ndarray:
-        found = np.unique(y)
-        if len(found) == 1:
-            raise ValueError(
-                f"y has only one class, {found.tolist()[0]!r}: a classifier needs at least two."
-            )
+        found, _ = numbered_classes(y)
         if self.class_order is None:
             if not np.issubdtype(found.dtype, np.number):
                 raise ValueError(

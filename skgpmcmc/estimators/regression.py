@@ -31,6 +31,11 @@ from ._latent import OneLatentFunction
 _NOISE_START = 0.3
 #: Largest size of numbers that are squared, and multiplied with others of their kind.
 _LARGEST = 1e100
+#: What to do about targets that a likelihood does not know.
+_REMEDY = (
+    " normalize_y=True has standardized them: use normalize_y=False for a likelihood that does not "
+    "take every number."
+)
 
 
 @documented
@@ -152,7 +157,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         shift, scale = self._normalization(y, weight)
         likelihood = self._resolved_likelihood(scale, rows)
         targets = _standardized(y, shift, scale)
-        self._check_targets(targets, likelihood)
+        check.check_targets(targets, likelihood, remedy=_REMEDY if self.normalize_y else "")
         run = self._sample(X, Observations(likelihood, targets, None, weight))
         return self._finish(X, run, features, units=(shift, scale))
 
@@ -186,17 +191,6 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             )
         return check.resolve_likelihood(self.likelihood, self._likelihoods)
 
-    def _check_targets(self, targets: np.ndarray, likelihood: Likelihood) -> None:
-        try:
-            check.check_targets(targets, likelihood)
-        except ValueError as error:
-            if self.normalize_y:
-                raise ValueError(
-                    f"{error} normalize_y=True has standardized them: use normalize_y=False for a "
-                    "likelihood that does not take every number."
-                ) from None
-            raise
-
     def _log_density_shift(self):
         return -float(np.log(self._units[1]))
 
@@ -225,9 +219,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         shift, scale = self._units
         if return_std:
             mean, var = self._predictor.target_moments(X, self.n_jobs)
-            results = [mean, np.sqrt(var)]
+            results = [(mean, shift), (np.sqrt(var), 0.0)]
         else:
-            results = [self._predictor.target_mean(X, self.n_jobs)]
+            results = [(self._predictor.target_mean(X, self.n_jobs), shift)]
         if return_quantiles is not None:
             probabilities = np.atleast_1d(check_numbers("return_quantiles", return_quantiles))
             if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
@@ -235,10 +229,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                     "return_quantiles must be probabilities between 0 and 1; got "
                     f"{return_quantiles!r}."
                 )
-            results.append(self._predictor.target_quantiles(probabilities.tolist(), X))
-        shifts = [shift, 0.0, shift] if return_std else [shift, shift]
-        pairs = zip(results, shifts, strict=False)
-        results = [in_units_of_y(values, own, scale) for values, own in pairs]
+            results.append((self._predictor.target_quantiles(probabilities.tolist(), X), shift))
+        results = [in_units_of_y(values, own, scale) for values, own in results]
         return results[0] if len(results) == 1 else tuple(results)
 
     def sample_y(self, X, n_samples=1, random_state=None):
@@ -282,7 +274,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         y = check_rows("y", y, len(X))
         targets = _standardized(y, *self._units)
         log_p = self._predictor.log_predictive([targets], X, self.n_jobs)[0]
-        return log_p - np.log(self._units[1])
+        return log_p + self._log_density_shift()
 
     def score(self, X, y, sample_weight=None):
         """Share of the variance of y that the mean explains (R2).

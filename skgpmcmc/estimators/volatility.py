@@ -182,7 +182,9 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         y = check_rows("y", y, len(X))
         with np.errstate(over="ignore"):  # a target that far out has no density
             targets = y / np.exp(self._units[0])
-        return self._predictor.log_predictive([targets], X, self.n_jobs)[0] - self._units[0]
+        return (
+            self._predictor.log_predictive([targets], X, self.n_jobs)[0] + self._log_density_shift()
+        )
 
     def score(self, X, y, sample_weight=None):
         """Mean log predictive density, the larger the better.

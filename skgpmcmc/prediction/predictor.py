@@ -166,31 +166,24 @@ class Predictor:
         return self.expectation(mean_of_target, X_new, n_jobs, offset)[0]
 
     def target_moments(
-        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
+        self, X_new: FloatArray, n_jobs: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Posterior predictive mean and variance of targets that are numbers, each (m,)."""
-        return _total_variance(*self.expectation(moments_of_target, X_new, n_jobs, offset))
+        return _total_variance(*self.expectation(moments_of_target, X_new, n_jobs))
 
-    def target_quantiles(
-        self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
-    ) -> FloatArray:
+    def target_quantiles(self, probabilities: Sequence[float], X_new: FloatArray) -> FloatArray:
         """Posterior predictive quantiles of targets that are real numbers; (k, m).
 
         Where f is not integrated out, each draw counts with its own f.
         """
-        offset = _per_row(offset, X_new)
         with one_thread(), _overflow_is_refused_later():
-            by_batch = [
-                self._quantiles_of(probabilities, batch, offset[batch.rows])
-                for batch in self.batches(X_new)
-            ]
+            batches = self.batches(X_new)
+            by_batch = [self._quantiles_of(probabilities, batch) for batch in batches]
         quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
         return quantiles
 
-    def _quantiles_of(
-        self, probabilities: Sequence[float], batch: _Batch, offset: FloatArray
-    ) -> FloatArray:
+    def _quantiles_of(self, probabilities: Sequence[float], batch: _Batch) -> FloatArray:
         components = []
         for members in equal_rows(self.theta):
             group = self.group(members)
@@ -199,7 +192,7 @@ class Predictor:
             if mean.shape[1] == 1:
                 share = share.sum(keepdims=True)
             likelihood = self.model.likelihood_at(group.theta).at_new_rows()
-            components.append((likelihood, mean + offset[:, None], var, share))
+            components.append((likelihood, mean, var, share))
 
         def cdf(y: FloatArray, row: IntArray, probability: FloatArray) -> FloatArray:
             at = row.astype(np.intp)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from .._typing import FloatArray, IntArray
+from ..estimators._base import element_names
 from ..model import LatentGP
 from .invariance import (
     JointDraws,
@@ -82,13 +83,9 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
     calibration checking for Bayesian computation: the choice of test quantities shapes
     sensitivity*.
     """
-    names = model.hyperprior.names
-    labels = [
-        name if names.count(name) == 1 else f"{name}[{names[:j].count(name)}]"
-        for j, name in enumerate(names)
-    ]
+    names = element_names(model.hyperprior.names)
     return [
-        *(Statistic(label, _component(j), None) for j, label in enumerate(labels)),
+        *(Statistic(name, _component(j), None) for j, name in enumerate(names)),
         Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
         Statistic("log p(y | f)", _log_lik(model), None),
         Statistic("f'K(theta)^-1 f", _whitened_norm(model), None),
