@@ -1,18 +1,19 @@
 """Chains in rounds, their convergence, and what they cost."""
 
 from .chains import continue_chains, n_rounds, sample_chains
-from .convergence import (
+from .diagnostics import (
+    Diagnostics,
     StoppingRule,
-    autocorrelation,
-    gelman_rubin,
+    convergence_message,
+    diagnose,
     min_draws,
     rank_r_hat,
     summarize_convergence,
 )
-from .diagnostics import Diagnostics, convergence_message, diagnose
 from .effort import Effort
 from .leave_one_out import LeaveOneOut, leave_one_out
 from .records import ModelRun, SamplingRun
+from .scale_reduction import autocorrelation, gelman_rubin
 
 __all__ = [
     "Diagnostics",

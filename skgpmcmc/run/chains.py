@@ -40,7 +40,7 @@ from ..warmup import (
     sum_counts,
     switch,
 )
-from .convergence import StoppingRule
+from .diagnostics import StoppingRule
 from .effort import Effort, Monitor, Plan, Silent, seconds_per_operation
 from .records import Draws, ModelRun, Ongoing, SamplingRun
 

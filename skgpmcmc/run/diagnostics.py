@@ -1,4 +1,7 @@
-"""Convergence diagnostics of the kept draws; a thin layer over arviz-stats."""
+"""Convergence of the kept draws, when it is enough, and what they cost.
+
+A thin layer over arviz-stats.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,135 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from ..numerics.linalg import OperationCount
 from ..warmup import EmulatorReport, sum_counts
-from .convergence import enough, least_ess, summarize_convergence
 from .records import Draws, SamplingRun
+
+#: Below this effective sample size the Monte Carlo error of a posterior mean exceeds a tenth of
+#: the posterior standard deviation, and R-hat itself is unreliable.
+MIN_ESS = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class ConvergenceSummary:
+    """Rank-normalized split R-hat, effective sample sizes and errors; each (p,)."""
+
+    r_hat: FloatArray
+    ess_bulk: FloatArray
+    ess_tail: FloatArray
+    mcse_mean: FloatArray
+
+
+def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
+    """Diagnose draws of shape (n_chains, n_draws, p).
+
+    A single chain is compared with itself, half against half. Chains that are constant, not
+    finite or shorter than four draws (eight for a single chain) have not converged: R-hat is
+    infinite, the effective sample size 0 and the error NaN.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Burkner (2021), *Rank-normalization, folding, and
+    localization: an improved R-hat*.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    p = samples.shape[2]
+    r_hat, ess_bulk = rank_r_hat(samples), np.zeros(p)
+    ess_tail, mcse_mean = np.zeros(p), np.full(p, np.nan)
+    samples, usable = comparable(samples)
+    if usable.any():
+        x = samples[:, :, usable]
+        axes = {"chain_axis": 0, "draw_axis": 1}
+        ess_bulk[usable] = array_stats.ess(x, method="bulk", **axes)
+        ess_tail[usable] = array_stats.ess(x, method="tail", prob=(0.05, 0.95), **axes)
+        mcse_mean[usable] = array_stats.mcse(x, method="mean", **axes)
+    return ConvergenceSummary(r_hat, ess_bulk, ess_tail, mcse_mean)
+
+
+def rank_r_hat(samples: FloatArray) -> FloatArray:
+    """Rank-normalized split R-hat of draws of shape (n_chains, n_draws, p); (p,).
+
+    A single chain, and chains that say nothing, are treated as in `summarize_convergence`.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Burkner (2021), *Rank-normalization, folding, and
+    localization: an improved R-hat*.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    r_hat = np.full(samples.shape[2], np.inf)
+    samples, usable = comparable(samples)
+    if usable.any():
+        with np.errstate(divide="ignore", invalid="ignore"):  # halves of chains that do not move
+            values = array_stats.rhat(samples[:, :, usable], chain_axis=0, draw_axis=1)
+        r_hat[usable] = np.where(np.isnan(values), np.inf, values)
+    return r_hat
+
+
+def min_draws(n_chains: int) -> int:
+    """Length of the shortest chains that can be compared."""
+    return 8 if n_chains == 1 else 4
+
+
+def comparable(samples: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """At least two chains, and which of the p components they can be compared by."""
+    n_chains, n_draws, p = samples.shape
+    if n_draws < min_draws(n_chains):
+        return samples, np.zeros(p, dtype=bool)
+    if n_chains == 1:
+        half = n_draws // 2
+        samples = np.stack([samples[0, :half], samples[0, half : 2 * half]])
+    moves = (np.ptp(samples, axis=1) > 0.0).all(axis=0)
+    return samples, np.isfinite(samples).all(axis=(0, 1)) & moves
+
+
+def least_ess(target_ess: float | None) -> float:
+    """Return the effective sample size that bulk and tail must reach."""
+    return MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
+
+
+def enough(
+    r_hat: FloatArray,
+    ess_bulk: FloatArray,
+    ess_tail: FloatArray,
+    max_rhat: float,
+    target_ess: float | None = None,
+) -> BoolArray:
+    """Whether chains suffice, quantity by quantity, each (p,).
+
+    R-hat has to be at most `max_rhat`, and the effective sample sizes of bulk and tail at least
+    `target_ess` and at least MIN_ESS. Sampling stops, and is reported, by this rule alone.
+    """
+    least = least_ess(target_ess)
+    return (r_hat <= max_rhat) & (np.minimum(ess_bulk, ess_tail) >= least)
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When the draws of all models are enough.
+
+    Attributes
+    ----------
+    target_ess : float
+        Effective sample size that every quantity must reach, in bulk and tail; see `enough`.
+    max_rhat : float
+        R-hat that none may exceed.
+    """
+
+    target_ess: float
+    max_rhat: float
+
+    def met(self, thetas: Sequence[FloatArray]) -> bool:
+        """Whether draws of shape (n_chains, n_draws, p), one array per model, are enough."""
+        summaries = [summarize_convergence(theta) for theta in thetas]
+        return all(
+            bool(enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all())
+            for s in summaries
+        )
+
 
 #: Chains that fall short of what is wanted and stay within these are usable all the same: the
 #: Monte Carlo error of a posterior mean is at most a seventh of the posterior standard deviation.
@@ -87,7 +214,7 @@ class Diagnostics:
     def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
         """Return rows whose R-hat exceeds `max_rhat` or whose effective sample size is too small.
 
-        Too small is below `target_ess` or MIN_ESS, in bulk or tail; see `convergence.enough`.
+        Too small is below `target_ess` or MIN_ESS, in bulk or tail; see `enough`.
         """
         good = enough(self.r_hat, self.ess_bulk, self.ess_tail, max_rhat, target_ess)
         return [int(i) for i in np.flatnonzero(~good)]

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .convergence import min_draws
+from .diagnostics import min_draws
 from .records import Draws
 
 #: The Pareto tail is fitted to a fifth of the draws, and to five at least.

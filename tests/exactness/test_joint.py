@@ -23,7 +23,6 @@ from skgpmcmc.transitions import (
 )
 from skgpmcmc.warmup import (
     Request,
-    emulated,
 )
 from skgpmcmc.warmup.emulator import probe as probing
 from skgpmcmc.warmup.emulator.probe import VARIANTS

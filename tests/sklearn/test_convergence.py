@@ -18,7 +18,7 @@ from skgpmcmc.approximations import EP
 from skgpmcmc.likelihoods import Logit
 from skgpmcmc.run import StoppingRule, n_rounds, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
-from skgpmcmc.run.convergence import MIN_ESS
+from skgpmcmc.run.diagnostics import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import Mixture
 

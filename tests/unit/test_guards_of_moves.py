@@ -1,6 +1,5 @@
 """What moves do with points that are no use, and what exactly they accept with."""
 
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,0 +1,76 @@
+"""What the papers' figures show of chains: Gelman and Rubin's factor, and autocorrelations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from .._typing import FloatArray
+from .diagnostics import comparable
+
+
+class ScaleReduction(NamedTuple):
+    """Gelman and Rubin's potential scale reduction factor; each (p,)."""
+
+    estimate: FloatArray
+    upper: FloatArray  # confidence limit
+
+
+#: Relative variance below which that of a chain's variance is taken for rounding.
+_ROUNDING = 1e-15
+
+
+def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
+    """Compare draws of shape (n_chains, n_draws, p) as the papers do, with an upper limit.
+
+    With V the variance that the pooled chains suggest and W the mean variance within them, the
+    factor is ``sqrt((d + 3) / (d + 1) V / W)``, d being the degrees of freedom of V. In the limit,
+    the part of V / W that comes from between the chains is multiplied by the `level` quantile of an
+    F distribution. A single chain, and chains that say nothing, are treated as in
+    `summarize_convergence`.
+
+    References
+    ----------
+    Gelman & Rubin (1992), *Inference from iterative simulation using multiple sequences*; Brooks &
+    Gelman (1998), *General methods for monitoring convergence of iterative simulations*, for the
+    degrees of freedom.
+    """
+    p = samples.shape[2]
+    estimate, upper = np.full(p, np.inf), np.full(p, np.inf)
+    samples, usable = comparable(samples)
+    if not usable.any():
+        return ScaleReduction(estimate, upper)
+    x = samples[:, :, usable]
+    m, n = x.shape[:2]
+    variance, mean = x.var(axis=1, ddof=1), x.mean(axis=1)
+    W, B = variance.mean(axis=0), n * mean.var(axis=0, ddof=1)
+    rest, share = (n - 1) / n, (1 + 1 / m) / n  # V = rest W + share B
+    V = rest * W + share * B
+    # The variance of V, by those of W and B and their covariance.
+    var_W = variance.var(axis=0, ddof=1) / m
+    var_B = 2.0 * B**2 / (m - 1)
+    deviation = (mean - mean.mean(axis=0)) ** 2
+    cov_WB = n / m * ((variance - W) * (deviation - deviation.mean(axis=0))).sum(axis=0) / (m - 1)
+    var_V = rest**2 * var_W + share**2 * var_B + 2.0 * rest * share * cov_WB
+    d_V = 2.0 * V**2 / np.maximum(var_V, _ROUNDING * V**2)
+    d_W = 2.0 * W**2 / np.maximum(var_W, _ROUNDING * W**2)
+    inflation = (d_V + 3.0) / (d_V + 1.0)
+    quantile = stats.f.ppf(level, m - 1, d_W)
+    estimate[usable] = np.sqrt(inflation * V / W)
+    upper[usable] = np.sqrt(inflation * (rest + quantile * share * B / W))
+    return ScaleReduction(estimate, upper)
+
+
+def autocorrelation(samples: FloatArray) -> FloatArray:
+    """Autocorrelation at the lags 0, 1, ... of finite draws of shape (n_chains, n_draws, p).
+
+    Each chain is taken about its own mean; the result has the shape of the draws. A chain that
+    never moves has one everywhere.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import
+
+    moves = np.ptp(samples, axis=1, keepdims=True) > 0.0
+    varying = np.where(moves, samples, np.arange(samples.shape[1])[:, None])
+    return np.where(moves, array_stats.autocorr(varying, axis=1), 1.0)
