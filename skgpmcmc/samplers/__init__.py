@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..approximations import APPROXIMATIONS, Approximation
-from .base import Sampler
-from .marginal import Collapsed, Marginal, PseudoMarginal
+from .base import Collapsed, Marginal, PseudoMarginal, Sampler
 from .within_gibbs import (
     Ancillary,
     Augmented,

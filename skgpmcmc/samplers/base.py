@@ -1,15 +1,29 @@
-"""The contract of a sampler: configuration that makes the set-up of chains."""
+"""What a sampler is: configuration that makes the set-up of chains; and those of theta alone.
+
+They integrate f out: by an unbiased estimate, approximately, or exactly.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from .._params import Configuration, check_in
-from ..likelihoods import Likelihood
+from ..likelihoods import Gaussian, Likelihood
 from ..model import LatentGP, check_gradient
-from ..warmup import Request, Schedule, SetUp
+from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis
+from ..warmup import (
+    N_IMPORTANCE,
+    EmulatorSettings,
+    Request,
+    Schedule,
+    SetUp,
+    set_up_collapsed,
+    set_up_emulated,
+    set_up_random_walk,
+)
 
 #: Warm-up iterations of what has to be tuned, and of what has not.
 _N_TUNED, _N_SETTLED = 500, 50
@@ -18,6 +32,8 @@ _N_TUNED, _N_SETTLED = 500, 50
 _LEARNING_ROUNDS = 4
 #: Evaluations that a set-up learns from, about, for each hyper-parameter.
 _N_LEARNED = 100
+
+_MOVES = ("emulated", "trajectories", "random_walk")
 
 
 @dataclass(eq=False)
@@ -39,6 +55,8 @@ class Sampler(Configuration, ABC):
     n_matrices: ClassVar[float] = 9.0
     #: Whether it estimates p(y | theta), by `n_importance` draws.
     estimates: ClassVar[bool] = False
+    #: Whether it works with likelihoods that have several latent functions.
+    many_functions: ClassVar[bool] = True
 
     target_acceptance: float = 0.25
 
@@ -47,7 +65,12 @@ class Sampler(Configuration, ABC):
         check_in("sampler", "target_acceptance", self.target_acceptance, "(0, 1)")
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
-        """Raise a ValueError if the sampler cannot work with the likelihood; any will do here."""
+        """Raise a ValueError if the sampler cannot work with the likelihood."""
+        if likelihood.n_functions > 1 and not self.many_functions:
+            raise ValueError(
+                f"sampler={type(self).__name__} works with one latent function, and the "
+                f'{likelihood.name} likelihood has one for each class: use sampler="pm".'
+            )
 
     @property
     def approximates(self) -> bool:
@@ -57,7 +80,7 @@ class Sampler(Configuration, ABC):
     @property
     def follows_gradient(self) -> bool:
         """Whether theta moves along gradients, which the kernel must then have."""
-        return False
+        return self.learns
 
     def check_model(self, model: LatentGP) -> None:
         """Raise a ValueError if the sampler cannot work with kernel or priors."""
@@ -67,7 +90,7 @@ class Sampler(Configuration, ABC):
 
     @property
     def learns(self) -> bool:
-        """Whether the set-up learns what proposals need, and warm-up has nothing to tune."""
+        """Whether the set-up learns an emulator for proposals, and warm-up has nothing to tune."""
         return False
 
     def n_warmup(self, wanted: int | None) -> int:
@@ -90,10 +113,118 @@ class Sampler(Configuration, ABC):
         """Return the set-up that prepares one model's chains."""
 
 
-def check_one_function(sampler: Sampler, likelihood: Likelihood) -> None:
-    """Refuse a likelihood with several latent functions."""
-    if likelihood.n_functions > 1:
-        raise ValueError(
-            f"sampler={type(sampler).__name__} works with one latent function, and the "
-            f'{likelihood.name} likelihood has one for each class: use sampler="pm".'
+@dataclass(eq=False)
+class PseudoMarginal(Sampler):
+    """Pseudo-marginal MCMC on theta: asymptotically exact draws of (theta, f).
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        See `Sampler`; for ``moves="random_walk"``, and without effect on the others.
+    defensive : float in [0, 1), default=0.05
+        Share of the importance draws that come from the prior. It bounds the weights; with 0, as
+        in the paper, their variance can be infinite and chains can stick.
+    moves : {"emulated", "trajectories", "random_walk"}, default="emulated"
+        "emulated": proposals come from a cheap chain on an emulator of the marginal likelihood,
+        learned in the set-up; the likelihood estimate corrects them exactly. "trajectories": they
+        come from Hamiltonian trajectories under the gradient of the approximate marginal
+        likelihood, which is also what "emulated" resorts to where its emulator is poor.
+        "random_walk": the papers' tuned random walk.
+    noise : float > 0, default=0.12
+        Standard deviation of the log-likelihood estimate at which ``n_importance="auto"`` aims;
+        not for ``moves="random_walk"``.
+    """
+
+    estimates: ClassVar[bool] = True
+
+    defensive: float = 0.05
+    moves: str = "emulated"
+    noise: float = 0.12
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_in("sampler", "defensive", self.defensive, "[0, 1)")
+        check_in("sampler", "noise", self.noise, "(0, inf)")
+        if self.moves not in _MOVES:
+            raise ValueError(f"sampler: moves must be one of {list(_MOVES)}; got {self.moves!r}.")
+
+    @property
+    def learns(self) -> bool:
+        """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
+        return self.moves != "random_walk"
+
+    def set_up(self, request: Request) -> SetUp:
+        """Learn an emulator, or tune a random walk."""
+        if self.learns:
+            settings = EmulatorSettings(
+                self.noise, self.defensive, request.n_importance, self.moves == "emulated"
+            )
+            return set_up_emulated(request, settings)
+        count = N_IMPORTANCE if request.n_importance is None else request.n_importance
+        frozen = partial(
+            PseudoMarginalMetropolis,
+            request.approximation,
+            n_importance=count,
+            defensive=self.defensive,
         )
+        return set_up_random_walk(request, self.target_acceptance, frozen)
+
+
+@dataclass(eq=False)
+class Marginal(Sampler):
+    """Random walk on the approximate marginal posterior of theta (the papers' MCMC EP).
+
+    Cheaper than `PseudoMarginal` and free of Monte Carlo noise in the likelihood, but it targets
+    the approximation's posterior. Predictions use the approximation's Gaussian at each theta.
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        See `Sampler`.
+    """
+
+    n_matrices: ClassVar[float] = 7.0
+    # The q of several functions has no predictions.
+    many_functions: ClassVar[bool] = False
+
+    def set_up(self, request: Request) -> SetUp:
+        """Tune a random walk on the target itself, the approximate marginal."""
+        frozen = partial(MarginalMetropolis, request.approximation)
+        return set_up_random_walk(request, self.target_acceptance, frozen)
+
+
+@dataclass(eq=False)
+class Collapsed(Sampler):
+    """MCMC on theta with f integrated out in closed form, for Gaussian likelihoods: exact.
+
+    Proposals come from a cheap chain on an emulator of the marginal likelihood, learned in the
+    set-up, or, where that is poor, from Hamiltonian trajectories under its gradient; the exact
+    marginal likelihood corrects them. f is drawn from its Gaussian with every theta, and
+    predictions integrate it out.
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1), default=0.25
+        Not used: nothing is tuned to it.
+    """
+
+    integrates_f: ClassVar[bool] = True
+    n_matrices: ClassVar[float] = 7.0
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError unless the likelihood is Gaussian."""
+        if not isinstance(likelihood, Gaussian):
+            raise ValueError(
+                'sampler="collapsed" integrates f out, which only a Gaussian likelihood allows; '
+                f'the likelihood is {likelihood.name!r}: use sampler="pm".'
+            )
+
+    @property
+    def learns(self) -> bool:
+        """Whether the set-up learns an emulator: always."""
+        return True
+
+    def set_up(self, request: Request) -> SetUp:
+        """Learn an emulator of the evidence; `n_importance` does not matter."""
+        return set_up_collapsed(request)

@@ -14,7 +14,6 @@ from scipy import stats
 from .. import parameterizations
 from .._params import check_flag, check_in
 from ..approximations import Approximation
-from ..likelihoods import Likelihood
 from ..model import GPState, LatentGP
 from ..parameterizations import Parameterization
 from ..transitions import (
@@ -36,7 +35,7 @@ from ..transitions import (
     UnivariateSlice,
 )
 from ..warmup import Request, SetUp, set_up_sweep
-from .base import Sampler, check_one_function
+from .base import Sampler
 
 AnOperator = TypeVar("AnOperator", bound=Operator)
 
@@ -101,6 +100,8 @@ class WithinGibbs(Sampler):
 
     best_approximation: ClassVar[str | None] = None
     n_matrices: ClassVar[float] = 12.0
+    # Moves know one factor of K.
+    many_functions: ClassVar[bool] = False
     #: Whether theta moves before f does, and starts chains.
     _theta_first: ClassVar[bool] = False
 
@@ -109,10 +110,6 @@ class WithinGibbs(Sampler):
     n_latent: int = 5
     max_leapfrog: int = 10
     learn_shape: bool = True
-
-    def check_likelihood(self, likelihood: Likelihood) -> None:
-        """Refuse a likelihood with several latent functions: moves know one factor of K."""
-        check_one_function(self, likelihood)
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
