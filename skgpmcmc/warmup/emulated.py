@@ -29,18 +29,15 @@ from ..transitions import (
     SurrogateProposal,
     TMixture,
 )
-from .emulator.fit import EmulatedPosterior
+from .emulator.fit import EmulatedPosterior, Pool, root_of, run_pool
 from .emulator.learn import (
     LATER_ROUNDS,
     TRUSTED,
     Knowledge,
-    Pool,
     Step,
     explored,
     measured,
     refined,
-    root_of,
-    run_pool,
     searched,
 )
 from .emulator.probe import Probed, mean_acceptance, probe

@@ -8,12 +8,7 @@ from scipy import stats
 from skgpmcmc.approximations import EP, Laplace, importance_estimate
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.parameterizations import HyperConditional, Sufficient
-from skgpmcmc.transitions import (
-    EllipticalSlice,
-    JointUpdate,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-)
+from skgpmcmc.transitions import EllipticalSlice, JointUpdate, PseudoMarginalMetropolis, RandomWalk
 
 from ..helpers import THREE_THETA, make_model, three_point_model, toy_classes
 

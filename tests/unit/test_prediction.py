@@ -8,13 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.prediction import (
-    Integrated,
-    Particles,
-    Predictor,
-    density_parts_at,
-    spread_subset,
-)
+from skgpmcmc.prediction import Integrated, Particles, Predictor, density_parts_at, spread_subset
 
 from ..helpers import (
     THREE_THETA,

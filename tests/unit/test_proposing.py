@@ -6,7 +6,8 @@ import pytest
 from skgpmcmc.transitions import IndependenceMetropolis, Leapfrog, SurrogateProposal, TMixture
 from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
-from skgpmcmc.warmup.emulator.learn import Knowledge, Pool
+from skgpmcmc.warmup.emulator.fit import Pool
+from skgpmcmc.warmup.emulator.learn import Knowledge
 
 from ..helpers import Z_LIMIT, z_score
 

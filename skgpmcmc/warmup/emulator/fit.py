@@ -8,7 +8,7 @@ so that its errors cost speed and not correctness.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
@@ -16,6 +16,8 @@ from scipy import linalg
 from ..._typing import FloatArray
 from ...approximations.importance import Quadratic
 from ...model import HyperPrior
+from ...numerics.linalg import cholesky
+from ...transitions import CheapDensity, CheapPoint, Leapfrog
 
 #: Length-scales that are compared, in units of the standard deviation of the posterior.
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
@@ -25,6 +27,9 @@ _NUGGET = 1e-6
 _MAX_DEPTH = 20.0
 #: Length-scales are compared on so many observations at most.
 _MAX_COMPARED = 600
+#: Acceptance rate of trajectories. They go about a quarter of a period, after which a Gaussian is
+#: forgotten, in so many steps at most.
+_TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,3 +290,47 @@ class EmulatedPosterior:
         share = np.exp(m - log_lik) * (m < self.ceiling)
         slope = (gradient + correction_gradient) * (inside == theta) * share[..., None]
         return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
+
+
+def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
+    """Cholesky factor of the covariance of draws (..., p), the correlations shrunk a little."""
+    flat = draws.reshape(-1, draws.shape[-1])
+    covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
+    diagonal = np.maximum(covariance.diagonal(), 1e-6)
+    covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
+    covariance.flat[:: len(covariance) + 1] += 1e-8
+    return cholesky(np.asfortranarray(covariance))
+
+
+class Pool(NamedTuple):
+    """Where the chains of a pool were in its second half."""
+
+    theta: FloatArray  # (n_kept, m, p)
+    leapfrog: Leapfrog  # as tuned in the first half
+
+
+def run_pool(
+    target: CheapDensity,
+    theta: FloatArray,
+    root: FloatArray,
+    n_moves: int,
+    rng: np.random.Generator,
+) -> Pool:
+    """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
+    point = CheapPoint.at(target, theta)
+    log_step = np.log(0.5)
+    kept = []
+    for i in range(n_moves):
+        leapfrog = _leapfrog(root, float(np.exp(log_step)))
+        point, probability = leapfrog.move(target, point, rng)
+        if i < n_moves // 2:
+            gain = 1.5 / (i + 2.0) ** 0.6
+            log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
+        else:
+            kept.append(point.position)
+    return Pool(np.array(kept), leapfrog)
+
+
+def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
+    step = min(step, 1.0)
+    return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,10 +13,9 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ...transitions import CheapDensity, CheapPoint, Leapfrog
 from ..work import Request, Task, has_factor
 from .design import Design, DesignPoint, examine, search, spread_out
-from .fit import EmulatedPosterior, Emulator
+from .fit import EmulatedPosterior, Emulator, Pool, root_of, run_pool
 from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
@@ -237,7 +236,13 @@ class Knowledge:
 
 
 def searched(request: Request) -> Step[Knowledge]:
-    """Climb to a mode from every start."""
+    """Climb to a mode from every start.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
     model, approximation = request.model, request.approximation
     paths: Sequence[list[DesignPoint]] = yield [
         Task(search, (model, approximation, start)) for start in request.starts
@@ -260,7 +265,13 @@ def searched(request: Request) -> Step[Knowledge]:
 
 
 def measured(known: Knowledge) -> Step[Knowledge]:
-    """Take a first scale from the curvature at the best mode, by gradients a step away from it."""
+    """Take a first scale from the curvature at the best mode, by gradients a step away from it.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
     best, dim, gradient = known.design.best, known.dim, known.model.hyperprior.gradient
     signs = (1.0, -1.0) if known.few else (1.0,)
     steps = [sign * 0.25 * e for e in np.eye(dim) for sign in signs]
@@ -283,6 +294,11 @@ def explored(known: Knowledge) -> Step[Knowledge]:
     """Follow trajectories with the exact gradient from the ends of the searches.
 
     With few hyper-parameters there is no need.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
     """
     if known.few:
         return known
@@ -386,53 +402,3 @@ def _flattening(model: LatentGP) -> FloatArray:
         parts.append(_FLAT / np.maximum(squares, 1e-12))
     n_kernels = len(model.kernel_thetas(model.start))
     return np.concatenate([*parts * n_kernels, np.zeros(len(model.likelihood.parameters))])
-
-
-def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
-    """Cholesky factor of the covariance of draws (..., p), the correlations shrunk a little."""
-    flat = draws.reshape(-1, draws.shape[-1])
-    covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
-    diagonal = np.maximum(covariance.diagonal(), 1e-6)
-    covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
-    covariance.flat[:: len(covariance) + 1] += 1e-8
-    return cholesky(np.asfortranarray(covariance))
-
-
-_TARGET_ACCEPTANCE = 0.9
-#: A trajectory goes about a quarter of a period, after which a Gaussian is forgotten.
-_TRAVEL = 0.5 * np.pi
-_MAX_LEAPFROG = 20
-
-
-class Pool(NamedTuple):
-    """Where the chains of a pool were in its second half."""
-
-    theta: FloatArray  # (n_kept, m, p)
-    leapfrog: Leapfrog  # as tuned in the first half
-
-
-def run_pool(
-    target: CheapDensity,
-    theta: FloatArray,
-    root: FloatArray,
-    n_moves: int,
-    rng: np.random.Generator,
-) -> Pool:
-    """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
-    point = CheapPoint.at(target, theta)
-    log_step = np.log(0.5)
-    kept = []
-    for i in range(n_moves):
-        leapfrog = _leapfrog(root, float(np.exp(log_step)))
-        point, probability = leapfrog.move(target, point, rng)
-        if i < n_moves // 2:
-            gain = 1.5 / (i + 2.0) ** 0.6
-            log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
-        else:
-            kept.append(point.position)
-    return Pool(np.array(kept), leapfrog)
-
-
-def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
-    step = min(step, 1.0)
-    return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))

@@ -17,8 +17,8 @@ from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
 from .design import DesignPoint
-from .fit import EmulatedPosterior
-from .learn import TRUSTED, Knowledge, Pool, Step, run_pool
+from .fit import EmulatedPosterior, Pool, run_pool
+from .learn import TRUSTED, Knowledge, Step
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
