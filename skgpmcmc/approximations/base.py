@@ -419,7 +419,10 @@ class Approximation(Configuration, ABC):
 
     @abstractmethod
     def refined(self, tol: float = ...) -> Approximation:
-        """Return the same approximation with a tighter tolerance, by default for gradients."""
+        """Return the same with a tighter tolerance, by default one that is enough for gradients.
+
+        It is of the same class, and has the same values of all other fields.
+        """
 
 
 def check_tolerance(tol: Any) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -75,13 +75,13 @@ class EP(Approximation):
         check_iterations("max_sweeps", self.max_sweeps)
         check_in("approximation", "damping", self.damping, "(0, 1]")
 
-    def roughened(self) -> EP:
+    def roughened(self) -> Self:
         """Return an EP that stops after about two sweeps where it starts from good sites."""
-        return EP(tol=max(self.tol, 0.1), max_sweeps=self.max_sweeps, damping=self.damping)
+        return replace(self, tol=max(self.tol, 0.1))
 
-    def refined(self, tol: float = 1e-9) -> EP:
+    def refined(self, tol: float = 1e-9) -> Self:
         """Return an EP that is tight enough for gradients."""
-        return EP(tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps, damping=self.damping)
+        return replace(self, tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps)
 
     def fit(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None

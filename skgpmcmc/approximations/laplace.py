@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -58,9 +58,9 @@ class Laplace(Approximation):
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Accept any likelihood."""
 
-    def refined(self, tol: float = 1e-13) -> Laplace:
+    def refined(self, tol: float = 1e-13) -> Self:
         """Return a Laplace approximation that is tight enough for gradients."""
-        return Laplace(tol=min(self.tol, tol), max_iter=self.max_iter)
+        return replace(self, tol=min(self.tol, tol))
 
     def fit(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None

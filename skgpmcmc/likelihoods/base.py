@@ -132,7 +132,10 @@ class Likelihood(ABC):
 
     @abstractmethod
     def fisher_information(self, f: FloatArray) -> FloatArray:
-        """Return the mean over y of minus the second derivative, never negative; shape of `f`."""
+        """Return the mean over y of the squared first derivative; the shape of `f`.
+
+        Where log p(y | f) is smooth, that is the mean of minus the second derivative.
+        """
 
     @abstractmethod
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -13,17 +13,17 @@ from .likelihoods import _N_SAMPLED, _STEP, _agree, _mean_is
 
 def check_approximation(
     approximation: Approximation,
-    *,
     likelihood: Likelihood | None = None,
+    *,
     evidence_tolerance: float = 0.2,
     rng: np.random.Generator | None = None,
 ) -> None:
     """Check an approximation on a problem with two points, where the evidence is known.
 
     It must be a function of (y, theta) alone, as a pseudo-marginal chain would not be exact
-    otherwise; its log evidence must be near the truth; the gradient of that, in `refined` form,
-    must agree with finite differences; and its Gaussian must give an unbiased estimate of the
-    evidence.
+    otherwise; its log evidence must be near the truth; its `refined` form must be of the same
+    class, and have a gradient that agrees with finite differences, in the parameters of the
+    likelihood as well; and its Gaussian must give an unbiased estimate of the evidence.
 
     Parameters
     ----------
@@ -44,7 +44,13 @@ def check_approximation(
     rng = np.random.default_rng(0) if rng is None else rng
     approximation.check()
     model = _two_points(Probit() if likelihood is None else likelihood, rng)
-    for theta in np.array([[0.0, 0.0], [1.2, -0.5]]):
+    refined = approximation.refined()
+    assert type(refined) is type(approximation), (
+        f"refined() returns a {type(refined).__name__}: samplers would use that in place of the "
+        f"{type(approximation).__name__}"
+    )
+    for of_kernel in np.array([[0.0, 0.0], [1.2, -0.5]]):
+        theta = np.concatenate([of_kernel, model.start[len(of_kernel) :]])
         where = f"at theta = {theta}"
         fit = approximation.fit(model, theta)
         again = approximation.fit(model, theta)
@@ -59,7 +65,7 @@ def check_approximation(
         )
         estimate = importance_estimate(model, fit.q, _N_SAMPLED, rng, defensive=0.05)
         _mean_is(f"importance weights {where}", np.exp(estimate.log_weights), exact)
-        _check_gradient(approximation.refined(), model, theta)
+        _check_gradient(refined, model, theta)
 
 
 def _two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:

@@ -20,7 +20,7 @@ from skgpmcmc.approximations import (
     log_importance_weights,
 )
 from skgpmcmc.approximations.importance import Quadratic
-from skgpmcmc.likelihoods import Logit, Probit
+from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import check_approximation, check_likelihood
@@ -568,8 +568,21 @@ class WrongGradient(Laplace):
     def gradient(self, model, fit):
         return EP().gradient(model, fit)
 
-    def refined(self):
-        return WrongGradient(tol=1e-13)
+
+class WrongInTheShape(Laplace):
+    """Its gradient is right in the parameters of the kernel, and not in those of the likelihood."""
+
+    def gradient(self, model, fit):
+        gradient = super().gradient(model, fit)
+        gradient[2:] += 1.0
+        return gradient
+
+
+class ForgetsItself(Laplace):
+    """Samplers use the refined form: they would never see what the class adds."""
+
+    def refined(self, tol=1e-13):
+        return Laplace(tol=tol)
 
 
 class WrongEvidence(EP):
@@ -618,12 +631,28 @@ def test_right_approximation_passes(approximation, tolerance, likelihood):
     ("approximation", "complaint"),
     [
         (WrongGradient(), "derivative 0"),
+        (WrongInTheShape(), "derivative 2"),
         (WrongEvidence(), "log evidence"),
         (LaplaceWithoutDeterminant(), "importance weights"),
         (DependsOnThePast(), "two fits"),
+        (ForgetsItself(), "in place of the ForgetsItself"),
     ],
-    ids=["gradient", "evidence", "weights", "past"],
+    ids=["gradient", "gradient of a parameter", "evidence", "weights", "past", "class"],
 )
 def test_wrong_approximation_is_caught(approximation, complaint):
+    likelihood = NegativeBinomial(1.5) if isinstance(approximation, WrongInTheShape) else Probit()
     with pytest.raises(AssertionError, match=complaint):
-        check_approximation(approximation)
+        check_approximation(approximation, likelihood)
+
+
+@dataclass(eq=False)
+class Widened(EP):
+    """EP with a field of its own."""
+
+    share: float = 0.5
+
+
+@pytest.mark.parametrize("kind", ["refined", "roughened"])
+def test_what_samplers_make_of_an_approximation_is_of_its_class_with_its_fields(kind):
+    made = getattr(Widened(share=0.7, damping=0.8), kind)()
+    assert (type(made), made.share, made.damping) == (Widened, 0.7, 0.8)
