@@ -1,14 +1,16 @@
-"""scikit-learn's parameter protocol for the configuration objects of the core.
+"""Parameters: scikit-learn's protocol for the configuration objects of the core, and checks.
 
 Samplers and approximations are parts of an estimator's configuration: `clone` copies them and a
 grid search reaches their fields as ``sampler__defensive`` or ``approximation__tol``. The protocol
-is two methods, so the core does not import scikit-learn for it.
+is two methods, so the core does not import scikit-learn for it. The checks are of single values;
+their messages name the parameter, what is legal and what was given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -43,19 +45,34 @@ class Configuration:
         return self
 
 
-def check_flag(where: str, name: str, value: Any) -> None:
-    """Refuse a field that is neither true nor false."""
+def check_flag(name: str, value: Any) -> bool:
+    """Return a boolean."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{where}: {name} must be True or False; got {value!r}.")
+        raise ValueError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
 
 
-def check_in(where: str, name: str, value: Any, interval: str) -> None:
-    """Refuse a field that is not a number in an interval such as ``"(0, 1]"``.
+def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return one of some strings."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}; got {value!r}.")
+    return value
+
+
+def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
+    """Return an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r}.{remedy}")
+    return int(value)
+
+
+def check_in(name: str, value: Any, interval: str, remedy: str = "") -> float:
+    """Return a number in an interval such as ``"(0, 1]"``.
 
     Raises
     ------
     ValueError
-        It names the part, the field, the interval and the value.
+        It names the parameter, the interval and the value, and says what to do.
     """
     low, high = (float(bound) for bound in interval[1:-1].split(","))
     number = isinstance(value, Real) and not isinstance(value, bool)
@@ -64,4 +81,5 @@ def check_in(where: str, name: str, value: Any, interval: str) -> None:
         and (value < high or (interval[-1] == "]" and value == high))
     )
     if not inside:
-        raise ValueError(f"{where}: {name} must be a number in {interval}; got {value!r}.")
+        raise ValueError(f"{name} must be a number in {interval}; got {value!r}.{remedy}")
+    return float(value)

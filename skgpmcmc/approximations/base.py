@@ -10,13 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from .._params import Configuration, check_in
+from .._params import Configuration
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments, Observations
@@ -423,14 +422,3 @@ class Approximation(Configuration, ABC):
 
         It is of the same class, and has the same values of all other fields.
         """
-
-
-def check_tolerance(tol: Any) -> None:
-    """Refuse a tolerance that is not a positive number."""
-    check_in("approximation", "tol", tol, "(0, inf)")
-
-
-def check_iterations(name: str, value: Any) -> None:
-    """Refuse a number of iterations that is not an integer of at least one."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"approximation: {name} must be an integer >= 1; got {value!r}.")

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from .._params import check_in
+from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
 from ..model import LatentGP
@@ -18,8 +18,6 @@ from .base import (
     Cavities,
     GaussianApproximation,
     Sites,
-    check_iterations,
-    check_tolerance,
 )
 from .laplace import Laplace
 
@@ -71,9 +69,9 @@ class EP(Approximation):
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
-        check_tolerance(self.tol)
-        check_iterations("max_sweeps", self.max_sweeps)
-        check_in("approximation", "damping", self.damping, "(0, 1]")
+        check_in("approximation: tol", self.tol, "(0, inf)")
+        check_integer("approximation: max_sweeps", self.max_sweeps, 1)
+        check_in("approximation: damping", self.damping, "(0, 1]")
 
     def roughened(self) -> Self:
         """Return an EP that stops after about two sweeps where it starts from good sites."""

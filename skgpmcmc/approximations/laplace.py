@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 from ..model import GaussianPrior, LatentGP, Observations
@@ -17,8 +18,6 @@ from .base import (
     ApproximationFit,
     GaussianApproximation,
     Sites,
-    check_iterations,
-    check_tolerance,
     gaussian_family,
 )
 
@@ -52,8 +51,8 @@ class Laplace(Approximation):
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
-        check_tolerance(self.tol)
-        check_iterations("max_iter", self.max_iter)
+        check_in("approximation: tol", self.tol, "(0, inf)")
+        check_integer("approximation: max_iter", self.max_iter, 1)
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Accept any likelihood."""

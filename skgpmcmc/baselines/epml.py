@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from .._params import check_integer
 from ..approximations import Approximation, find_mode
 from ..estimators import _validation as check
 from ..estimators._data import (
@@ -154,7 +155,7 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
         return self
 
     def _make_model(self, X: np.ndarray, y: np.ndarray) -> tuple[LatentGP, Approximation]:
-        check.check_integer("n_restarts", self.n_restarts, 0)
+        check_integer("n_restarts", self.n_restarts, 0)
         require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         approximation = check.resolve_approximation(self.approximation)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._params import check_integer
 from ..run import autocorrelation
 from ._chains import ChainDisplay, checked_chains
 from ._drawing import draw_lines, one_axes
@@ -85,8 +86,7 @@ class AutocorrelationDisplay(ChainDisplay):
             The display, drawn.
         """
         samples, names = checked_chains(samples, names)
-        if max_lag < 1:
-            raise ValueError(f"max_lag must be an integer >= 1; got {max_lag!r}.")
+        check_integer("max_lag", max_lag, 1)
         values = autocorrelation(samples)[:, : max_lag + 1].mean(axis=0)
         return cls(values, names, name=name).plot(ax=ax, **kwargs)
 

@@ -4,6 +4,7 @@ from numbers import Integral
 
 import numpy as np
 
+from .._params import check_choice
 from ..run import gelman_rubin, min_draws, rank_r_hat
 from ._chains import ChainDisplay, checked_chains
 from ._drawing import draw_lines, one_axes
@@ -133,8 +134,7 @@ class PSRFDisplay(ChainDisplay):
             If the chains are too short, or a parameter is none of those above.
         """
         samples, names = checked_chains(samples, names)
-        if method not in _THRESHOLDS:
-            raise ValueError(f"method must be one of {list(_THRESHOLDS)}; got {method!r}.")
+        check_choice("method", method, _THRESHOLDS)
         iterations = _iterations(checkpoints, samples)
         so_far = [samples[:, :k] for k in iterations]
         upper = None

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
+from .._params import check_flag, check_in, check_integer
 from ..likelihoods import Likelihood
 from ..model import ClasswiseGP, LatentGP, Observations
 from ..numerics.threads import one_thread
@@ -62,18 +63,18 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     _units: tuple[float, float] = (0.0, 1.0)
 
     def _check_schedule(self) -> None:
-        check.check_integer("n_chains", self.n_chains, 1)
+        check_integer("n_chains", self.n_chains, 1)
         if not (isinstance(self.n_warmup, str) and self.n_warmup == "auto"):
-            check.check_integer("n_warmup", self.n_warmup, 0, ' Use "auto" for the sampler\'s own.')
-        check.check_integer("n_draws", self.n_draws, 1)
+            check_integer("n_warmup", self.n_warmup, 0, ' Use "auto" for the sampler\'s own.')
+        check_integer("n_draws", self.n_draws, 1)
         if self.max_predict_draws is not None:
-            check.check_integer(
+            check_integer(
                 "max_predict_draws", self.max_predict_draws, 1, " Use None for all draws."
             )
-        check.check_real_above("max_rhat", self.max_rhat, 1.0)
+        check_in("max_rhat", self.max_rhat, "(1, inf)")
         if self.target_ess is not None:
-            check.check_real_above("target_ess", self.target_ess, 0.0, " Use None for n_draws.")
-        check.check_flag("warm_start", self.warm_start)
+            check_in("target_ess", self.target_ess, "(0, inf)", " Use None for n_draws.")
+        check_flag("warm_start", self.warm_start)
         check_n_jobs(self.n_jobs)
         check.check_verbose(self.verbose)
 

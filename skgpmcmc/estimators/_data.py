@@ -99,16 +99,14 @@ def _check_columns(X: Any) -> None:
         )
 
 
-def check_n_jobs(value: Any) -> int | None:
-    """Return a number of workers, as joblib counts them."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+def check_n_jobs(value: Any) -> None:
+    """Refuse what is no number of workers, as joblib counts them."""
+    legal = isinstance(value, Integral) and not isinstance(value, bool) and value != 0
+    if value is not None and not legal:
         raise ValueError(
             f"n_jobs must be None or an integer other than 0; got {value!r}. Use None for one "
             "worker, -1 for all cores."
         )
-    return int(value)
 
 
 def replace_fitted(estimator: Any, attributes: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._params import check_integer
 from ..run import LeaveOneOut, leave_one_out
 from ..run.effort import require_memory
 from . import _validation as check
@@ -78,7 +79,7 @@ class OneLatentFunction(BaseBayesianGP):
         self, X: np.ndarray, name: str, n_draws: int, random_state: Any
     ) -> np.random.Generator:
         """Return the random numbers of joint draws, refused if the machine has no memory for."""
-        check.check_integer(name, n_draws, 1)
+        check_integer(name, n_draws, 1)
         require_memory(
             "A joint draw at n rows", len(X), _JOINT_MATRICES, n_doubles=n_draws * len(X)
         )

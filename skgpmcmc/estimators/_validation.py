@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from .._params import check_flag, check_integer
 from ..approximations import APPROXIMATIONS, Approximation, Exact
 from ..likelihoods import Likelihood
 from ..model import (
@@ -33,32 +33,10 @@ _TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
 _ROUNDING = 1e-8
 
 
-def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
-    """Return an integer of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
-        raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r}.{remedy}")
-    return int(value)
-
-
-def check_real_above(name: str, value: Any, bound: float, remedy: str = "") -> float:
-    """Return a finite number greater than `bound`."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not bound < value < np.inf:
-        raise ValueError(f"{name} must be a number greater than {bound}; got {value!r}.{remedy}")
-    return float(value)
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return a boolean."""
+def check_verbose(value: Any) -> None:
+    """Refuse what does not say how much is to be printed."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False; got {value!r}.")
-    return bool(value)
-
-
-def check_verbose(value: Any) -> int:
-    """Return how much is printed."""
-    if isinstance(value, (bool, np.bool_)):
-        return int(value)
-    return check_integer("verbose", value, 0, " Use 0 for silence.")
+        check_integer("verbose", value, 0, " Use 0 for silence.")
 
 
 def check_seed(value: Any) -> np.random.RandomState:
@@ -70,13 +48,6 @@ def check_seed(value: Any) -> np.random.RandomState:
             "random_state must be None, an integer from 0 to 2**32 - 1 or a "
             f"numpy.random.RandomState; got {value!r} ({error})."
         ) from None
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
-    """Return one of some strings."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}; got {value!r}.")
-    return value
 
 
 def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
 
+from .._params import check_choice
 from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
 from ..model import Observations
 from ..run import diagnose
@@ -161,7 +162,7 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         MemoryError
             If the machine has too little memory for so many rows.
         """
-        check.check_choice("multi_class", self.multi_class, _MULTI_CLASS)
+        check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validated(self, X, y)
         weight, X, y = weighted_rows(sample_weight, X, y)
         classes, index = numbered_classes(y)

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import d2_tweedie_score
 
+from .._params import check_choice, check_flag
 from ..likelihoods import Likelihood, NegativeBinomial, Poisson
 from ..model import Observations
 from . import _validation as check
@@ -132,7 +133,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         self._check_counts(y, likelihood)
         _check_size(y)
         center = 0.0
-        if check.check_flag("center", self.center):
+        if check_flag("center", self.center):
             # Half a count more, for there may be none.
             total = np.sum(y if weight is None else weight * y)
             shares = exposure if weight is None else weight * exposure
@@ -142,9 +143,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
 
     def _resolved_likelihood(self) -> Likelihood:
         choices = ("error", "allow")
-        fractional = (
-            check.check_choice("fractional_counts", self.fractional_counts, choices) == "allow"
-        )
+        fractional = check_choice("fractional_counts", self.fractional_counts, choices) == "allow"
         if isinstance(self.likelihood, str) and self.likelihood in self._likelihoods:
             return self._likelihoods[self.likelihood](fractional=fractional)
         return check.resolve_likelihood(self.likelihood, self._likelihoods)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
+from .._params import check_flag, check_in
 from ..likelihoods import Gaussian, Likelihood, StudentT
 from ..model import Observations
 from . import _validation as check
@@ -163,7 +163,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
 
     def _normalization(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
         """Shift and scale of the targets."""
-        if not check.check_flag("normalize_y", self.normalize_y):
+        if not check_flag("normalize_y", self.normalize_y):
             _check_size(y)
             return 0.0, 1.0
         if np.ptp(y / 2.0) == 0.0:  # an average may be off by a rounding, which is no scale
@@ -174,12 +174,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         return unit * center, unit * root_mean_square(inside - center, weight)
 
     def _resolved_likelihood(self, scale: float, rows: np.ndarray | None) -> Likelihood:
-        alpha = self.alpha
-        if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0.0 <= alpha < np.inf:
-            raise ValueError(
-                f"alpha must be a number >= 0; got {alpha!r}. For one variance per row use "
-                "fit(X, y, noise_variance=...)."
-            )
+        remedy = " For one variance per row use fit(X, y, noise_variance=...)."
+        alpha = check_in("alpha", self.alpha, "[0, inf)", remedy)
         if isinstance(self.likelihood, str) and self.likelihood == "gaussian":
             row_variance = None if rows is None else _normalized_variance(rows, scale)
             alpha = float(_normalized_variance(alpha, scale))

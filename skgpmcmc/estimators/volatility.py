@@ -11,9 +11,9 @@ from scipy.special import stdtrit
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
+from .._params import check_flag
 from ..likelihoods import Likelihood, Volatility
 from ..model import Observations
-from . import _validation as check
 from ._data import (
     check_rows,
     check_weights,
@@ -138,7 +138,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         # p(0 | f) = exp(-f) has no bound, and the posterior of a single exact zero no integral.
         targets = y / scale
         targets = np.where(np.abs(targets) < _RESOLUTION, _RESOLUTION, targets)
-        if not check.check_flag("center", self.center):
+        if not check_flag("center", self.center):
             _check_scale(scale)
             targets, scale = targets * scale, 1.0
         run = self._sample(X, Observations(Volatility(), targets, None, weight))
@@ -182,9 +182,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         y = check_rows("y", y, len(X))
         with np.errstate(over="ignore"):  # a target that far out has no density
             targets = y / np.exp(self._units[0])
-        return (
-            self._predictor.log_predictive([targets], X, self.n_jobs)[0] + self._log_density_shift()
-        )
+        (log_p,) = self._predictor.log_predictive([targets], X, self.n_jobs)
+        return log_p + self._log_density_shift()
 
     def score(self, X, y, sample_weight=None):
         """Mean log predictive density, the larger the better.

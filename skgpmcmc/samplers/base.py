@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from .._params import Configuration, check_in
+from .._params import Configuration, check_choice, check_in
 from ..likelihoods import Gaussian, Likelihood
 from ..model import LatentGP, check_gradient
 from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis
@@ -62,7 +62,7 @@ class Sampler(Configuration, ABC):
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
-        check_in("sampler", "target_acceptance", self.target_acceptance, "(0, 1)")
+        check_in("sampler: target_acceptance", self.target_acceptance, "(0, 1)")
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the sampler cannot work with the likelihood."""
@@ -144,10 +144,9 @@ class PseudoMarginal(Sampler):
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        check_in("sampler", "defensive", self.defensive, "[0, 1)")
-        check_in("sampler", "noise", self.noise, "(0, inf)")
-        if self.moves not in _MOVES:
-            raise ValueError(f"sampler: moves must be one of {list(_MOVES)}; got {self.moves!r}.")
+        check_in("sampler: defensive", self.defensive, "[0, 1)")
+        check_in("sampler: noise", self.noise, "(0, inf)")
+        check_choice("sampler: moves", self.moves, _MOVES)
 
     @property
     def learns(self) -> bool:

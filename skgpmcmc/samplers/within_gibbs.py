@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import stats
 
 from .. import parameterizations
-from .._params import check_flag, check_in
+from .._params import check_flag, check_in, check_integer
 from ..approximations import Approximation
 from ..model import GPState, LatentGP
 from ..parameterizations import Parameterization
@@ -116,10 +115,8 @@ class WithinGibbs(Sampler):
         if self.target_acceptance is not None:
             super().check()
         for name in ("n_latent", "max_leapfrog"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"sampler: {name} must be an integer >= 1; got {value!r}.")
-        check_flag("sampler", "learn_shape", self.learn_shape)
+            check_integer(f"sampler: {name}", getattr(self, name), 1)
+        check_flag("sampler: learn_shape", self.learn_shape)
         known = sorted(latent_moves(1, 1))
         if isinstance(self.latent, Transition):
             if self.latent.moves_theta:
@@ -227,7 +224,7 @@ class Sufficient(Augmented):
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        check_flag("sampler", "conjugate", self.conjugate)
+        check_flag("sampler: conjugate", self.conjugate)
 
     def check_model(self, model: LatentGP) -> None:
         """Raise a ValueError if prior or kernel do not allow what is wanted."""
@@ -348,7 +345,7 @@ class KnorrHeldRue(WithinGibbs):
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        check_in("sampler", "defensive", self.defensive, "[0, 1)")
+        check_in("sampler: defensive", self.defensive, "[0, 1)")
 
     def _hyper_moves(
         self, model: LatentGP, approximation: Approximation

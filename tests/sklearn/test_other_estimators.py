@@ -271,7 +271,7 @@ def test_draws_of_targets(fitted):
 @pytest.mark.parametrize(
     ("settings", "fit", "message"),
     [
-        ({"alpha": -1.0}, {}, "alpha must be a number >= 0; got -1.0"),
+        ({"alpha": -1.0}, {}, r"alpha must be a number in \[0, inf\); got -1.0"),
         ({"likelihood": "student_t"}, {}, 'sampler="collapsed" integrates f out'),
         (
             {"likelihood": "student_t", "sampler": "pm"},
