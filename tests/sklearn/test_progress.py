@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.run import Effort, chains, effort, set_ups
+from skgpmcmc.run import Effort, chains, effort
 from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.run.effort import Plan
 
@@ -163,7 +163,7 @@ LONG = "This fit will be long: about .* for n = 40 rows and 1 worker"
 
 
 def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
-    monkeypatch.setattr(set_ups, "perform", slowed(set_ups.perform))
+    monkeypatch.setattr(chains, "perform", slowed(chains.perform))
     with pytest.warns(UserWarning, match="This fit will be long") as caught:
         quick().fit(*moons())
     long = [w for w in caught if "This fit will be long" in str(w.message)]
@@ -181,7 +181,7 @@ def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
     """The warning is an error here: nothing has been factored when it comes."""
     monkeypatch.setattr(chains, "_MANY_ROWS", 30)
     monkeypatch.setattr(chains, "seconds_per_operation", lambda n_rows: 10.0)
-    monkeypatch.setattr(set_ups, "_with_safe_jitter", None)
+    monkeypatch.setattr(chains, "_with_safe_jitter", None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=f"{LONG}, judged by the time of a small"):
@@ -205,7 +205,7 @@ def test_target_ess_shortens_what_is_expected():
         del left[:]
         model = quick(n_draws=100_000, **changes)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(set_ups, "perform", slowed(set_ups.perform))
+            patch.setattr(chains, "perform", slowed(chains.perform))
             patch.setattr(
                 "skgpmcmc.estimators._base.CallbackMonitor", lambda *_: listening(Listener())
             )
