@@ -126,8 +126,12 @@ def sample_chains(
         n_rounds_before = sampler.n_set_up_rounds(n_warmup) - 1
         ready, operations = run_set_ups(pool, set_ups, n_rounds_before, monitor, plan)
         monitor.begin_round()
+        settled = iter(list(pool(call for one in ready for call in one.calls())))
         begun = SamplingRun(
-            begin(pool, ready, operations),
+            [
+                one.begun([next(settled) for _ in one.prepared.rngs], count)
+                for one, count in zip(ready, operations, strict=True)
+            ],
             n_discarded=ready[0].prepared.n_tuned + ready[0].prepared.n_settle,
             seconds_warmup=0.0,
             seconds_sampling=0.0,
@@ -270,6 +274,26 @@ class Ready(NamedTuple):
     model: LatentGP  # as sampled
     prepared: Prepared  # what its chains need
 
+    def calls(self) -> Iterator[Any]:
+        """Return the work that starts every chain on its frozen transition, and lets it settle."""
+        model, own = self
+        states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
+        for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True):
+            yield joblib.delayed(switch)(model, own.transition, theta, rng, own.n_settle, state)
+
+    def begun(self, settled: list[Segment], operations: OperationCount) -> ModelRun:
+        """Return the record of a model before its first kept draw; the operations of its set-up."""
+        model, own = self
+        of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
+        draws = Draws(
+            theta=np.empty((len(settled), 0, len(own.thetas[0]))),
+            f=np.empty((len(settled), 0, model.n_latent)),
+            chain_counts=[Counts() for _ in settled],
+            warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
+        )
+        chains = [Ongoing(own.transition, segment.state, segment.rng) for segment in settled]
+        return ModelRun(model, draws, chains, own.reference, own.estimator, own.report)
+
 
 def set_up(
     model: LatentGP,
@@ -332,12 +356,12 @@ def run_set_ups(
     n_batches = 0
     prepared: dict[int, Ready] = {}
     operations = [OperationCount() for _ in set_ups]
-    answers: dict[int, Sequence[Any] | None] = dict.fromkeys(range(len(set_ups)))
+    answers: dict[int, Any] = dict.fromkeys(range(len(set_ups)))
     while answers:
         wanted: dict[int, Sequence[Task]] = {}
         for m, answer in answers.items():
             try:
-                wanted[m] = next(set_ups[m]) if answer is None else set_ups[m].send(answer)
+                wanted[m] = set_ups[m].send(answer)
             except StopIteration as end:
                 prepared[m] = end.value
         answers = {}
@@ -370,42 +394,3 @@ def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
     speeds = [d.seconds / d.operations.total for d in done if d.operations.total > 0.0]
     if speeds:
         monitor.expect(plan.effort(float(np.median(speeds)), "the first evaluations"))
-
-
-def begin(
-    pool: joblib.Parallel, ready: Sequence[Ready], operations: Sequence[OperationCount]
-) -> list[ModelRun]:
-    """Start every chain on its frozen transition, and let it settle.
-
-    `operations` are those of the set-ups, one by one.
-    """
-    calls = [
-        (one.model, one.prepared.transition, *where, one.prepared.n_settle, state)
-        for one in ready
-        for *where, state in _places(one.prepared)
-    ]
-    settled = iter(list(pool(joblib.delayed(switch)(*call) for call in calls)))
-    return [
-        _begun(one, [next(settled) for _ in one.prepared.rngs], count)
-        for one, count in zip(ready, operations, strict=True)
-    ]
-
-
-def _places(prepared: Prepared) -> Iterator[tuple[Any, ...]]:
-    """Theta, random stream and state in which each chain begins; None for a state made afresh."""
-    states: Sequence[Any] = prepared.states or [None] * len(prepared.rngs)
-    return zip(prepared.thetas, prepared.rngs, states, strict=True)
-
-
-def _begun(ready: Ready, settled: list[Segment], operations: OperationCount) -> ModelRun:
-    """Return the record of a model before its first kept draw."""
-    model, prepared = ready
-    of_set_up = Counts(n_evaluations=prepared.n_evaluations, operations=operations)
-    draws = Draws(
-        theta=np.empty((len(settled), 0, len(prepared.thetas[0]))),
-        f=np.empty((len(settled), 0, model.n_latent)),
-        chain_counts=[Counts() for _ in settled],
-        warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
-    )
-    chains = [Ongoing(prepared.transition, segment.state, segment.rng) for segment in settled]
-    return ModelRun(model, draws, chains, prepared.reference, prepared.estimator, prepared.report)
