@@ -201,6 +201,57 @@ class Augmented(WithinGibbs):
 
 
 @dataclass(eq=False)
+class Ancillary(Augmented):
+    """Chains on theta and f in turn, theta given the whitened f (AA): exact.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
+
+    References
+    ----------
+    Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
+    """
+
+    _under = (parameterizations.Ancillary,)
+
+
+@dataclass(eq=False)
+class Interweaving(Augmented):
+    """Chains that move theta given f, and then given the whitened f (ASIS): exact.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
+
+    References
+    ----------
+    Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (6).
+    """
+
+    _under = (parameterizations.Sufficient, parameterizations.Ancillary)
+
+
+@dataclass(eq=False)
+class Surrogate(Augmented):
+    """Chains on theta and f in turn, theta given surrogate data and f standardized by them: exact.
+
+    Parameters
+    ----------
+    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
+        How f and theta move.
+
+    References
+    ----------
+    Murray & Adams (2010); Filippone, Zhong & Girolami (2013), section 2.4.
+    """
+
+    _under = (parameterizations.SurrogateData,)
+
+
+@dataclass(eq=False)
 class Sufficient(Augmented):
     """Chains on theta and f in turn, theta given f (SA): exact, and slow unless data are plenty.
 
@@ -264,57 +315,6 @@ def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
             "conjugate=False."
         )
     return ConjugateVariance(position, float(shapes[0]), float(scale))
-
-
-@dataclass(eq=False)
-class Ancillary(Augmented):
-    """Chains on theta and f in turn, theta given the whitened f (AA): exact.
-
-    Parameters
-    ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
-        How f and theta move.
-
-    References
-    ----------
-    Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
-    """
-
-    _under = (parameterizations.Ancillary,)
-
-
-@dataclass(eq=False)
-class Interweaving(Augmented):
-    """Chains that move theta given f, and then given the whitened f (ASIS): exact.
-
-    Parameters
-    ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
-        How f and theta move.
-
-    References
-    ----------
-    Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (6).
-    """
-
-    _under = (parameterizations.Sufficient, parameterizations.Ancillary)
-
-
-@dataclass(eq=False)
-class Surrogate(Augmented):
-    """Chains on theta and f in turn, theta given surrogate data and f standardized by them: exact.
-
-    Parameters
-    ----------
-    target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
-        How f and theta move.
-
-    References
-    ----------
-    Murray & Adams (2010); Filippone, Zhong & Girolami (2013), section 2.4.
-    """
-
-    _under = (parameterizations.SurrogateData,)
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -44,14 +44,18 @@ def at_rest(model: LatentGP, state: S) -> S:
     return copy.deepcopy(state, {id(part): part for part in shared})
 
 
+#: A bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
+_MAX_SHRINKS = 200
+
+
 class StepInfo(NamedTuple):
     """What only a diagnostic wants to know of a step."""
 
     move: str  # the name of the transition that moved
     accepted: bool
     acceptance_probability: float  # min(1, ratio); 0 where the proposal failed
-    n_evaluations: float  # of a (marginal) likelihood; m / n for m fresh particles alone
-    failed: bool  # the proposal was rejected because its factorization failed
+    n_evaluations: float = 1.0  # of a (marginal) likelihood; m / n for m fresh particles alone
+    failed: bool = False  # the proposal was rejected because its factorization failed
     steps: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
     tuning: float | None = None  # what warm-up tunes instead of the acceptance probability
 
@@ -138,6 +142,22 @@ def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool
     if np.isnan(log_ratio):
         return False, 0.0
     return bool(log_uniform < log_ratio), float(np.exp(min(log_ratio, 0.0)))
+
+
+def shrinking(low: float, high: float, rng: np.random.Generator) -> Iterator[float]:
+    """Try points of a bracket around 0, uniform, and shrink it to those that are turned down.
+
+    The caller stops at the first one inside the slice, which 0 is. That none is found happens only
+    where rounding decides: staying at 0 is then the exact move.
+
+    References
+    ----------
+    Neal (2003), *Slice sampling*, figure 5.
+    """
+    for _ in range(_MAX_SHRINKS):
+        shift = rng.uniform(low, high)
+        yield shift
+        low, high = (shift, high) if shift < 0.0 else (low, shift)
 
 
 def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo:

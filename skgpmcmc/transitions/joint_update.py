@@ -71,7 +71,7 @@ class JointUpdate(OperatorUpdate[GPState]):
         tuning = 0.0 if np.isnan(central) else float(np.exp(min(central, 0.0)))
         kept, left = (candidate, state) if accepted else (state, candidate)
         left.prior.forget()  # the density and its prior refer to each other
-        return kept, StepInfo(self.name, accepted, probability, 1.0, False, tuning=tuning)
+        return kept, StepInfo(self.name, accepted, probability, tuning=tuning)
 
     def _draw(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator

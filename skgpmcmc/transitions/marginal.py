@@ -73,7 +73,7 @@ class MarginalMetropolis(Transition[MarginalState]):
             if drawn is None:
                 return state, rejected_proposal(self.name, model, theta)
             state = drawn
-        return state, StepInfo(self.name, accepted, probability, 1.0, False)
+        return state, StepInfo(self.name, accepted, probability)
 
     def _evaluate(
         self, model: LatentGP, theta: FloatArray

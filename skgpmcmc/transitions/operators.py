@@ -15,12 +15,10 @@ import numpy as np
 from .._typing import FloatArray
 from ..numerics.roots import IDENTITY, DenseRoot, Root
 from ..parameterizations import Conditional, DensityPoint, Point
-from .base import metropolis_accepts
+from .base import metropolis_accepts, shrinking
 
 #: With a larger step the drift of a Langevin move would go beyond the mode of a Gaussian target.
 _LARGEST_STEP = np.sqrt(2.0)
-#: Shrinks after which the bracket of a slice has no width left.
-_MAX_SHRINKS = 200
 
 
 class Outcome(NamedTuple):
@@ -358,16 +356,11 @@ class UnivariateSlice(Operator):
             low, left = low - width, left - 1
         while right > 0 and line.above(level, point, high * axis):
             high, right = high + width, right - 1
-        for _ in range(_MAX_SHRINKS):
-            shift = rng.uniform(low, high)
+        for shift in shrinking(low, high, rng):
             found = line.above(level, point, shift * axis)
             if found is not None:
                 return found
-            if shift < 0.0:
-                low = shift
-            else:
-                high = shift
-        return point  # rounding decides: staying is then the exact move
+        return point
 
 
 class _Line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +19,15 @@ from ..approximations import (
 )
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import FromPrior, Proposal, StepInfo, Transition, metropolis_accepts, rejected_proposal
-
-#: The bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
-_MAX_SHRINKS = 200
+from .base import (
+    FromPrior,
+    Proposal,
+    StepInfo,
+    Transition,
+    metropolis_accepts,
+    rejected_proposal,
+    shrinking,
+)
 
 
 class PseudoMarginalState(NamedTuple):
@@ -105,7 +111,7 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
             log_ratio = _log_target(candidate) - _log_target(state) + log_hastings
             accepted, probability = metropolis_accepts(log_ratio, rng)
             state = candidate if accepted else state
-            info = StepInfo(self.name, accepted, probability, 1.0, False)
+            info = StepInfo(self.name, accepted, probability)
         return state._replace(f=state.estimate.draw(rng)), info
 
     def log_likelihood_sd(
@@ -177,20 +183,13 @@ class EllipticalSlice(FromPrior):
         """One elliptical slice update of f."""
         nu = state.prior.sample(rng)
         log_level = state.log_lik + np.log1p(-rng.uniform())
-        angle = rng.uniform(0.0, 2.0 * np.pi)
-        lower, upper = angle - 2.0 * np.pi, angle
-        for n_evaluations in range(1, _MAX_SHRINKS + 1):
+        first = rng.uniform(0.0, 2.0 * np.pi)
+        angles = chain([first], shrinking(first - 2.0 * np.pi, first, rng))
+        for n_evaluations, angle in enumerate(angles, start=1):
             candidate = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
             if candidate.log_lik > log_level:
-                return candidate, StepInfo(self.name, True, 1.0, n_evaluations, False)
-            if angle < 0.0:
-                lower = angle
-            else:
-                upper = angle
-            angle = rng.uniform(lower, upper)
-        # The slice holds the current point, so this happens only where rounding decides (level
-        # equal to log_lik to the last bit): staying put is then the exact move.
-        return state, StepInfo(self.name, False, 0.0, _MAX_SHRINKS, False)
+                return candidate, StepInfo(self.name, True, 1.0, n_evaluations)
+        return state, StepInfo(self.name, False, 0.0, n_evaluations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +226,7 @@ class RetainedParticle(_OfParticles):
             model, state.density, latent.f[:, None], defensive=self.defensive
         )
         estimate = state.estimate.with_particle(index, latent.f, float(log_weight[0]))
-        info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f), False)
+        info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f))
         return state._replace(estimate=estimate, f=latent.f), info
 
 
@@ -262,5 +261,5 @@ class ParticleRefresh(_OfParticles):
             defensive=self.defensive,
             retained=state.estimate.draw(rng),
         )
-        info = StepInfo(self.name, True, 1.0, n_draws / len(state.f), False)
+        info = StepInfo(self.name, True, 1.0, n_draws / len(state.f))
         return state._replace(estimate=estimate, f=estimate.draw(rng)), info

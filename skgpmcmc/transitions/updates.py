@@ -239,9 +239,7 @@ class CrankNicolson(FromPrior, Tunable[GPState]):
         f = (state.f + scale * state.prior.sample(rng)) / np.hypot(1.0, scale)
         candidate = model.moved(state, f)
         accepted, probability = metropolis_accepts(candidate.log_lik - state.log_lik, rng)
-        return candidate if accepted else state, StepInfo(
-            self.name, accepted, probability, 1, False
-        )
+        return candidate if accepted else state, StepInfo(self.name, accepted, probability)
 
     def with_log_scale(self, log_scale: float) -> CrankNicolson:
         """Return the same move with another scale."""
@@ -294,4 +292,4 @@ class ConjugateVariance(FromPrior):
             _ = prior.chol
         except NotPositiveDefiniteError:
             return state, rejected_proposal(self.name, model, theta)
-        return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0, 1.0, False)
+        return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0)
