@@ -12,7 +12,6 @@ from scipy import stats
 
 from .. import parameterizations
 from .._params import check_flag, check_in, check_integer
-from ..approximations import Approximation
 from ..model import GPState, LatentGP
 from ..parameterizations import Parameterization
 from ..transitions import (
@@ -133,7 +132,7 @@ class WithinGibbs(Sampler):
         """Tune every move on the posterior itself; `n_importance` does not matter."""
         model = request.model
         latent = [(self._latent_move(len(model.y)), self.n_latent)]
-        moves = self._hyper_moves(model, request.approximation) if len(model.start) else []
+        moves = self._hyper_moves(request) if len(model.start) else []
         hyper = [(move, 1) for move in moves]
         both = hyper + latent if self._theta_first else latent + hyper
         sweep = Sweep(*zip(*both, strict=True))
@@ -145,9 +144,7 @@ class WithinGibbs(Sampler):
         return latent_moves(n_rows, self.max_leapfrog)[self.latent]
 
     @abstractmethod
-    def _hyper_moves(
-        self, model: LatentGP, approximation: Approximation
-    ) -> Sequence[Transition[GPState]]:
+    def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
         """Return the moves of theta in an iteration, each of which is made once."""
 
     def _targeted(self, operator: AnOperator) -> AnOperator:
@@ -193,10 +190,8 @@ class Augmented(WithinGibbs):
             return self._targeted(self.hyper)
         return self._targeted(hyper_moves(dim, self.max_leapfrog)[self.hyper])
 
-    def _hyper_moves(
-        self, model: LatentGP, approximation: Approximation
-    ) -> Sequence[Transition[GPState]]:
-        operator = self._operator(len(model.start))
+    def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
+        operator = self._operator(len(request.model.start))
         return [HyperUpdate(parameterization(), operator) for parameterization in self._under]
 
 
@@ -283,13 +278,11 @@ class Sufficient(Augmented):
         if self.conjugate:
             _conjugate_variance(model)
 
-    def _hyper_moves(
-        self, model: LatentGP, approximation: Approximation
-    ) -> Sequence[Transition[GPState]]:
+    def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
         if not self.conjugate:
-            return super()._hyper_moves(model, approximation)
-        gibbs = _conjugate_variance(model)
-        others = np.delete(np.arange(len(model.start)), gibbs.position)
+            return super()._hyper_moves(request)
+        gibbs = _conjugate_variance(request.model)
+        others = np.delete(np.arange(len(request.model.start)), gibbs.position)
         if len(others) == 0:
             return [gibbs]
         operator = self._operator(len(others))
@@ -347,8 +340,6 @@ class KnorrHeldRue(WithinGibbs):
         super().check()
         check_in("sampler: defensive", self.defensive, "[0, 1)")
 
-    def _hyper_moves(
-        self, model: LatentGP, approximation: Approximation
-    ) -> Sequence[Transition[GPState]]:
-        walk = self._targeted(_begun(RandomWalk(), len(model.start)))
-        return [JointUpdate(approximation, walk, self.defensive)]
+    def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
+        walk = self._targeted(_begun(RandomWalk(), len(request.model.start)))
+        return [JointUpdate(request.approximation, walk, self.defensive)]
