@@ -7,6 +7,7 @@ from .base import (
     Draws,
     GaussianApproximation,
     Reference,
+    Shape,
     Sites,
 )
 from .classwise import ClasswiseApproximation, averaged
@@ -16,7 +17,7 @@ from .importance import DrawCount, ImportanceEstimate, importance_estimate, log_
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
 from .modes import Evaluation, Mode, evaluate, find_mode
-from .skewed import Shape, SkewedApproximation, density_from, shape_of
+from .skewed import SkewedApproximation, density_from
 
 __all__ = [
     "APPROXIMATIONS",
@@ -44,7 +45,6 @@ __all__ = [
     "find_mode",
     "importance_estimate",
     "log_importance_weights",
-    "shape_of",
 ]
 
 #: The approximations that have a name in the estimators.

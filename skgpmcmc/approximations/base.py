@@ -10,22 +10,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from .._params import Configuration
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from ..likelihoods import Likelihood
 from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments, Observations
 from ..numerics.linalg import (
     NotPositiveDefiniteError,
+    add_outer,
     cholesky_solve,
     half_log_det,
     lower_gram,
     lower_inverse,
-    product,
     solve_lower,
 )
 
@@ -43,10 +42,34 @@ class Cavities(NamedTuple):
     shift: FloatArray  # (n,)
     precision: FloatArray  # (n,)
 
+    @classmethod
+    def of(
+        cls,
+        marginals: tuple[FloatArray, FloatArray],
+        sites: Sites,
+        prior_variance: FloatArray,
+        copies: FloatArray | float = 1.0,
+    ) -> Self:
+        """Take sites from the means and variances of q; Rasmussen & Williams (2006), (3.56).
+
+        Where a site is a product of `copies` equal ones, one copy.
+        """
+        mean, var = marginals
+        # With no negative site a cavity is never wider than the prior; rounding must not say so.
+        precision = np.maximum(1.0 / var - sites.precision / copies, 1.0 / prior_variance)
+        return cls(mean / var - sites.shift / copies, precision)
+
     @property
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance."""
         return self.shift / self.precision, 1.0 / self.precision
+
+
+class Shape(NamedTuple):
+    """Margins of f under a Gaussian approximation, and how skewed those of f given y are."""
+
+    sd: FloatArray  # (n,), standard deviations of q
+    skewness: FloatArray  # (n,), of the tilted distributions
 
 
 class Draws(NamedTuple):
@@ -87,75 +110,56 @@ class Density(Protocol):
 
 #: Differences from one below this have lost four digits.
 _CANCELLED = 1e-4
+#: Step of the finite difference for a third cumulant, in cavity standard deviations.
+_STEP = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianApproximation:
-    """q(f) = N(f; K a, (K^-1 + W)^-1) at one theta.
+    """q(f) proportional to N(f; 0, K) times Gaussian sites: N(f; K a, (K^-1 + W)^-1).
 
     Attributes
     ----------
     prior : GaussianPrior
         p(f | theta); holds K.
-    weights : ndarray of shape (n,)
-        a, with mean K a; a = K^-1 mean without ever inverting K.
-    precision : ndarray of shape (n,)
-        W >= 0, the diagonal that q adds to K^-1.
+    sites : Sites
+        Their precisions are W, the diagonal that q adds to K^-1.
     whitened : bool
-        Whether ``|B|`` and draws come from `chol_white`, where both factors could give them.
+        Whether the mean, ``|B|`` and draws come from `chol_white`, where both factors could give
+        them.
     """
 
     prior: GaussianPrior
-    weights: FloatArray
-    precision: FloatArray
+    sites: Sites
     whitened: bool = False
 
     @classmethod
-    def from_sites(
-        cls, prior: GaussianPrior, sites: Sites, *, whitened: bool = False
-    ) -> GaussianApproximation:
-        """Return the Gaussian proportional to N(f; 0, K) times the sites.
-
-        Its mean is Sigma nu, nu the shifts: a = K^-1 Sigma nu = nu - s o B^-1 s o K nu. That takes
-        the factor of B, or with `whitened` those that `sample` wants anyway.
-        """
-        if whitened:
-            q = cls(prior, sites.shift, sites.precision)
-            white = cholesky_solve(q.chol_white, product(prior.chol.T, sites.shift))
-            weights = solve_lower(prior.chol, white, transpose=True)
-            posterior = cls(prior, weights, sites.precision, whitened=True)
-            mean = prior.unwhiten(white)
-            posterior.__dict__.update(chol_white=q.chol_white, mean=mean, sites=sites)
-            return posterior
-        q = cls(prior, sites.shift, sites.precision)
-        if not sites.shift.any():
-            return q
-        # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
-        strong = sites.precision * prior.variance > 1.0
-        weak = np.where(strong, 0.0, sites.shift)
-        s = q.root_precision
-        scaled = np.where(strong, sites.shift, 0.0) / np.where(strong, s, 1.0)
-        scaled -= s * prior.times(weak)
-        posterior = cls(prior, weak + s * cholesky_solve(q.chol_B, scaled), sites.precision)
-        # The factor of B depends on the precision alone: hand it over instead of making it again.
-        posterior.__dict__.update(chol_B=q.chol_B, sites=sites)
-        return posterior
-
-    @staticmethod
-    def local_sites(observed: Observations, f: FloatArray) -> Sites:
+    def sites_at(
+        cls,
+        prior: GaussianPrior,
+        observed: Observations,
+        f: FloatArray,
+        slope: FloatArray | None = None,
+    ) -> Sites:
         """Return the sites with the slope and the curvature of log p(y | f) at f.
 
-        Where it is not concave, its curvature counts as none.
+        Where it is not concave, its curvature counts as none. With another `slope` that of
+        log p(y | f) is ignored: K^-1 f makes f the mean of q.
         """
-        derivatives = observed.derivatives(f)
-        precision = np.maximum(-derivatives.second, 0.0)
-        return Sites(precision * f + derivatives.first, precision)
+        own, precision = observed.slope_and_precision(f)
+        slope = own if slope is None else slope
+        return Sites(cls.coupled(prior, precision, f) + slope, precision)
+
+    @staticmethod
+    def coupled(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:
+        """``W f`` for f of shape (n,)."""
+        return precision * f
 
     def __getstate__(self) -> dict[str, Any]:
         # Factors are rebuilt on demand. What is known in O(n) goes along, so that nothing depends
         # on whether an object has travelled.
-        names = ("prior", "weights", "precision", "whitened", "mean", "sites")
-        return {name: self.__dict__[name] for name in names if name in self.__dict__}
+        names = ("prior", "sites", "whitened", "weights", "mean")
+        return {name: value for name, value in vars(self).items() if name in names}
 
     @property
     def q(self) -> GaussianApproximation:
@@ -167,25 +171,71 @@ class GaussianApproximation:
         """The sites, which make it again with the prior."""
         return tuple(self.sites)
 
+    @property
+    def precision(self) -> FloatArray:
+        """W >= 0; (n,)."""
+        return self.sites.precision
+
     @cached_property
-    def sites(self) -> Sites:
-        """The sites that make q of the prior: nu = (K^-1 + W) mean = a + W mean, and W."""
-        return Sites(self.weights + self.precision * self.mean, self.precision)
+    def weights(self) -> FloatArray:
+        """a, with mean K a: a = K^-1 mean without ever inverting K; (n,).
 
-    def cavities(self, copies: FloatArray | float = 1.0) -> Cavities:
-        """Return the marginals of q with one site removed; Rasmussen & Williams (2006), (3.56).
-
-        Where a site is a product of `copies` equal ones, one copy.
+        The mean is Sigma nu, nu the shifts: a = K^-1 Sigma nu = nu - s o B^-1 s o K nu.
         """
-        var, sites = self.marginal_variance, self.sites
-        # With no negative site a cavity is never wider than the prior; rounding must not say so.
-        precision = np.maximum(1.0 / var - sites.precision / copies, 1.0 / self.prior.variance)
-        return Cavities(self.mean / var - sites.shift / copies, precision)
+        shift = self.sites.shift
+        if not shift.any():
+            return shift
+        if self.whitened:
+            return self.prior.unpull(self._white_mean)
+        # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
+        strong = self.precision * self.prior.variance > 1.0
+        weak = np.where(strong, 0.0, shift)
+        s = self.root_precision
+        scaled = np.where(strong, shift, 0.0) / np.where(strong, s, 1.0)
+        scaled -= s * self.prior.times(weak)
+        return np.asarray(weak + s * cholesky_solve(self.chol_B, scaled))
 
     @cached_property
     def mean(self) -> FloatArray:
         """Mean of q; (n,)."""
+        if self.whitened:
+            return self.prior.unwhiten(self._white_mean)
         return self.prior.times(self.weights)
+
+    @cached_property
+    def _white_mean(self) -> FloatArray:
+        """``L^-1 mean``; (n,)."""
+        return cholesky_solve(self.chol_white, self.prior.chol.T @ self.sites.shift)
+
+    def cavities(self, copies: FloatArray | float = 1.0) -> Cavities:
+        """Return the marginals of q with one site removed; see `Cavities.of`."""
+        marginals = self.mean, self.marginal_variance
+        return Cavities.of(marginals, self.sites, self.prior.variance, copies)
+
+    def shape(self, model: LatentGP) -> Shape | None:
+        """Return the margins of f, or None where a density made of q has none that are skewed.
+
+        Skewness is that of the third derivative of the tilted log normalizer in the cavity mean.
+        """
+        mean, var = self.cavities().moments
+        observed = model.observations_at(self.prior.theta)
+        step = _STEP * np.sqrt(var)
+        up, at, down = (
+            observed.tilted_moments(mean + sign * step, var).beta for sign in (1.0, 0.0, -1.0)
+        )
+        # The tilted cumulants are var^k times the derivatives of log Z; beta is minus the second.
+        # Both in units of the cavity, whose own powers could overflow.
+        third = -var * (up - down) / (2.0 * _STEP)
+        shrunk = np.maximum(1.0 - var * at, 0.0)  # below zero by rounding
+        with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is left: no skewness
+            skewness = np.nan_to_num(third / shrunk**1.5, posinf=0.0, neginf=0.0)
+        return Shape(np.sqrt(self.marginal_variance), skewness)
+
+    def widened(self, share: float) -> Self:
+        """Return q with the same mean and `share` of the precision of its sites."""
+        precision = share * self.precision
+        shift = self.weights + self.coupled(self.prior, precision, self.mean)
+        return type(self)(self.prior, Sites(shift, precision))
 
     @cached_property
     def root_precision(self) -> FloatArray:
@@ -246,13 +296,12 @@ class GaussianApproximation:
             raise NotPositiveDefiniteError("the kernel is no covariance at these hyper-parameters")
         return np.where(variance > 0.0, variance, np.finfo(float).eps * prior_variance)
 
-    def _variance_by_solving(self, which: npt.NDArray[np.bool_]) -> FloatArray:
+    def _variance_by_solving(self, which: BoolArray) -> FloatArray:
         """Diagonal of ``K - K s B^-1 s K`` where the mask of shape (n,) says so."""
-        K = self.prior.K
-        half = K.T[which].T  # K is symmetric: its columns, copied in Fortran order
+        half = self.prior.columns(which)
         half *= self.root_precision[:, None]
         half = solve_lower(self.chol_B, half, overwrite=True)
-        return np.asarray(K.diagonal()[which] - np.einsum("ij,ij->j", half, half))
+        return np.asarray(self.prior.variance[which] - np.einsum("ij,ij->j", half, half))
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return ``s o B^-1 s o g`` = (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
@@ -293,8 +342,12 @@ class GaussianApproximation:
             self.half_log_det_B
             + 0.5 * float(self.mean @ self.weights)
             + self.weights @ delta
-            - 0.5 * np.einsum("i,ij,ij->j", self.precision, delta, delta)
+            - 0.5 * self._squares_of_sites(delta)
         )
+
+    def _squares_of_sites(self, delta: FloatArray) -> FloatArray:
+        """``delta'W delta`` for each column; (m,)."""
+        return np.asarray(np.einsum("i,ij,ij->j", self.precision, delta, delta))
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> Deviations:
         """Draw f - mean under q: L T'^-1 z for z ~ N(0, I)."""
@@ -322,18 +375,17 @@ class GaussianApproximation:
         """
         new = self.prior.covariance.at_new(X_new)
         mean, half = self._projected(new)
-        var = new.diagonal(self.prior.kernel_theta) - np.einsum("im,im->m", half, half)
-        return LatentMoments(mean, np.maximum(var, 0.0))
+        return LatentMoments(mean, self.prior.remaining_variance(new, half))
 
     def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """Mean (m, 1) and full covariance (m, m) of f* at new inputs under q."""
         new = self.prior.covariance.at_new(X_new)
         mean, half = self._projected(new)
-        return mean, new.square(self.prior.kernel_theta) - half.T @ half
+        return mean, self.prior.remaining_covariance(new, half)
 
     def _projected(self, new: CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """``k*' a`` of shape (m, 1), and ``L_B^-1 (s o k*)`` of shape (n, m)."""
-        cross = new.cross(self.prior.kernel_theta)
+        cross = new.covariance.cross(self.prior.kernel_theta, new)
         mean = (cross.T @ self.weights)[:, None]
         cross *= self.root_precision[:, None]
         return mean, solve_lower(self.chol_B, cross, overwrite=True)
@@ -346,6 +398,17 @@ def gaussian_family(prior: GaussianPrior) -> type[GaussianApproximation]:
     Priors of several functions, whose sites are coupled, register their own.
     """
     return GaussianApproximation
+
+
+def stationary_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
+    """Gradient in theta of a log evidence that does not change with the sites; R&W (5.27)."""
+    A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
+    of_kernel = -q.prior.contract(A)
+    if not observed.likelihood.parameters:
+        return of_kernel
+    copies, observed = observed.in_copies()
+    slopes = observed.tilted_parameter_gradient(*q.cavities(copies).moments)
+    return np.concatenate([of_kernel, (copies * slopes).sum(axis=1)])
 
 
 class ApproximationFit(NamedTuple):

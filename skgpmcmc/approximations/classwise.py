@@ -24,7 +24,6 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._typing import FloatArray
-from ..likelihoods import Softmax
 from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
 from ..numerics.linalg import (
     cholesky,
@@ -38,7 +37,6 @@ from ..numerics.linalg import (
 )
 from .base import Draws, GaussianApproximation, Sites, gaussian_family
 from .laplace import laplace_gradient, laplace_step
-from .skewed import shape_of
 
 #: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
 _RATE = 0.6
@@ -50,58 +48,36 @@ _LOG_POINTS = 6
 _TINY = 1e-12
 
 
-def _coupled_product(precision: FloatArray, f: FloatArray, n_classes: int) -> FloatArray:
-    """Return W f for D and f of shape (C n,), or f of shape (C n, m)."""
-    D = precision.reshape(n_classes, -1, *(1,) * (f.ndim - 1))
-    scaled = D * f.reshape(n_classes, -1, *f.shape[1:])
-    scaled -= D * (scaled.sum(axis=0) / D.sum(axis=0))
-    return scaled.reshape(f.shape)
-
-
 @dataclass(frozen=True, eq=False)
 class ClasswiseApproximation(GaussianApproximation):
     """q(f) of a softmax: `precision` is D, and all else is stacked class after class too."""
 
     prior: ClasswisePrior
 
-    @classmethod
-    def from_sites(
-        cls, prior: GaussianPrior, sites: Sites, *, whitened: bool = False
-    ) -> ClasswiseApproximation:
-        """Return the Gaussian proportional to N(f; 0, K) exp(shift'f - f'W f / 2)."""
-        assert isinstance(prior, ClasswisePrior)
-        q = cls(prior, sites.shift, sites.precision)
-        weights = sites.shift - q.solve_smoothed(q.prior.times(sites.shift))
-        posterior = cls(prior, weights, sites.precision)
-        shared = ("chols_B", "smoothed_inverses", "chol_M")
-        posterior.__dict__.update({name: getattr(q, name) for name in shared}, sites=sites)
-        return posterior
-
     @staticmethod
-    def local_sites(observed: Observations, f: FloatArray) -> Sites:
-        """Return the sites with slope and curvature of log p(y | f) at f of shape (C n,)."""
-        assert isinstance(observed.likelihood, Softmax)
-        precision = observed.likelihood.probabilities(f)
-        if observed.weight is not None:
-            precision *= np.tile(observed.weight, observed.likelihood.n_classes)
-        W_f = _coupled_product(precision, f, observed.likelihood.n_classes)
-        return Sites(W_f + observed.derivatives(f).first, precision)
-
-    @property
-    def n_classes(self) -> int:
-        """C."""
-        return len(self.prior.parts)
+    def coupled(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:
+        """``W f`` for f of shape (C n,) or (C n, m)."""
+        f_by_class = prior.split(f)
+        D = prior.split(precision).reshape(*f_by_class.shape[:2], *(1,) * (f.ndim - 1))
+        scaled = D * f_by_class
+        scaled -= D * (scaled.sum(axis=0) / D.sum(axis=0))
+        return scaled.reshape(f.shape)
 
     @cached_property
-    def sites(self) -> Sites:
-        """The sites that make q of the prior."""
-        W_mean = _coupled_product(self.precision, self.mean, self.n_classes)
-        return Sites(self.weights + W_mean, self.precision)
+    def weights(self) -> FloatArray:
+        """a, with mean K a; (C n,)."""
+        shift = self.sites.shift
+        return np.asarray(shift - self.solve_smoothed(self.prior.times(shift)))
 
     @cached_property
     def mean(self) -> FloatArray:
         """Mean of q; (C n,)."""
         return self.prior.times(self.weights)
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.prior.parts)
 
     @property
     def chol_B(self) -> FloatArray:
@@ -148,21 +124,12 @@ class ClasswiseApproximation(GaussianApproximation):
         pairs = zip(inverses, own, strict=True)
         return np.concatenate([part - product(E, common) for E, part in pairs])
 
-    def log_ratio_of_deviation(self, delta: FloatArray) -> FloatArray:
-        """Log [q(f) / N(f; 0, K)] at f = mean + delta, delta of shape (C n, m); (m,)."""
-        W_delta = _coupled_product(self.precision, delta, self.n_classes)
-        return np.asarray(
-            self.half_log_det_B
-            + 0.5 * float(self.mean @ self.weights)
-            + self.weights @ delta
-            - 0.5 * np.einsum("ij,ij->j", delta, W_delta)
-        )
+    def _squares_of_sites(self, delta: FloatArray) -> FloatArray:
+        W_delta = self.coupled(self.prior, self.precision, delta)
+        return np.asarray(np.einsum("ij,ij->j", delta, W_delta))
 
-    def widened(self, share: float) -> ClasswiseApproximation:
-        """Return q with the same mean and `share` of the precision of its sites."""
-        precision = share * self.precision
-        W_mean = _coupled_product(precision, self.mean, self.n_classes)
-        return self.from_sites(self.prior, Sites(self.weights + W_mean, precision))
+    def shape(self, model: LatentGP) -> None:
+        """Coupled sites have no margins that a density could skew."""
 
     def sample(self, rng: np.random.Generator, size: int) -> Draws:
         """Independent draws of f.
@@ -205,11 +172,6 @@ class ClasswiseApproximation(GaussianApproximation):
 @gaussian_family.register(ClasswisePrior)
 def _gaussian_family(prior: ClasswisePrior) -> type[ClasswiseApproximation]:
     return ClasswiseApproximation
-
-
-@shape_of.register(ClasswiseApproximation)
-def _shape_of(q: ClasswiseApproximation, model: LatentGP) -> None:
-    """Coupled sites have no margins to bend."""
 
 
 @laplace_step.register(ClasswiseApproximation)
@@ -283,7 +245,7 @@ def averaged(
     for _ in range(n_sweeps):
         before, wanted = q.sites, _averaged_sites(q, observed)
         mixed = (old + _RATE * (new - old) for old, new in zip(before, wanted, strict=True))
-        new = ClasswiseApproximation.from_sites(q.prior, Sites(*mixed))
+        new = ClasswiseApproximation(q.prior, Sites(*mixed))
         moved = q.prior.split(new.mean - q.mean) ** 2 / np.einsum("icc->ci", q.row_covariances)
         q = new
         if moved.max() < _SETTLED**2:
@@ -305,7 +267,7 @@ def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
     precision = np.maximum((weight * share)[:, None] * usual, _TINY).T.ravel()
     slope = -usual
     slope[np.arange(n), observed.y.astype(np.intp)] += 1.0
-    shift = _coupled_product(precision, q.mean, q.n_classes) + (weight[:, None] * slope).T.ravel()
+    shift = q.coupled(q.prior, precision, q.mean) + (weight[:, None] * slope).T.ravel()
     return Sites(shift, precision)
 
 

@@ -10,14 +10,14 @@ import numpy as np
 from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
-from ..model import LatentGP
-from ..numerics.linalg import add_outer
+from ..model import GaussianPrior, LatentGP, Observations
 from .base import (
     Approximation,
     ApproximationFit,
     Cavities,
     GaussianApproximation,
     Sites,
+    stationary_gradient,
 )
 from .laplace import Laplace
 
@@ -91,81 +91,83 @@ class EP(Approximation):
         lost all the same fall back on it.
         """
         prior = model.prior_at(theta)
-        n = len(model.y)
+        matching = _Matching.of(model, prior)
+        steep, log_concave = model.likelihood.steep, model.likelihood.log_concave
         if start is not None:
             sites = start
-        elif model.likelihood.steep:
+        elif steep:
             sites = Laplace(tol=_START_TOLERANCE).fit(model, theta).q.sites
         else:
-            sites = Sites(np.zeros(n), np.zeros(n))
-        careful = not model.likelihood.log_concave
-        damping = min(self.damping, _CAREFUL_DAMPING) if careful else self.damping
+            sites = Sites(np.zeros(prior.size), np.zeros(prior.size))
+        damping = self.damping if log_concave else min(self.damping, _CAREFUL_DAMPING)
         changes: list[float] = []
         for sweep in range(1, self.max_sweeps + 1):
-            q = GaussianApproximation.from_sites(prior, sites)
-            swept = _sweep(model, q, sites)
-            matched = swept.matched
-            change = _largest_change(q, sites, matched)
+            q = GaussianApproximation(prior, sites)
+            var = q.marginal_variance
+            swept = matching.sweep(sites, (q.mean, var))
+            change = _largest_change(var, sites, swept.matched)
             changes.append(change)
-            if change < self.tol or sweep == self.max_sweeps or _stalled(changes, swept.share):
+            if change < self.tol or sweep == self.max_sweeps or _stalled(changes, matching.share):
                 break
-            steep = model.likelihood.steep or model.observations.weight is not None
-            if steep and not change < _LOST:
+            if (steep or matching.observed.weight is not None) and not change < _LOST:
                 fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
                 return fit._replace(converged=False, n_iterations=sweep)
             if sweep > 1 and change > changes[-2]:
                 damping = max(0.5 * damping, _SMALLEST_DAMPING)
-            sites = _moved(sites, matched, damping * swept.share)
-        log_evidence = _log_evidence(q, sites, swept)
+            sites = _moved(sites, swept.matched, damping * matching.share)
+        log_evidence = _log_evidence(q, matching.copies, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
         """Return q after one undamped sweep from its own sites."""
-        swept = _sweep(model, q, q.sites)
-        sites = _moved(q.sites, swept.matched, swept.share)
-        return GaussianApproximation.from_sites(q.prior, sites, whitened=True)
+        matching = _Matching.of(model, q.prior)
+        swept = matching.sweep(q.sites, (q.mean, q.marginal_variance))
+        sites = _moved(q.sites, swept.matched, matching.share)
+        return GaussianApproximation(q.prior, sites, whitened=True)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
-        """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
-        q = fit.q
-        A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
-        of_kernel = -q.prior.contract(A)
-        copies, observed = model.observations_at(q.prior.theta).in_copies()
-        if not observed.likelihood.parameters:
-            return of_kernel
-        slopes = observed.tilted_parameter_gradient(*q.cavities(copies).moments)
-        return np.concatenate([of_kernel, (copies * slopes).sum(axis=1)])
+        """Gradient of log Z_EP. Sites are stationary, so no implicit term."""
+        return stationary_gradient(fit.q, model.observations_at(fit.q.prior.theta))
 
 
 class _Sweep(NamedTuple):
     """One parallel update of every site, with what it was made of."""
 
-    copies: FloatArray | float  # of which each site consists
     cavities: Cavities  # without one copy
     tilted: TiltedMoments
     matched: Sites
+
+
+class _Matching(NamedTuple):
+    """What all sweeps at one theta share."""
+
+    prior_variance: FloatArray  # (n,)
+    copies: FloatArray | float  # of which each site consists
+    observed: Observations  # one copy of each row
+    least: FloatArray | float  # precision of a site
+
+    @classmethod
+    def of(cls, model: LatentGP, prior: GaussianPrior) -> Self:
+        variance = prior.variance
+        copies, observed = model.observations_at(prior.theta).in_copies()
+        least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / variance
+        return cls(variance, copies, observed, least)
 
     @property
     def share(self) -> FloatArray | float:
         """Share of an update that is safe: copies of one row, moved at once, go too far."""
         return 2.0 / (1.0 + self.copies)
 
-
-def _sweep(model: LatentGP, q: GaussianApproximation, sites: Sites) -> _Sweep:
-    """Match the moments of every tilted distribution of q, whose sites are given."""
-    copies, observed = model.observations_at(q.prior.theta).in_copies()
-    cavities = q.cavities(copies)
-    tilted = observed.tilted_moments(*cavities.moments)
-    least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / q.prior.variance
-    matched = _matched_sites(sites, copies, cavities, tilted, least)
-    return _Sweep(copies, cavities, tilted, matched)
+    def sweep(self, sites: Sites, marginals: tuple[FloatArray, FloatArray]) -> _Sweep:
+        """Match the moments of every tilted distribution of q, given its means and variances."""
+        cavities = Cavities.of(marginals, sites, self.prior_variance, self.copies)
+        tilted = self.observed.tilted_moments(*cavities.moments)
+        matched = _matched_sites(sites, self.copies, cavities, tilted, self.least)
+        return _Sweep(cavities, tilted, matched)
 
 
 def _moved(old: Sites, new: Sites, share: FloatArray | float) -> Sites:
-    return Sites(
-        old.shift + share * (new.shift - old.shift),
-        old.precision + share * (new.precision - old.precision),
-    )
+    return Sites(*(a + share * (b - a) for a, b in zip(old, new, strict=True)))
 
 
 def _matched_sites(
@@ -197,9 +199,8 @@ def _matched_sites(
     return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 
-def _largest_change(q: GaussianApproximation, old: Sites, new: Sites) -> float:
+def _largest_change(var: FloatArray, old: Sites, new: Sites) -> float:
     """Largest change of a site, in units of the posterior marginal that it acts on."""
-    var = q.marginal_variance
     precision = np.abs(new.precision - old.precision) * var
     shift = np.abs(new.shift - old.shift) * np.sqrt(var)
     return float(max(precision.max(), shift.max()))
@@ -211,11 +212,11 @@ def _stalled(changes: list[float], share: FloatArray | float) -> bool:
     return len(changes) > patience and (min(changes[-patience:]) > 0.5 * min(changes[:-patience]))
 
 
-def _log_evidence(q: GaussianApproximation, sites: Sites, swept: _Sweep) -> float:
+def _log_evidence(q: GaussianApproximation, copies: FloatArray | float, swept: _Sweep) -> float:
     """Log Z_EP; R&W (3.65) rearranged so that nothing is divided by a site precision."""
-    copies, cavities, tilted, _ = swept
+    cavities, tilted, _ = swept
     var = q.marginal_variance
-    shift, precision = sites.shift / copies, sites.precision / copies
+    shift, precision = q.sites.shift / copies, q.sites.precision / copies
     ratio = precision / cavities.precision
     # Far out in the tails of a prior this is not finite, which rejects the theta.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -226,4 +227,4 @@ def _log_evidence(q: GaussianApproximation, sites: Sites, swept: _Sweep) -> floa
             + 0.5 * np.log1p(ratio)
         )
         total = float((copies * terms).sum())
-    return total + 0.5 * float(sites.shift @ q.mean) - q.half_log_det_B
+    return total + 0.5 * float(q.sites.shift @ q.mean) - q.half_log_det_B

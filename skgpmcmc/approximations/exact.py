@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..likelihoods import Gaussian
 from ..model import LatentGP
-from ..numerics.linalg import add_outer
-from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
+from .base import Approximation, ApproximationFit, GaussianApproximation, Sites, stationary_gradient
 
 
 @dataclass(eq=False)
@@ -37,31 +35,17 @@ class Exact(Approximation):
         A row is ``N(y; f + offset, V)^weight``: a Gaussian site with variance V / weight, and a
         constant.
         """
-        observed = model.observations_at(theta)
-        likelihood = observed.likelihood
-        if not isinstance(likelihood, Gaussian):
-            raise TypeError(f"Exact needs a Gaussian likelihood; got {likelihood.name!r}.")
-        n = len(observed)
-        V = np.broadcast_to(likelihood.variance(observed.y), n)
-        weight = np.ones(n) if observed.weight is None else observed.weight
-        residual = observed.y if observed.offset is None else observed.y - observed.offset
-        precision = weight / V
-        q = GaussianApproximation(model.prior_at(theta), precision, precision)
-        posterior = GaussianApproximation(q.prior, q.solve_smoothed(residual), precision)
-        posterior.__dict__["chol_B"] = q.chol_B
-        q = posterior
+        prior, observed = model.prior_at(theta), model.observations_at(theta)
+        if not observed.likelihood.quadratic:
+            raise TypeError(f"Exact needs a Gaussian likelihood; got {observed.likelihood.name!r}.")
+        sites = GaussianApproximation.sites_at(prior, observed, np.zeros(prior.size))
+        q = GaussianApproximation(prior, sites)
         # log N(residual; 0, K + V / weight) by its parts, and the constants of the sites.
-        log_evidence = -0.5 * float(residual @ q.weights) - q.half_log_det_B
-        log_evidence -= 0.5 * float(weight @ np.log(2.0 * np.pi * V))
+        residual = sites.shift / sites.precision
+        log_evidence = observed.total(residual) - 0.5 * float(residual @ q.weights)
+        log_evidence -= q.half_log_det_B
         return ApproximationFit(q, log_evidence, True, 1)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log p(y | theta); R&W (5.9)."""
-        q = fit.q
-        A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
-        of_kernel = -q.prior.contract(A)
-        observed = model.observations_at(q.prior.theta)
-        if not observed.likelihood.parameters:
-            return of_kernel
-        slopes = observed.tilted_parameter_gradient(*q.cavities().moments)
-        return np.concatenate([of_kernel, slopes.sum(axis=1)])
+        return stationary_gradient(fit.q, model.observations_at(fit.q.prior.theta))

@@ -215,6 +215,6 @@ class Quadratic:
         """Return values (...) and gradients (..., p) at theta (..., p)."""
         raw = (theta - self.center) / self.scale
         z = np.clip(raw, -3.0, 3.0)
-        bent = z @ self.curvature
-        value = self.constant + z @ self.linear + (z * bent).sum(axis=-1)
-        return value, (self.linear + 2.0 * bent) / self.scale * (z == raw)
+        slope = z @ self.curvature
+        value = self.constant + z @ self.linear + (z * slope).sum(axis=-1)
+        return value, (self.linear + 2.0 * slope) / self.scale * (z == raw)

@@ -11,8 +11,8 @@ from scipy import linalg
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .base import Approximation, Density, GaussianApproximation, Sites, gaussian_family
-from .skewed import Shape, SkewedApproximation, bend_of_skewness
+from .base import Approximation, Density, GaussianApproximation, Shape, Sites, gaussian_family
+from .skewed import SkewedApproximation, asymmetry_of
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
@@ -132,23 +132,22 @@ class InterpolatedSites:
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
-        return self.bent(self.gaussian_at(model, theta))
+        return self.skewed(self.gaussian_at(model, theta))
 
     def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return the Gaussian that the density at theta is made of."""
         prior, whitened = model.prior_at(theta), self.whitened and self.n_sweeps == 0
-        family = gaussian_family(prior)
-        q = family.from_sites(prior, self.sites_at(theta), whitened=whitened)
+        q = gaussian_family(prior)(prior, self.sites_at(theta), whitened)
         for _ in range(self.n_sweeps):
             q = self.approximation.improved(model, q)
         return q
 
-    def bent(self, q: GaussianApproximation) -> Density:
+    def skewed(self, q: GaussianApproximation) -> Density:
         """Return the density that is made of q."""
         if self.strength == 0.0:
             return q
         log_sd, skewness = np.split(self._interpolated(q.prior.theta), 4)[2:]
-        return SkewedApproximation(q, np.exp(log_sd), bend_of_skewness(self.strength * skewness))
+        return SkewedApproximation(q, np.exp(log_sd), asymmetry_of(self.strength * skewness))
 
     def sites_at(self, theta: FloatArray) -> Sites:
         """Interpolated sites at theta of shape (p,), before any sweep."""

@@ -73,7 +73,7 @@ class Laplace(Approximation):
         if start is None:
             point = _Point.of(observed, np.zeros(prior.size), np.zeros(prior.size))
         else:
-            q = gaussian_family(prior).from_sites(prior, start)
+            q = gaussian_family(prior)(prior, start)
             point = _Point.of(observed, q.weights, q.mean)
         threshold = self.tol * len(observed)
         iteration, gain = 0, np.inf
@@ -112,9 +112,9 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
     """Gradient of Laplace's log evidence in theta, from q at the mode; R&W algorithm 5.1."""
     f = q.mean
     first, second, third = observed.derivatives(f)
-    bends = second < 0.0  # where it does not, the precision is zero, and stays so
+    concave = second < 0.0  # where it does not, the precision is zero, and stays so
     # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
-    mode_shift = 0.5 * q.marginal_variance * third * bends
+    mode_shift = 0.5 * q.marginal_variance * third * concave
     implicit = _through_the_mode(q, second, mode_shift)
     A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
     A = add_outer(A, -implicit, first)
@@ -124,7 +124,7 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
     of_log_prob, of_first, of_second = observed.parameter_derivatives(f)
     of_likelihood = (
         of_log_prob.sum(axis=1)
-        + 0.5 * (of_second * bends) @ q.marginal_variance
+        + 0.5 * (of_second * concave) @ q.marginal_variance
         + of_first @ q.prior.times(implicit)
     )
     return np.concatenate([of_kernel, of_likelihood])
@@ -158,7 +158,7 @@ def _gaussian_at(
 ) -> GaussianApproximation:
     """Gaussian with the curvature at its own mean, not at the step before."""
     family = gaussian_family(prior)
-    return family(prior, point.weights, family.local_sites(observed, point.f).precision)
+    return family(prior, family.sites_at(prior, observed, point.f, point.weights))
 
 
 # A step that leaves the numbers has no objective, and is halved until it has one.
@@ -166,7 +166,7 @@ def _gaussian_at(
 def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray) -> FloatArray:
     """K^-1 times the full Newton step from f; R&W algorithm 3.1, lines 4 to 7."""
     family = gaussian_family(prior)
-    return family.from_sites(prior, family.local_sites(observed, f)).weights
+    return family(prior, family.sites_at(prior, observed, f)).weights
 
 
 def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) -> _Point:

@@ -15,7 +15,7 @@ from ..numerics.linalg import NotPositiveDefiniteError
 from . import Approximation, ApproximationFit, Sites
 
 #: What the optimizer sees where K cannot be factored: worse than any data, and finite.
-_WORST_OBJECTIVE = 1e10
+_NOWHERE = 1e10
 #: Site tolerance of the searches; the error of the gradient is of this order.
 _SEARCH_TOLERANCE = 1e-6
 #: L-BFGS-B as a point estimate wants it.
@@ -54,6 +54,46 @@ class Mode:
     message: str
 
 
+class _Descent:
+    """Minus the log density of theta and its gradient, as an optimizer wants them.
+
+    Every fit begins with the sites of the last one.
+    """
+
+    def __init__(
+        self,
+        model: LatentGP,
+        approximation: Approximation,
+        with_hyperprior: bool,
+        sites: Sites | None,
+        on_visit: Callable[[Evaluation], None],
+    ) -> None:
+        self._model, self._approximation = model, approximation
+        self._with_hyperprior = with_hyperprior
+        self.sites = sites
+        self._on_visit = on_visit
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient; a flat and high place where there is no density."""
+        theta = theta.copy()
+        log_hyperprior, slope = 0.0, np.zeros(len(theta))
+        if self._with_hyperprior:
+            log_hyperprior, slope = self._model.hyperprior.value_and_gradient(theta)
+        if not np.isfinite(log_hyperprior):
+            return _NOWHERE, np.zeros(len(theta))
+        try:
+            fit = self._approximation.fit(self._model, theta, self.sites)
+            gradient = self._approximation.gradient(self._model, fit)
+        except NotPositiveDefiniteError:
+            return _NOWHERE, np.zeros(len(theta))
+        if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
+            return _NOWHERE, np.zeros(len(theta))
+        self.sites = fit.q.sites
+        log_density = float(fit.log_evidence + log_hyperprior)
+        self._on_visit(Evaluation(fit, gradient, log_density))
+        return -log_density, -(gradient + slope)
+
+
 def evaluate(
     model: LatentGP,
     approximation: Approximation,
@@ -67,17 +107,9 @@ def evaluate(
     `approximation` is iterated to its own tolerance, which gradients want to be tight, from the
     sites `start`.
     """
-    log_hyperprior = model.hyperprior.log_prob(theta) if with_hyperprior else 0.0
-    if not np.isfinite(log_hyperprior):
-        return None
-    try:
-        fit = approximation.fit(model, theta, start)
-        gradient = approximation.gradient(model, fit)
-    except NotPositiveDefiniteError:
-        return None
-    if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
-        return None
-    return Evaluation(fit, gradient, float(fit.log_evidence + log_hyperprior))
+    found: list[Evaluation] = []
+    _Descent(model, approximation, with_hyperprior, start, found.append)(theta)
+    return found[0] if found else None
 
 
 def find_mode(
@@ -117,27 +149,13 @@ def find_mode(
         return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
     if bounds is None:
         bounds = model.hyperprior.bounds
-    limits = [(float(low), float(high)) for low, high in bounds]
-    stopping: Any = dict(options)
-    sites: Sites | None = None
-
-    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal sites
-        here = evaluate(model, precise, theta.copy(), with_hyperprior=with_hyperprior, start=sites)
-        if here is None:
-            return _WORST_OBJECTIVE, np.zeros(len(theta))
-        sites = here.fit.q.sites
-        if on_visit is not None:
-            on_visit(here)
-        slope = model.hyperprior.gradient(theta) if with_hyperprior else 0.0
-        return -here.log_density, -(here.gradient + slope)
-
-    runs = [
-        optimize.minimize(
-            objective, start, jac=True, method="L-BFGS-B", bounds=limits, options=stopping
-        )
-        for start in starts
-    ]
-    best = min(runs, key=lambda run: float(run.fun))
-    fit = precise.fit(model, best.x, sites)
-    return Mode(fit, any(run.success for run in runs), str(best.message))
+    visit = on_visit or (lambda evaluation: None)
+    descent = _Descent(model, precise, with_hyperprior, None, visit)
+    stopping: Any = {"bounds": bounds, "options": dict(options)}
+    best: Any = None
+    converged = False
+    for start in starts:
+        run = optimize.minimize(descent, start, jac=True, method="L-BFGS-B", **stopping)
+        converged |= bool(run.success)
+        best = run if best is None or run.fun < best.fun else best
+    return Mode(precise.fit(model, best.x, descent.sites), converged, str(best.message))

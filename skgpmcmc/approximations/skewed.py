@@ -1,77 +1,43 @@
-"""An importance density with skewed margins: the Gaussian approximation, bent coordinate-wise.
+"""An importance density with skewed margins: a Gaussian approximation, coordinate by coordinate.
 
 Where the latent variance is large, p(f | y, theta) is skewed: a class that is certain leaves f free
-on one side. Importance draws from any Gaussian then have weights that vary much. Bending every
-coordinate so that its margin has the skewness of the tilted distribution of expectation propagation
-takes most of that away, and keeps a density that can be drawn from and evaluated exactly.
+on one side. Importance draws from any Gaussian then have weights that vary much. Giving every
+margin the skewness of the tilted distribution of expectation propagation takes most of that away,
+and keeps a density that can be drawn from and evaluated exactly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
-from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import kv
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, LatentGP
+from ..model import GaussianPrior
 from .base import Density, Draws, GaussianApproximation, Sites, gaussian_family
 
-#: Step of the finite difference for a third cumulant, in cavity standard deviations.
-_STEP = 1e-3
 #: E sqrt(1 + z^2) for a standard normal z; Jones & Pewsey (2009), P_1.
 _MEAN_ROOT = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(1, 0.25) + kv(0, 0.25)))
 #: E cosh(3 asinh z), P_3 of the same paper.
 _P3 = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(2, 0.25) + kv(1, 0.25)))
-#: Largest bend; its margin has a skewness of 1.34.
+#: Largest asymmetry; its margin has a skewness of 1.34.
 _MOST = 1.5
-
-
-class Shape(NamedTuple):
-    """Margins of f under a Gaussian approximation, and how skewed those of f given y are."""
-
-    sd: FloatArray  # (n,), standard deviations of q
-    skewness: FloatArray  # (n,), of the tilted distributions
-
-    @classmethod
-    def of(cls, model: LatentGP, q: GaussianApproximation) -> Self:
-        """Skewness from the third derivative of the tilted log normalizer in the cavity mean."""
-        mean, var = q.cavities().moments
-        observed = model.observations_at(q.prior.theta)
-        step = _STEP * np.sqrt(var)
-        up, at, down = (
-            observed.tilted_moments(mean + sign * step, var).beta for sign in (1.0, 0.0, -1.0)
-        )
-        # The tilted cumulants are var^k times the derivatives of log Z; beta is minus the second.
-        # Both in units of the cavity, whose own powers could overflow.
-        third = -var * (up - down) / (2.0 * _STEP)
-        shrunk = np.maximum(1.0 - var * at, 0.0)  # below zero by rounding
-        with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is left: no skewness
-            skewness = third / shrunk**1.5
-        return cls(np.sqrt(q.marginal_variance), np.nan_to_num(skewness, posinf=0.0, neginf=0.0))
-
-
-@singledispatch
-def shape_of(q: GaussianApproximation, model: LatentGP) -> Shape | None:
-    """Return the margins of f, or None where a density made of q is not bent."""
-    return Shape.of(model, q)
 
 
 @dataclass(frozen=True, eq=False)
 class SkewedApproximation:
     """Law of ``f = mu + sd o T(delta / sd)`` for mu + delta drawn from a Gaussian q with mean mu.
 
-    T is the sinh-arcsinh transformation ``sinh(asinh z + bend)``, standardized: f has the means
-    of q, and its variances if `sd` are the standard deviations of q.
+    T is the sinh-arcsinh transformation ``sinh(asinh z + asymmetry)``, standardized: f has the
+    means of q, and its variances if `sd` are the standard deviations of q.
 
     Attributes
     ----------
     q : GaussianApproximation
     sd : ndarray of shape (n,)
         Positive.
-    bend : ndarray of shape (n,)
+    asymmetry : ndarray of shape (n,)
         0 leaves a coordinate Gaussian; positive for a tail to the right.
 
     References
@@ -81,48 +47,48 @@ class SkewedApproximation:
 
     q: GaussianApproximation
     sd: FloatArray
-    bend: FloatArray
+    asymmetry: FloatArray
 
     @property
     def parts(self) -> tuple[FloatArray, ...]:
-        """Sites, standard deviations and bends, which make it again with the prior."""
-        return (*self.q.sites, self.sd, self.bend)
+        """Sites, standard deviations and asymmetries, which make it again with the prior."""
+        return (*self.q.sites, self.sd, self.asymmetry)
 
     def sample(self, rng: np.random.Generator, size: int) -> Draws:
         """Independent draws of f."""
         deviations = self.q.sample_deviations(rng, size)
-        mean, sd, bend = self.q.mean[:, None], self.sd[:, None], self.bend[:, None]
+        mean, sd = self.q.mean[:, None], self.sd[:, None]
         center, spread = self._moments()
-        unbent = np.arcsinh(deviations.delta / sd)
-        moved = sd * (np.sinh(unbent + bend) - center) / spread - deviations.delta
+        z = np.arcsinh(deviations.delta / sd)
+        moved = sd * (np.sinh(z + self.asymmetry[:, None]) - center) / spread - deviations.delta
         white = self.q.prior.whiten(moved)
         pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviations.white)
-        log_ratio = self._log_ratio(deviations.delta, unbent, moved, pairing)
+        log_ratio = self._log_ratio(deviations.delta, z, moved, pairing)
         return Draws(mean + deviations.delta + moved, log_ratio)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
         offset = f - self.q.mean[:, None]
-        sd, bend = self.sd[:, None], self.bend[:, None]
+        sd = self.sd[:, None]
         center, spread = self._moments()
-        unbent = np.arcsinh(spread * offset / sd + center) - bend
-        delta = sd * np.sinh(unbent)
+        z = np.arcsinh(spread * offset / sd + center) - self.asymmetry[:, None]
+        delta = sd * np.sinh(z)
         moved = offset - delta
         white = self.q.prior.whiten(np.concatenate([moved, moved + 2.0 * delta], axis=1))
         m = f.shape[1]
         pairing = 0.5 * np.einsum("ij,ij->j", white[:, :m], white[:, m:])
-        return self._log_ratio(delta, unbent, moved, pairing)
+        return self._log_ratio(delta, z, moved, pairing)
 
     def _log_ratio(
-        self, delta: FloatArray, unbent: FloatArray, moved: FloatArray, pairing: FloatArray
+        self, delta: FloatArray, z: FloatArray, moved: FloatArray, pairing: FloatArray
     ) -> FloatArray:
-        """Log [g(f) / N(f; 0, K)] at f = mu + delta + moved, which mu + delta was bent to.
+        """Log [g(f) / N(f; 0, K)] at f = mu + delta + moved, to which mu + delta was moved.
 
         ``g(f) = q(mu + delta) / prod T'``, and the prior at f instead of mu + delta:
         ``moved' K^-1 (moved / 2 + delta)``, which is `pairing`, and ``moved' K^-1 mu = moved' a``.
         """
-        log_slope = _log_cosh(unbent + self.bend[:, None]) - _log_cosh(unbent)
-        log_spread = np.log(moments_of_bend(self.bend)[1]).sum()
+        log_slope = _log_cosh(z + self.asymmetry[:, None]) - _log_cosh(z)
+        log_spread = np.log(moments_of(self.asymmetry)[1]).sum()
         return np.asarray(
             self.q.log_ratio_of_deviation(delta)
             - log_slope.sum(axis=0)
@@ -132,38 +98,38 @@ class SkewedApproximation:
         )
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        center, spread = moments_of_bend(self.bend)
+        center, spread = moments_of(self.asymmetry)
         return center[:, None], spread[:, None]
 
 
 def density_from(prior: GaussianPrior, parts: tuple[FloatArray, ...]) -> Density:
     """Make a density of its `parts`: two for a Gaussian, four for a skewed one."""
     skewed = len(parts) > 2
-    q = gaussian_family(prior).from_sites(prior, Sites(*parts[:2]), whitened=skewed)
+    q = gaussian_family(prior)(prior, Sites(*parts[:2]), skewed)
     return SkewedApproximation(q, *parts[2:]) if skewed else q
 
 
-def moments_of_bend(bend: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of sinh(asinh z + bend) for a standard normal z."""
-    center = np.sinh(bend) * _MEAN_ROOT
-    return center, np.sqrt(1.0 + 3.0 * np.sinh(bend) ** 2 - center**2)
+def moments_of(asymmetry: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of sinh(asinh z + asymmetry) for a standard normal z."""
+    center = np.sinh(asymmetry) * _MEAN_ROOT
+    return center, np.sqrt(1.0 + 3.0 * np.sinh(asymmetry) ** 2 - center**2)
 
 
-def skewness_of_bend(bend: FloatArray) -> FloatArray:
-    """Skewness of sinh(asinh z + bend) for a standard normal z; increasing and odd."""
-    center, spread = moments_of_bend(bend)
-    third = 0.25 * (np.sinh(3.0 * bend) * _P3 - 3.0 * np.sinh(bend) * _MEAN_ROOT)
-    second = 1.0 + 3.0 * np.sinh(bend) ** 2
+def skewness_of(asymmetry: FloatArray) -> FloatArray:
+    """Skewness of sinh(asinh z + asymmetry) for a standard normal z; increasing and odd."""
+    center, spread = moments_of(asymmetry)
+    third = 0.25 * (np.sinh(3.0 * asymmetry) * _P3 - 3.0 * np.sinh(asymmetry) * _MEAN_ROOT)
+    second = 1.0 + 3.0 * np.sinh(asymmetry) ** 2
     return np.asarray((third - 3.0 * center * second + 2.0 * center**3) / spread**3)
 
 
-_BENDS = np.linspace(-_MOST, _MOST, 301)
-_SKEWNESSES = skewness_of_bend(_BENDS)
+_ASYMMETRIES = np.linspace(-_MOST, _MOST, 301)
+_SKEWNESSES = skewness_of(_ASYMMETRIES)
 
 
-def bend_of_skewness(skewness: FloatArray) -> FloatArray:
-    """Return the bend with this skewness, from a table; at most 1.5 in size."""
-    return np.interp(skewness, _SKEWNESSES, _BENDS)
+def asymmetry_of(skewness: FloatArray) -> FloatArray:
+    """Return the asymmetry with this skewness, from a table; at most 1.5 in size."""
+    return np.interp(skewness, _SKEWNESSES, _ASYMMETRIES)
 
 
 def _log_cosh(x: FloatArray) -> FloatArray:

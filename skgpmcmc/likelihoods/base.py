@@ -97,6 +97,8 @@ class Likelihood(ABC):
     steep : bool
         Whether log p(y | f) has no bound on its curvature, or more than one bend, so that
         iterations for q should begin near its mode.
+    quadratic : bool
+        Whether log p(y | f) is a quadratic function of f, so that p(f | y, theta) is Gaussian.
     targets : str
         What messages call the legal targets.
     """
@@ -104,6 +106,7 @@ class Likelihood(ABC):
     name: ClassVar[str]
     log_concave: ClassVar[bool]
     steep: ClassVar[bool] = False
+    quadratic: ClassVar[bool] = False
     targets: ClassVar[str] = "finite numbers"
 
     @property
@@ -144,6 +147,14 @@ class Likelihood(ABC):
     def legal(self, y: FloatArray) -> BoolArray:
         """Return which targets p(y | f) is defined for, as `targets` says; the shape of `y`."""
         return np.isfinite(y)
+
+    def slope_and_precision(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Slope of log p(y | f) in f, and the precision of a Gaussian with its curvature.
+
+        Where log p(y | f) is not concave, its curvature counts as none.
+        """
+        first, second, _ = self.derivatives(y, f)
+        return first, np.maximum(-second, 0.0)
 
     # --- parameters that are inferred -----------------------------------------------------------
 

@@ -47,6 +47,7 @@ class Gaussian(Likelihood):
 
     name: ClassVar[str] = "gaussian"
     log_concave: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = True
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

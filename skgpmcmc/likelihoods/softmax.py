@@ -75,6 +75,10 @@ class Softmax(Likelihood):
         second = -p * (1.0 - p)
         return Derivatives(first, second, second * (1.0 - 2.0 * p))
 
+    def slope_and_precision(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the slopes, and p: the precision D of coupled sites, whatever y is."""
+        return self.derivatives(y, f).first, self.probabilities(f)
+
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return p (1 - p): the curvature does not depend on y."""
         p = self.probabilities(f)

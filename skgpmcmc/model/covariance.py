@@ -11,22 +11,29 @@ to a constant factor of the kernel; where K_ii = 0 it is j times the mean diagon
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, Product
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Exponentiation,
+    Kernel,
+    Matern,
+    Product,
+    Sum,
+)
 
 from .._typing import FloatArray
 
 DEFAULT_JITTER = 1e-8
 
 
-class Covariance(ABC):
-    """A kernel bound to the training inputs X of shape (n, d).
+class Covariance:
+    """Any scikit-learn kernel bound to the training inputs X of shape (n, d).
 
     Attributes
     ----------
@@ -56,7 +63,10 @@ class Covariance(ABC):
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """K at the training inputs, jitter included; (n, n), Fortran order."""
-        K = self._matrix(theta)
+        return self._jittered(np.array(self.kernel.clone_with_theta(theta)(self.X), dtype=float).T)
+
+    def _jittered(self, K: FloatArray) -> FloatArray:
+        """Add the jitter to K in place."""
         diagonal = K.diagonal()
         K.flat[:: len(K) + 1] = diagonal + self.jitter * np.where(
             diagonal > 0.0, diagonal, diagonal.mean()
@@ -91,7 +101,7 @@ class Covariance(ABC):
         A.flat[:: len(A) + 1] = weights * (1.0 + self.jitter * ~zero) + (
             self.jitter * weights[zero].sum() / len(A)
         )
-        return self._contract(theta, A, self._matrix(theta) if K is None else K)
+        return self._contract(theta, A, self.matrix(theta) if K is None else K)
 
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         """Give ``dK / dtheta_r``, jitter included, one (n, n) matrix after the other.
@@ -123,13 +133,9 @@ class Covariance(ABC):
     def _zero_diagonal(self, theta: FloatArray) -> Any:
         return np.asarray(self.diagonal(theta, self.X) == 0.0)
 
-    @abstractmethod
-    def _matrix(self, theta: FloatArray) -> FloatArray:
-        """K without jitter, freshly allocated in Fortran order."""
-
-    @abstractmethod
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
+        return _contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
 
     def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         """Derivatives without jitter, freshly allocated."""
@@ -140,9 +146,13 @@ class Covariance(ABC):
         """Bind new inputs of shape (m, d) too; what is bound already is returned as it is."""
         return X_new if isinstance(X_new, CrossCovariance) else CrossCovariance(self, X_new)
 
-    def cross(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
-        """Covariance of the training inputs with new ones; (n, m), no jitter."""
-        return self.at_new(X_new).cross(theta)
+    def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
+        """Covariance of the training inputs with new ones; (n, m), Fortran order, no jitter.
+
+        Freshly allocated. A column depends on its own new input alone.
+        """
+        kernel = self.kernel.clone_with_theta(theta)
+        return np.asfortranarray(kernel(self.X, self.at_new(X_new).X_new))
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """Prior variance at new inputs; (m,), no jitter."""
@@ -165,6 +175,30 @@ def _variance_in(kernel: Kernel) -> int | None:
     return None if second is None else int(kernel.k1.n_dims) + second
 
 
+def _contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
+    """Contraction by the chain rule over the kernel's tree; leaves give their own gradient."""
+    if kernel.n_dims == 0:
+        return np.empty(0)
+    if isinstance(kernel, Sum):
+        parts = (_contract_tree(part, X, A) for part in (kernel.k1, kernel.k2))
+        return np.concatenate(list(parts))
+    if isinstance(kernel, Product):
+        pairs = ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1))
+        return np.concatenate([_contract_tree(part, X, A * other(X)) for part, other in pairs])
+    if isinstance(kernel, Exponentiation):
+        base = kernel.kernel(X)
+        power = kernel.exponent
+        return _contract_tree(kernel.kernel, X, A * (power * base ** (power - 1)))
+    nu = stationary_nu(kernel)
+    if nu is not None and np.size(kernel.length_scale) > 1:
+        # The one family whose own gradient would need an (n, n, d) array.
+        Z = X / kernel.length_scale
+        g = profile_slope(nu, squared_distances(Z, exact=nu == 0.5))
+        return contract_distances(Z, A * g)
+    _, dK = kernel(X, eval_gradient=True)
+    return np.einsum("ij,ijr->r", A, dK)
+
+
 class CrossCovariance:
     """A covariance bound to m new inputs as well, for predictions at many values of theta.
 
@@ -178,21 +212,10 @@ class CrossCovariance:
         self.covariance = covariance
         self.X_new = X_new
 
-    def cross(self, theta: FloatArray) -> FloatArray:
-        """Covariance of the training inputs with the new ones; (n, m), Fortran order, no jitter.
-
-        Freshly allocated. A column depends on its own new input alone.
-        """
-        kernel = self.covariance.kernel.clone_with_theta(theta)
-        return np.asfortranarray(kernel(self.covariance.X, self.X_new))
-
-    def diagonal(self, theta: FloatArray) -> FloatArray:
-        """Prior variance at the new inputs; (m,), no jitter."""
-        return self.covariance.diagonal(theta, self.X_new)
-
-    def square(self, theta: FloatArray) -> FloatArray:
-        """Prior covariance of the new inputs with one another; (m, m), no jitter."""
-        return self.covariance.square(theta, self.X_new)
+    @cached_property
+    def distances(self) -> FloatArray:
+        """Squared distances to the training inputs, (m, n): kept for all values of theta."""
+        return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
 
 #: Distances from which exp(-r) is zero.
@@ -200,21 +223,28 @@ _NOTHING_LEFT = 800.0
 
 
 def _correlation(
-    nu: float, D: FloatArray, scale: float = 1.0, *, out: FloatArray | None = None
+    nu: float,
+    D: FloatArray,
+    scale: float = 1.0,
+    *,
+    constant: float = 1.0,
+    out: FloatArray | None = None,
 ) -> FloatArray:
-    """Correlation k of RBF (nu = inf) and Matern at the squared distances ``scale * D``."""
+    """Constant times the correlation k of RBF (nu = inf) and Matern at ``scale * D``, squared."""
     with np.errstate(over="ignore"):  # at an infinite distance nothing is left
         r = np.multiply(D, -0.5 * scale if nu == np.inf else 2.0 * nu * scale, out=out)
     if nu == np.inf:
-        return np.exp(r, out=r)
-    np.sqrt(r, out=r)
-    np.minimum(r, _NOTHING_LEFT, out=r)  # an infinite distance times no correlation is none
-    e = np.exp(-r)
-    if nu == 0.5:
-        return e
+        k = np.exp(r, out=r)
+    else:
+        np.sqrt(r, out=r)
+        np.minimum(r, _NOTHING_LEFT, out=r)  # an infinite distance times no correlation is none
+        k = np.exp(-r)
     if nu == 1.5:
-        return (1.0 + r) * e
-    return (1.0 + r + r * r / 3.0) * e
+        k = (1.0 + r) * k
+    elif nu == 2.5:
+        k = (1.0 + r + r * r / 3.0) * k
+    k *= constant
+    return k
 
 
 def profile_slope(nu: float, D: FloatArray) -> FloatArray:
@@ -291,25 +321,20 @@ class ConstantTimesStationary(Covariance):
 
     def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
         super().__init__(kernel, X, jitter)
-        parts = (kernel.k1, kernel.k2)
-        stationary = parts[1] if isinstance(parts[0], ConstantKernel) else parts[0]
+        # Where constant and length-scale stand in (theta, fixed values).
+        where = slice(0, kernel.k1.n_dims), slice(kernel.k1.n_dims, None)
+        if isinstance(kernel.k1, ConstantKernel):
+            constant, stationary = kernel.k1, kernel.k2
+            self._constant, self._length_scale = where
+        else:
+            stationary, constant = kernel.k1, kernel.k2
+            self._length_scale, self._constant = where
+        self._fixed_constant = float(constant.constant_value)
+        self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
         nu = stationary_nu(stationary)
         assert nu is not None  # `serves` has checked it
         self.nu = nu
         self.anisotropic = np.size(stationary.length_scale) > 1
-        # Where constant and length-scale stand in (theta, fixed values).
-        self._constant, self._length_scale = None, None
-        position = 0
-        for part in parts:
-            size = part.n_dims
-            where = slice(position, position + size) if size else None
-            if isinstance(part, ConstantKernel):
-                self._constant = where
-                self._fixed_constant = float(part.constant_value)
-            else:
-                self._length_scale = where
-                self._fixed_length_scale = np.atleast_1d(np.asarray(part.length_scale, dtype=float))
-            position += size
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
@@ -333,23 +358,22 @@ class ConstantTimesStationary(Covariance):
 
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
-        constant = self._fixed_constant
-        if self._constant is not None:
-            constant = float(np.exp(theta[self._constant][0]))
-        length_scale = self._fixed_length_scale
-        if self._length_scale is not None:
-            length_scale = np.exp(theta[self._length_scale])
-        return constant, length_scale
+        constant, length_scale = theta[self._constant], theta[self._length_scale]
+        return (
+            float(np.exp(constant[0])) if len(constant) else self._fixed_constant,
+            np.exp(length_scale) if len(length_scale) else self._fixed_length_scale,
+        )
 
-    def _matrix(self, theta: FloatArray) -> FloatArray:
+    def matrix(self, theta: FloatArray) -> FloatArray:
+        """See `Covariance`."""
         constant, length_scale = self.values(theta)
         if self.anisotropic:
-            D = self._scaled_distances(length_scale)
-            K = _correlation(self.nu, D, out=D)
+            D, scale = self._scaled_distances(length_scale), 1.0
         else:
-            K = _correlation(self.nu, self._raw_distances, _inverse_square(length_scale[0]))
-        K *= constant
-        return K.T  # symmetric: the transpose is the same matrix in Fortran order
+            D, scale = self._raw_distances, _inverse_square(length_scale[0])
+        out = D if self.anisotropic else None
+        K = _correlation(self.nu, D, scale, constant=constant, out=out)
+        return self._jittered(K.T)  # symmetric: the same matrix in Fortran order
 
     def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
         if not self.anisotropic:
@@ -361,9 +385,9 @@ class ConstantTimesStationary(Covariance):
         gradient = np.empty(len(theta))
         diagonal = constant * A.trace()
         np.fill_diagonal(A, 0.0)  # no distance there, and K may have its jitter
-        if self._constant is not None:
+        if len(gradient[self._constant]):
             gradient[self._constant] = diagonal + np.einsum("ij,ij->", A, K)
-        if self._length_scale is not None:
+        if len(gradient[self._length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
             if self.anisotropic:
                 gradient[self._length_scale] = contract_distances(self.X / length_scale, A)
@@ -374,26 +398,24 @@ class ConstantTimesStationary(Covariance):
 
     def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         constant, length_scale = self.values(theta)
-        K = self._matrix(theta)
-        if self._length_scale is None:
-            if self._constant is not None:
-                yield K
-            return
-        before = self._constant is not None and self._constant.start < self._length_scale.start
-        if before:
-            yield K.copy(order="F")
-        slope = self._scaled_slope(constant, length_scale, K)
-        for r, tau in enumerate(length_scale):
-            if self.anisotropic:
-                distance = np.subtract.outer(self.X[:, r], self.X[:, r]) ** 2
-            else:
-                distance = self._raw_distances
-            dK = np.multiply(slope, distance.T, order="F")
-            dK /= tau**2
-            np.fill_diagonal(dK, 0.0)
-            yield dK
-        if self._constant is not None and not before:
-            yield K.copy(order="F")
+        K = self.matrix(theta)
+        np.fill_diagonal(K, constant)
+        of_constant = [K] if len(theta[self._constant]) else []
+        if self._constant.start == 0:
+            yield from (dK.copy(order="F") for dK in of_constant)
+        if len(theta[self._length_scale]):
+            slope = self._scaled_slope(constant, length_scale, K)
+            for r, tau in enumerate(length_scale):
+                if self.anisotropic:
+                    distance = np.subtract.outer(self.X[:, r], self.X[:, r]) ** 2
+                else:
+                    distance = self._raw_distances
+                dK = np.multiply(slope, distance.T, order="F")
+                dK /= tau**2
+                np.fill_diagonal(dK, 0.0)
+                yield dK
+        if self._constant.start > 0:
+            yield from (dK.copy(order="F") for dK in of_constant)
 
     def _scaled_slope(self, constant: float, length_scale: FloatArray, K: FloatArray) -> FloatArray:
         """Constant times g, off the diagonal; (n, n), Fortran order."""
@@ -403,9 +425,14 @@ class ConstantTimesStationary(Covariance):
         g *= constant
         return g.T
 
-    def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
+    def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
         """See `Covariance`."""
-        return X_new if isinstance(X_new, CrossCovariance) else StationaryCross(self, X_new)
+        new = self.at_new(X_new)
+        if self.anisotropic:
+            return self.between(theta, self.X, new.X_new)
+        constant, (length_scale,) = self.values(theta)
+        scale = _inverse_square(length_scale)
+        return _correlation(self.nu, new.distances, scale, constant=constant).T
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""
@@ -419,26 +446,4 @@ class ConstantTimesStationary(Covariance):
         """Covariance of some inputs with new ones, from their scaled distances."""
         constant, length_scale = self.values(theta)
         D = cdist(X_new / length_scale, X / length_scale, "sqeuclidean")
-        K = _correlation(self.nu, D, out=D)
-        K *= constant
-        return K.T
-
-
-class StationaryCross(CrossCovariance):
-    """Keeps the distances to the training inputs, where one length-scale serves all features."""
-
-    covariance: ConstantTimesStationary
-
-    @cached_property
-    def _raw_distances(self) -> FloatArray:
-        """Squared distances of the unscaled inputs, for the isotropic case; (m, n)."""
-        return cdist(self.X_new, self.covariance.X, "sqeuclidean")
-
-    def cross(self, theta: FloatArray) -> FloatArray:
-        """Covariance of the new rows with those of the covariance at theta; (n_new, n)."""
-        if self.covariance.anisotropic:
-            return self.covariance.between(theta, self.covariance.X, self.X_new)
-        constant, length_scale = self.covariance.values(theta)
-        K = _correlation(self.covariance.nu, self._raw_distances, _inverse_square(length_scale[0]))
-        K *= constant
-        return K.T
+        return _correlation(self.nu, D, constant=constant, out=D).T

@@ -87,6 +87,11 @@ class Observations:
         parts = self.likelihood.derivatives(self.y, self._shifted(f))
         return Derivatives(*(self._weighted(part) for part in parts))
 
+    def slope_and_precision(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the slope in f, and the precision that stands for its curvature; see there."""
+        slope, precision = self.likelihood.slope_and_precision(self.y, self._shifted(f))
+        return self._weighted(slope), self._weighted(precision)
+
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Mean over y of minus the second derivative, for f of shape (n,)."""
         return self._weighted(self.likelihood.fisher_information(self._shifted(f)))

@@ -22,10 +22,6 @@ from .covariance import (
     DEFAULT_JITTER,
     ConstantTimesStationary,
     Covariance,
-    contract_distances,
-    profile_slope,
-    squared_distances,
-    stationary_nu,
 )
 
 #: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
@@ -199,38 +195,4 @@ def make_covariance(kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTE
     """Bind a kernel to training inputs, on the fast path where there is one."""
     if ConstantTimesStationary.serves(kernel):
         return ConstantTimesStationary(kernel, X, jitter)
-    return _KernelTree(kernel, X, jitter)
-
-
-class _KernelTree(Covariance):
-    """Any other scikit-learn kernel, walked as the tree of sums, products and powers that it is."""
-
-    def _matrix(self, theta: FloatArray) -> FloatArray:
-        return np.array(self.kernel.clone_with_theta(theta)(self.X), dtype=float).T
-
-    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        return _contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
-
-
-def _contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
-    """Contraction by the chain rule over the kernel's tree; leaves give their own gradient."""
-    if kernel.n_dims == 0:
-        return np.empty(0)
-    if isinstance(kernel, Sum):
-        parts = (_contract_tree(part, X, A) for part in (kernel.k1, kernel.k2))
-        return np.concatenate(list(parts))
-    if isinstance(kernel, Product):
-        pairs = ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1))
-        return np.concatenate([_contract_tree(part, X, A * other(X)) for part, other in pairs])
-    if isinstance(kernel, Exponentiation):
-        base = kernel.kernel(X)
-        power = kernel.exponent
-        return _contract_tree(kernel.kernel, X, A * (power * base ** (power - 1)))
-    nu = stationary_nu(kernel)
-    if nu is not None and np.size(kernel.length_scale) > 1:
-        # The one family whose own gradient would need an (n, n, d) array.
-        Z = X / kernel.length_scale
-        g = profile_slope(nu, squared_distances(Z, exact=nu == 0.5))
-        return contract_distances(Z, A * g)
-    _, dK = kernel(X, eval_gradient=True)
-    return np.einsum("ij,ijr->r", A, dK)
+    return Covariance(kernel, X, jitter)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from ..numerics.linalg import (
     add_to_diagonal,
     cholesky,
@@ -99,6 +99,10 @@ class GaussianPrior:
         found: T = self._remembered[what]
         return found
 
+    def split(self, f: FloatArray) -> FloatArray:
+        """Return values of shape (n, ...) by latent function; (1, n, ...)."""
+        return f[None]
+
     def forget(self) -> None:
         """Drop what was remembered, which may refer to this prior and so keep it in memory."""
         self._remembered.clear()
@@ -127,6 +131,14 @@ class GaussianPrior:
     def pull(self, x: FloatArray) -> FloatArray:
         """``L' x`` for x of shape (n,)."""
         return transposed_lower_product(self.chol, x)
+
+    def unpull(self, x: FloatArray) -> FloatArray:
+        """``L'^-1 x`` for x of shape (n,) or (n, m)."""
+        return solve_lower(self.chol, x, transpose=True)
+
+    def columns(self, which: BoolArray) -> FloatArray:
+        """Return columns of K where the mask of shape (n,) says so; copied in Fortran order."""
+        return self.K.T[which].T  # K is symmetric
 
     def smoothed_factor(self, root_precision: FloatArray) -> FloatArray:
         """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""
@@ -170,8 +182,7 @@ class GaussianPrior:
         """
         new = self.covariance.at_new(X_new)
         half = self._whitened_cross(new)
-        var = new.diagonal(self.kernel_theta) - np.einsum("im,im->m", half, half)
-        return LatentMoments(half.T @ self.whiten(f), np.maximum(var, 0.0))
+        return LatentMoments(half.T @ self.whiten(f), self.remaining_variance(new, half))
 
     def condition_jointly(
         self, f: FloatArray, X_new: FloatArray | CrossCovariance
@@ -179,8 +190,17 @@ class GaussianPrior:
         """Mean (m, g) and full covariance (m, m) of f* at new inputs given f of shape (n, g)."""
         new = self.covariance.at_new(X_new)
         half = self._whitened_cross(new)
-        return half.T @ self.whiten(f), new.square(self.kernel_theta) - half.T @ half
+        return half.T @ self.whiten(f), self.remaining_covariance(new, half)
+
+    def remaining_variance(self, new: CrossCovariance, half: FloatArray) -> FloatArray:
+        """Variances of f* at new inputs less the diagonal of ``half' half``, half (n, m); (m,)."""
+        var = self.covariance.diagonal(self.kernel_theta, new.X_new)
+        return np.maximum(var - np.einsum("im,im->m", half, half), 0.0)
+
+    def remaining_covariance(self, new: CrossCovariance, half: FloatArray) -> FloatArray:
+        """Covariance of f* at new inputs less ``half' half``; (m, m)."""
+        return self.covariance.square(self.kernel_theta, new.X_new) - half.T @ half
 
     def _whitened_cross(self, new: CrossCovariance) -> FloatArray:
         """``L^-1 k*``; (n, m)."""
-        return solve_lower(self.chol, new.cross(self.kernel_theta), overwrite=True)
+        return solve_lower(self.chol, self.covariance.cross(self.kernel_theta, new), overwrite=True)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -54,7 +55,8 @@ class OperationCount:
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
-_active_count: ContextVar[OperationCount | None] = ContextVar("active_count", default=None)
+_active_count: ContextVar[OperationCount] = ContextVar("active_count")
+_UNREAD = OperationCount()  # of what is done outside of any count
 
 
 @contextmanager
@@ -72,19 +74,7 @@ def count_operations() -> Iterator[OperationCount]:
         yield count
     finally:
         _active_count.reset(token)
-        outer = _active_count.get()
-        if outer is not None:
-            outer.add(count)
-
-
-def _record(kind: str, amount: float) -> None:
-    count = _active_count.get()
-    if count is not None:
-        setattr(count, kind, getattr(count, kind) + amount)
-
-
-def _columns(B: FloatArray) -> int:
-    return 1 if B.ndim == 1 else B.shape[1]
+        _active_count.get(_UNREAD).add(count)
 
 
 def _pieces(n_columns: int, work: int) -> list[slice]:
@@ -94,20 +84,17 @@ def _pieces(n_columns: int, work: int) -> list[slice]:
 
 
 def _by_columns(
-    function: Callable[[FloatArray], FloatArray],
-    B: FloatArray,
+    function: Callable[[FloatArray, FloatArray], FloatArray],
     A: FloatArray,
+    B: FloatArray,
     *,
     overwrite: bool = False,
 ) -> FloatArray:
-    """Apply a product with A, or a solution, to the columns of B, all at once if that is brief."""
-    if B.ndim == 1 or B.shape[1] <= _NARROWEST or B.shape[1] * A.size <= _BRIEF:
-        return function(B)
-    pieces = _pieces(B.shape[1], A.size)
+    """Apply a product of A and B, or a solution, to pieces of the columns of B."""
     in_place = overwrite and B.flags.f_contiguous
     out = B if in_place else np.empty((len(A), B.shape[1]), order="F")
-    for piece in pieces:
-        out[:, piece] = function(B[:, piece])
+    for piece in _pieces(B.shape[1], A.size):
+        out[:, piece] = function(A, B[:, piece])
     return out
 
 
@@ -126,7 +113,7 @@ def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
     NotPositiveDefiniteError
         If a pivot is not positive or not finite.
     """
-    _record("cholesky", 1.0)
+    _active_count.get(_UNREAD).cholesky += 1.0
     small = len(A) <= _SMALL
     blocks = [] if small else _pieces(len(A), len(A) ** 2 // 4)
     if len(blocks) <= 1:
@@ -171,28 +158,28 @@ def _clear_above_diagonal(L: FloatArray) -> FloatArray:
 
 def cholesky_solve(L: FloatArray, B: FloatArray) -> FloatArray:
     """Solve ``L L' X = B`` for B of shape (n,) or (n, m)."""
-    _record("triangular_solve", 2.0 * _columns(B) / len(L))
-    return _by_columns(lambda part: lapack.dpotrs(L, part, lower=1)[0], B, L)
+    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
+        return _by_columns(cholesky_solve, L, B)
+    _active_count.get(_UNREAD).triangular_solve += 2.0 * B.size / L.size
+    return lapack.dpotrs(L, B, lower=1)[0]
 
 
 def solve_lower(
     L: FloatArray, B: FloatArray, *, transpose: bool = False, overwrite: bool = False
 ) -> FloatArray:
     """Solve ``L X = B`` (or ``L' X = B``) for B of shape (n,) or (n, m)."""
-    _record("triangular_solve", _columns(B) / len(L))
-
-    def solve(part: FloatArray) -> FloatArray:
-        X, info = lapack.dtrtrs(L, part, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
-        if info != 0:
-            raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
-        return X
-
-    return _by_columns(solve, B, L, overwrite=overwrite)
+    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
+        return _by_columns(partial(solve_lower, transpose=transpose), L, B, overwrite=overwrite)
+    _active_count.get(_UNREAD).triangular_solve += B.size / L.size
+    X, info = lapack.dtrtrs(L, B, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
+    if info != 0:
+        raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
+    return X
 
 
 def lower_inverse(L: FloatArray) -> FloatArray:
     """Inverse of a lower triangular matrix, in Fortran order, with zeros above the diagonal."""
-    _record("inverse", 1.0)
+    _active_count.get(_UNREAD).inverse += 1.0
     if not L.diagonal().all():
         pivot = int(np.argmin(L.diagonal() != 0.0)) + 1
         raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {pivot}")
@@ -210,7 +197,7 @@ def _inverse_by_halves(L: FloatArray) -> FloatArray:
     inverse = np.zeros((n, n), order="F")
     inverse[:half, :half] = A
     inverse[half:, half:] = D
-    left = _by_columns(lambda C: blas.dtrmm(-1.0, D, C, lower=1), L[half:, :half], D)
+    left = _by_columns(lambda D, C: blas.dtrmm(-1.0, D, C, lower=1), D, L[half:, :half])
     for rows in _pieces(n - half, A.size):
         inverse[half:, :half][rows] = blas.dtrmm(1.0, A, left[rows], side=1, lower=1, overwrite_b=1)
     return inverse
@@ -218,7 +205,7 @@ def _inverse_by_halves(L: FloatArray) -> FloatArray:
 
 def cholesky_inverse(L: FloatArray) -> FloatArray:
     """Lower triangle of ``(L L')^-1``, in Fortran order, with zeros above the diagonal."""
-    _record("inverse", 1.0)
+    _active_count.get(_UNREAD).inverse += 1.0
     return _gram_by_halves(_inverse_by_halves(L))
 
 
@@ -243,7 +230,7 @@ def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
     Murray (2016), *Differentiation of the Cholesky decomposition*: reverse mode, block by block
     from the last to the first, here by halves, so that nearly all of it is products.
     """
-    _record("cholesky_derivative", 1.0)
+    _active_count.get(_UNREAD).cholesky_derivative += 1.0
     bar = np.asfortranarray(np.tril(L_bar))
     _pull_back_by_halves(L, bar)
     return bar
@@ -266,10 +253,10 @@ def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
     bar_1, bar_2 = bar[:half, :half], bar[half:, half:]
     _pull_back_by_halves(L[half:, half:], bar_2)
     symmetric = bar_2 + bar_2.T
-    bar_C -= _by_columns(lambda part: symmetric @ part, C, symmetric)
+    bar_C -= _by_columns(np.matmul, symmetric, C)
     for rows in _pieces(n - half, half**2):
         bar_C[rows] = blas.dtrsm(1.0, L[:half, :half], bar_C[rows], side=1, lower=1)
-    bar_1 -= np.tril(_by_columns(lambda part: bar_C.T @ part, C, bar_C.T))
+    bar_1 -= np.tril(_by_columns(np.matmul, bar_C.T, C))
     _pull_back_by_halves(L[:half, :half], bar_1)
 
 
@@ -282,7 +269,7 @@ def _folded(A: FloatArray) -> FloatArray:
 
 def lower_gram(L: FloatArray) -> FloatArray:
     """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there."""
-    _record("product", 1.0)
+    _active_count.get(_UNREAD).product += 1.0
     return _gram_by_halves(L)
 
 
@@ -304,22 +291,26 @@ def _gram_by_halves(L: FloatArray) -> FloatArray:
 
 def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     """``L B`` for a lower triangular L and B of shape (n,) or (n, m)."""
-    _record("product", _columns(B) / len(L))
+    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
+        return _by_columns(lower_product, L, B)
+    _active_count.get(_UNREAD).product += B.size / L.size
     if B.ndim == 1:
         return blas.dtrmv(L, B, lower=1)
-    return _by_columns(lambda part: blas.dtrmm(1.0, L, part, lower=1), B, L)
+    return blas.dtrmm(1.0, L, B, lower=1)
 
 
 def transposed_lower_product(L: FloatArray, x: FloatArray) -> FloatArray:
     """``L' x`` for a lower triangular L and x of shape (n,)."""
-    _record("product", 1.0 / len(L))
+    _active_count.get(_UNREAD).product += 1.0 / len(L)
     return blas.dtrmv(L, x, lower=1, trans=1)
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
     """``A B`` for A of shape (n, n) and B of shape (n,) or (n, m)."""
-    _record("product", _columns(B) / len(A))
-    return _by_columns(lambda part: A @ part, B, A)
+    if B.size > max(_NARROWEST * len(A), _BRIEF // len(A)):
+        return _by_columns(product, A, B)
+    _active_count.get(_UNREAD).product += B.size / A.size
+    return A @ B
 
 
 def mirrored(A: FloatArray) -> FloatArray:

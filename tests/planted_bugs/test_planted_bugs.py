@@ -89,7 +89,7 @@ class LaplaceWithoutDeterminant(Laplace):
 
     def fit(self, model, theta):
         fit = super().fit(model, theta)
-        return fit._replace(q=NoDeterminant(fit.q.prior, fit.q.weights, fit.q.precision))
+        return fit._replace(q=NoDeterminant(fit.q.prior, fit.q.sites))
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class PriorReference:
 
     def at(self, model, theta):
         nothing = np.zeros(len(model.y))
-        return GaussianApproximation.from_sites(model.prior_at(theta), Sites(nothing, nothing))
+        return GaussianApproximation(model.prior_at(theta), Sites(nothing, nothing))
 
 
 class TurningReference:
@@ -301,7 +301,7 @@ class TurningReference:
 
     def at(self, model, theta):
         sites = Sites(model.y * np.tanh(theta[0] - np.log(4.0)), np.full(len(model.y), 0.5))
-        return GaussianApproximation.from_sites(model.prior_at(theta), sites)
+        return GaussianApproximation(model.prior_at(theta), sites)
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class Elsewhere:
 
     def at(self, model, theta):
         sites = self.reference.at(model, self.theta).q.sites
-        return GaussianApproximation.from_sites(model.prior_at(theta), sites)
+        return GaussianApproximation(model.prior_at(theta), sites)
 
 
 class ReferenceOfTheLastState(PseudoMarginalMetropolis):

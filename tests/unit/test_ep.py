@@ -338,7 +338,7 @@ def test_improving_comes_closer_to_the_fixed_point(likelihood):
     end = TIGHT.fit(model, theta).q
     rng = np.random.default_rng(0)
     shift, precision = end.sites
-    q = GaussianApproximation.from_sites(
+    q = GaussianApproximation(
         end.prior, Sites(shift * rng.uniform(0.7, 1.3, 30), precision * rng.uniform(0.7, 1.3, 30))
     )
     for _ in range(3):
@@ -350,15 +350,17 @@ def test_improving_comes_closer_to_the_fixed_point(likelihood):
 def test_improving_is_one_undamped_sweep():
     X, y = toy_classes(20, 2, seed=6)
     model, theta, start = make_model(X, y), np.array([1.0, -1.0]), random_sites(20)
-    q = GaussianApproximation.from_sites(model.prior_at(theta), start)
+    q = GaussianApproximation(model.prior_at(theta), start)
     # The second sweep of a fit begins where the first has ended.
     second = EP(tol=1e-12, max_sweeps=2, damping=1.0).fit(model, theta, start).q
+    assert q.chol_B.shape == (20, 20)  # made and counted before
     with count_operations() as count:
         improved = EP().improved(model, q)
+        assert improved.mean.shape == (20,)
     assert count.cholesky == 2.0  # of K and of I + L'W L, which draws want
     assert_allclose(improved.weights, second.weights, atol=1e-12)
     assert_allclose(improved.precision, second.precision, rtol=1e-10)
-    again = EP().improved(model, GaussianApproximation(q.prior, q.weights, q.precision))
+    again = EP().improved(model, GaussianApproximation(q.prior, q.sites))
     assert_allclose(again.weights, improved.weights, atol=1e-12)
     assert_allclose(again.precision, improved.precision, rtol=1e-12)
 

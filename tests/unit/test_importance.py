@@ -129,7 +129,7 @@ def test_draws_from_a_gaussian_approximation(n_empty, whitened):
     precision[:n_empty] = 0.0  # divisions by W would show
     prior = model.prior_at(np.array([1.0, -1.0]))
     sites = Sites(rng.standard_normal(5), precision)
-    q = GaussianApproximation.from_sites(prior, sites, whitened=whitened)
+    q = GaussianApproximation(prior, sites, whitened=whitened)
     mean, covariance = dense(q)
     if whitened:
         delta = q.sample_deviations(rng, 200_000).delta
@@ -144,8 +144,8 @@ def test_both_factors_make_the_same_approximation():
     model = make_model(rng.uniform(size=(6, 2)), np.ones(6))
     prior = model.prior_at(np.array([1.0, -1.0]))
     sites = Sites(rng.standard_normal(6), rng.gamma(2.0, 0.5, size=6))
-    plain = GaussianApproximation.from_sites(prior, sites)
-    white = GaussianApproximation.from_sites(prior, sites, whitened=True)
+    plain = GaussianApproximation(prior, sites)
+    white = GaussianApproximation(prior, sites, whitened=True)
     assert "chol_B" not in white.__dict__
     assert_allclose(white.mean, plain.mean, atol=1e-12)
     assert_allclose(white.weights, plain.weights, atol=1e-10)
@@ -300,7 +300,8 @@ def test_any_gaussian_will_do():
     """Mean off, precision off: still unbiased."""
     model = three_point_model()
     prior = model.prior_at(THREE_THETA)
-    q = GaussianApproximation(prior, np.array([0.3, 0.3, -0.2]), np.array([0.0, 1.5, 0.2]))
+    sites = Sites(np.array([0.3, 0.3, -0.2]), np.array([0.0, 1.5, 0.2]))
+    q = GaussianApproximation(prior, sites)
     estimate = importance_estimate(model, q, 300_000, np.random.default_rng(13), defensive=0.2)
     exact = exact_probability(model, THREE_THETA)
     assert abs(z_score(np.exp(estimate.log_weights), exact)) < Z_LIMIT

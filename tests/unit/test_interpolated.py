@@ -14,7 +14,7 @@ from skgpmcmc.approximations import (
     Sites,
     SkewedApproximation,
 )
-from skgpmcmc.approximations.skewed import skewness_of_bend
+from skgpmcmc.approximations.skewed import skewness_of
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -45,7 +45,7 @@ def design(size=25, seed=0):
 def interpolated(model, approximation, n_sweeps=0, size=25, strength=0.0):
     theta, precise = design(size), approximation.refined(1e-8)
     fits = [precise.fit(model, t).q for t in theta]
-    sites, shapes = [q.sites for q in fits], [Shape.of(model, q) for q in fits]
+    sites, shapes = [q.sites for q in fits], [q.shape(model) for q in fits]
     reference = InterpolatedSites.fit(
         approximation, theta, sites, shapes, CENTER, SCALE, n_sweeps=n_sweeps, strength=strength
     )
@@ -168,9 +168,9 @@ def test_design_points_keep_their_shapes(model, approximation):
         density = reference.at(model, theta)
         assert isinstance(density, SkewedApproximation)
         fit = approximation.refined(1e-8).fit(model, theta).q
-        shape = Shape.of(model, fit)
+        shape = fit.shape(model)
         assert relative_error(density.sd, shape.sd) < 1e-3
-        skewness = skewness_of_bend(density.bend)
+        skewness = skewness_of(density.asymmetry)
         assert_allclose(skewness, 0.7 * shape.skewness, atol=1e-3)
         found = reference.sites_at(theta)
         assert relative_error(found.precision, expected.precision) < 1e-3
@@ -185,7 +185,7 @@ def test_strength_can_change_and_vanish(model):
     theta = np.array([1.3, -0.6])
     half = full.with_strength(0.5).at(model, theta)
     assert_allclose(
-        2.0 * skewness_of_bend(half.bend), skewness_of_bend(full.at(model, theta).bend), atol=1e-4
+        2.0 * skewness_of(half.asymmetry), skewness_of(full.at(model, theta).asymmetry), atol=1e-4
     )
     assert_array_equal(full.sites_at(theta).shift, full.with_strength(0.5).sites_at(theta).shift)
     none = full.with_strength(0.0)

@@ -141,7 +141,7 @@ def reference(model):
         EP(),
         thetas,
         [q.sites for q in fits],
-        [Shape.of(model, q) for q in fits],
+        [q.shape(model) for q in fits],
         CENTER,
         SCALE,
         strength=1.0,

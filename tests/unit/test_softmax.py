@@ -171,10 +171,10 @@ def test_gaussian_against_dense_matrices(q):
 
 
 def test_mean_and_sites_belong_together(q):
-    again = ClasswiseApproximation.from_sites(q.prior, q.sites)
+    again = ClasswiseApproximation(q.prior, q.sites)
     assert_allclose(again.mean, q.mean, atol=1e-8)
     shift = RNG.normal(size=C * N)
-    other = ClasswiseApproximation.from_sites(q.prior, Sites(shift, q.precision))
+    other = ClasswiseApproximation(q.prior, Sites(shift, q.precision))
     assert_allclose(other.mean, covariance_of(q) @ shift, atol=1e-7)
 
 

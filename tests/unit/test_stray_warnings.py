@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skgpmcmc.approximations import EP, Exact
-from skgpmcmc.approximations.skewed import Shape
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, StudentT
 from skgpmcmc.model import (
     LatentGP,
@@ -48,7 +47,7 @@ def test_length_scales_far_out_have_their_limits(log_length):
 def test_the_shape_of_a_skewed_density_far_out(log_constant):
     model = make_model(X, Y)
     q = EP(max_sweeps=3).fit(model, np.array([log_constant, -2.0])).q
-    shape = Shape.of(model, q)
+    shape = q.shape(model)
     assert np.isfinite(shape.skewness).all()
     assert (shape.sd > 0.0).all()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, Shape
+from skgpmcmc.approximations import EP, InterpolatedSites, Laplace
 from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.transitions import CheapPoint, Leapfrog
 from skgpmcmc.warmup.emulator.trajectories import ApproximatePosterior, tune_trajectories
@@ -29,7 +29,7 @@ def target_of(model, approximation, correction=CORRECTION):
         approximation,
         thetas,
         [q.sites for q in fits],
-        [Shape.of(model, q) for q in fits],
+        [q.shape(model) for q in fits],
         CENTER,
         SCALE,
     )

@@ -20,7 +20,6 @@ from ...approximations import (
     averaged,
     evaluate,
     find_mode,
-    shape_of,
 )
 from ...model import LatentGP
 from ..work import no_density
@@ -41,7 +40,7 @@ class DesignPoint(NamedTuple):
     gradient: FloatArray  # (p,), of the log evidence
     log_density: float  # log evidence + log p(theta)
     sites: Sites
-    shape: Shape | None  # None for coupled sites, whose density is not bent
+    shape: Shape | None  # None for coupled sites, whose density is not skewed
 
     @classmethod
     def of(cls, model: LatentGP, evaluation: Evaluation, start: Sites | None = None) -> Self:
@@ -57,7 +56,7 @@ class DesignPoint(NamedTuple):
             evaluation.gradient,
             evaluation.log_density,
             _smooth_sites(model, q),
-            shape_of(q, model),
+            q.shape(model),
         )
 
 
@@ -79,7 +78,7 @@ def _of_softmax(
     KL(q || p), and thus too narrow.
     """
     if start is not None:
-        q = ClasswiseApproximation.from_sites(q.prior, start)
+        q = ClasswiseApproximation(q.prior, start)
     return averaged(q, model.observations_at(q.prior.theta), _N_SWEEPS).widened(_SHARE)
 
 

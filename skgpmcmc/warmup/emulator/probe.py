@@ -33,7 +33,7 @@ N_DRAWS = 256
 _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.05, 4096, 512
 #: Importance densities to choose from: sweeps that improve the interpolated sites, and the share of
 #: the skewness of the margins that the density has. All of it is best where the latent variance is
-#: large, and none where f is smooth: bent neighbors then do not move together.
+#: large, and none where f is smooth: skewed neighbors then do not move together.
 _SWEEPS = (0, 1)
 _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
@@ -274,7 +274,7 @@ def compare_variants(
     the standard deviation `noise`, are given what that one has.
     """
     rng = np.random.default_rng(seed)
-    bends = reference.strength > 0.0  # coupled sites have no margins to bend
+    skews = reference.strength > 0.0  # coupled sites have no margins to skew
 
     def log_variance(density: Density) -> float:
         estimate = importance_estimate(model, density, N_DRAWS, rng, defensive=defensive)
@@ -283,7 +283,7 @@ def compare_variants(
     found = np.full(len(VARIANTS), np.inf)
     try:
         for k, (n_sweeps, strength) in enumerate(VARIANTS):
-            if strength > 0.0 and not bends:
+            if strength > 0.0 and not skews:
                 continue
             least = float(found.min())
             n_draws = np.exp(least) / noise**2
@@ -293,7 +293,7 @@ def compare_variants(
                 continue
             if strength == 0.0:
                 q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
-            found[k] = log_variance(reference.with_strength(strength).bent(q))
+            found[k] = log_variance(reference.with_strength(strength).skewed(q))
     except NotPositiveDefiniteError:
         return None
     return found
