@@ -224,8 +224,7 @@ class Likelihood(ABC):
 
         `weight` is positive; None means one everywhere.
         """
-        density, rows = self._log_density(y, weight)
-        return TiltedMoments(*quadrature.tilted_moments(density, self._shape(y), rows, mean, var))
+        return TiltedMoments(*self._tilted(y, mean, var, weight).moments())
 
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
@@ -246,14 +245,12 @@ class Likelihood(ABC):
         ndarray of shape (k, n)
             At fixed mean and variance; the mean of weight d log p(y | f) under the tilted density.
         """
-        weight = np.ones(len(y)) if weight is None else weight
-        density, rows = self._log_density(y, weight)
 
-        def slope(row: FloatArray, f: FloatArray) -> FloatArray:
-            log_prob = self.parameter_derivatives(_at(row, y), f).log_prob
-            return np.asarray(_at(row, weight) * log_prob)
+        def slope(y: FloatArray, f: FloatArray) -> FloatArray:
+            return self.parameter_derivatives(y, f).log_prob
 
-        return quadrature.average(slope, density, self._shape(y), rows, mean, var)
+        mean_slope = self._tilted(y, mean, var, weight).average(slope)
+        return mean_slope if weight is None else weight * mean_slope
 
     def log_predictive(
         self, y: npt.ArrayLike, mean: npt.ArrayLike, var: npt.ArrayLike
@@ -272,12 +269,8 @@ class Likelihood(ABC):
             Natural log; NaN where the variance is negative.
         """
         y, mean, var = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
-        flat = y.ravel()
-        density, rows = self._log_density(flat, None)
-        log_z = quadrature.log_normalizer(
-            density, self._shape(flat), rows, mean.ravel(), var.ravel()
-        )
-        return log_z.reshape(mean.shape)
+        tilted = self._tilted(y.ravel(), mean.ravel(), var.ravel(), None)
+        return tilted.log_normalizer().reshape(mean.shape)
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of a target over f ~ N(mean, var), where targets are numbers.
@@ -301,38 +294,19 @@ class Likelihood(ABC):
         """Return the likelihood of new rows, where it knows something of the training rows."""
         return self
 
-    def _shape(self, y: FloatArray) -> quadrature.Bend | quadrature.Cuts:
+    def _tilted(
+        self, y: FloatArray, mean: FloatArray, var: FloatArray, weight: FloatArray | None
+    ) -> quadrature.Tilted:
+        """Densities proportional to p(y | f)^weight N(f; mean, var); all of shape (n,)."""
         shape = self.bend(y)
         if not self.log_concave and isinstance(shape, quadrature.Bend):
             raise NotImplementedError(
                 f"The {self.name} likelihood is not log-concave, and the quadrature for tilted "
                 "moments and predictions then needs `bend` to return `Cuts`."
             )
-        return shape
-
-    def _log_density(
-        self, y: FloatArray, weight: FloatArray | None
-    ) -> tuple[quadrature.LogDensity, FloatArray]:
-        """Return the term p(y | f)^weight, and what the quadrature has to know of each point."""
-        if weight is None:
-            return quadrature.LogDensity(self.log_prob, self._slopes, self.log_concave), y
-        power = weight
-
-        def log_prob(row: FloatArray, f: FloatArray) -> FloatArray:
-            return np.asarray(_at(row, power) * self.log_prob(_at(row, y), f))
-
-        def slopes(row: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-            first, second = self._slopes(_at(row, y), f)
-            own = _at(row, power)
-            return own * first, own * second
-
-        rows = np.arange(len(y), dtype=float)
-        return quadrature.LogDensity(log_prob, slopes, self.log_concave), rows
+        density = quadrature.LogDensity(self.log_prob, self._slopes, self.log_concave)
+        return quadrature.Tilted(density, shape, y, mean, var, weight)
 
     def _slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         first, second, _ = self.derivatives(y, f)
         return first, second
-
-
-def _at(row: FloatArray, values: FloatArray) -> FloatArray:
-    return np.asarray(values[row.astype(np.intp)])

@@ -193,12 +193,12 @@ class GaussianPrior:
         return half.T @ self.whiten(f), self.remaining_covariance(new, half)
 
     def remaining_variance(self, new: CrossCovariance, half: FloatArray) -> FloatArray:
-        """Variances of f* at new inputs less the diagonal of ``half' half``, half (n, m); (m,)."""
+        """Return the variances of f* less the diagonal of ``half' half``, half (n, m); (m,)."""
         var = self.covariance.diagonal(self.kernel_theta, new.X_new)
         return np.maximum(var - np.einsum("im,im->m", half, half), 0.0)
 
     def remaining_covariance(self, new: CrossCovariance, half: FloatArray) -> FloatArray:
-        """Covariance of f* at new inputs less ``half' half``; (m, m)."""
+        """Return the covariance of f* at new inputs less ``half' half``; (m, m)."""
         return self.covariance.square(self.kernel_theta, new.X_new) - half.T @ half
 
     def _whitened_cross(self, new: CrossCovariance) -> FloatArray:

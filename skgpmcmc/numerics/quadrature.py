@@ -26,7 +26,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -83,11 +83,28 @@ class LogDensity(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some of the points; each (m,)."""
+    """Some of the points; each (m,), or (m, 1) to go with nodes."""
 
+    density: LogDensity
     y: FloatArray
     mean: FloatArray
     sd: FloatArray
+    power: FloatArray
+
+    @property
+    def column(self) -> _Block:
+        """The same, to go with nodes."""
+        return _Block(self.density, *(values[:, None] for values in self[1:]))
+
+    def height(self, x: FloatArray) -> FloatArray:
+        """Log of the integrand at mean + sd x, g(x)."""
+        log_prob = self.density.log_prob(self.y, self.mean + self.sd * x)
+        return np.asarray(self.power * log_prob - 0.5 * x * x)
+
+    def slopes(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """First two derivatives in f of the logarithm of the term, at mean + sd x."""
+        d1, d2 = self.density.slopes(self.y, self.mean + self.sd * x)
+        return self.power * d1, self.power * d2
 
 
 class _Nodes(NamedTuple):
@@ -97,163 +114,134 @@ class _Nodes(NamedTuple):
     weight: FloatArray  # (m, number of nodes); each row sums to one
     log_z: FloatArray  # (m,), log normalizer
 
+    @classmethod
+    def of(
+        cls, block: _Block, x: FloatArray, measure: FloatArray, step: FloatArray | float = 1.0
+    ) -> Self:
+        """Weigh nodes that stand for `step` times `measure` of the line each."""
+        log_height = block.column.height(x)
+        top = log_height.max(axis=1)
+        weight = np.exp(log_height - top[:, None]) * measure
+        total = weight.sum(axis=1)
+        weight /= total[:, None]
+        return cls(x, weight, top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi))
 
-def log_normalizer(
-    density: LogDensity, shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
-) -> FloatArray:
-    """Log of the integral of exp(log_prob(y, f)) N(f; mean, var) over f.
+    def average(self, values: FloatArray) -> FloatArray:
+        """Mean of values at the nodes, (..., m, number of nodes); (..., m)."""
+        return np.asarray(np.einsum("ij,...ij->...i", self.weight, values))
 
-    Parameters
-    ----------
-    density : LogDensity
-        The term.
-    shape : Bend or Cuts
-        Where it bends, or where to cut.
-    y, mean, var : ndarray of shape (n,)
-        What the term wants to know about each point, and the mean and variance of the Gaussian,
-        on the latent scale. A variance of zero is legal.
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        Natural log; NaN where `mean` or `var` is not finite or `var` is negative, and where they
-        are so far out that double precision does not tell the mode from its surroundings.
+class Tilted(NamedTuple):
+    """The densities proportional to p(y | f)^power N(f; mean, var), p being exp(log_prob).
+
+    All integrals are NaN where `mean` or `var` is not finite or `var` is negative, and where these
+    are so far out that double precision does not tell the mode from its surroundings.
     """
-    log_z = np.full(mean.shape, np.nan)
-    for rows, block, block_shape in _blocks(shape, y, mean, var):
-        log_z[rows] = _rule(density, block_shape, block).log_z
-    return log_z
+
+    density: LogDensity
+    shape: Bend | Cuts  # where the term bends, or where to cut
+    y: FloatArray  # (n,), what the term wants to know about each point
+    mean: FloatArray  # (n,), latent scale
+    var: FloatArray  # (n,); zero is legal
+    power: FloatArray | None = None  # (n,), positive; None is one
+
+    def log_normalizer(self) -> FloatArray:
+        """Log of the integral over f; (n,), natural log."""
+        log_z = np.full(self.mean.shape, np.nan)
+        for rows, _, nodes in self._blocks():
+            log_z[rows] = nodes.log_z
+        return log_z
+
+    def average(self, function: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
+        """Means of functions of (y, f); (k, n).
+
+        Parameters
+        ----------
+        function : callable
+            Of y (m, 1) and f (m, number of nodes); returns k functions stacked, (k, m, nodes).
+        """
+        parts = []
+        for rows, block, nodes in self._blocks():
+            _, row, center, sd, _ = block.column
+            parts.append((rows, nodes.average(function(row, center + sd * nodes.x))))
+        result = np.full((len(parts[0][1]) if parts else 0, len(self.mean)), np.nan)
+        for rows, part in parts:
+            result[:, rows] = part
+        return result
+
+    def moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log normalizer and its derivatives in the mean.
+
+        Returns
+        -------
+        log_z : ndarray of shape (n,)
+            Natural log of Z.
+        alpha : ndarray of shape (n,)
+            Its derivative in the mean; the tilted mean is mean + var alpha.
+        beta : ndarray of shape (n,)
+            Minus its second derivative; the tilted variance is var - var^2 beta.
+
+        Notes
+        -----
+        With E, Var and Cov under the tilted distribution and d1, d2 the derivatives of the term,
+        integration by parts (Stein's identity) gives
+
+            alpha = E d1 = (E f - mean) / var,   beta = -E d2 - Var d1 = -Cov(f, d1) / var.
+
+        The first forms do not divide by `var` and serve terms that are weak compared with the
+        Gaussian. Their parts cancel when the term is strong; there the second forms keep their
+        digits.
+        """
+        log_z, alpha, beta = (np.full(self.mean.shape, np.nan) for _ in range(3))
+        for rows, block, nodes in self._blocks():
+            log_z[rows] = nodes.log_z
+            with np.errstate(over="ignore", invalid="ignore"):
+                alpha[rows], beta[rows] = _slopes_of_normalizer(block, nodes)
+        return log_z, alpha, beta
+
+    def _blocks(self) -> Iterator[tuple[IntArray, _Block, _Nodes]]:
+        """Cut the legal points into blocks of bounded memory; yields indices, points and nodes.
+
+        Nodes are NaN where they are beyond double precision.
+        """
+        density, shape, y, mean, var, power = self
+        legal = np.flatnonzero(np.isfinite(mean) & np.isfinite(var) & (var >= 0.0))
+        power = np.ones(len(mean)) if power is None else power
+        rule: Callable[[_Block, Any], _Nodes] = _panel_rule
+        if isinstance(shape, Bend):
+            rule, shape = _sinh_rule, Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
+        for start in range(0, len(legal), _ROWS):
+            rows = legal[start : start + _ROWS]
+            block = _Block(density, y[rows], mean[rows], np.sqrt(var[rows]), power[rows])
+            with np.errstate(over="ignore", invalid="ignore"):
+                nodes = rule(block, type(shape)(*(part[rows] for part in shape)))
+            yield rows, block, nodes
 
 
-def average(
-    function: Callable[[FloatArray, FloatArray], FloatArray],
-    density: LogDensity,
-    shape: Bend | Cuts,
-    y: FloatArray,
-    mean: FloatArray,
-    var: FloatArray,
-) -> FloatArray:
-    """Mean of functions of (y, f) under densities proportional to p(y | f) N(f; mean, var).
-
-    Parameters
-    ----------
-    function : callable
-        Of y (m, 1) and f (m, number of nodes); returns k functions stacked, (k, m, nodes).
-    density : LogDensity
-        The term, as in `log_normalizer`.
-    shape : Bend or Cuts
-        As there.
-    y, mean, var : ndarray of shape (n,)
-        As there.
-
-    Returns
-    -------
-    ndarray of shape (k, n)
-        NaN as in `log_normalizer`.
-    """
-    parts = []
-    for rows, block, block_shape in _blocks(shape, y, mean, var):
-        x, weight, _ = _rule(density, block_shape, block)
-        values = function(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
-        parts.append((rows, np.einsum("ij,kij->ki", weight, values)))
-    result = np.full((len(parts[0][1]) if parts else 0, len(mean)), np.nan)
-    for rows, part in parts:
-        result[:, rows] = part
-    return result
-
-
-def tilted_moments(
-    density: LogDensity, shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Log normalizer of exp(log_prob(y, f)) N(f; mean, var) and its derivatives in the mean.
-
-    Parameters
-    ----------
-    density : LogDensity
-        The term, as in `log_normalizer`.
-    shape : Bend or Cuts
-        As there.
-    y, mean, var : ndarray of shape (n,)
-        As there.
-
-    Returns
-    -------
-    log_z : ndarray of shape (n,)
-        Natural log of Z; NaN as in `log_normalizer`, here and below.
-    alpha : ndarray of shape (n,)
-        Its derivative in the mean; the tilted mean is mean + var alpha.
-    beta : ndarray of shape (n,)
-        Minus its second derivative; the tilted variance is var - var^2 beta.
-
-    Notes
-    -----
-    With E, Var and Cov under the tilted distribution and d1, d2 the derivatives of the term,
-    integration by parts (Stein's identity) gives
-
-        alpha = E d1 = (E f - mean) / var,   beta = -E d2 - Var d1 = -Cov(f, d1) / var.
-
-    The first forms do not divide by `var` and serve terms that are weak compared with the
-    Gaussian. Their parts cancel when the term is strong; there the second forms keep their digits.
-    """
-    log_z, alpha, beta = (np.full(mean.shape, np.nan) for _ in range(3))
-    for rows, block, block_shape in _blocks(shape, y, mean, var):
-        x, weight, log_z[rows] = _rule(density, block_shape, block)
-        with np.errstate(over="ignore", invalid="ignore"):
-            alpha[rows], beta[rows] = _slopes_of_normalizer(density, block, x, weight)
-    return log_z, alpha, beta
-
-
-def _slopes_of_normalizer(
-    density: LogDensity, block: _Block, x: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return alpha and beta of `tilted_moments` from the nodes and weights of a block."""
-    d1, d2 = density.slopes(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
-    mean_d1 = _average(weight, d1)
+def _slopes_of_normalizer(block: _Block, nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
+    """Return alpha and beta of `Tilted.moments` for a block."""
+    d1, d2 = block.column.slopes(nodes.x)
+    mean_d1 = nodes.average(d1)
     d1 = d1 - mean_d1[:, None]
-    curvature = -_average(weight, d2)
+    curvature = -nodes.average(d2)
     weak = block.sd**2 * np.abs(curvature) < 1.0
     sd = np.where(weak, 1.0, block.sd)  # the second forms divide by it
-    alpha = np.where(weak, mean_d1, _average(weight, x) / sd)
-    weak_beta = curvature - _average(weight, d1 * d1)
-    strong_beta = -_average(weight, d1 * x) / sd  # d1 is centered, so x need not be
+    alpha = np.where(weak, mean_d1, nodes.average(nodes.x) / sd)
+    weak_beta = curvature - nodes.average(d1 * d1)
+    strong_beta = -nodes.average(d1 * nodes.x) / sd  # d1 is centered, so x need not be
     beta = np.where(weak, weak_beta, strong_beta)
-    if density.log_concave:  # rounding must not make it wider than the Gaussian
+    if block.density.log_concave:  # rounding must not make it wider than the Gaussian
         beta = np.maximum(beta, 0.0)
     return alpha, beta
 
 
-def _average(weight: FloatArray, values: FloatArray) -> FloatArray:
-    return np.asarray(np.einsum("ij,ij->i", weight, values))
-
-
-def _blocks(
-    shape: Bend | Cuts, y: FloatArray, mean: FloatArray, var: FloatArray
-) -> Iterator[tuple[IntArray, _Block, Bend | Cuts]]:
-    """Cut the legal points into blocks of bounded memory; yields their indices as well."""
-    legal = np.flatnonzero(np.isfinite(mean) & np.isfinite(var) & (var >= 0.0))
-    if isinstance(shape, Bend):
-        shape = Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
-    for start in range(0, len(legal), _ROWS):
-        rows = legal[start : start + _ROWS]
-        block = _Block(y[rows], mean[rows], np.sqrt(var[rows]))
-        yield rows, block, type(shape)(*(part[rows] for part in shape))
-
-
-def _rule(density: LogDensity, shape: Bend | Cuts, block: _Block) -> _Nodes:
-    """Nodes and normalized weights for one block; NaN where they are beyond double precision."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(shape, Cuts):
-            return _panel_rule(density, shape, block)
-        return _sinh_rule(density, shape, block)
-
-
-def _panel_rule(density: LogDensity, cuts: Cuts, block: _Block) -> _Nodes:
+def _panel_rule(block: _Block, cuts: Cuts) -> _Nodes:
     """Gauss-Legendre between the cuts; empty panels have weight zero."""
     sd = np.maximum(block.sd, 1e-150)[:, None]
     places = (cuts.places - block.mean[:, None]) / sd
-    if density.log_concave:
-        middle = _near_mode(density, block)
-        ends = np.stack(_edges(density, block, middle), axis=1)
+    if block.density.log_concave:
+        middle = _near_mode(block)
+        ends = np.stack(_edges(block, middle), axis=1)
         inner = 0.5 * (ends + middle[:, None])
         own = np.concatenate([ends, inner, middle[:, None]], axis=1)
     else:
@@ -263,20 +251,13 @@ def _panel_rule(density: LogDensity, cuts: Cuts, block: _Block) -> _Nodes:
     node, share = np.polynomial.legendre.leggauss(_PANEL_NODES)
     half = 0.5 * np.diff(edges, axis=1)[:, :, None]
     x = (edges[:, :-1, None] + half * (1.0 + node)).reshape(len(sd), -1)
-    length = (half * share).reshape(len(sd), -1)
-    log_height = density.log_prob(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
-    log_height = log_height - 0.5 * x * x
-    top = log_height.max(axis=1)
-    weight = np.exp(log_height - top[:, None]) * length
-    total = weight.sum(axis=1)
-    weight /= total[:, None]
-    return _Nodes(x, weight, top + np.log(total) - 0.5 * np.log(2.0 * np.pi))
+    return _Nodes.of(block, x, (half * share).reshape(len(sd), -1))
 
 
-def _sinh_rule(density: LogDensity, bend: Bend, block: _Block) -> _Nodes:
+def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
     """Trapezoidal rule in u, for a log-concave term."""
-    near_mode = _near_mode(density, block)
-    low, high = _edges(density, block, near_mode)
+    near_mode = _near_mode(block)
+    low, high = _edges(block, near_mode)
     # In x. A bend far outside the edges, or much wider than they are, does not matter; the limits
     # keep c + a sinh(u) free of cancellation and spare us a division by sd = 0.
     sd = np.maximum(block.sd, 1e-150)
@@ -296,21 +277,15 @@ def _sinh_rule(density: LogDensity, bend: Bend, block: _Block) -> _Nodes:
     half_a = 0.5 * a[:, None]
     x = c[:, None] + half_a * (growth - 1.0 / growth)
     jacobian = half_a * (growth + 1.0 / growth)
-    log_height = density.log_prob(block.y[:, None], block.mean[:, None] + block.sd[:, None] * x)
-    log_height = log_height - 0.5 * x * x
-    top = log_height.max(axis=1)
-    weight = np.exp(log_height - top[:, None]) * jacobian
-    weight[lost] = np.nan
-    total = weight.sum(axis=1)
-    weight /= total[:, None]
-    return _Nodes(x, weight, top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi))
+    jacobian[lost] = np.nan
+    return _Nodes.of(block, x, jacobian, step)
 
 
-def _near_mode(density: LogDensity, block: _Block) -> FloatArray:
+def _near_mode(block: _Block) -> FloatArray:
     """Return x with abs(g'(x)) <= 1, by Newton's method kept inside a shrinking bracket."""
 
     def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        d1, d2 = density.slopes(block.y, block.mean + block.sd * x)
+        d1, d2 = block.slopes(x)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
     low, high, x = _bracket(slope_at, block)
@@ -374,26 +349,21 @@ def _bracket(
     return low, high, np.where(reached > 0.0, 0.5 * (low + high), 0.0)
 
 
-def _edges(
-    density: LogDensity, block: _Block, near_mode: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _edges(block: _Block, near_mode: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Two points outside which exp(g) is negligible, and not much farther out than needed."""
     sides = np.array([[-1.0], [1.0]])
 
-    def height_at(x: FloatArray) -> FloatArray:
-        return density.log_prob(block.y, block.mean + block.sd * x) - 0.5 * x * x
-
-    floor = height_at(near_mode) - _DROP
+    floor = block.height(near_mode) - _DROP
     outer = np.full((2, len(near_mode)), _FARTHEST_EDGE)
     for _ in range(100):
-        negligible = height_at(near_mode + sides * 0.5 * outer) < floor
+        negligible = block.height(near_mode + sides * 0.5 * outer) < floor
         if not negligible.any():
             break
         outer = np.where(negligible, 0.5 * outer, outer)
     inner = 0.5 * outer
     for _ in range(2):
         middle = 0.5 * (inner + outer)
-        negligible = height_at(near_mode + sides * middle) < floor
+        negligible = block.height(near_mode + sides * middle) < floor
         outer = np.where(negligible, middle, outer)
         inner = np.where(negligible, inner, middle)
     low, high = near_mode + sides * outer
