@@ -13,11 +13,17 @@ from .base import (
 from .classwise import ClasswiseApproximation, averaged
 from .ep import EP
 from .exact import Exact
-from .importance import DrawCount, ImportanceEstimate, importance_estimate, log_importance_weights
+from .importance import (
+    DrawCount,
+    ImportanceEstimate,
+    SkewedApproximation,
+    density_from,
+    importance_estimate,
+    log_importance_weights,
+)
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
 from .modes import Evaluation, Mode, evaluate, find_mode
-from .skewed import SkewedApproximation, density_from
 
 __all__ = [
     "APPROXIMATIONS",

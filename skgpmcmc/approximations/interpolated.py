@@ -12,7 +12,7 @@ from scipy import linalg
 from .._typing import FloatArray
 from ..model import LatentGP
 from .base import Approximation, Density, GaussianApproximation, Shape, Sites, gaussian_family
-from .skewed import SkewedApproximation, asymmetry_of
+from .importance import SkewedApproximation, asymmetry_of
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6

@@ -10,13 +10,11 @@ from .base import (
     TiltedMoments,
 )
 from .bernoulli import Logit, Probit
-from .gaussian import Gaussian
-from .negative_binomial import NegativeBinomial
+from .counts import NegativeBinomial, Poisson
+from .gaussian import Gaussian, Volatility
 from .ordinal import OrdinalProbit
-from .poisson import Poisson
 from .softmax import Softmax
 from .student_t import StudentT
-from .volatility import Volatility
 
 __all__ = [
     "BERNOULLI_LIKELIHOODS",

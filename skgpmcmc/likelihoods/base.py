@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from dataclasses import replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from .._typing import BoolArray, FloatArray
 from ..numerics import quadrature
-
-#: Largest size of the log of a scale: its fourth power is a number, and its inverse.
-_FARTHEST = 170.0
-
-
-def scale_of(log_scale: float) -> float:
-    """Return exp(log_scale), kept within [1e-74, 1e74], where nothing over- or underflows.
-
-    A chain may propose anything. A likelihood is so small at the ends that it does not matter that
-    it stays what it is there.
-    """
-    return float(np.exp(min(max(log_scale, -_FARTHEST), _FARTHEST)))
 
 
 class Derivatives(NamedTuple):
@@ -310,3 +299,35 @@ class Likelihood(ABC):
     def _slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         first, second, _ = self.derivatives(y, f)
         return first, second
+
+
+class OneScale(Likelihood):
+    """A likelihood with one positive parameter, a field of its dataclass.
+
+    Attributes
+    ----------
+    scale : str
+        Name of the parameter.
+    fixed : bool
+        Keep it as it is instead of inferring it.
+    farthest : float
+        Largest size of its log. By default its fourth power is a number, and the inverse of that.
+        A chain may propose anything; a likelihood is so small beyond that it does not matter that
+        it stays what it is there.
+    """
+
+    scale: ClassVar[str]
+    farthest: ClassVar[float] = 170.0
+    fixed: bool
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The scale, unless it is fixed."""
+        return () if self.fixed else (Parameter(self.scale, True, getattr(self, self.scale)),)
+
+    def with_parameters(self, values: FloatArray) -> Self:
+        """Return the likelihood with the scale exp(values[0])."""
+        if not len(values):
+            return self
+        log_scale = min(max(float(values[0]), -self.farthest), self.farthest)
+        return replace(self, **{self.scale: float(np.exp(log_scale))})  # type: ignore[type-var]

@@ -83,11 +83,11 @@ class OrdinalProbit(Likelihood):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the class y."""
-        return _Interval.of(*self._scaled(y, f, self.noise_scale)).log_mass
+        return self._interval(y, f, self.noise_scale).log_mass
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return derivatives in f by the moments h_j of the ends of the interval."""
-        h0, h1, h2 = _Interval.of(*self._scaled(y, f, self.noise_scale)).moments(3)
+        h0, h1, h2 = self._interval(y, f, self.noise_scale).moments(3)
         s = self.noise_scale
         second = np.minimum(h1 - h0 * h0, 0.0) / s**2  # rounding must not make it positive
         return Derivatives(h0 / s, second, (h2 - h0 - 3.0 * h0 * h1 + 2.0 * h0**3) / s**3)
@@ -97,7 +97,7 @@ class OrdinalProbit(Likelihood):
         f = np.asarray(f, dtype=float)
         total = np.zeros(f.shape)
         for k in range(self.n_classes):
-            interval = _Interval.of(*self._scaled(np.full(f.shape, float(k)), f, self.noise_scale))
+            interval = self._interval(np.full(f.shape, float(k)), f, self.noise_scale)
             (h0,) = interval.moments(1)
             total += np.exp(interval.log_mass) * h0 * h0
         return total / self.noise_scale**2
@@ -112,28 +112,19 @@ class OrdinalProbit(Likelihood):
         if self.fixed:
             return super().parameter_derivatives(y, f)
         y, f = np.broadcast_arrays(y, f)
-        interval = _Interval.of(*self._scaled(y, f, self.noise_scale))
+        interval = self._interval(y, f, self.noise_scale)
         h0, h1 = interval.moments(2)
         s = self.noise_scale
-        low, high = interval.low, interval.high
-        u_low, u_high = interval.end_density(low), interval.end_density(high)
-        # An end at infinity has density zero, and any number for its place.
-        x_low, x_high = (np.where(np.isfinite(x), x, 0.0) for x in (low, high))
-        of_high = (
-            u_high / s,
-            u_high * (x_high - h0) / s**2,
-            u_high * ((x_high**2 - 1.0) - h1 - 2.0 * h0 * (x_high - h0)) / s**3,
-        )
-        of_low = (
-            -u_low / s,
-            u_low * (h0 - x_low) / s**2,
-            u_low * ((1.0 - x_low**2) + h1 - 2.0 * h0 * (h0 - x_low)) / s**3,
-        )
+
+        def of_end(sign: float, end: FloatArray) -> tuple[FloatArray, ...]:
+            u = sign * interval.end_density(end)
+            x = np.where(np.isfinite(end), end, 0.0)  # with a density of zero any number will do
+            gap = x - h0
+            return u / s, u * gap / s**2, u * ((x**2 - 1.0) - h1 - 2.0 * h0 * gap) / s**3
+
         k = y.astype(int)
-        parts = [
-            self._in_parameters(k, at_low, at_high)
-            for at_low, at_high in zip(of_low, of_high, strict=True)
-        ]
+        ends = zip(of_end(-1.0, interval.low), of_end(1.0, interval.high), strict=True)
+        parts = [self._in_parameters(k, at_low, at_high) for at_low, at_high in ends]
         return ParameterDerivatives(*parts)
 
     def weighted_tilted_moments(
@@ -146,7 +137,7 @@ class OrdinalProbit(Likelihood):
         if weight is not None:
             return super().weighted_tilted_moments(y, weight, mean, var)
         scale = self._total_scale(var)
-        interval = _Interval.of(*self._scaled(y, mean, scale))
+        interval = self._interval(y, mean, scale)
         h0, h1 = interval.moments(2)
         beta = np.maximum(h0 * h0 - h1, 0.0) / scale**2
         return TiltedMoments(interval.log_mass, h0 / scale, beta)
@@ -158,7 +149,7 @@ class OrdinalProbit(Likelihood):
         if weight is not None or self.fixed:
             return super().tilted_parameter_gradient(y, weight, mean, var)
         scale = self._total_scale(var)
-        interval = _Interval.of(*self._scaled(y, mean, scale))
+        interval = self._interval(y, mean, scale)
         at_low = -interval.end_density(interval.low) / scale
         at_high = interval.end_density(interval.high) / scale
         return self._in_parameters(y.astype(int), at_low, at_high)
@@ -168,7 +159,7 @@ class OrdinalProbit(Likelihood):
     ) -> FloatArray:
         """Log probability of the class y over f ~ N(mean, var); any shapes that broadcast."""
         y, mean, var = (np.asarray(a, dtype=float) for a in (y, mean, var))
-        return _Interval.of(*self._scaled(y, mean, self._total_scale(var))).log_mass
+        return self._interval(y, mean, self._total_scale(var)).log_mass
 
     def bend(self, y: FloatArray) -> quadrature.Cuts:
         """Return panels around the ends of the interval of y."""
@@ -189,13 +180,12 @@ class OrdinalProbit(Likelihood):
         k = np.asarray(y).astype(int)
         return self._edges[k], self._edges[k + 1]
 
-    def _scaled(
-        self, y: FloatArray, f: FloatArray, scale: float | FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Ends of the interval of y, and its width, in units of `scale` and relative to f."""
+    def _interval(self, y: FloatArray, f: FloatArray, scale: float | FloatArray) -> _Interval:
+        """The interval of y, in units of `scale` and relative to f."""
         low, high = self._ends(y)
-        parts = (low - f) / scale, (high - f) / scale, (high - low) / scale
-        return tuple(np.asarray(part) for part in parts)  # type: ignore[return-value]
+        return _Interval.of(
+            *map(np.asarray, ((low - f) / scale, (high - f) / scale, (high - low) / scale))
+        )
 
     def _total_scale(self, var: FloatArray) -> FloatArray:
         return np.sqrt(self.noise_scale**2 + np.where(var >= 0.0, var, np.nan))

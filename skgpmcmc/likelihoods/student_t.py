@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -13,12 +13,10 @@ from .._typing import FloatArray
 from ..numerics import quadrature
 from .base import (
     Derivatives,
-    Likelihood,
-    Parameter,
+    OneScale,
     ParameterDerivatives,
     PredictiveMoments,
     TiltedMoments,
-    scale_of,
 )
 
 #: Where the density changes its character, in noise scales from y; Gauss-Legendre panels between.
@@ -33,7 +31,7 @@ _ROWS = 4096  # points of a predictive at once
 
 
 @dataclass(frozen=True)
-class StudentT(Likelihood):
+class StudentT(OneScale):
     """Targets with mean f and Student's t noise: outliers do not move f.
 
     Parameters
@@ -52,17 +50,9 @@ class StudentT(Likelihood):
     fixed: bool = False
 
     name: ClassVar[str] = "student_t"
+    scale: ClassVar[str] = "noise_scale"
     log_concave: ClassVar[bool] = False
     steep: ClassVar[bool] = True
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """The scale of the noise, unless it is fixed."""
-        return () if self.fixed else (Parameter("noise_scale", True, self.noise_scale),)
-
-    def with_parameters(self, values: FloatArray) -> StudentT:
-        """Return the likelihood with the noise scale exp(values[0])."""
-        return replace(self, noise_scale=scale_of(values[0])) if len(values) else self
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of the t distribution with location f at y."""

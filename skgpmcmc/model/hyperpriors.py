@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import differentiate, special, stats
@@ -280,50 +280,30 @@ class _ClosedForm:
         return total - (z * z).dot(self._bend) if self._bends else total
 
 
-def _gamma(centre: float, shape: float) -> _Coefficients:
-    return _Coefficients(centre, -float(special.gammaln(shape)), shape, 0.0, 1.0)
-
-
-def _invgamma(centre: float, shape: float) -> _Coefficients:
-    return _Coefficients(centre, -float(special.gammaln(shape)), -shape, 0.0, -1.0)
-
-
-def _expon(centre: float) -> _Coefficients:
-    return _gamma(centre, 1.0)
-
-
-def _weibull(centre: float, shape: float) -> _Coefficients:
-    return _Coefficients(centre, np.log(shape), shape, 0.0, shape)
-
-
-def _halfnorm(centre: float) -> _Coefficients:
-    # The centre takes up the factor 1/2 in exp(2 z) / 2.
-    return _Coefficients(centre + 0.5 * np.log(2.0), 0.5 * np.log(4.0 / np.pi), 1.0, 0.0, 2.0)
-
-
-def _lognorm(centre: float, sd: float) -> _Coefficients:
-    constant = 1.0 - np.log(sd) - 0.5 * np.log(2.0 * np.pi)
-    return _Coefficients(centre, constant, 0.0, 0.5 / sd**2, 0.0)
-
-
-def _loguniform(centre: float, low: float, high: float) -> _Coefficients:
-    return _Coefficients(centre, 1.0 - np.log(np.log(high / low)), 0.0, 0.0, 0.0)
-
-
-def _uniform(centre: float) -> _Coefficients:
-    return _Coefficients(centre, 1.0, 1.0, 0.0, 0.0)
-
-
-#: By class rather than by name, as a stranger's family may be called "gamma", too.
+#: By class rather than by name, as a stranger's family may be called "gamma", too. Each takes the log
+#: of its scale, then its shapes.
 _FAMILIES: dict[type, Callable[..., _Coefficients]] = {
-    type(stats.gamma): _gamma,
-    type(stats.invgamma): _invgamma,
-    type(stats.expon): _expon,
-    type(stats.weibull_min): _weibull,
-    type(stats.halfnorm): _halfnorm,
-    type(stats.lognorm): _lognorm,
-    type(stats.loguniform): _loguniform,
-    type(stats.uniform): _uniform,
+    type(stats.gamma): lambda centre, shape: _Coefficients(
+        centre, -float(special.gammaln(shape)), shape, 0.0, 1.0
+    ),
+    type(stats.invgamma): lambda centre, shape: _Coefficients(
+        centre, -float(special.gammaln(shape)), -shape, 0.0, -1.0
+    ),
+    type(stats.expon): lambda centre: _Coefficients(centre, 0.0, 1.0, 0.0, 1.0),
+    type(stats.weibull_min): lambda centre, shape: _Coefficients(
+        centre, np.log(shape), shape, 0.0, shape
+    ),
+    # The centre takes up the factor 1/2 in exp(2 z) / 2.
+    type(stats.halfnorm): lambda centre: _Coefficients(
+        centre + 0.5 * np.log(2.0), 0.5 * np.log(4.0 / np.pi), 1.0, 0.0, 2.0
+    ),
+    type(stats.lognorm): lambda centre, sd: _Coefficients(
+        centre, 1.0 - np.log(sd) - 0.5 * np.log(2.0 * np.pi), 0.0, 0.5 / sd**2, 0.0
+    ),
+    type(stats.loguniform): lambda centre, low, high: _Coefficients(
+        centre, 1.0 - np.log(np.log(high / low)), 0.0, 0.0, 0.0
+    ),
+    type(stats.uniform): lambda centre: _Coefficients(centre, 1.0, 1.0, 0.0, 0.0),
 }
 
 
@@ -343,7 +323,7 @@ def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
     if not positive:
         # The log of a log-normal variable is normal.
         normal = family is type(stats.norm)
-        return _lognorm(float(loc), float(scale)) if normal else None
+        return _FAMILIES[type(stats.lognorm)](float(loc), float(scale)) if normal else None
     # A shift leaves the form of none but the uniform density, which is as flat elsewhere.
     if family not in _FAMILIES or (loc != 0.0 and family is not type(stats.uniform)):
         return None
@@ -355,45 +335,8 @@ def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
     return coefficients if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)) else None
 
 
-class _Form(Protocol):
-    """Density of components that share a prior, term by term."""
-
-    def log_density(self, u: FloatArray) -> FloatArray:
-        """Log density on the log scale."""
-
-    def slope(self, u: FloatArray) -> FloatArray:
-        """Its derivative."""
-
-    def curvature(self, u: FloatArray) -> FloatArray:
-        """Minus the derivative of the slope."""
-
-
-def _other_form(distribution: Any, *, positive: bool) -> _Form:
-    _, loc, scale = _parameters(distribution)
-    if not positive:
-        return _Numerical(distribution, positive=False)
-    if type(distribution.dist) is type(stats.halfcauchy) and loc == 0.0:
-        return _HalfCauchy(float(np.log(scale)))
-    return _Numerical(distribution, positive=True)
-
-
-class _HalfCauchy:
-    def __init__(self, centre: float) -> None:
-        self._centre = centre
-
-    def log_density(self, u: FloatArray) -> FloatArray:
-        z = u - self._centre
-        return np.asarray(np.log(2.0 / np.pi) - np.logaddexp(z, -z))
-
-    def slope(self, u: FloatArray) -> FloatArray:
-        return np.asarray(-np.tanh(u - self._centre))
-
-    def curvature(self, u: FloatArray) -> FloatArray:
-        return np.asarray(1.0 - np.tanh(u - self._centre) ** 2)
-
-
 class _Numerical:
-    """Any distribution, by SciPy: some hundred times slower."""
+    """Components that share a prior of any kind, term by term, by SciPy: a hundred times slower."""
 
     def __init__(self, distribution: Any, *, positive: bool) -> None:
         self._distribution = distribution
@@ -424,3 +367,28 @@ class _Numerical:
         # Good for a metric, which asks for no more than a few digits.
         step = 1e-3
         return (self.slope(u - step) - self.slope(u + step)) / (2.0 * step)
+
+
+class _HalfCauchy(_Numerical):
+    """The one of them with a closed form."""
+
+    def __init__(self, distribution: Any) -> None:
+        super().__init__(distribution, positive=True)
+        self._centre = float(np.log(_parameters(distribution)[2]))
+
+    def log_density(self, u: FloatArray) -> FloatArray:
+        z = u - self._centre
+        return np.asarray(np.log(2.0 / np.pi) - np.logaddexp(z, -z))
+
+    def slope(self, u: FloatArray) -> FloatArray:
+        return np.asarray(-np.tanh(u - self._centre))
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        return np.asarray(1.0 - np.tanh(u - self._centre) ** 2)
+
+
+def _other_form(distribution: Any, *, positive: bool) -> _Numerical:
+    _, loc, _ = _parameters(distribution)
+    if positive and loc == 0.0 and type(distribution.dist) is type(stats.halfcauchy):
+        return _HalfCauchy(distribution)
+    return _Numerical(distribution, positive=positive)

@@ -14,7 +14,7 @@ from skgpmcmc.approximations import (
     Sites,
     SkewedApproximation,
 )
-from skgpmcmc.approximations.skewed import skewness_of
+from skgpmcmc.approximations.importance import skewness_of
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import (
     ClasswiseGP,

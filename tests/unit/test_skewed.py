@@ -16,7 +16,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
     log_importance_weights,
 )
-from skgpmcmc.approximations.skewed import asymmetry_of, skewness_of
+from skgpmcmc.approximations.importance import asymmetry_of, skewness_of
 
 from ..helpers import (
     THREE_THETA,

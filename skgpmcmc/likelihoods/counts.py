@@ -1,0 +1,226 @@
+"""Counts with the mean exp(f): Poisson, and those that vary more.
+
+A log probability of a count y is a difference of numbers of the size of y log y. Where y, or the
+shape of a negative binomial, is large, nothing is left of it but rounding, unless the large parts
+are taken away by hand (Loader, 2000, Fast and accurate computation of binomial probabilities).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import digamma, expit, gammaln, log_expit, xlogy
+
+from .._typing import BoolArray, FloatArray
+from ..numerics.quadrature import Bend
+from .base import Derivatives, Likelihood, OneScale, ParameterDerivatives, PredictiveMoments
+
+#: exp of this is the largest rate that is drawn from; NumPy refuses means near 2^63.
+_MOST_LOG_RATE = 40.0
+#: Largest size of the log of a shape.
+_FARTHEST = 700.0
+_HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+#: From here on both series have the precision of doubles.
+_LARGE = 15.0
+_STIRLING = (1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0)
+_DIGAMMA = (-1.0 / 12.0, 1.0 / 120.0, -1.0 / 252.0, 1.0 / 240.0, -1.0 / 132.0)
+
+
+class _Counts(Likelihood):
+    """What both have in common."""
+
+    fractional: bool
+
+    log_concave: ClassVar[bool] = True
+    steep: ClassVar[bool] = True
+    targets: ClassVar[str] = "counts: integers >= 0"
+
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return where y is a count, or with `fractional` any number >= 0."""
+        possible = np.isfinite(y) & (y >= 0.0)
+        return possible if self.fractional else possible & (y == np.floor(y))
+
+
+@dataclass(frozen=True)
+class Poisson(_Counts):
+    """Poisson counts with mean exp(f); an exposure E enters as an offset log E of f.
+
+    Parameters
+    ----------
+    fractional : bool, default=False
+        Let targets be any number >= 0: log p is then y f - exp(f) - log Gamma(y + 1), as if y were
+        an average of counts.
+    """
+
+    fractional: bool = False
+
+    name: ClassVar[str] = "poisson"
+
+    def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return y f - exp(f) - log y!; minus infinity where exp(f) overflows.
+
+        In terms of f - log y, so that nothing cancels however large the count.
+        """
+        y = np.asarray(y, dtype=float)
+        c = np.maximum(y, 1.0)
+        constant = (y - c) + log_factorial_gap(y)
+        h = f - np.log(c)
+        with np.errstate(over="ignore"):
+            return np.asarray(y * h - c * np.expm1(h) + constant)
+
+    def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
+        """Return y - mu, -mu and -mu, mu = exp(f)."""
+        with np.errstate(over="ignore"):
+            mu = np.exp(f)
+        curvature = np.asarray(np.broadcast_to(-mu, np.broadcast_shapes(np.shape(y), np.shape(f))))
+        return Derivatives(np.asarray(y - mu), curvature, curvature)
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Return exp(f)."""
+        with np.errstate(over="ignore"):  # as in `derivatives`
+            return np.asarray(np.exp(f))
+
+    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw counts."""
+        return rng.poisson(np.exp(np.minimum(f, _MOST_LOG_RATE))).astype(float)
+
+    def bend(self, y: FloatArray) -> Bend:
+        """Where the rate meets the count; exp(f) falls off where the imaginary part is below pi/2.
+
+        An empty cell bends where the rate is one.
+        """
+        return Bend(np.log(np.maximum(y, 1.0)), np.asarray(3.0))
+
+    def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
+        """Mean and variance of a count over f ~ N(mean, var)."""
+        rate = np.exp(mean + 0.5 * var)
+        return PredictiveMoments(rate, rate + rate * rate * np.expm1(var))
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(_Counts, OneScale):
+    """Negative binomial counts with mean mu = exp(f) and variance mu + mu^2 / shape.
+
+    An exposure E enters as an offset log E of f. As `shape` grows, counts become Poisson.
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        Positive. Where chains may start, unless `fixed`.
+    fixed : bool, default=False
+        Keep `shape` as it is instead of inferring it (as ``"shape"``).
+    fractional : bool, default=False
+        Let targets be any number >= 0.
+    """
+
+    shape: float = 1.0
+    fixed: bool = False
+    fractional: bool = False
+
+    name: ClassVar[str] = "negative_binomial"
+    scale: ClassVar[str] = "shape"
+    farthest: ClassVar[float] = _FARTHEST  # long after counts have become Poisson, or all zero
+
+    def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Log probability of the count y."""
+        y, k = np.asarray(y, dtype=float), self.shape
+        c = np.maximum(y, 1.0)
+        total = y + k
+        # log [Gamma(y + k) / (Gamma(k) y!)] + y log c + k log k - (y + k) log(c + k)
+        constant = log_factorial_gap(y) + total * _log_of(total / (k + c), (y - c) / (k + c))
+        constant -= 0.5 * np.log1p(y / k)
+        constant += stirling_remainder(total) - stirling_remainder(k)
+        # y h - (y + k) log(v + w exp(h)), which for large counts would cancel as it stands
+        h, w, v = f - np.log(c), c / (k + c), k / (k + c)
+        return np.asarray(constant - k * _log_mixed(h, w, v) - y * _log_mixed(-h, v, w))
+
+    def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
+        """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
+        p, q, c = self._parts(y, f)
+        second = -c * p * q
+        return Derivatives(y * q - self.shape * p, second, second * (q - p))
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Return shape p, p = mu / (mu + shape)."""
+        return np.asarray(self.shape * expit(self._log_odds(f)))
+
+    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw counts, by way of a gamma-distributed rate."""
+        rate = np.exp(np.minimum(f, _MOST_LOG_RATE))
+        rate = rate * (rng.standard_gamma(self.shape, np.shape(f)) / self.shape)
+        return rng.poisson(np.minimum(rate, np.exp(_MOST_LOG_RATE))).astype(float)
+
+    def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
+        """Return derivatives with respect to log shape; k = 1, or 0 where it is fixed."""
+        if self.fixed:
+            return super().parameter_derivatives(y, f)
+        p, q, c = self._parts(y, f)
+        k = self.shape
+        bernoulli = c * p * q
+        slope = np.log1p(y / k) + log_expit(-self._log_odds(f))
+        slope = k * slope - (y * q - k * p)
+        slope += k * digamma_remainder(c) / c - digamma_remainder(k)
+        first = bernoulli - k * p
+        second = bernoulli * (q - p) - k * p * q
+        return ParameterDerivatives(slope[None], first[None], second[None])
+
+    def bend(self, y: FloatArray) -> Bend:
+        """Where the mean equals the shape; the nearest poles are at plus and minus pi times i."""
+        return Bend(np.asarray(np.log(self.shape)), np.asarray(6.0))
+
+    def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
+        """Mean and variance of a count over f ~ N(mean, var)."""
+        rate = np.exp(mean + 0.5 * var)
+        square = rate * rate * np.exp(var)
+        excess = rate * rate * np.expm1(var)
+        return PredictiveMoments(rate, rate + square / self.shape + excess)
+
+    def _log_odds(self, f: FloatArray) -> FloatArray:
+        return np.asarray(f - np.log(self.shape))
+
+    def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        g = self._log_odds(f)
+        return expit(g), expit(-g), np.asarray(y + self.shape)
+
+
+def _log_mixed(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
+    """Return log(v + w exp(h)) for v + w = 1."""
+    inside = np.minimum(h, _FARTHEST)  # beyond, nothing but w exp(h) matters
+    return _log_of(v + w * np.exp(inside), w * np.expm1(inside)) + (h - inside)
+
+
+def _log_of(x: FloatArray, excess: FloatArray) -> FloatArray:
+    """Return log x, from the excess x - 1 where x is near one."""
+    near = np.abs(excess) < 0.5
+    return np.asarray(np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(x)))
+
+
+def stirling_remainder(x: FloatArray | float) -> FloatArray:
+    """``log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2]`` for x > 0."""
+    x = np.asarray(x, dtype=float)
+    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
+    direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + _HALF_LOG_TWO_PI)
+    return np.where(x < _LARGE, direct, _odd_powers(_STIRLING, 1.0 / large))
+
+
+def digamma_remainder(x: FloatArray | float) -> FloatArray:
+    """``x (digamma(x) - log x)`` for x > 0."""
+    x = np.asarray(x, dtype=float)
+    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
+    direct = small * (digamma(small) - np.log(small))
+    return np.where(x < _LARGE, direct, -0.5 + _odd_powers(_DIGAMMA, 1.0 / large))
+
+
+def log_factorial_gap(y: FloatArray) -> FloatArray:
+    """``y log c - y - log y!`` with c = max(y, 1), for y >= 0."""
+    small, large = np.minimum(y, _LARGE), np.maximum(y, _LARGE)
+    direct = xlogy(small, np.maximum(small, 1.0)) - small - gammaln(small + 1.0)
+    series = -_HALF_LOG_TWO_PI - 0.5 * np.log(large) - stirling_remainder(large)
+    return np.where(y < _LARGE, direct, series)
+
+
+def _odd_powers(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
+    """``sum_j coefficients[j] x^(2 j + 1)``."""
+    return np.asarray(x * np.polynomial.polynomial.polyval(x * x, coefficients))
