@@ -207,6 +207,12 @@ class GaussianApproximation:
         """``L^-1 mean``; (n,)."""
         return cholesky_solve(self.chol_white, self.prior.chol.T @ self.sites.shift)
 
+    def made(self) -> Self:
+        """Return itself, its mean and factors made now: this is where a singular K shows."""
+        _ = (self.prior.chol, self.chol_white) if self.whitened else (self.chol_B,)
+        _ = self.half_log_det_B, self.weights, self.mean
+        return self
+
     def cavities(self, copies: FloatArray | float = 1.0) -> Cavities:
         """Return the marginals of q with one site removed; see `Cavities.of`."""
         marginals = self.mean, self.marginal_variance
@@ -252,7 +258,7 @@ class GaussianApproximation:
         """Lower Cholesky factor T of I + L'W L, the precision of L^-1 f under q."""
         return self.prior.whitened_factor(self.root_precision)
 
-    @property
+    @cached_property
     def half_log_det_B(self) -> float:
         """``1/2 log |B|``, which equals ``1/2 (log |K| - log |Sigma|)``."""
         # |I + W^1/2 K W^1/2| = |I + L'W L|.
@@ -351,7 +357,7 @@ class GaussianApproximation:
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> Deviations:
         """Draw f - mean under q: L T'^-1 z for z ~ N(0, I)."""
-        z = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
+        z = np.asfortranarray(rng.standard_normal((size, self.prior.size)).T)
         white = solve_lower(self.chol_white, z, transpose=True, overwrite=True)
         return Deviations(self.prior.unwhiten(white), white)
 

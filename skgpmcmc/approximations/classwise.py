@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -109,7 +110,7 @@ class ClasswiseApproximation(GaussianApproximation):
         first, *others = self.smoothed_inverses
         return cholesky(sum(others, first))
 
-    @property
+    @cached_property
     def half_log_det_B(self) -> float:
         """``1/2 log |I + K W|``; R&W (3.44), for weights w."""
         of_classes = sum(half_log_det(factor) for factor in self.chols_B)
@@ -123,6 +124,11 @@ class ClasswiseApproximation(GaussianApproximation):
         common = cholesky_solve(self.chol_M, sum(own[1:], own[0]))
         pairs = zip(inverses, own, strict=True)
         return np.concatenate([part - product(E, common) for E, part in pairs])
+
+    def made(self) -> Self:
+        """Return itself, its mean and factors made now."""
+        _ = self.half_log_det_B, self.mean
+        return self
 
     def _squares_of_sites(self, delta: FloatArray) -> FloatArray:
         W_delta = self.coupled(self.prior, self.precision, delta)

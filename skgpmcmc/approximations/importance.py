@@ -1,10 +1,10 @@
 """The unbiased importance-sampling estimate of p(y | theta), and a density for it.
 
 The density is a Gaussian approximation, or one with skewed margins. Where the latent variance is
-large, p(f | y, theta) is skewed: a class that is certain leaves f free on one side. Importance draws
-from any Gaussian then have weights that vary much. Giving every margin the skewness of the tilted
-distribution of expectation propagation takes most of that away, and keeps a density that can be
-drawn from and evaluated exactly.
+large, p(f | y, theta) is skewed: a class that is certain leaves f free on one side. Importance
+draws from any Gaussian then have weights that vary much. Giving every margin the skewness of the
+tilted distribution of expectation propagation takes most of that away, and keeps a density that can
+be drawn from and evaluated exactly.
 """
 
 from __future__ import annotations

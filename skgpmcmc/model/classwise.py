@@ -26,7 +26,7 @@ class ClasswisePrior(GaussianPrior):
         One for each function; one object for all if they share their hyper-parameters.
     """
 
-    parts: tuple[GaussianPrior, ...]
+    parts: tuple[GaussianPrior, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "parts": self.parts}
@@ -148,7 +148,7 @@ class ClasswiseGP(LatentGP):
         """p(f | theta)."""
         parts = [GaussianPrior(self.covariance, own) for own in self.kernel_thetas(theta)]
         parts = parts if self.separate else parts * self.n_functions
-        return ClasswisePrior(self.covariance, theta, tuple(parts))
+        return ClasswisePrior(self.covariance, theta, parts=tuple(parts))
 
     def observations_at(self, theta: FloatArray) -> Observations:
         """Return p(y | f) as a function of f: the likelihood has no parameters."""

@@ -280,8 +280,8 @@ class _ClosedForm:
         return total - (z * z).dot(self._bend) if self._bends else total
 
 
-#: By class rather than by name, as a stranger's family may be called "gamma", too. Each takes the log
-#: of its scale, then its shapes.
+#: By class rather than by name, as a stranger's family may be called "gamma", too. Each function
+#: takes the log of the scale, then the shapes.
 _FAMILIES: dict[type, Callable[..., _Coefficients]] = {
     type(stats.gamma): lambda centre, shape: _Coefficients(
         centre, -float(special.gammaln(shape)), shape, 0.0, 1.0

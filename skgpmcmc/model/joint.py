@@ -191,8 +191,9 @@ class LatentGP:
         return [theta[: len(self.covariance.start)]]
 
     def prior_at(self, theta: FloatArray) -> GaussianPrior:
-        """p(f | theta)."""
-        return GaussianPrior(self.covariance, theta)
+        """p(f | theta), with its K."""
+        K = self.covariance.matrix(theta[: len(self.covariance.start)])
+        return GaussianPrior(self.covariance, theta, K)
 
     def observations_at(self, theta: FloatArray) -> Observations:
         """Return p(y | f, theta) as a function of f."""

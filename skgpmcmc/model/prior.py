@@ -44,14 +44,17 @@ class GaussianPrior:
     theta : ndarray of shape (p,)
         Hyper-parameters of the model: first the kernel's, natural logs. What follows belongs to
         the likelihood.
+    matrix : ndarray of shape (n, n), optional
+        K, where it has been made.
     """
 
     covariance: Covariance
     theta: FloatArray
+    matrix: FloatArray | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices are rebuilt on demand: states stay O(n) when they travel between processes.
-        return {"covariance": self.covariance, "theta": self.theta}
+        return {"covariance": self.covariance, "theta": self.theta, "matrix": None}
 
     @property
     def kernel_theta(self) -> FloatArray:
@@ -61,7 +64,7 @@ class GaussianPrior:
     @cached_property
     def K(self) -> FloatArray:
         """Covariance matrix, jitter included; (n, n), Fortran order."""
-        return self.covariance.matrix(self.kernel_theta)
+        return self.covariance.matrix(self.kernel_theta) if self.matrix is None else self.matrix
 
     @cached_property
     def chol(self) -> FloatArray:

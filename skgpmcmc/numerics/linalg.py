@@ -270,7 +270,7 @@ def _folded(A: FloatArray) -> FloatArray:
 def lower_gram(L: FloatArray) -> FloatArray:
     """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there."""
     _active_count.get(_UNREAD).product += 1.0
-    return _gram_by_halves(L)
+    return lapack.dlauum(L, lower=1)[0] if len(L) ** 3 <= 3 * _BRIEF else _gram_by_halves(L)
 
 
 def _gram_by_halves(L: FloatArray) -> FloatArray:
