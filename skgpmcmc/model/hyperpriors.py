@@ -76,12 +76,12 @@ class HyperPrior:
             name: _coefficients(law, positive=name not in real)
             for name, law in self.distributions.items()
         }
-        self._closed = _ClosedForm([coefficients[name] or _NOTHING for name in names])
-        self._others = [
+        others = [
             (position, _other_form(self.distributions[name], positive=name not in real))
             for name, position in self._positions.items()
             if coefficients[name] is None
         ]
+        self._density = _Density([coefficients[name] or _NOTHING for name in names], others)
 
     @property
     def bounds(self) -> FloatArray:
@@ -113,10 +113,10 @@ class HyperPrior:
             Natural log.
         """
         if theta.ndim == 1:
-            return float(self._log_density(theta)) if self._range.holds(theta) else -np.inf
+            return float(self._density.value(theta)) if self._range.holds(theta) else -np.inf
         value = np.full(len(theta), -np.inf)
         rows = self._range.rows(theta)
-        value[rows] = self._log_density(theta[rows])
+        value[rows] = self._density.value(theta[rows])
         return value
 
     def gradient(self, theta: FloatArray) -> FloatArray:
@@ -125,10 +125,7 @@ class HyperPrior:
 
     def curvature(self, theta: FloatArray) -> FloatArray:
         """Return minus the second derivatives of `log_prob` at theta, at least 0; both (p,)."""
-        curvature = self._closed.curvature(theta)
-        for position, form in self._others:
-            curvature[position] = form.curvature(theta[position])
-        return np.asarray(np.maximum(curvature, 0.0))
+        return np.asarray(np.maximum(self._density.curvature(theta), 0.0))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[Any, FloatArray]:
         """`log_prob` and `gradient`, which share the exponentials, in one call.
@@ -148,26 +145,12 @@ class HyperPrior:
         if theta.ndim == 1:
             if not self._range.holds(theta):
                 return -np.inf, np.zeros(theta.shape)
-            total, slope = self._log_density_and_slope(theta)
+            total, slope = self._density.value_and_slope(theta)
             return float(total), slope
         value, gradient = np.full(len(theta), -np.inf), np.zeros(theta.shape)
         rows = self._range.rows(theta)
-        value[rows], gradient[rows] = self._log_density_and_slope(theta[rows])
+        value[rows], gradient[rows] = self._density.value_and_slope(theta[rows])
         return value, gradient
-
-    def _log_density(self, theta: FloatArray) -> Any:
-        total = self._closed.log_density(theta)
-        for position, form in self._others:
-            total = total + form.log_density(theta[..., position]).sum(axis=-1)
-        return total
-
-    def _log_density_and_slope(self, theta: FloatArray) -> tuple[Any, FloatArray]:
-        total, slope = self._closed.log_density_and_slope(theta)
-        for position, form in self._others:
-            u = theta[..., position]
-            total = total + form.log_density(u).sum(axis=-1)
-            slope[..., position] = form.slope(u)
-        return total, slope
 
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """One draw of theta, of shape (p,)."""
@@ -228,7 +211,7 @@ class _Range:
 
 
 class _Coefficients(NamedTuple):
-    """log p(u) = constant + linear z - bend z^2 - exp(power z) with z = u - centre.
+    """log p(u) = constant + linear z - square z^2 - exp(power z) with z = u - centre.
 
     A family without the last term has power 0, and adds 1 to the constant to undo it: that is
     cheaper than one more coefficient.
@@ -237,7 +220,7 @@ class _Coefficients(NamedTuple):
     centre: float
     constant: float
     linear: float
-    bend: float
+    square: float
     power: float
 
 
@@ -245,39 +228,51 @@ class _Coefficients(NamedTuple):
 _NOTHING = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
 
 
-class _ClosedForm:
-    """All components of theta at once, whatever their families."""
+class _Density:
+    """All components of theta at once: in closed form whatever their families, then the others."""
 
-    def __init__(self, coefficients: Sequence[_Coefficients]) -> None:
+    def __init__(
+        self, coefficients: Sequence[_Coefficients], others: Sequence[tuple[Any, _Numerical]] = ()
+    ) -> None:
         columns = np.array(coefficients, dtype=float).reshape(-1, len(_Coefficients._fields)).T
-        self._centre, constant, self._linear, self._bend, self._power = columns.copy()
+        self._centre, constant, self._linear, self._square, self._power = columns.copy()
         self._constant = float(constant.sum())
-        self._twice_bend = 2.0 * self._bend
-        self._bends = bool(np.any(self._bend))
+        self._has_square = bool(np.any(self._square))
         self._ones = np.ones(len(coefficients))  # a product with it is cheaper than a sum
+        self._others = others
 
-    def log_density(self, theta: FloatArray) -> Any:
+    def value(self, theta: FloatArray) -> Any:
         """Sum over the components, of shape () or (m,)."""
         z = theta - self._centre
-        return self._total(z, np.exp(self._power * z))
+        total = z.dot(self._linear) - np.exp(self._power * z).dot(self._ones) + self._constant
+        if self._has_square:
+            total = total - (z * z).dot(self._square)
+        for position, form in self._others:
+            total = total + form.log_density(theta[..., position]).sum(axis=-1)
+        return total
 
-    def log_density_and_slope(self, theta: FloatArray) -> tuple[Any, FloatArray]:
+    def value_and_slope(self, theta: FloatArray) -> tuple[Any, FloatArray]:
         """Also the derivatives, of the shape of theta."""
         z = theta - self._centre
         growth = np.exp(self._power * z)
+        total = z.dot(self._linear) - growth.dot(self._ones) + self._constant
         slope = self._linear - self._power * growth
-        if self._bends:
-            slope -= self._twice_bend * z
-        return self._total(z, growth), slope
+        if self._has_square:
+            total = total - (z * z).dot(self._square)
+            slope -= 2.0 * self._square * z
+        for position, form in self._others:
+            u = theta[..., position]
+            total = total + form.log_density(u).sum(axis=-1)
+            slope[..., position] = form.slope(u)
+        return total, slope
 
     def curvature(self, theta: FloatArray) -> FloatArray:
         """Minus the second derivatives; (p,)."""
         growth = np.exp(self._power * (theta - self._centre))
-        return np.asarray(self._twice_bend + self._power**2 * growth)
-
-    def _total(self, z: FloatArray, growth: FloatArray) -> Any:
-        total = z.dot(self._linear) - growth.dot(self._ones) + self._constant
-        return total - (z * z).dot(self._bend) if self._bends else total
+        curvature = np.asarray(2.0 * self._square + self._power**2 * growth)
+        for position, form in self._others:
+            curvature[position] = form.curvature(theta[position])
+        return curvature
 
 
 #: By class rather than by name, as a stranger's family may be called "gamma", too. Each function
@@ -317,7 +312,7 @@ def _parameters(distribution: Any) -> tuple[list[np.float64], np.float64, np.flo
 
 
 def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
-    """What `_ClosedForm` needs, or None for a distribution that is not of that form."""
+    """What `_Density` needs, or None for a distribution that is not of that form."""
     family = type(distribution.dist)
     shapes, loc, scale = _parameters(distribution)
     if not positive:
@@ -330,7 +325,7 @@ def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
     with np.errstate(all="ignore"):
         coefficients = _FAMILIES[family](float(np.log(scale)), *shapes)
         ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
-        total, slope = _ClosedForm([coefficients]).log_density_and_slope(ends)
+        total, slope = _Density([coefficients]).value_and_slope(ends)
     # Largest at the ends: finite there, nothing overflows between, and calls need not check.
     return coefficients if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)) else None
 

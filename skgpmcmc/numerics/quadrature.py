@@ -153,7 +153,7 @@ class Tilted(NamedTuple):
         return log_z
 
     def average(self, function: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
-        """Means of functions of (y, f); (k, n).
+        """Return the means of functions of (y, f); (k, n).
 
         Parameters
         ----------
