@@ -253,22 +253,13 @@ def split_data(data: DataSet, random_state: int) -> Split:
 
 def _split_rows(data: DataSet, random_state: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows for training and those for testing."""
-    if data.balanced:
-        return _balanced_split(data, random_state)
-    return train_test_split(
-        np.arange(len(data.y)),
-        train_size=data.train_size,
-        stratify=data.y,
-        random_state=random_state,
-    )
-
-
-def _balanced_split(data: DataSet, random_state: int) -> tuple[np.ndarray, np.ndarray]:
-    """Equally many training rows of each class; the rest is for testing."""
+    rows = np.arange(len(data.y))
+    if not data.balanced:
+        return train_test_split(
+            rows, train_size=data.train_size, stratify=data.y, random_state=random_state
+        )
     rng = np.random.default_rng(random_state)
     classes = np.unique(data.y)
-    per_class = data.train_size // len(classes)
-    train = np.concatenate(
-        [rng.choice(np.flatnonzero(data.y == c), per_class, replace=False) for c in classes]
-    )
-    return train, np.setdiff1d(np.arange(len(data.y)), train)
+    n = data.train_size // len(classes)
+    train = [rng.choice(np.flatnonzero(data.y == c), n, replace=False) for c in classes]
+    return np.concatenate(train), np.setdiff1d(rows, np.concatenate(train))

@@ -195,8 +195,8 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
             return self._one_per_class(run, models, noise, names, labels)
         (own,) = models
         if self._separate:
-            names = element_names(run.models[0].model.covariance.names)
-            own["hyperparameter_names_"] = [f"{n}[{label}]" for label in labels for n in names]
+            of_kernel = element_names(run.models[0].model.covariance.names)
+            own["hyperparameter_names_"] = [f"{n}[{label}]" for label in labels for n in of_kernel]
         if self.multi_class != "one_vs_rest":
             draws = own["latent_samples_"]  # class after class
             by_class = draws.reshape(*draws.shape[:2], len(labels), -1)
