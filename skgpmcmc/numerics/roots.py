@@ -20,11 +20,9 @@ class Root(Protocol):
 
     def apply(self, z: FloatArray) -> FloatArray:
         """``B z``."""
-        ...
 
     def pull(self, gradient: FloatArray) -> FloatArray:
         """``B' gradient``."""
-        ...
 
 
 class SquareRoot(Root, Protocol):
@@ -32,12 +30,10 @@ class SquareRoot(Root, Protocol):
 
     def undo(self, step: FloatArray) -> FloatArray:
         """``B^-1 step``."""
-        ...
 
     @property
     def log_det(self) -> float:
         """``log |det B|``."""
-        ...
 
 
 @dataclass(frozen=True)

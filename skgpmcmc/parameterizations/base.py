@@ -30,17 +30,14 @@ class DensityPoint(Protocol):
     @property
     def position(self) -> FloatArray:
         """The coordinates; (k,)."""
-        ...
 
     @property
     def log_density(self) -> Any:
         """Log of the density, up to a constant: a number, or (m,) for a batch."""
-        ...
 
     @property
     def gradient(self) -> FloatArray:
         """Gradient of `log_density`; (k,)."""
-        ...
 
 
 class Point(DensityPoint, Protocol):
@@ -49,17 +46,14 @@ class Point(DensityPoint, Protocol):
     @property
     def log_density(self) -> float:
         """Log of their conditional density, up to a constant."""
-        ...
 
     @property
     def state(self) -> GPState:
         """The (theta, f) that the coordinates stand for."""
-        ...
 
     @property
     def metric_root(self) -> SquareRoot:
         """Root of the inverse of a metric tensor there, near minus the expected Hessian."""
-        ...
 
 
 class Conditional(Protocol):
@@ -67,7 +61,6 @@ class Conditional(Protocol):
 
     def at(self, position: FloatArray) -> Point | None:
         """Return the point there; None without a density, or where K has no factor."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,7 @@
-"""Pseudo-marginal Metropolis-Hastings: an exact chain from an unbiased likelihood estimate."""
+"""Pseudo-marginal Metropolis-Hastings: an exact chain from an unbiased likelihood estimate.
+
+Its particles move as f alone does, by an elliptical slice, or are drawn anew.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,6 @@ class LatentShape(Protocol):
 
     def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
         """Return the root in whitened coordinates, a function of theta and the data."""
-        ...
 
 
 @dataclass(frozen=True)
