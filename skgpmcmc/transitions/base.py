@@ -150,6 +150,11 @@ def shrinking(low: float, high: float, rng: np.random.Generator) -> Iterator[flo
     The caller stops at the first one inside the slice, which 0 is. That none is found happens only
     where rounding decides: staying at 0 is then the exact move.
 
+    Yields
+    ------
+    float
+        The next point.
+
     References
     ----------
     Neal (2003), *Slice sampling*, figure 5.
