@@ -226,9 +226,9 @@ class GaussianApproximation:
         mean, var = self.cavities().moments
         observed = model.observations_at(self.prior.theta)
         step = _STEP * np.sqrt(var)
-        up, at, down = (
-            observed.tilted_moments(mean + sign * step, var).beta for sign in (1.0, 0.0, -1.0)
-        )
+        up = observed.tilted_moments(mean + step, var).beta
+        at = observed.tilted_moments(mean, var).beta
+        down = observed.tilted_moments(mean - step, var).beta
         # The tilted cumulants are var^k times the derivatives of log Z; beta is minus the second.
         # Both in units of the cavity, whose own powers could overflow.
         third = -var * (up - down) / (2.0 * _STEP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,50 +47,52 @@ class Mode:
         Whether L-BFGS converged from at least one start.
     message : str
         The optimizer's last word on the best run.
+    kept : list
+        What was kept of the places on the way.
     """
 
     fit: ApproximationFit
     converged: bool
     message: str
+    kept: list[Any]
 
 
+def _nothing(evaluation: Evaluation) -> None:
+    """Keep nothing."""
+
+
+@dataclass(eq=False)
 class _Descent:
     """Minus the log density of theta and its gradient, as an optimizer wants them.
 
     Every fit begins with the sites of the last one.
     """
 
-    def __init__(
-        self,
-        model: LatentGP,
-        approximation: Approximation,
-        with_hyperprior: bool,
-        sites: Sites | None,
-        on_visit: Callable[[Evaluation], None],
-    ) -> None:
-        self._model, self._approximation = model, approximation
-        self._with_hyperprior = with_hyperprior
-        self.sites = sites
-        self._on_visit = on_visit
+    model: LatentGP
+    approximation: Approximation
+    with_hyperprior: bool
+    sites: Sites | None
+    keep: Callable[[Evaluation], Any]
+    kept: list[Any] = field(default_factory=list)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient; a flat and high place where there is no density."""
         theta = theta.copy()
         log_hyperprior, slope = 0.0, np.zeros(len(theta))
-        if self._with_hyperprior:
-            log_hyperprior, slope = self._model.hyperprior.value_and_gradient(theta)
+        if self.with_hyperprior:
+            log_hyperprior, slope = self.model.hyperprior.value_and_gradient(theta)
         if not np.isfinite(log_hyperprior):
             return _NOWHERE, np.zeros(len(theta))
         try:
-            fit = self._approximation.fit(self._model, theta, self.sites)
-            gradient = self._approximation.gradient(self._model, fit)
+            fit = self.approximation.fit(self.model, theta, self.sites)
+            gradient = self.approximation.gradient(self.model, fit)
         except NotPositiveDefiniteError:
             return _NOWHERE, np.zeros(len(theta))
         if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
             return _NOWHERE, np.zeros(len(theta))
         self.sites = fit.q.sites
         log_density = float(fit.log_evidence + log_hyperprior)
-        self._on_visit(Evaluation(fit, gradient, log_density))
+        self.kept.append(self.keep(Evaluation(fit, gradient, log_density)))
         return -log_density, -(gradient + slope)
 
 
@@ -107,9 +109,9 @@ def evaluate(
     `approximation` is iterated to its own tolerance, which gradients want to be tight, from the
     sites `start`.
     """
-    found: list[Evaluation] = []
-    _Descent(model, approximation, with_hyperprior, start, found.append)(theta)
-    return found[0] if found else None
+    descent = _Descent(model, approximation, with_hyperprior, start, lambda evaluation: evaluation)
+    descent(theta)
+    return descent.kept[0] if descent.kept else None
 
 
 def find_mode(
@@ -121,7 +123,7 @@ def find_mode(
     bounds: FloatArray | None = None,
     tol: float = _SEARCH_TOLERANCE,
     options: Mapping[str, float] = _PRECISE,
-    on_visit: Callable[[Evaluation], None] | None = None,
+    keep: Callable[[Evaluation], Any] = _nothing,
 ) -> Mode:
     """Maximize log q(y | theta), plus log p(theta) if asked for, by L-BFGS from several starts.
 
@@ -141,16 +143,15 @@ def find_mode(
         Site tolerance.
     options : mapping of str to float
         When L-BFGS-B stops.
-    on_visit : callable, optional
-        Called with every `Evaluation` on the way. These hold matrices: keep what is needed of them.
+    keep : callable, optional
+        What to keep of every `Evaluation` on the way, in their order. These hold matrices.
     """
     precise = approximation.refined(tol)
     if len(starts[0]) == 0:
-        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
+        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over", [])
     if bounds is None:
         bounds = model.hyperprior.bounds
-    visit = on_visit or (lambda evaluation: None)
-    descent = _Descent(model, precise, with_hyperprior, None, visit)
+    descent = _Descent(model, precise, with_hyperprior, None, keep)
     stopping: Any = {"bounds": bounds, "options": dict(options)}
     best: Any = None
     converged = False
@@ -158,4 +159,5 @@ def find_mode(
         run = optimize.minimize(descent, start, jac=True, method="L-BFGS-B", **stopping)
         converged |= bool(run.success)
         best = run if best is None or run.fun < best.fun else best
-    return Mode(precise.fit(model, best.x, descent.sites), converged, str(best.message))
+    fit = precise.fit(model, best.x, descent.sites)
+    return Mode(fit, converged, str(best.message), descent.kept)

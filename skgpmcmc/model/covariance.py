@@ -96,7 +96,7 @@ class Covariance:
             Work in the memory of `A`.
         """
         A = A if overwrite else A.copy(order="F")
-        zero = self._zero_diagonal(theta)
+        zero = np.asarray(self.diagonal(theta, self.X) == 0.0)
         weights = A.diagonal().copy()
         A.flat[:: len(A) + 1] = weights * (1.0 + self.jitter * ~zero) + (
             self.jitter * weights[zero].sum() / len(A)
@@ -118,7 +118,7 @@ class Covariance:
         ndarray of shape (n, n)
             Freshly allocated.
         """
-        zero = self._zero_diagonal(theta)
+        zero = np.asarray(self.diagonal(theta, self.X) == 0.0)
         for dK in self._derivatives(theta):
             diagonal = dK.diagonal().copy()
             mean = diagonal.mean()
@@ -129,9 +129,6 @@ class Covariance:
     def variance(self) -> int | None:
         """Where theta has a constant that multiplies the whole of K; None without one."""
         return _variance_in(self.kernel)
-
-    def _zero_diagonal(self, theta: FloatArray) -> Any:
-        return np.asarray(self.diagonal(theta, self.X) == 0.0)
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""

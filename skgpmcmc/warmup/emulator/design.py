@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -205,24 +205,19 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
         If there is no way from there; the message names theta.
     """
     theta = start
-    points: list[DesignPoint] = []
-
-    def keep(found: Evaluation) -> None:
-        points.append(DesignPoint.of(model, found))
-
     for _ in range(_MAX_START_ATTEMPTS):
         precise = approximation.refined(_TOLERANCE)
         if evaluate(model, precise, theta, with_hyperprior=True) is not None:
-            find_mode(
+            mode = find_mode(
                 model,
                 approximation,
                 [theta],
                 with_hyperprior=True,
                 tol=_TOLERANCE,
                 options=_ROUGHLY,
-                on_visit=keep,
+                keep=partial(DesignPoint.of, model),
             )
-            return sorted(points, key=_log_density)
+            return sorted(mode.kept, key=_log_density)
         theta = 0.5 * (theta + model.start)
     raise RuntimeError(no_density(model, theta))
 
