@@ -18,15 +18,7 @@ from .._params import Configuration
 from .._typing import BoolArray, FloatArray
 from ..likelihoods import Likelihood
 from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments, Observations
-from ..numerics.linalg import (
-    NotPositiveDefiniteError,
-    add_outer,
-    cholesky_solve,
-    half_log_det,
-    lower_gram,
-    lower_inverse,
-    solve_lower,
-)
+from ..numerics import linalg
 
 
 class Sites(NamedTuple):
@@ -193,7 +185,7 @@ class GaussianApproximation:
         s = self.root_precision
         scaled = np.where(strong, shift, 0.0) / np.where(strong, s, 1.0)
         scaled -= s * self.prior.times(weak)
-        return np.asarray(weak + s * cholesky_solve(self.chol_B, scaled))
+        return np.asarray(weak + s * linalg.cholesky_solve(self.chol_B, scaled))
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -205,7 +197,7 @@ class GaussianApproximation:
     @cached_property
     def _white_mean(self) -> FloatArray:
         """``L^-1 mean``; (n,)."""
-        return cholesky_solve(self.chol_white, self.prior.chol.T @ self.sites.shift)
+        return linalg.cholesky_solve(self.chol_white, self.prior.chol.T @ self.sites.shift)
 
     def made(self) -> Self:
         """Return itself, its mean and factors made now: this is where a singular K shows."""
@@ -262,12 +254,12 @@ class GaussianApproximation:
     def half_log_det_B(self) -> float:
         """``1/2 log |B|``, which equals ``1/2 (log |K| - log |Sigma|)``."""
         # |I + W^1/2 K W^1/2| = |I + L'W L|.
-        return half_log_det(self.chol_white if self.whitened else self.chol_B)
+        return linalg.half_log_det(self.chol_white if self.whitened else self.chol_B)
 
     @cached_property
     def _inverse_factor(self) -> FloatArray:
         """L_B^-1, which marginal variances and gradients share; one inverse."""
-        return lower_inverse(self.chol_B)
+        return linalg.lower_inverse(self.chol_B)
 
     @cached_property
     def marginal_variance(self) -> FloatArray:
@@ -299,20 +291,22 @@ class GaussianApproximation:
         """
         prior_variance = self.prior.variance
         if np.any(variance < -_CANCELLED * prior_variance):
-            raise NotPositiveDefiniteError("the kernel is no covariance at these hyper-parameters")
+            raise linalg.NotPositiveDefiniteError(
+                "the kernel is no covariance at these hyper-parameters"
+            )
         return np.where(variance > 0.0, variance, np.finfo(float).eps * prior_variance)
 
     def _variance_by_solving(self, which: BoolArray) -> FloatArray:
         """Diagonal of ``K - K s B^-1 s K`` where the mask of shape (n,) says so."""
         half = self.prior.columns(which)
         half *= self.root_precision[:, None]
-        half = solve_lower(self.chol_B, half, overwrite=True)
+        half = linalg.solve_lower(self.chol_B, half, overwrite=True)
         return np.asarray(self.prior.variance[which] - np.einsum("ij,ij->j", half, half))
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return ``s o B^-1 s o g`` = (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
         s = self.root_precision if g.ndim == 1 else self.root_precision[:, None]
-        return s * cholesky_solve(self.chol_B, s * g)
+        return s * linalg.cholesky_solve(self.chol_B, s * g)
 
     def folded_smoothed_inverse(self) -> FloatArray:
         """Lower triangle T for which ``T + T' = (K + W^-1)^-1 = s s' o B^-1``; one product.
@@ -320,7 +314,7 @@ class GaussianApproximation:
         Freshly allocated in Fortran order. A sum over it with symmetric weights is half of the
         sum over the whole matrix.
         """
-        T = lower_gram(self._inverse_factor)
+        T = linalg.lower_gram(self._inverse_factor)
         T *= self.root_precision[:, None]
         T *= self.root_precision
         T.flat[:: len(T) + 1] *= 0.5
@@ -358,7 +352,7 @@ class GaussianApproximation:
     def sample_deviations(self, rng: np.random.Generator, size: int) -> Deviations:
         """Draw f - mean under q: L T'^-1 z for z ~ N(0, I)."""
         z = np.asfortranarray(rng.standard_normal((size, self.prior.size)).T)
-        white = solve_lower(self.chol_white, z, transpose=True, overwrite=True)
+        white = linalg.solve_lower(self.chol_white, z, transpose=True, overwrite=True)
         return Deviations(self.prior.unwhiten(white), white)
 
     def _sample_by_conditioning(self, rng: np.random.Generator, size: int) -> FloatArray:
@@ -370,7 +364,7 @@ class GaussianApproximation:
         u = self.prior.sample(rng, size)
         noise = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
         s = self.root_precision[:, None]
-        pulled = s * cholesky_solve(self.chol_B, s * u + noise)
+        pulled = s * linalg.cholesky_solve(self.chol_B, s * u + noise)
         return np.asarray(u - self.prior.times(pulled))
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
@@ -394,7 +388,7 @@ class GaussianApproximation:
         cross = new.covariance.cross(self.prior.kernel_theta, new)
         mean = (cross.T @ self.weights)[:, None]
         cross *= self.root_precision[:, None]
-        return mean, solve_lower(self.chol_B, cross, overwrite=True)
+        return mean, linalg.solve_lower(self.chol_B, cross, overwrite=True)
 
 
 @singledispatch
@@ -408,7 +402,7 @@ def gaussian_family(prior: GaussianPrior) -> type[GaussianApproximation]:
 
 def stationary_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
     """Gradient in theta of a log evidence that does not change with the sites; R&W (5.27)."""
-    A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
+    A = linalg.add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
     of_kernel = -q.prior.contract(A)
     if not observed.likelihood.parameters:
         return of_kernel

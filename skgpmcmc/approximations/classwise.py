@@ -26,16 +26,7 @@ from scipy.stats import qmc
 
 from .._typing import FloatArray
 from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
-from ..numerics.linalg import (
-    cholesky,
-    cholesky_solve,
-    half_log_det,
-    lower_gram,
-    lower_inverse,
-    mirrored,
-    product,
-    solve_lower,
-)
+from ..numerics import linalg
 from .base import Draws, GaussianApproximation, Sites, gaussian_family
 from .laplace import laplace_gradient, laplace_step
 
@@ -108,22 +99,22 @@ class ClasswiseApproximation(GaussianApproximation):
     def chol_M(self) -> FloatArray:
         """Lower Cholesky factor of the sum of E_c."""
         first, *others = self.smoothed_inverses
-        return cholesky(sum(others, first))
+        return linalg.cholesky(sum(others, first))
 
     @cached_property
     def half_log_det_B(self) -> float:
         """``1/2 log |I + K W|``; R&W (3.44), for weights w."""
-        of_classes = sum(half_log_det(factor) for factor in self.chols_B)
+        of_classes = sum(linalg.half_log_det(factor) for factor in self.chols_B)
         weight = self._by_class(self.precision).sum(axis=0)
-        return of_classes + half_log_det(self.chol_M) - 0.5 * float(np.log(weight).sum())
+        return of_classes + linalg.half_log_det(self.chol_M) - 0.5 * float(np.log(weight).sum())
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return S g = (K + W^-1)^-1 g, for g of shape (C n,) or (C n, m)."""
         inverses = self.smoothed_inverses
-        own = [product(E, part) for E, part in zip(inverses, self._by_class(g), strict=True)]
-        common = cholesky_solve(self.chol_M, sum(own[1:], own[0]))
+        own = [linalg.product(E, part) for E, part in zip(inverses, self._by_class(g), strict=True)]
+        common = linalg.cholesky_solve(self.chol_M, sum(own[1:], own[0]))
         pairs = zip(inverses, own, strict=True)
-        return np.concatenate([part - product(E, common) for E, part in pairs])
+        return np.concatenate([part - linalg.product(E, common) for E, part in pairs])
 
     def made(self) -> Self:
         """Return itself, its mean and factors made now."""
@@ -163,9 +154,9 @@ class ClasswiseApproximation(GaussianApproximation):
         halves = []  # M^-1 E_c K_c
         alone = []  # variances without the coupling
         for part, E in zip(self.prior.parts, self.smoothed_inverses, strict=True):
-            half = product(E, part.K)
+            half = linalg.product(E, part.K)
             alone.append(part.variance - np.einsum("ij,ij->j", part.K, half))
-            halves.append(solve_lower(self.chol_M, half, overwrite=True))
+            halves.append(linalg.solve_lower(self.chol_M, half, overwrite=True))
         stacked = np.stack(halves)
         covariances = np.einsum("cki,dki->icd", stacked, stacked)
         covariances[:, np.arange(len(alone)), np.arange(len(alone))] += np.stack(alone).T
@@ -188,10 +179,10 @@ def _laplace_step(q: ClasswiseApproximation, observed: Observations) -> Classwis
 
 def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
     """E_c from D_c^1/2 and the factor of B_c."""
-    E = lower_gram(lower_inverse(factor))
+    E = linalg.lower_gram(linalg.lower_inverse(factor))
     E *= root[:, None]
     E *= root
-    return mirrored(E)
+    return linalg.mirrored(E)
 
 
 @laplace_gradient.register(ClasswiseApproximation)
@@ -207,8 +198,8 @@ def _laplace_gradient(q: ClasswiseApproximation, observed: Observations) -> Floa
     A = np.empty((q.n_classes, *q.chol_M.shape))
     by_class = zip(A, q.smoothed_inverses, q.prior.split(q.weights), strict=True)
     for c, (block, E, a) in enumerate(by_class):
-        half = solve_lower(q.chol_M, E)
-        block[:] = 0.5 * (product(half.T, half) - E)  # -S_cc / 2
+        half = linalg.solve_lower(q.chol_M, E)
+        block[:] = 0.5 * (linalg.product(half.T, half) - E)  # -S_cc / 2
         block += 0.5 * np.outer(a, a) + np.outer(u[c], slope[c])
     return q.prior.contract(A)
 

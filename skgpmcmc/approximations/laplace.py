@@ -12,7 +12,7 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 from ..model import GaussianPrior, LatentGP, Observations
-from ..numerics.linalg import add_outer, product
+from ..numerics.linalg import add_outer
 from .base import (
     Approximation,
     ApproximationFit,
@@ -134,11 +134,10 @@ def _through_the_mode(
     q: GaussianApproximation, second: FloatArray, shift: FloatArray
 ) -> FloatArray:
     """``(I - d2 K)^-1 shift``: d log q / d f_hat, pulled back to d log p(y | f) / df."""
-    K = q.prior.K
     if not np.any(second > 0.0):
-        return shift - q.solve_smoothed(product(K, shift))
+        return shift - q.solve_smoothed(q.prior.times(shift))
     # The mode moves by the whole curvature, also where q has none.
-    return np.asarray(np.linalg.solve(np.eye(len(K)) - second[:, None] * K, shift), dtype=float)
+    return q.prior.solve_added(-second, shift)
 
 
 class _Point(NamedTuple):

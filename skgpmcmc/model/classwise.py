@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,18 +69,20 @@ class ClasswisePrior(GaussianPrior):
 
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (C n,) or (C n, m)."""
-        pairs = zip(self.parts, self.split(g), strict=True)
-        return np.concatenate([part.times(own) for part, own in pairs])
+        return self._by_part(GaussianPrior.times, g)
 
     def whiten(self, f: FloatArray) -> FloatArray:
         """``L^-1 f``, of the shape of f: (C n,) or (C n, m)."""
-        pairs = zip(self.parts, self.split(f), strict=True)
-        return np.concatenate([part.whiten(own) for part, own in pairs])
+        return self._by_part(GaussianPrior.whiten, f)
 
     def unwhiten(self, v: FloatArray) -> FloatArray:
         """``f = L v``, of the shape of v: (C n,) or (C n, m)."""
-        pairs = zip(self.parts, self.split(v), strict=True)
-        return np.concatenate([part.unwhiten(own) for part, own in pairs])
+        return self._by_part(GaussianPrior.unwhiten, v)
+
+    def _by_part(
+        self, verb: Callable[[GaussianPrior, FloatArray], FloatArray], f: FloatArray
+    ) -> FloatArray:
+        return np.concatenate(list(map(verb, self.parts, self.split(f))))
 
     def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* of all functions given f of shape (C n, g): (C, m, g), (C, m)."""

@@ -10,18 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.linalg import (
-    add_to_diagonal,
-    cholesky,
-    cholesky_inverse,
-    cholesky_solve,
-    half_log_det,
-    lower_gram,
-    lower_product,
-    product,
-    solve_lower,
-    transposed_lower_product,
-)
+from ..numerics import linalg
 from .covariance import Covariance, CrossCovariance
 
 T = TypeVar("T")
@@ -75,12 +64,12 @@ class GaussianPrior:
         NotPositiveDefiniteError
             If K is singular in double precision in spite of its jitter.
         """
-        return cholesky(self.K)
+        return linalg.cholesky(self.K)
 
     @property
     def half_log_det(self) -> float:
         """``1/2 log |K|``."""
-        return half_log_det(self.chol)
+        return linalg.half_log_det(self.chol)
 
     @property
     def size(self) -> int:
@@ -116,7 +105,7 @@ class GaussianPrior:
 
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (n,) or (n, m)."""
-        return product(self.K, g)
+        return linalg.product(self.K, g)
 
     @property
     def variance(self) -> FloatArray:
@@ -125,19 +114,24 @@ class GaussianPrior:
 
     def solve(self, f: FloatArray) -> FloatArray:
         """``K^-1 f`` for f of shape (n,) or (n, m)."""
-        return cholesky_solve(self.chol, f)
+        return linalg.cholesky_solve(self.chol, f)
+
+    def solve_added(self, precision: FloatArray, g: FloatArray) -> FloatArray:
+        """``(I + W K)^-1 g`` for a diagonal W of any sign and g of shape (n,)."""
+        B = np.eye(self.size) + precision[:, None] * self.K
+        return np.asarray(np.linalg.solve(B, g), dtype=float)
 
     def inverse(self) -> FloatArray:
         """Lower triangle of ``K^-1``, in Fortran order, with zeros above the diagonal."""
-        return cholesky_inverse(self.chol)
+        return linalg.cholesky_inverse(self.chol)
 
     def pull(self, x: FloatArray) -> FloatArray:
         """``L' x`` for x of shape (n,)."""
-        return transposed_lower_product(self.chol, x)
+        return linalg.transposed_lower_product(self.chol, x)
 
     def unpull(self, x: FloatArray) -> FloatArray:
         """``L'^-1 x`` for x of shape (n,) or (n, m)."""
-        return solve_lower(self.chol, x, transpose=True)
+        return linalg.solve_lower(self.chol, x, transpose=True)
 
     def columns(self, which: BoolArray) -> FloatArray:
         """Return columns of K where the mask of shape (n,) says so; copied in Fortran order."""
@@ -147,12 +141,14 @@ class GaussianPrior:
         """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""
         B = np.multiply(self.K, root_precision[:, None], order="F")
         B *= root_precision
-        return cholesky(add_to_diagonal(B, 1.0), overwrite=True)
+        return linalg.cholesky(linalg.add_to_diagonal(B, 1.0), overwrite=True)
 
     def whitened_factor(self, root_precision: FloatArray) -> FloatArray:
         """Lower Cholesky factor T of I + L'W L, the precision of L^-1 f given sites W."""
         scaled = np.multiply(self.chol, root_precision[:, None], order="F")
-        return cholesky(add_to_diagonal(lower_gram(scaled), 1.0), overwrite=True)
+        return linalg.cholesky(
+            linalg.add_to_diagonal(linalg.lower_gram(scaled), 1.0), overwrite=True
+        )
 
     def log_prob(self, f: FloatArray) -> float:
         """Log density of f of shape (n,)."""
@@ -161,11 +157,11 @@ class GaussianPrior:
 
     def whiten(self, f: FloatArray) -> FloatArray:
         """``v = L^-1 f``, of the shape of f: (n,) or (n, m)."""
-        return solve_lower(self.chol, f)
+        return linalg.solve_lower(self.chol, f)
 
     def unwhiten(self, v: FloatArray) -> FloatArray:
         """``f = L v``, of the shape of v: (n,) or (n, m)."""
-        return lower_product(self.chol, v)
+        return linalg.lower_product(self.chol, v)
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
         """Draw f: (n,) without `size`, else one draw per column, (n, size)."""
@@ -206,4 +202,6 @@ class GaussianPrior:
 
     def _whitened_cross(self, new: CrossCovariance) -> FloatArray:
         """``L^-1 k*``; (n, m)."""
-        return solve_lower(self.chol, self.covariance.cross(self.kernel_theta, new), overwrite=True)
+        return linalg.solve_lower(
+            self.chol, self.covariance.cross(self.kernel_theta, new), overwrite=True
+        )
