@@ -158,7 +158,7 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
         check_integer("n_restarts", self.n_restarts, 0)
         require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
-        approximation = check.resolve_approximation(self.approximation)
+        approximation = check.named_approximation(self.approximation)
         covariance = check.resolve_covariance(self.kernel, self.ard, X)
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only

@@ -81,31 +81,32 @@ def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) ->
     return sampler
 
 
-def resolve_approximation(
-    value: Any, sampler: Sampler | None = None, likelihood: Likelihood | None = None
-) -> Approximation:
-    """Return the approximation that `approximation` names.
+def named_approximation(value: Any, best: str = "ep") -> Approximation:
+    """Return the approximation that `approximation` names; "auto" is the best one."""
+    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best]}
+    approximation: Approximation
+    approximation = _named_or_configured("approximation", value, known, Approximation)
+    approximation.check()
+    return approximation
+
+
+def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) -> Approximation:
+    """Return the approximation that the sampler is to use.
 
     "auto" is the sampler's best, Laplace for a softmax. A sampler that needs none ignores names, so
     that a grid search may go over both; an object is refused, as somebody has configured it.
     """
-    best = "ep" if sampler is None else sampler.best_approximation
-    if likelihood is not None and likelihood.n_functions > 1:
-        best = "laplace"
-    known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best or "ep"]}
-    approximation = _named_or_configured("approximation", value, known, Approximation)
-    approximation.check()
-    if sampler is not None and not sampler.approximates:
-        if not isinstance(value, str):
-            raise ValueError(
-                f"approximation={value!r} has no use, as sampler={type(sampler).__name__} "
-                'approximates nothing: use approximation="auto", or a sampler such as "pm" or '
-                '"khr".'
-            )
-        return Exact() if sampler.integrates_f else approximation
-    if likelihood is not None:
+    best = "laplace" if likelihood.n_functions > 1 else sampler.best_approximation
+    approximation = named_approximation(value, best or "ep")
+    if sampler.approximates:
         approximation.check_likelihood(likelihood)
-    return approximation
+        return approximation
+    if not isinstance(value, str):
+        raise ValueError(
+            f"approximation={value!r} has no use, as sampler={type(sampler).__name__} "
+            'approximates nothing: use approximation="auto", or a sampler such as "pm" or "khr".'
+        )
+    return Exact() if sampler.integrates_f else approximation
 
 
 def resolve_n_importance(value: Any) -> int | None:
