@@ -12,7 +12,12 @@ from ..run import LeaveOneOut, leave_one_out
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
-from ._data import in_units_of_y, rows_to_predict
+from ._data import (
+    LogProbabilityClassifierMixin,
+    in_units_of_y,
+    known_labels,
+    rows_to_predict,
+)
 
 #: Matrices that a joint draw at m rows holds: their covariance, its eigenvectors and its root.
 _JOINT_MATRICES = 7.0
@@ -105,3 +110,26 @@ class OneLatentFunction(BaseBayesianGP):
         check_is_fitted(self)
         self._check_single("loo")
         return leave_one_out(self._predictor.model, self._draws, self._log_density_shift())
+
+
+class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
+    """Labels and their probabilities, from the logs of these."""
+
+    def log_predictive_density(self, X, y):
+        """Log of the posterior predictive probability of each label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Labels among `classes_`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Natural logs, point by point.
+        """
+        log_p = self.predict_log_proba(X)
+        index = known_labels(y, self.classes_, len(log_p))
+        return log_p[np.arange(len(log_p)), index]

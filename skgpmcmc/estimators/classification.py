@@ -16,8 +16,6 @@ from ..run import diagnose
 from . import _validation as check
 from ._base import element_names
 from ._data import (
-    LogProbabilityClassifierMixin,
-    known_labels,
     normalized_columns,
     numbered_classes,
     one_versus_rest,
@@ -27,7 +25,7 @@ from ._data import (
     weighted_rows,
 )
 from ._docs import documented
-from ._latent import OneLatentFunction
+from ._latent import LatentClassifier
 
 _MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 #: Attributes that one-vs-rest problems have once per class.
@@ -42,7 +40,7 @@ _BINARY_ATTRIBUTES = (
 
 @documented
 @dataclass(eq=False, repr=False)
-class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
+class BayesianGPClassifier(LatentClassifier):
     """Gaussian-process classifier that averages over latent values and hyper-parameters by MCMC.
 
     Chains sample the kernel's hyper-parameters theta and the latent function f from their joint
@@ -256,25 +254,6 @@ class BayesianGPClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
                 [e._predictor.log_predictive(one, X, self.n_jobs) for e in self.estimators_]
             )
         return normalized_columns(log_p)
-
-    def log_predictive_density(self, X, y):
-        """Log of the posterior predictive probability of each label.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to predict.
-        y : array-like of shape (n_samples,)
-            Labels among `classes_`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Natural logs, point by point.
-        """
-        log_p = self.predict_log_proba(X)
-        index = known_labels(y, self.classes_, len(log_p))
-        return log_p[np.arange(len(log_p)), index]
 
     @property
     def _one_versus_rest(self) -> bool:

@@ -12,7 +12,6 @@ from sklearn.callback import with_callbacks
 from ..likelihoods import OrdinalProbit
 from ..model import Observations
 from ._data import (
-    LogProbabilityClassifierMixin,
     check_labels,
     check_numbers,
     known_labels,
@@ -23,7 +22,7 @@ from ._data import (
     weighted_rows,
 )
 from ._docs import documented
-from ._latent import OneLatentFunction
+from ._latent import LatentClassifier
 
 #: Least gap between two thresholds at the start.
 _LEAST_GAP = 0.05
@@ -31,7 +30,7 @@ _LEAST_GAP = 0.05
 
 @documented
 @dataclass(eq=False, repr=False)
-class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
+class BayesianGPOrdinalClassifier(LatentClassifier):
     """Classifier for ordered classes: a Gaussian process between thresholds, by MCMC.
 
     A row is of class k where f plus standard normal noise lies between the thresholds k and k + 1.
@@ -184,22 +183,3 @@ class BayesianGPOrdinalClassifier(LogProbabilityClassifierMixin, OneLatentFuncti
         X = rows_to_predict(self, X)
         every = [np.full(len(X), float(k)) for k in range(len(self.classes_))]
         return normalized_columns(self._predictor.log_predictive(every, X, self.n_jobs))
-
-    def log_predictive_density(self, X, y):
-        """Log of the posterior predictive probability of each label.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to predict.
-        y : array-like of shape (n_samples,)
-            Labels among `classes_`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Natural logs, point by point.
-        """
-        log_p = self.predict_log_proba(X)
-        index = known_labels(y, self.classes_, len(log_p))
-        return log_p[np.arange(len(log_p)), index]
