@@ -275,7 +275,13 @@ class Ready(NamedTuple):
     prepared: Prepared  # what its chains need
 
     def calls(self) -> Iterator[Any]:
-        """Return the work that starts every chain on its frozen transition, and lets it settle."""
+        """Give the work that starts every chain on its frozen transition, and lets it settle.
+
+        Yields
+        ------
+        callable
+            One call for each chain, delayed by joblib.
+        """
         model, own = self
         states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
         for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True):

@@ -99,19 +99,22 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     known = yield from measured(known)
     known = yield from explored(known)
     known = yield from refined(known)
-    known, probed = yield from probe(known, settings)
+    known, pool = known.posterior_pool()
+    known, probed = yield from probe(known, pool, settings)
     if settings.emulates and not probed.trusted:
         known = yield from refined(known, LATER_ROUNDS, probed.report.held_out_error)
-        known, probed = yield from probe(known, settings)
+        known, pool = known.posterior_pool()
+        known, probed = yield from probe(known, pool, settings)
     if settings.emulates and probed.trusted and not known.few:
         known, visited = yield from _rehearsed(known, probed, request, settings)
-        known, probed = yield from probe(known, settings, visited)
+        known, pool = known.posterior_pool()
+        known, probed = yield from probe(known, pool, settings, visited)
     trajectories: Trajectories | None = None
     if not (settings.emulates and probed.trusted):
         known, tuned = yield from tuned_trajectories(known, probed.reference)
         # What draws from a poor emulator showed need not hold where trajectories go.
         pool = Pool(tuned.visited[None], tuned.leapfrog)
-        known, probed = yield from probe(known, settings, pool=pool, less_noise=_LESS_NOISE)
+        known, probed = yield from probe(known, pool, settings, less_noise=_LESS_NOISE)
         trajectories = tuned.corrected(probed.reference, probed.target.correction)
     known, pool = known.posterior_pool()
     thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))

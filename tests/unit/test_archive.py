@@ -65,7 +65,8 @@ def set_up_by_steps(write):
     known = write(finish(searched(request))[0], given)
     known = write(finish(measured(known))[0], given)
     known = write(finish(refined(known, 2, known_error=2.0))[0], given)
-    known, probed = write(finish(probe(known, settings))[0], given)
+    known, pool = known.posterior_pool()
+    known, probed = write(finish(probe(known, pool, settings))[0], given)
     density = probed.reference.at(model, model.start)
     _, pool = known.posterior_pool()
     return (

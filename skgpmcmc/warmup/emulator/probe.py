@@ -75,29 +75,28 @@ class _Places(NamedTuple):
 
 def probe(
     known: Knowledge,
+    pool: Pool,
     settings: EmulatorSettings,
     visited: FloatArray | None = None,
-    pool: Pool | None = None,
     less_noise: float = 1.0,
 ) -> Step[tuple[Knowledge, Probed]]:
     """Choose the reference and the number of draws, and correct the emulator.
 
-    Draws from pi* are examined by the approximation and by importance sampling: they measure
-    the emulator before they join its design.
+    Draws from pi*, examined by the approximation and by importance sampling, measure the
+    emulator before they join its design.
 
     Parameters
     ----------
     known : Knowledge
         Has the design.
+    pool : Pool
+        Draws from pi*.
     settings : EmulatorSettings
         What the sampler wants.
     visited : ndarray of shape (m, p), optional
         Places that chains went to, examined with the draws.
-    pool : Pool, optional
-        Draws in place of those from pi*.
     less_noise : float, default=1.0
-        How many times less noise the estimates of chains have than the settings ask for, where
-        these do not give the number of draws.
+        So many times less noise than the settings ask for, where N is not given.
 
     Returns
     -------
@@ -114,15 +113,19 @@ def probe(
     SingularCovarianceError
         If K has no factor at a draw from pi*, and can be given more jitter.
     """
-    if pool is None:
-        known, pool = known.posterior_pool()
     known = known.emulated()
     target = known.target()
     reference = known.reference(0, 0.0 if known.coupled else 1.0)
-    thetas, typical = _to_be_probed(known, target, pool)
+    thetas = _some_of(pool, known)
+    typical = np.full(len(thetas), True)
+    if known.few:  # others, from its tails
+        wide = target.tempered(1.0 / known.temperature)
+        tails = run_pool(wide, pool.theta[-1], known.root, 20, known.rng).theta[-1]
+        thetas = np.concatenate([thetas, tails[: len(thetas)]])
     if visited is not None:
         thetas = np.concatenate([visited, thetas])
-        typical = np.concatenate([np.full(len(visited), True), typical])
+        typical = np.full(len(visited) + len(typical), True)
+    typical = np.arange(len(thetas)) < len(typical)
     compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
     comparisons = _tasks(compare_variants, known, reference, compared, settings, settings.noise)
     factored = thetas[typical]
@@ -130,18 +133,14 @@ def probe(
     require_factors(known.model, answers[: len(factored)])
     points = answers[len(factored) : len(factored) + len(thetas)]
     known = known.joined(points)
-    rows = [row for row in answers[len(factored) + len(thetas) :] if row is not None]
-    if not rows:
-        raise RuntimeError(no_density(known.model, thetas[0]))
-    n, budget = len(known.model.y), most_operations(known.coupled)
-    plan = cheapest_plan(np.array(rows), n, settings.noise, budget)
+    plan = _planned(known, thetas, answers[len(factored) + len(thetas) :], settings)
     reference = known.reference(*VARIANTS[plan.variant])
     probes = yield _tasks(take_probe, known, reference, thetas, settings)
     known = replace(known, n_evaluations=known.n_evaluations + len(comparisons) + len(probes))
     places = _places(points, probes, typical)
     if places is None:
         raise RuntimeError(no_density(known.model, thetas[0]))
-    return _probed(known, target, pool, plan, reference, places, settings, less_noise)
+    return _probed(known.emulated(), target, pool, plan, reference, places, settings, less_noise)
 
 
 def _tasks(
@@ -159,18 +158,26 @@ def _tasks(
     ]
 
 
-def _to_be_probed(
-    known: Knowledge, target: EmulatedPosterior, pool: Pool
-) -> tuple[FloatArray, BoolArray]:
-    """Draws from pi*, marked, and, if few hyper-parameters allow it, others from its tails."""
+def _some_of(pool: Pool, known: Knowledge) -> FloatArray:
+    """Draws of a pool, as many as are probed; (m, p)."""
     draws = pool.theta.reshape(-1, known.dim)
-    n_typical = min(12 + 4 * known.dim, 60, len(draws))
-    thetas = draws[known.rng.choice(len(draws), n_typical, replace=False)]
-    if known.few:
-        wide = target.tempered(1.0 / known.temperature)
-        tails = run_pool(wide, pool.theta[-1], known.root, 20, known.rng).theta[-1]
-        thetas = np.concatenate([thetas, tails[:n_typical]])
-    return thetas, np.arange(len(thetas)) < n_typical
+    return draws[
+        known.rng.choice(len(draws), min(12 + 4 * known.dim, 60, len(draws)), replace=False)
+    ]
+
+
+def _planned(
+    known: Knowledge,
+    thetas: FloatArray,
+    rows: Sequence[FloatArray | None],
+    settings: EmulatorSettings,
+) -> Plan:
+    """Choose the variant by what comparisons have found."""
+    found = [row for row in rows if row is not None]
+    if not found:
+        raise RuntimeError(no_density(known.model, thetas[0]))
+    budget = most_operations(known.coupled)
+    return cheapest_plan(np.array(found), len(known.model.y), settings.noise, budget)
 
 
 def _places(
@@ -214,7 +221,6 @@ def _probed(
     correction = Quadratic.fit(
         theta, gap, center, scale, noise=0.05 + places.noise, term_sd=_TERM_SD
     )
-    known = known.emulated()
     frozen = replace(reference, whitened=plan.whitened)
     report = _report(known, target, plan, correction, count, places)
     return known, Probed(frozen, count, known.target(correction), report)
