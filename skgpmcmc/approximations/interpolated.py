@@ -49,7 +49,8 @@ class InterpolatedSites:
     trend : ndarray of shape (p + 1, k n)
         Of log precision, shift over root precision and, unless `strength` is 0, the logs of the
         standard deviations and the skewnesses.
-    weights : ndarray of shape (D, k n)
+    coefficients : ndarray of shape (D, k n)
+        Of the Gaussian process.
     least, most : ndarray of shape (k n,)
         Range over the design of what is interpolated, which no interpolation leaves.
     whitened : bool
@@ -65,7 +66,7 @@ class InterpolatedSites:
     high: FloatArray
     nodes: FloatArray
     trend: FloatArray
-    weights: FloatArray
+    coefficients: FloatArray
     least: FloatArray
     most: FloatArray
     whitened: bool = True
@@ -99,36 +100,19 @@ class InterpolatedSites:
         # A ridge too small to matter, unless there are fewer design points than trend terms.
         gram.flat[:: len(gram) + 1] += 1e-8
         trend = linalg.solve(gram, features.T @ linalg.cho_solve(factor, targets), assume_a="pos")
-        weights = linalg.cho_solve(factor, targets - features @ trend)
-        low, high = theta.min(axis=0), theta.max(axis=0)
-        return cls(
-            approximation,
-            n_sweeps,
-            strength,
-            center,
-            scale,
-            low,
-            high,
-            nodes,
-            trend,
-            weights,
-            targets.min(axis=0),
-            targets.max(axis=0),
-        )
+        coefficients = linalg.cho_solve(factor, targets - features @ trend)
+        box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
+        parts = (center, scale, *box, nodes, trend, coefficients, *limits)
+        return cls(approximation, n_sweeps, strength, *parts)
 
     def with_strength(self, strength: float) -> InterpolatedSites:
         """Return the same interpolation with another share, more than 0 before, of skewness."""
         if strength > 0.0:
             return replace(self, strength=strength)
         half = self.trend.shape[1] // 2
-        return replace(
-            self,
-            strength=0.0,
-            trend=self.trend[:, :half].copy(),
-            weights=self.weights[:, :half].copy(),
-            least=self.least[:half].copy(),
-            most=self.most[:half].copy(),
-        )
+        names = ("trend", "coefficients", "least", "most")
+        sites_alone = {name: getattr(self, name)[..., :half].copy() for name in names}
+        return replace(self, strength=0.0, **sites_alone)
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
@@ -158,9 +142,8 @@ class InterpolatedSites:
 
     def _interpolated(self, theta: FloatArray) -> FloatArray:
         z = (np.clip(theta, self.low, self.high) - self.center) / self.scale
-        values = (
-            self.trend[0] + z @ self.trend[1:] + _covariance(z[None], self.nodes)[0] @ self.weights
-        )
+        smooth = _covariance(z[None], self.nodes)[0] @ self.coefficients
+        values = self.trend[0] + z @ self.trend[1:] + smooth
         return np.clip(values, self.least, self.most)
 
 

@@ -255,8 +255,8 @@ def n_numbers_stored(estimator):
     particles = sum(
         s.estimate.particles.size + 5 * s.f.size for s in states if hasattr(s, "density")
     )
-    references = [own.reference for own in run.models if hasattr(own.reference, "weights")]
-    interpolation = sum(r.weights.size + r.trend.size for r in references)
+    references = [own.reference for own in run.models if hasattr(own.reference, "coefficients")]
+    interpolation = sum(r.coefficients.size + r.trend.size for r in references)
     return attributes + copies + sites + particles + interpolation
 
 

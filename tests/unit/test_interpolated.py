@@ -190,7 +190,7 @@ def test_strength_can_change_and_vanish(model):
     assert_array_equal(full.sites_at(theta).shift, full.with_strength(0.5).sites_at(theta).shift)
     none = full.with_strength(0.0)
     assert_allclose(none.sites_at(theta).shift, plain.sites_at(theta).shift, rtol=1e-9)
-    assert none.weights.shape == plain.weights.shape
+    assert none.coefficients.shape == plain.coefficients.shape
     assert_allclose(none.at(model, theta).weights, plain.at(model, theta).weights, rtol=1e-9)
 
 
