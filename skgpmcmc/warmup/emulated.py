@@ -7,6 +7,7 @@ The collapsed sampler knows the evidence exactly and needs no importance density
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -119,17 +120,28 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     known, pool = known.posterior_pool()
     thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
     transition = _transition(known, probed, pool, trajectories, settings)
+    return _prepared(request, transition, thetas, known.n_evaluations, probed)
+
+
+def _prepared(
+    request: Request,
+    transition: Mixture[PseudoMarginalState],
+    thetas: Sequence[FloatArray],
+    n_evaluations: int = 0,
+    probed: Probed | None = None,
+) -> Prepared:
+    """Return what chains need whose first move has the estimate of p(y | theta)."""
     estimator = transition.moves[0]
     assert isinstance(estimator, PseudoMarginalMetropolis)
     return Prepared(
         transition=transition,
-        reference=probed.reference,
+        reference=estimator.reference,
         estimator=estimator,
         thetas=thetas,
-        rngs=list(request.rngs),
+        rngs=request.rngs,
         n_settle=request.n_warmup,
-        n_evaluations=known.n_evaluations,
-        report=probed.report,
+        n_evaluations=n_evaluations,
+        report=None if probed is None else probed.report,
     )
 
 
@@ -219,14 +231,7 @@ def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Pr
     estimate = PseudoMarginalMetropolis(request.approximation, walk, count, settings.defensive)
     refresh = ParticleRefresh(settings.defensive)
     last = RetainedParticle(settings.defensive)
-    return Prepared(
-        transition=Mixture((estimate, refresh), (0.0, 1.0), last),
-        reference=request.approximation,
-        estimator=estimate,
-        thetas=list(request.starts),
-        rngs=list(request.rngs),
-        n_settle=request.n_warmup,
-    )
+    return _prepared(request, Mixture((estimate, refresh), (0.0, 1.0), last), request.starts)
 
 
 def _transition(

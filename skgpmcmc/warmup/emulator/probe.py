@@ -82,8 +82,7 @@ def probe(
 ) -> Step[tuple[Knowledge, Probed]]:
     """Choose the reference and the number of draws, and correct the emulator.
 
-    Draws from pi*, examined by the approximation and by importance sampling, measure the
-    emulator before they join its design.
+    Draws from pi* measure the emulator, and the noise of estimates, before they join its design.
 
     Parameters
     ----------
