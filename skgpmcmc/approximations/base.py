@@ -64,7 +64,7 @@ class Shape(NamedTuple):
     skewness: FloatArray  # (n,), of the tilted distributions
 
 
-class Draws(NamedTuple):
+class LatentDraws(NamedTuple):
     """Draws of f from a density, one per column."""
 
     f: FloatArray  # (n, m)
@@ -91,7 +91,7 @@ class Density(Protocol):
         """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
         ...
 
-    def sample(self, rng: np.random.Generator, size: int) -> Draws:
+    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
         ...
 
@@ -320,13 +320,13 @@ class GaussianApproximation:
         T.flat[:: len(T) + 1] *= 0.5
         return T
 
-    def sample(self, rng: np.random.Generator, size: int) -> Draws:
+    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
         if self.whitened or 2 * size > len(self.weights):
             delta = self.sample_deviations(rng, size).delta
         else:
             delta = self._sample_by_conditioning(rng, size)
-        return Draws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
+        return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [q(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
@@ -420,7 +420,7 @@ class ApproximationFit(NamedTuple):
     n_iterations: int
 
 
-class Reference(Protocol):
+class ReferenceDensity(Protocol):
     """Gives an importance density at any theta, a deterministic function of (model, theta)."""
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:

@@ -27,7 +27,7 @@ from scipy.stats import qmc
 from .._typing import FloatArray
 from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
 from ..numerics import linalg
-from .base import Draws, GaussianApproximation, Sites, gaussian_family
+from .base import GaussianApproximation, LatentDraws, Sites, gaussian_family
 from .laplace import laplace_gradient, laplace_step
 
 #: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
@@ -128,7 +128,7 @@ class ClasswiseApproximation(GaussianApproximation):
     def shape(self, model: LatentGP) -> None:
         """Coupled sites have no margins that a density could skew."""
 
-    def sample(self, rng: np.random.Generator, size: int) -> Draws:
+    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f.
 
         With u ~ N(0, K), e ~ N(0, W) and v = u + K e, ``v - K S v`` = Sigma (K^-1 u + e) has the
@@ -138,7 +138,7 @@ class ClasswiseApproximation(GaussianApproximation):
         z = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
         v = u + self.prior.times(self._site_noise(z))
         delta = v - self.prior.times(self.solve_smoothed(v))
-        return Draws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
+        return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
 
     def _site_noise(self, z: FloatArray) -> FloatArray:
         """Turn standard normal columns into columns with covariance W."""

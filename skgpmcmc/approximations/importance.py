@@ -19,7 +19,7 @@ from scipy.special import kv
 from .._typing import FloatArray
 from ..model import GaussianPrior, LatentGP, Observations
 from ..numerics.linalg import log_sum
-from .base import Density, Draws, GaussianApproximation, Sites, gaussian_family
+from .base import Density, GaussianApproximation, LatentDraws, Sites, gaussian_family
 
 #: E sqrt(1 + z^2) for a standard normal z; Jones & Pewsey (2009), P_1.
 _MEAN_ROOT = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(1, 0.25) + kv(0, 0.25)))
@@ -264,7 +264,7 @@ class SkewedApproximation:
         """Sites, standard deviations and asymmetries, which make it again with the prior."""
         return (*self.q.sites, self.sd, self.asymmetry)
 
-    def sample(self, rng: np.random.Generator, size: int) -> Draws:
+    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
         deviations = self.q.sample_deviations(rng, size)
         mean, sd = self.q.mean[:, None], self.sd[:, None]
@@ -274,7 +274,7 @@ class SkewedApproximation:
         white = self.q.prior.whiten(moved)
         pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviations.white)
         log_ratio = self._log_ratio(deviations.delta, z, moved, pairing)
-        return Draws(mean + deviations.delta + moved, log_ratio)
+        return LatentDraws(mean + deviations.delta + moved, log_ratio)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""

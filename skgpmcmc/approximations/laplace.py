@@ -13,13 +13,7 @@ from .._typing import FloatArray
 from ..likelihoods import Likelihood
 from ..model import GaussianPrior, LatentGP, Observations
 from ..numerics.linalg import add_outer
-from .base import (
-    Approximation,
-    ApproximationFit,
-    GaussianApproximation,
-    Sites,
-    gaussian_family,
-)
+from .base import Approximation, ApproximationFit, GaussianApproximation, Sites, gaussian_family
 
 _SMALLEST_STEP = 1e-6
 _ROUNDING = 1e-14  # relative; the last step may seem to go down

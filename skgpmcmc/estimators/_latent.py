@@ -12,12 +12,7 @@ from ..run import LeaveOneOut, leave_one_out
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
-from ._data import (
-    LogProbabilityClassifierMixin,
-    in_units_of_y,
-    known_labels,
-    rows_to_predict,
-)
+from ._data import LogProbabilityClassifierMixin, in_units_of_y, known_labels, rows_to_predict
 
 #: Matrices that a joint draw at m rows holds: their covariance, its eigenvectors and its root.
 _JOINT_MATRICES = 7.0

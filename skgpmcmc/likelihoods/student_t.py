@@ -11,13 +11,7 @@ from scipy.special import gammaln, ndtr
 
 from .._typing import FloatArray
 from ..numerics import quadrature
-from .base import (
-    Derivatives,
-    OneScale,
-    ParameterDerivatives,
-    PredictiveMoments,
-    TiltedMoments,
-)
+from .base import Derivatives, OneScale, ParameterDerivatives, PredictiveMoments, TiltedMoments
 
 #: Where the density changes its character, in noise scales from y; Gauss-Legendre panels between.
 _CUTS = np.array([0.4, 1.5, 6.0, 25.0, 100.0])

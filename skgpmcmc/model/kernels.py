@@ -18,11 +18,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
-from .covariance import (
-    DEFAULT_JITTER,
-    ConstantTimesStationary,
-    Covariance,
-)
+from .covariance import DEFAULT_JITTER, ConstantTimesStationary, Covariance
 
 #: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
 _INDEFINITE = 1e-5

@@ -2,14 +2,7 @@
 
 from ..numerics.roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
 from .ancillary import Ancillary
-from .base import (
-    Conditional,
-    DensityPoint,
-    HyperConditional,
-    HyperPoint,
-    Parameterization,
-    Point,
-)
+from .base import Conditional, DensityPoint, HyperConditional, HyperPoint, Parameterization, Point
 from .latent import LatentConditional, LatentPoint
 from .sufficient import Sufficient
 from .surrogate_data import SurrogateData

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from .._typing import FloatArray, IntArray
-from ..approximations import Reference
+from ..approximations import ReferenceDensity
 from ..model import CrossCovariance, LatentGP
 from ..numerics.threads import one_thread
 from .strategy import (
@@ -71,7 +71,7 @@ class Predictor:
         of theta. None has them found by the first prediction.
     strategy : LatentStrategy
         How f is averaged at each theta.
-    reference : Reference or None
+    reference : ReferenceDensity or None
         What finds `density_parts` where there are none.
     """
 
@@ -81,7 +81,7 @@ class Predictor:
     multiplicity: FloatArray
     density_parts: tuple[FloatArray, ...] | None
     strategy: LatentStrategy
-    reference: Reference | None = None
+    reference: ReferenceDensity | None = None
 
     @property
     def _known_parts(self) -> tuple[FloatArray, ...]:

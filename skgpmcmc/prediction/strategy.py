@@ -17,7 +17,7 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..approximations import (
     Density,
-    Reference,
+    ReferenceDensity,
     density_from,
     importance_estimate,
     log_importance_weights,
@@ -121,7 +121,10 @@ def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
 
 
 def density_parts_at(
-    model: LatentGP, reference: Reference | None, theta: FloatArray, n_jobs: int | None = None
+    model: LatentGP,
+    reference: ReferenceDensity | None,
+    theta: FloatArray,
+    n_jobs: int | None = None,
 ) -> tuple[FloatArray, ...]:
     """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
 
@@ -143,7 +146,7 @@ def density_parts_at(
 
 
 def _parts_at(
-    model: LatentGP, reference: Reference, theta: FloatArray
+    model: LatentGP, reference: ReferenceDensity, theta: FloatArray
 ) -> list[tuple[FloatArray, ...]]:
     with one_thread():
         return [reference.at(model, row).parts for row in theta]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Reference
+from ..approximations import ReferenceDensity
 from ..model import LatentGP
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from ..warmup import Counts, EmulatorReport, Segment, sum_counts
@@ -95,7 +95,7 @@ class ModelRun:
     draws : Draws
     chains : list of Ongoing
         Chain after chain.
-    reference : Reference or None
+    reference : ReferenceDensity or None
         The Gaussian that the chains use at any theta; None where they use none.
     estimator : PseudoMarginalMetropolis or None
         What estimates p(y | theta); None where it is not estimated.
@@ -106,7 +106,7 @@ class ModelRun:
     model: LatentGP
     draws: Draws
     chains: list[Ongoing]
-    reference: Reference | None
+    reference: ReferenceDensity | None
     estimator: PseudoMarginalMetropolis | None
     report: EmulatorReport | None
 

@@ -1,15 +1,6 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
-from .base import (
-    ChainState,
-    Mixture,
-    Proposal,
-    StepInfo,
-    Sweep,
-    Transition,
-    Tunable,
-    at_rest,
-)
+from .base import ChainState, Mixture, Proposal, StepInfo, Sweep, Transition, Tunable, at_rest
 from .joint_update import JointUpdate
 from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
 from .operators import (

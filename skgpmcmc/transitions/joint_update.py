@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Density, Reference, importance_estimate, log_importance_weights
+from ..approximations import Density, ReferenceDensity, importance_estimate, log_importance_weights
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo, metropolis_accepts, rejected_proposal
@@ -30,7 +30,7 @@ class JointUpdate(OperatorUpdate[GPState]):
 
     Attributes
     ----------
-    reference : Reference
+    reference : ReferenceDensity
         Gives q at any theta.
     operator : RandomWalk
         The walk of theta.
@@ -43,7 +43,7 @@ class JointUpdate(OperatorUpdate[GPState]):
     Knorr-Held & Rue (2002); Filippone, Zhong & Girolami (2013), section 2.3.
     """
 
-    reference: Reference
+    reference: ReferenceDensity
     operator: RandomWalk
     defensive: float = 0.0
     name = "joint update"

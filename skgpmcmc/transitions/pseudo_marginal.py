@@ -16,7 +16,7 @@ from ..approximations import (
     Density,
     DrawCount,
     ImportanceEstimate,
-    Reference,
+    ReferenceDensity,
     importance_estimate,
     log_importance_weights,
 )
@@ -54,7 +54,7 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
 
     Attributes
     ----------
-    reference : Reference
+    reference : ReferenceDensity
         Gives the importance density, a function of theta alone.
     proposal : Proposal
     n_importance : int or DrawCount
@@ -71,7 +71,7 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
     particles.
     """
 
-    reference: Reference
+    reference: ReferenceDensity
     proposal: Proposal
     n_importance: int | DrawCount
     defensive: float = 0.0

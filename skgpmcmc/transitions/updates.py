@@ -11,12 +11,7 @@ from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
 from ..numerics.roots import IDENTITY, FactorRoot, MassRoot, Root
-from ..parameterizations import (
-    HyperConditional,
-    LatentConditional,
-    LatentPoint,
-    Parameterization,
-)
+from ..parameterizations import HyperConditional, LatentConditional, LatentPoint, Parameterization
 from .base import FromPrior, S, StepInfo, Tunable, metropolis_accepts, rejected_proposal
 from .operators import Operator, Outcome
 

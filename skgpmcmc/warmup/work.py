@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, Reference
+from ..approximations import Approximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ..numerics.threads import one_thread
@@ -273,7 +273,9 @@ class Prepared(NamedTuple):
     n_settle: int  # iterations to be discarded first
     n_evaluations: int = 0  # of a (marginal) likelihood, in the set-up
     n_tuned: int = 0  # iterations that each chain has made in the set-up
-    reference: Reference | None = None  # the Gaussian q(f) of the transition at any theta, if any
+    reference: ReferenceDensity | None = (
+        None  # the Gaussian q(f) of the transition at any theta, if any
+    )
     estimator: PseudoMarginalMetropolis | None = None  # what estimates p(y | theta), if anything
     report: EmulatorReport | None = None
     states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta

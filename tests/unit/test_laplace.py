@@ -12,7 +12,7 @@ from skgpmcmc.approximations import (
     Approximation,
     GaussianApproximation,
     Laplace,
-    Reference,
+    ReferenceDensity,
     Sites,
 )
 from skgpmcmc.likelihoods import Likelihood
@@ -311,7 +311,7 @@ def test_sites_bring_the_gaussian_back():
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_an_approximation_is_a_reference(approximation):
     model, theta = make_model(*toy_classes(20, 2, seed=6)), np.array([1.0, -1.0])
-    reference: Reference = approximation
+    reference: ReferenceDensity = approximation
     q, expected = reference.at(model, theta), approximation.fit(model, theta).q
     assert_array_equal(q.weights, expected.weights)
     assert_array_equal(q.precision, expected.precision)

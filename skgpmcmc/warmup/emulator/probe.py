@@ -10,7 +10,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._typing import BoolArray, FloatArray
-from ...approximations import Density, DrawCount, InterpolatedSites, Reference, importance_estimate
+from ...approximations import (
+    Density,
+    DrawCount,
+    InterpolatedSites,
+    ReferenceDensity,
+    importance_estimate,
+)
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
@@ -306,7 +312,7 @@ def compare_variants(
 
 def take_probe(
     model: LatentGP,
-    reference: Reference,
+    reference: ReferenceDensity,
     theta: FloatArray,
     defensive: float,
     seed: np.random.SeedSequence,
