@@ -331,7 +331,8 @@ def take_probe(
             more = importance_estimate(model, density, size, rng, defensive=defensive)
             log_weights = np.concatenate([log_weights, more.log_weights])
             if len(log_weights) == N_DRAWS:
-                wanted = _long_enough(_log_variance(log_weights))
+                enough = np.exp(_log_variance(log_weights)) / _NOISE**2
+                wanted = int(np.clip(enough, N_DRAWS, _MOST_DRAWS))
     except NotPositiveDefiniteError:
         return None
     log_variance = _log_variance(log_weights)
@@ -346,11 +347,6 @@ def _log_variance(log_weights: FloatArray) -> float:
     """Log of the relative variance of one weight."""
     weights = np.exp(log_weights - log_weights.max())
     return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
-
-
-def _long_enough(log_variance: float) -> int:
-    """Importance draws with which the noise of a probe does not matter."""
-    return int(np.clip(np.exp(log_variance) / _NOISE**2, N_DRAWS, _MOST_DRAWS))
 
 
 class Plan(NamedTuple):
@@ -373,21 +369,7 @@ def cheapest_plan(
 ) -> Plan:
     """Choose the variant whose plan has little cost and few rejections.
 
-    Parameters
-    ----------
-    log_variance : ndarray of shape (m, k)
-        Log of the relative variance of one weight, at m points of the posterior, for k VARIANTS.
-    n : int
-        Number of rows.
-    noise : float
-        Standard deviation of the log estimate that is aimed at.
-    budget : float
-        Most operations of an evaluation.
-
-    Returns
-    -------
-    Plan
-        See `plan_for`.
+    See `plan_for`; `log_variance` has a column for each of the VARIANTS.
     """
     plans = [
         plan_for(k, column, n, noise, budget)
