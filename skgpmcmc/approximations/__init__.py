@@ -3,10 +3,8 @@
 from .base import (
     Approximation,
     ApproximationFit,
-    Density,
     GaussianApproximation,
     LatentDraws,
-    ReferenceDensity,
     Shape,
     Sites,
 )
@@ -14,8 +12,10 @@ from .classwise import ClasswiseApproximation, averaged
 from .ep import EP
 from .exact import Exact
 from .importance import (
+    Density,
     DrawCount,
     ImportanceEstimate,
+    ReferenceDensity,
     SkewedApproximation,
     density_from,
     importance_estimate,

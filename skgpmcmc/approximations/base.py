@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -65,39 +65,17 @@ class Shape(NamedTuple):
 
 
 class LatentDraws(NamedTuple):
-    """Draws of f from a density, one per column."""
+    """LatentDraws of f from a density, one per column."""
 
     f: FloatArray  # (n, m)
     log_ratio: FloatArray  # (m,), log density relative to N(f; 0, K)
 
 
 class Deviations(NamedTuple):
-    """Draws of f - mean under q, one per column."""
+    """LatentDraws of f - mean under q, one per column."""
 
     delta: FloatArray  # (n, m)
     white: FloatArray  # (n, m), L^-1 delta, L the factor of K
-
-
-class Density(Protocol):
-    """A density of f at one theta that can be drawn from, near p(f | y, theta)."""
-
-    @property
-    def q(self) -> GaussianApproximation:
-        """The Gaussian it is made of; itself if it is Gaussian."""
-        ...
-
-    @property
-    def parts(self) -> tuple[FloatArray, ...]:
-        """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
-        ...
-
-    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
-        """Independent draws of f."""
-        ...
-
-    def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
-        """Log density relative to N(f; 0, K) for each column of f of shape (n, m); (m,)."""
-        ...
 
 
 #: Differences from one below this have lost four digits.
@@ -400,17 +378,6 @@ def gaussian_family(prior: GaussianPrior) -> type[GaussianApproximation]:
     return GaussianApproximation
 
 
-def stationary_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
-    """Gradient in theta of a log evidence that does not change with the sites; R&W (5.27)."""
-    A = linalg.add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
-    of_kernel = -q.prior.contract(A)
-    if not observed.likelihood.parameters:
-        return of_kernel
-    copies, observed = observed.in_copies()
-    slopes = observed.tilted_parameter_gradient(*q.cavities(copies).moments)
-    return np.concatenate([of_kernel, (copies * slopes).sum(axis=1)])
-
-
 class ApproximationFit(NamedTuple):
     """What an approximation found at one theta."""
 
@@ -418,14 +385,6 @@ class ApproximationFit(NamedTuple):
     log_evidence: float  # deterministic estimate of log p(y | theta), natural log
     converged: bool
     n_iterations: int
-
-
-class ReferenceDensity(Protocol):
-    """Gives an importance density at any theta, a deterministic function of (model, theta)."""
-
-    def at(self, model: LatentGP, theta: FloatArray) -> Density:
-        """Return the density at theta."""
-        ...
 
 
 class Approximation(Configuration, ABC):

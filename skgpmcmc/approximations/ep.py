@@ -11,13 +11,13 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
 from ..model import GaussianPrior, LatentGP, Observations
+from ..numerics.linalg import add_outer
 from .base import (
     Approximation,
     ApproximationFit,
     Cavities,
     GaussianApproximation,
     Sites,
-    stationary_gradient,
 )
 from .laplace import Laplace
 
@@ -128,6 +128,17 @@ class EP(Approximation):
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP. Sites are stationary, so no implicit term."""
         return stationary_gradient(fit.q, model.observations_at(fit.q.prior.theta))
+
+
+def stationary_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
+    """Gradient in theta of a log evidence that does not change with the sites; R&W (5.27)."""
+    A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
+    of_kernel = -q.prior.contract(A)
+    if not observed.likelihood.parameters:
+        return of_kernel
+    copies, observed = observed.in_copies()
+    slopes = observed.tilted_parameter_gradient(*q.cavities(copies).moments)
+    return np.concatenate([of_kernel, (copies * slopes).sum(axis=1)])
 
 
 class _Sweep(NamedTuple):

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .base import Approximation, ApproximationFit, GaussianApproximation, Sites, stationary_gradient
+from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
+from .ep import stationary_gradient
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ be drawn from and evaluated exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy import linalg
@@ -19,7 +19,7 @@ from scipy.special import kv
 from .._typing import FloatArray
 from ..model import GaussianPrior, LatentGP, Observations
 from ..numerics.linalg import log_sum
-from .base import Density, GaussianApproximation, LatentDraws, Sites, gaussian_family
+from .base import GaussianApproximation, LatentDraws, Sites, gaussian_family
 
 #: E sqrt(1 + z^2) for a standard normal z; Jones & Pewsey (2009), P_1.
 _MEAN_ROOT = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(1, 0.25) + kv(0, 0.25)))
@@ -27,6 +27,36 @@ _MEAN_ROOT = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(1, 0.25) + kv(0, 0.
 _P3 = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(2, 0.25) + kv(1, 0.25)))
 #: Largest asymmetry; its margin has a skewness of 1.34.
 _MOST = 1.5
+
+
+class Density(Protocol):
+    """A density of f at one theta that can be drawn from, near p(f | y, theta)."""
+
+    @property
+    def q(self) -> GaussianApproximation:
+        """The Gaussian it is made of; itself if it is Gaussian."""
+        ...
+
+    @property
+    def parts(self) -> tuple[FloatArray, ...]:
+        """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
+        ...
+
+    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
+        """Independent draws of f."""
+        ...
+
+    def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
+        """Log density relative to N(f; 0, K) for each column of f of shape (n, m); (m,)."""
+        ...
+
+
+class ReferenceDensity(Protocol):
+    """Gives an importance density at any theta, a deterministic function of (model, theta)."""
+
+    def at(self, model: LatentGP, theta: FloatArray) -> Density:
+        """Return the density at theta."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

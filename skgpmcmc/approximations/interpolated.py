@@ -11,8 +11,8 @@ from scipy import linalg
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .base import Approximation, Density, GaussianApproximation, Shape, Sites, gaussian_family
-from .importance import SkewedApproximation, asymmetry_of
+from .base import Approximation, GaussianApproximation, Shape, Sites, gaussian_family
+from .importance import Density, SkewedApproximation, asymmetry_of
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
