@@ -65,14 +65,14 @@ class Shape(NamedTuple):
 
 
 class LatentDraws(NamedTuple):
-    """LatentDraws of f from a density, one per column."""
+    """Draws of f from a density, one per column."""
 
     f: FloatArray  # (n, m)
     log_ratio: FloatArray  # (m,), log density relative to N(f; 0, K)
 
 
 class Deviations(NamedTuple):
-    """LatentDraws of f - mean under q, one per column."""
+    """Draws of f - mean under q, one per column."""
 
     delta: FloatArray  # (n, m)
     white: FloatArray  # (n, m), L^-1 delta, L the factor of K
@@ -407,7 +407,7 @@ class Approximation(Configuration, ABC):
         """
 
     def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
-        """Return q at theta: an approximation is a `Reference`."""
+        """Return q at theta: an approximation is a `ReferenceDensity`."""
         return self.fit(model, theta).q
 
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
