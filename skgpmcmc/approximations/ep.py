@@ -22,10 +22,12 @@ from .base import (
 from .laplace import Laplace
 
 _SMALLEST_DAMPING = 0.1
+#: Factor of the damping after a sweep whose change has grown, and after any other.
+_LESS, _MORE = 0.5, 1.5
 #: Change of a site, in posterior standard deviations, from which sweeps do not come back.
 _LOST = 100.0
 #: Sweeps, of full updates, in which the change must halve: below that it is rounding that moves it.
-_PATIENCE = 50
+_PATIENCE = 20
 #: Tolerance of a Laplace approximation to begin with, or to fall back on.
 _START_TOLERANCE = 1e-4
 #: Damping, and least precision of a site in units of the prior's, where a likelihood is not
@@ -50,7 +52,8 @@ class EP(Approximation):
     max_sweeps : int, default=100
         At most so many sweeps; what is reached then is used, and reported as not converged.
     damping : float in (0, 1], default=0.9
-        Share of the new site in an update; halved, down to 0.1, whenever the changes grow.
+        Share of the new site in an update. It is halved, down to 0.1, whenever the changes grow,
+        and comes back by half of itself in every other sweep.
 
     Notes
     -----
@@ -99,7 +102,7 @@ class EP(Approximation):
             sites = Laplace(tol=_START_TOLERANCE).fit(model, theta).q.sites
         else:
             sites = Sites(np.zeros(prior.size), np.zeros(prior.size))
-        damping = self.damping if log_concave else min(self.damping, _CAREFUL_DAMPING)
+        most = damping = self.damping if log_concave else min(self.damping, _CAREFUL_DAMPING)
         changes: list[float] = []
         for sweep in range(1, self.max_sweeps + 1):
             q = GaussianApproximation(prior, sites)
@@ -112,8 +115,8 @@ class EP(Approximation):
             if (steep or matching.observed.weight is not None) and not change < _LOST:
                 fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
                 return fit._replace(converged=False, n_iterations=sweep)
-            if sweep > 1 and change > changes[-2]:
-                damping = max(0.5 * damping, _SMALLEST_DAMPING)
+            grown = sweep > 1 and change > changes[-2]
+            damping = float(np.clip((_LESS if grown else _MORE) * damping, _SMALLEST_DAMPING, most))
             sites = _moved(sites, swept.matched, damping * matching.share)
         log_evidence = _log_evidence(q, matching.copies, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)

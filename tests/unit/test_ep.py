@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Sites, importance_estimate
-from skgpmcmc.likelihoods import Poisson
+from skgpmcmc.likelihoods import Poisson, Probit
 from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (
@@ -370,6 +370,21 @@ def test_updates_that_grow_are_damped():
     X, y = toy_classes(25, 2, seed=3)
     fit = EP(tol=1e-6, max_sweeps=300, damping=1.0).fit(make_model(X, y), np.array([4.0, 0.0]))
     assert fit.converged
+
+
+@pytest.mark.parametrize(("likelihood", "most"), [(Probit(), 22), (Poisson(), 18)])
+def test_damping_comes_back_after_updates_that_grew(likelihood, most):
+    """One overshoot must not slow all later sweeps: with damping kept down there are half more."""
+    X, y = toy_classes(80, 3, seed=80)
+    if not isinstance(likelihood, Probit):
+        y = np.round(np.exp(2.0 * np.sin(2.0 * X[:, 0])))
+    fits = [
+        EP().refined().fit(make_model(X, y, likelihood), np.array([log_variance, log_length]))
+        for log_variance in (0.0, 3.0, 6.0)
+        for log_length in (-1.0, 1.0)
+    ]
+    assert all(fit.converged for fit in fits)
+    assert np.mean([fit.n_iterations for fit in fits]) < most
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_sweeps", 0), ("max_sweeps", 2.5)])

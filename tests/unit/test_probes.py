@@ -16,6 +16,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
 )
 from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.likelihoods import Probit
 from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
 from skgpmcmc.warmup.emulator.probe import (
     FEWEST_DRAWS,
@@ -215,6 +216,14 @@ def test_no_probes_where_K_is_singular(reference):
     X[4] = X[7]
     singular = make_model(X, y, jitter=0.0)
     arguments = (singular, reference, THETA, 0.05, np.random.SeedSequence(0))
+    assert compare_variants(*arguments, 0.1) is None
+    assert take_probe(*arguments) is None
+
+
+def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch):
+    """As with counts and latent values of 1e15: no number is made of weights that are all zero."""
+    monkeypatch.setattr(Probit, "log_prob", lambda self, y, f: np.full(np.shape(f), -np.inf))
+    arguments = (model, reference, THETA, 0.05, np.random.SeedSequence(0))
     assert compare_variants(*arguments, 0.1) is None
     assert take_probe(*arguments) is None
 

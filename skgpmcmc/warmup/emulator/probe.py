@@ -280,9 +280,10 @@ def compare_variants(
 ) -> FloatArray | None:
     """Log of the relative variance of a weight with each of the VARIANTS of a reference.
 
-    None where K is singular; infinity for a variant that does not exist for this model. Variants
-    that cannot pay for their cost, because few draws of a cheaper one bring the log estimate to
-    the standard deviation `noise`, are given what that one has.
+    None where K is singular, or no draw has a positive likelihood; infinity for a variant that has
+    none, or does not exist for this model. Variants that cannot pay for their cost, because few
+    draws of a cheaper one bring the log estimate to the standard deviation `noise`, are given what
+    that one has.
     """
     rng = np.random.default_rng(seed)
     skews = reference.strength > 0.0  # coupled sites have no margins to skew
@@ -307,7 +308,7 @@ def compare_variants(
             found[k] = log_variance(reference.with_strength(strength).skewed(q))
     except NotPositiveDefiniteError:
         return None
-    return found
+    return found if np.isfinite(found.min()) else None
 
 
 def take_probe(
@@ -319,7 +320,7 @@ def take_probe(
 ) -> Probe | None:
     """Estimate p(y | theta) with so many draws that their noise does not matter.
 
-    None where K is singular.
+    None where K is singular, or no draw has a positive likelihood.
     """
     rng = np.random.default_rng(seed)
     log_weights = np.empty(0)
@@ -331,6 +332,8 @@ def take_probe(
             more = importance_estimate(model, density, size, rng, defensive=defensive)
             log_weights = np.concatenate([log_weights, more.log_weights])
             if len(log_weights) == N_DRAWS:
+                if np.isneginf(log_weights.max()):
+                    return None
                 enough = np.exp(_log_variance(log_weights)) / _NOISE**2
                 wanted = int(np.clip(enough, N_DRAWS, _MOST_DRAWS))
     except NotPositiveDefiniteError:
@@ -344,7 +347,9 @@ def take_probe(
 
 
 def _log_variance(log_weights: FloatArray) -> float:
-    """Log of the relative variance of one weight."""
+    """Log of the relative variance of one weight; infinite where all are zero."""
+    if np.isneginf(log_weights.max()):
+        return np.inf
     weights = np.exp(log_weights - log_weights.max())
     return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
 
