@@ -137,7 +137,7 @@ class GaussianApproximation:
         return self
 
     @property
-    def parts(self) -> tuple[FloatArray, ...]:
+    def arrays(self) -> tuple[FloatArray, ...]:
         """The sites, which make it again with the prior."""
         return tuple(self.sites)
 

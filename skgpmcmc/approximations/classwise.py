@@ -69,7 +69,7 @@ class ClasswiseApproximation(GaussianApproximation):
     @property
     def n_classes(self) -> int:
         """C."""
-        return len(self.prior.parts)
+        return len(self.prior.priors)
 
     @property
     def chol_B(self) -> FloatArray:
@@ -86,7 +86,7 @@ class ClasswiseApproximation(GaussianApproximation):
         """Lower Cholesky factors of B_c."""
         roots = self._by_class(self.root_precision)
         return tuple(
-            p.smoothed_factor(root) for p, root in zip(self.prior.parts, roots, strict=True)
+            p.smoothed_factor(root) for p, root in zip(self.prior.priors, roots, strict=True)
         )
 
     @cached_property
@@ -153,7 +153,7 @@ class ClasswiseApproximation(GaussianApproximation):
         """Covariances of the classes of each row under q; (n, C, C). Two operations a class."""
         halves = []  # M^-1 E_c K_c
         alone = []  # variances without the coupling
-        for part, E in zip(self.prior.parts, self.smoothed_inverses, strict=True):
+        for part, E in zip(self.prior.priors, self.smoothed_inverses, strict=True):
             half = linalg.product(E, part.K)
             alone.append(part.variance - np.einsum("ij,ij->j", part.K, half))
             halves.append(linalg.solve_lower(self.chol_M, half, overwrite=True))

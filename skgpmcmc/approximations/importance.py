@@ -38,7 +38,7 @@ class Density(Protocol):
         ...
 
     @property
-    def parts(self) -> tuple[FloatArray, ...]:
+    def arrays(self) -> tuple[FloatArray, ...]:
         """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
         ...
 
@@ -290,7 +290,7 @@ class SkewedApproximation:
     asymmetry: FloatArray
 
     @property
-    def parts(self) -> tuple[FloatArray, ...]:
+    def arrays(self) -> tuple[FloatArray, ...]:
         """Sites, standard deviations and asymmetries, which make it again with the prior."""
         return (*self.q.sites, self.sd, self.asymmetry)
 
@@ -342,11 +342,11 @@ class SkewedApproximation:
         return center[:, None], spread[:, None]
 
 
-def density_from(prior: GaussianPrior, parts: tuple[FloatArray, ...]) -> Density:
-    """Make a density of its `parts`: two for a Gaussian, four for a skewed one."""
-    skewed = len(parts) > 2
-    q = gaussian_family(prior)(prior, Sites(*parts[:2]), skewed)
-    return SkewedApproximation(q, *parts[2:]) if skewed else q
+def density_from(prior: GaussianPrior, arrays: tuple[FloatArray, ...]) -> Density:
+    """Make a density of its `arrays`: two for a Gaussian, four for a skewed one."""
+    skewed = len(arrays) > 2
+    q = gaussian_family(prior)(prior, Sites(*arrays[:2]), skewed)
+    return SkewedApproximation(q, *arrays[2:]) if skewed else q
 
 
 def moments_of(asymmetry: FloatArray) -> tuple[FloatArray, FloatArray]:

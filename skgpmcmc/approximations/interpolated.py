@@ -102,8 +102,8 @@ class InterpolatedSites:
         trend = linalg.solve(gram, features.T @ linalg.cho_solve(factor, targets), assume_a="pos")
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
-        parts = (center, scale, *box, nodes, trend, coefficients, *limits)
-        return cls(approximation, n_sweeps, strength, *parts)
+        fields = (center, scale, *box, nodes, trend, coefficients, *limits)
+        return cls(approximation, n_sweeps, strength, *fields)
 
     def with_strength(self, strength: float) -> InterpolatedSites:
         """Return the same interpolation with another share, more than 0 before, of skewness."""

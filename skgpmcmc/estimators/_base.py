@@ -29,7 +29,7 @@ from ..prediction import (
     OwnLatent,
     Particles,
     Predictor,
-    density_parts_at,
+    density_arrays_at,
     spread_subset,
 )
 from ..run import (
@@ -233,7 +233,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         )
         if isinstance(strategy, Particles):
             strategy = replace(strategy, unit=float(multiplicity.mean()))
-        parts = self._density_parts(run, own, theta[rows])
+        arrays = self._density_arrays(run, own, theta[rows])
         return {
             "theta_samples_": draws.theta,
             "latent_samples_": draws.f,
@@ -247,14 +247,14 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 theta[rows],
                 f[rows],
                 multiplicity,
-                parts,
+                arrays,
                 strategy,
-                reference=own.reference if parts is None else None,
+                reference=own.reference if arrays is None else None,
             ),
             "_max_predict_draws": self.max_predict_draws,
         }
 
-    def _density_parts(
+    def _density_arrays(
         self, run: SamplingRun, own: ModelRun, theta: np.ndarray
     ) -> tuple[np.ndarray, ...] | None:
         """What predictions need at theta (S, p); None leaves it to the first of them.
@@ -264,7 +264,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if run.interrupted:
             return None
         try:
-            return density_parts_at(own.model, own.reference, theta, self.n_jobs)
+            return density_arrays_at(own.model, own.reference, theta, self.n_jobs)
         except KeyboardInterrupt:
             warnings.warn(
                 "Interrupted after the last draw: all draws are kept, and the first prediction "

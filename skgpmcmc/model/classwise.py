@@ -22,87 +22,87 @@ class ClasswisePrior(GaussianPrior):
 
     Attributes
     ----------
-    parts : tuple of GaussianPrior
+    priors : tuple of GaussianPrior
         One for each function; one object for all if they share their hyper-parameters.
     """
 
-    parts: tuple[GaussianPrior, ...] = ()
+    priors: tuple[GaussianPrior, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "parts": self.parts}
+        return {**super().__getstate__(), "priors": self.priors}
 
     @property
     def shared(self) -> bool:
         """Whether all functions have the same hyper-parameters."""
-        return self.parts[0] is self.parts[-1]
+        return self.priors[0] is self.priors[-1]
 
     @property
     def size(self) -> int:
         """Number of latent values of all functions."""
-        return sum(part.size for part in self.parts)
+        return sum(prior.size for prior in self.priors)
 
     def split(self, f: FloatArray) -> FloatArray:
         """Return (C n, ...) as (C, n, ...)."""
-        return f.reshape(len(self.parts), -1, *f.shape[1:])
+        return f.reshape(len(self.priors), -1, *f.shape[1:])
 
     @cached_property
     def K(self) -> FloatArray:
         """Covariance matrix of all functions, (C n, C n): large, and mostly zero."""
-        return np.asarray(block_diag(*(part.K for part in self.parts)))
+        return np.asarray(block_diag(*(prior.K for prior in self.priors)))
 
     @cached_property
     def chol(self) -> FloatArray:
         """Lower Cholesky factor of `K`, as large."""
-        return np.asfortranarray(block_diag(*(part.chol for part in self.parts)))
+        return np.asfortranarray(block_diag(*(prior.chol for prior in self.priors)))
 
     @property
     def half_log_det(self) -> float:
         """``1/2 log |K|``."""
-        return sum(part.half_log_det for part in self.parts)
+        return sum(prior.half_log_det for prior in self.priors)
 
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK_ij / dtheta_r`` for A of shape (C, n, n); overwrites A."""
         if self.shared:
-            return self.parts[0].contract(np.asfortranarray(A.sum(axis=0)))
-        pairs = zip(self.parts, A, strict=True)
-        return np.concatenate([part.contract(np.asfortranarray(own)) for part, own in pairs])
+            return self.priors[0].contract(np.asfortranarray(A.sum(axis=0)))
+        pairs = zip(self.priors, A, strict=True)
+        return np.concatenate([prior.contract(np.asfortranarray(own)) for prior, own in pairs])
 
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (C n,) or (C n, m)."""
-        return self._by_part(GaussianPrior.times, g)
+        return self._by_function(GaussianPrior.times, g)
 
     def whiten(self, f: FloatArray) -> FloatArray:
         """``L^-1 f``, of the shape of f: (C n,) or (C n, m)."""
-        return self._by_part(GaussianPrior.whiten, f)
+        return self._by_function(GaussianPrior.whiten, f)
 
     def unwhiten(self, v: FloatArray) -> FloatArray:
         """``f = L v``, of the shape of v: (C n,) or (C n, m)."""
-        return self._by_part(GaussianPrior.unwhiten, v)
+        return self._by_function(GaussianPrior.unwhiten, v)
 
-    def _by_part(
+    def _by_function(
         self, verb: Callable[[GaussianPrior, FloatArray], FloatArray], f: FloatArray
     ) -> FloatArray:
-        return np.concatenate(list(map(verb, self.parts, self.split(f))))
+        return np.concatenate(list(map(verb, self.priors, self.split(f))))
 
     def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """Return moments of f* of all functions given f of shape (C n, g): (C, m, g), (C, m)."""
         new = self.covariance.at_new(X_new)
         if self.shared:
-            n_functions, g = len(self.parts), f.shape[1]
+            n_functions, g = len(self.priors), f.shape[1]
             side_by_side = np.concatenate(list(self.split(f)), axis=1)
-            mean, var = self.parts[0].condition(side_by_side, new)
+            mean, var = self.priors[0].condition(side_by_side, new)
             by_function = np.moveaxis(mean.reshape(-1, n_functions, g), 1, 0)
             return LatentMoments(by_function, np.tile(var, (n_functions, 1)))
-        pairs = zip(self.parts, self.split(f), strict=True)
-        return LatentMoments(*_stacked([part.condition(own, new) for part, own in pairs]))
+        pairs = zip(self.priors, self.split(f), strict=True)
+        return LatentMoments(*_stacked([prior.condition(own, new) for prior, own in pairs]))
 
     def condition_jointly(
         self, f: FloatArray, X_new: FloatArray | CrossCovariance
     ) -> tuple[FloatArray, FloatArray]:
         """Return means (C, m, g) and covariances (C, m, m) of f* given f of shape (C n, g)."""
         new = self.covariance.at_new(X_new)
-        pairs = zip(self.parts, self.split(f), strict=True)
-        mean, covariance = _stacked([part.condition_jointly(own, new) for part, own in pairs])
+        pairs = zip(self.priors, self.split(f), strict=True)
+        mean, covariance = _stacked([prior.condition_jointly(own, new) for prior, own in pairs])
         return mean, covariance
 
 
@@ -148,9 +148,9 @@ class ClasswiseGP(LatentGP):
 
     def prior_at(self, theta: FloatArray) -> ClasswisePrior:
         """p(f | theta)."""
-        parts = [GaussianPrior(self.covariance, own) for own in self.kernel_thetas(theta)]
-        parts = parts if self.separate else parts * self.n_functions
-        return ClasswisePrior(self.covariance, theta, parts=tuple(parts))
+        distinct = [GaussianPrior(self.covariance, own) for own in self.kernel_thetas(theta)]
+        priors = distinct * (self.n_functions // len(distinct))
+        return ClasswisePrior(self.covariance, theta, priors=tuple(priors))
 
     def observations_at(self, theta: FloatArray) -> Observations:
         """Return p(y | f) as a function of f: the likelihood has no parameters."""

@@ -6,7 +6,7 @@ from .strategy import (
     LatentStrategy,
     OwnLatent,
     Particles,
-    density_parts_at,
+    density_arrays_at,
     spread_subset,
 )
 
@@ -16,6 +16,6 @@ __all__ = [
     "OwnLatent",
     "Particles",
     "Predictor",
-    "density_parts_at",
+    "density_arrays_at",
     "spread_subset",
 ]

@@ -34,7 +34,7 @@ from .strategy import (
     LatentStrategy,
     LogPredictive,
     Summary,
-    density_parts_at,
+    density_arrays_at,
     equal_rows,
     mean_of_target,
     moments_of_latent,
@@ -66,30 +66,30 @@ class Predictor:
     f : ndarray of shape (S, n)
     multiplicity : ndarray of shape (S,)
         How many draws each stands for.
-    density_parts : tuple of ndarray of shape (S, n), or None
+    density_arrays : tuple of ndarray of shape (S, n), or None
         What the densities of f near p(f | y, theta) are made of, such as the sites of EP; functions
         of theta. None has them found by the first prediction.
     strategy : LatentStrategy
         How f is averaged at each theta.
     reference : ReferenceDensity or None
-        What finds `density_parts` where there are none.
+        What finds `density_arrays` where there are none.
     """
 
     model: LatentGP
     theta: FloatArray
     f: FloatArray
     multiplicity: FloatArray
-    density_parts: tuple[FloatArray, ...] | None
+    density_arrays: tuple[FloatArray, ...] | None
     strategy: LatentStrategy
     reference: ReferenceDensity | None = None
 
     @property
-    def _known_parts(self) -> tuple[FloatArray, ...]:
-        return self._parts_found_late if self.density_parts is None else self.density_parts
+    def _known_arrays(self) -> tuple[FloatArray, ...]:
+        return self._arrays_found_late if self.density_arrays is None else self.density_arrays
 
     @cached_property
-    def _parts_found_late(self) -> tuple[FloatArray, ...]:
-        return density_parts_at(self.model, self.reference, self.theta)
+    def _arrays_found_late(self) -> tuple[FloatArray, ...]:
+        return density_arrays_at(self.model, self.reference, self.theta)
 
     def log_predictive(
         self,
@@ -324,15 +324,15 @@ class Predictor:
             theta=self.theta[members],
             f=self.f[members],
             multiplicity=self.multiplicity[members],
-            density_parts=tuple(part[members] for part in self._known_parts),
+            density_arrays=tuple(array[members] for array in self._known_arrays),
             reference=None,
         )
 
     def group(self, members: IntArray) -> Group:
         """Return draws with equal theta, at these positions."""
         theta = self.theta[members[0]]
-        density_parts = tuple(part[members[0]] for part in self._known_parts)
-        return Group(self.model, theta, self.f[members], self.multiplicity[members], density_parts)
+        density_arrays = tuple(array[members[0]] for array in self._known_arrays)
+        return Group(self.model, theta, self.f[members], self.multiplicity[members], density_arrays)
 
     def batches(self, X_new: FloatArray) -> list[_Batch]:
         """Part new rows into batches, bound to the kernel where that takes little memory.

@@ -60,7 +60,7 @@ class Group(NamedTuple):
     theta: FloatArray  # (p,)
     f: FloatArray  # (g, n)
     multiplicity: FloatArray  # (g,), how many draws each stands for
-    density_parts: tuple[FloatArray, ...]  # each (n,), see `Predictor`
+    density_arrays: tuple[FloatArray, ...]  # each (n,), see `Predictor`
 
     def prior(self) -> GaussianPrior:
         """Return the prior of f there; it is factored anew at every call."""
@@ -68,7 +68,7 @@ class Group(NamedTuple):
 
     def density(self) -> Density:
         """Return the density near p(f | y, theta), factored anew at every call."""
-        return density_from(self.prior(), self.density_parts)
+        return density_from(self.prior(), self.density_arrays)
 
     def some_at_a_time(self) -> Iterator[Group]:
         """Give the draws, as many at a time as fit in memory.
@@ -120,7 +120,7 @@ def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
     return _cells(z, members[:cut], left) + _cells(z, members[cut:], n_cells - left)
 
 
-def density_parts_at(
+def density_arrays_at(
     model: LatentGP,
     reference: ReferenceDensity | None,
     theta: FloatArray,
@@ -136,20 +136,20 @@ def density_parts_at(
     distinct = theta[[group[0] for group in groups]]
     rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
     done = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_parts_at)(model, reference, some) for some in rows
+        joblib.delayed(_arrays_at)(model, reference, some) for some in rows
     )
     which = np.empty(len(theta), dtype=np.intp)
     for position, group in enumerate(groups):
         which[group] = position
-    parts = zip(*(p for task in done for p in task), strict=True)
-    return tuple(np.array(part)[which] for part in parts)
+    stacked = zip(*(arrays for task in done for arrays in task), strict=True)
+    return tuple(np.array(array)[which] for array in stacked)
 
 
-def _parts_at(
+def _arrays_at(
     model: LatentGP, reference: ReferenceDensity, theta: FloatArray
 ) -> list[tuple[FloatArray, ...]]:
     with one_thread():
-        return [reference.at(model, row).parts for row in theta]
+        return [reference.at(model, row).arrays for row in theta]
 
 
 # --- how f is averaged ----------------------------------------------------------------------------

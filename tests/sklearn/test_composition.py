@@ -272,7 +272,7 @@ def n_numbers_stored(estimator):
     parts = getattr(estimator, "estimators_", [estimator])
     attributes = sum(part.theta_samples_.size + part.latent_samples_.size for part in parts)
     copies = sum(part._predictor.theta.size + part._predictor.f.size for part in parts)
-    sites = sum(sum(s.size for s in part._predictor.density_parts) for part in parts)
+    sites = sum(sum(s.size for s in part._predictor.density_arrays) for part in parts)
     run = estimator._sampling.run
     states = [chain.state for own in run.models for chain in own.chains]
     particles = sum(

@@ -290,10 +290,10 @@ class Averaged:
         used = model._predictor
         jitter = used.model.covariance.jitter
         means, covariances, log_shares = [], [], []
-        for theta, f, weight, *parts in zip(
-            used.theta, used.f, used.multiplicity, *used.density_parts, strict=True
+        for theta, f, weight, *arrays in zip(
+            used.theta, used.f, used.multiplicity, *used.density_arrays, strict=True
         ):
-            q = density_from(used.model.prior_at(theta), tuple(parts))
+            q = density_from(used.model.prior_at(theta), tuple(arrays))
             rng = np.random.default_rng([used.strategy.seed, *theta.view(np.uint32).tolist()])
             share = used.strategy.defensive
             together = used.multiplicity[(used.theta == theta).all(axis=1)].sum()
@@ -407,10 +407,10 @@ def test_predictions_use_the_density_of_the_chains(sampler):
     used, run = model._predictor, model._sampling.run
     assert isinstance(used.strategy, Integrated) == (sampler == "marginal")
     assert sampler == "marginal" or used.strategy.defensive == 0.05
-    for theta, *parts in zip(used.theta, *used.density_parts, strict=True):
-        expected = run.models[0].reference.at(run.models[0].model, theta).parts
-        for part, other in zip(parts, expected, strict=True):
-            assert_array_equal(part, other)
+    for theta, *arrays in zip(used.theta, *used.density_arrays, strict=True):
+        expected = run.models[0].reference.at(run.models[0].model, theta).arrays
+        for array, other in zip(arrays, expected, strict=True):
+            assert_array_equal(array, other)
 
 
 @short_chains()

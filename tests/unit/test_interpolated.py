@@ -203,5 +203,5 @@ def test_a_skewed_density_depends_on_theta_alone(model):
         reference.at(model, theta),
         pickle.loads(pickle.dumps(reference)).at(model, theta),
     ):
-        for part, other in zip(again.parts, first.parts, strict=True):
-            assert_array_equal(part, other)
+        for array, other in zip(again.arrays, first.arrays, strict=True):
+            assert_array_equal(array, other)

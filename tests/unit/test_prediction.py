@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.prediction import Integrated, Particles, Predictor, density_parts_at, spread_subset
+from skgpmcmc.prediction import Integrated, Particles, Predictor, density_arrays_at, spread_subset
 
 from ..helpers import (
     THREE_THETA,
@@ -86,8 +86,8 @@ def predictor(strategy=INTEGRATED, approximation=None, n_distinct=4, likelihood=
     theta = distinct[np.arange(10) % n_distinct]
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
     weight = rng.integers(1, 4, size=10).astype(float)
-    parts = density_parts_at(model, approximation or EP(), theta)
-    return Predictor(model, theta, f, weight, parts, strategy)
+    arrays = density_arrays_at(model, approximation or EP(), theta)
+    return Predictor(model, theta, f, weight, arrays, strategy)
 
 
 X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
@@ -125,7 +125,7 @@ def by_hand(used, X_new):
     total = used.multiplicity.sum()
     proba, mean, square, within = 0.0, 0.0, 0.0, 0.0
     for s in range(len(used.theta)):
-        sites = Sites(*(part[s] for part in used.density_parts))
+        sites = Sites(*(array[s] for array in used.density_arrays))
         # Its importance draws are those of its theta, for all draws that share that.
         sharing = np.flatnonzero((used.theta == used.theta[s]).all(axis=1))
         ((given, _),) = used.strategy.averaged(used.group(sharing))
@@ -213,7 +213,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     _, mean, covariance = exact_posterior(prior.K, model.y, model.likelihood)
     # A reference that is far off: its sites are those of other data.
     wrong = model.observing(y=-model.y)
-    parts = density_parts_at(wrong, EP(), THREE_THETA[None])
+    arrays = density_arrays_at(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []
     while len(gaps) < 1500:
@@ -221,7 +221,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
         if np.log(rng.uniform()) >= model.observations.total(f):
             continue
         particles = Particles(int(rng.integers(2**31)), n_particles, 0.05)
-        one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), parts, particles)
+        one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), arrays, particles)
         ((given, log_weight),) = particles.averaged(one.group(np.array([0])))
         moments = given.predict(model.covariance.X)
         centered = moments.mean - mean[:, None]

@@ -192,7 +192,7 @@ def test_parts_make_it_again(model, is_skewed):
     density = density if is_skewed else density.q
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
     for again in (
-        density_from(density.q.prior, density.parts),
+        density_from(density.q.prior, density.arrays),
         pickle.loads(pickle.dumps(density)),
     ):
         assert type(again) is type(density)

@@ -124,11 +124,11 @@ def q(model):
 
 def test_prior_against_dense_matrices(model):
     prior = model.prior_at(theta_of(model))
-    parts = [GaussianPrior(model.covariance, t) for t in model.kernel_thetas(theta_of(model))]
+    distinct = [GaussianPrior(model.covariance, t) for t in model.kernel_thetas(theta_of(model))]
     expected = np.zeros((C * N, C * N))
     for c in range(C):
         block = slice(c * N, (c + 1) * N)
-        expected[block, block] = parts[c % len(parts)].K
+        expected[block, block] = distinct[c % len(distinct)].K
     assert_allclose(prior.K, expected)
     assert_allclose(prior.times(F), expected @ F)
     assert_allclose(prior.unwhiten(prior.whiten(F)), F, rtol=1e-9)
@@ -140,7 +140,9 @@ def test_prior_against_dense_matrices(model):
     step = 1e-5
     for j, e in enumerate(step * np.eye(len(model.start))):
         up, down = (model.prior_at(theta_of(model) + s) for s in (e, -e))
-        slope = sum(np.sum(A[c] * (up.parts[c].K - down.parts[c].K)) / (2 * step) for c in range(C))
+        slope = sum(
+            np.sum(A[c] * (up.priors[c].K - down.priors[c].K)) / (2 * step) for c in range(C)
+        )
         assert gradient[j] == pytest.approx(slope, rel=1e-6)
 
 
@@ -149,8 +151,8 @@ def test_conditional_moments_at_new_rows(model):
     f = np.stack([F, -0.5 * F], axis=1)
     moments = prior.condition(f, X_new)
     means, covariances = prior.condition_jointly(f, X_new)
-    for c, part in enumerate(prior.parts):
-        own = part.condition(prior.split(f)[c], X_new)
+    for c, alone in enumerate(prior.priors):
+        own = alone.condition(prior.split(f)[c], X_new)
         assert_allclose(moments.mean[c], own.mean, rtol=1e-10)
         assert_allclose(moments.var[c], own.var, rtol=1e-10)
         assert_allclose(means[c], own.mean, rtol=1e-10)
