@@ -175,11 +175,10 @@ class GaussianApproximation:
     @cached_property
     def _white_mean(self) -> FloatArray:
         """``L^-1 mean``; (n,)."""
-        return linalg.cholesky_solve(self.chol_white, self.prior.chol.T @ self.sites.shift)
+        return linalg.cholesky_solve(self.chol_white, self.prior.pull(self.sites.shift))
 
     def made(self) -> Self:
         """Return itself, its mean and factors made now: this is where a singular K shows."""
-        _ = (self.prior.chol, self.chol_white) if self.whitened else (self.chol_B,)
         _ = self.half_log_det_B, self.weights, self.mean
         return self
 

@@ -153,9 +153,9 @@ class ClasswiseApproximation(GaussianApproximation):
         """Covariances of the classes of each row under q; (n, C, C). Two operations a class."""
         halves = []  # M^-1 E_c K_c
         alone = []  # variances without the coupling
-        for part, E in zip(self.prior.priors, self.smoothed_inverses, strict=True):
-            half = linalg.product(E, part.K)
-            alone.append(part.variance - np.einsum("ij,ij->j", part.K, half))
+        for prior, E in zip(self.prior.priors, self.smoothed_inverses, strict=True):
+            half, variance = prior.smoothed(E)
+            alone.append(variance)
             halves.append(linalg.solve_lower(self.chol_M, half, overwrite=True))
         stacked = np.stack(halves)
         covariances = np.einsum("cki,dki->icd", stacked, stacked)

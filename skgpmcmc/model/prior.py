@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from .._typing import BoolArray, FloatArray
 from ..numerics import linalg
+from ..numerics.roots import MassRoot
 from .covariance import Covariance, CrossCovariance
 
 T = TypeVar("T")
@@ -65,6 +66,11 @@ class GaussianPrior:
             If K is singular in double precision in spite of its jitter.
         """
         return linalg.cholesky(self.K)
+
+    def made(self) -> Self:
+        """Return itself, its factor made now: this is where a singular K shows."""
+        _ = self.half_log_det
+        return self
 
     @property
     def half_log_det(self) -> float:
@@ -125,9 +131,16 @@ class GaussianPrior:
         """Lower triangle of ``K^-1``, in Fortran order, with zeros above the diagonal."""
         return linalg.cholesky_inverse(self.chol)
 
+    def inverse_added(self, noise: FloatArray, factor: FloatArray) -> FloatArray:
+        """``(K + S)^-1`` for a diagonal S, from T = `whitened_factor` of S^-1/2; (n, n)."""
+        half = linalg.solve_lower(factor, np.asfortranarray(self.chol.T / noise))
+        return linalg.add_to_diagonal(-linalg.product(half.T, half), 1.0 / noise)
+
     def pull(self, x: FloatArray) -> FloatArray:
-        """``L' x`` for x of shape (n,)."""
-        return linalg.transposed_lower_product(self.chol, x)
+        """``L' x`` for x of shape (n,) or (n, m)."""
+        if x.ndim == 1:
+            return linalg.transposed_lower_product(self.chol, x)
+        return linalg.product(self.chol.T, x)
 
     def unpull(self, x: FloatArray) -> FloatArray:
         """``L'^-1 x`` for x of shape (n,) or (n, m)."""
@@ -149,6 +162,38 @@ class GaussianPrior:
         return linalg.cholesky(
             linalg.add_to_diagonal(linalg.lower_gram(scaled), 1.0), overwrite=True
         )
+
+    def smoothed(self, E: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``E K`` and the diagonal of K - K E K, for E = (K + W^-1)^-1 of shape (n, n).
+
+        The latter are variances of f given sites W.
+        """
+        half = linalg.product(E, self.K)
+        return half, self.variance - np.einsum("ij,ij->j", self.K, half)
+
+    def gram(self, weight: FloatArray) -> FloatArray:
+        """``L'W L`` for a diagonal W of any sign; (n, n)."""
+        return linalg.product(self.chol.T, weight[:, None] * self.chol)
+
+    def gram_pullback(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``L A`` and the diagonal of ``L A L'``, for a symmetric A of shape (n, n).
+
+        A being derivatives in L'W L, 2 W L A are those in L, and the diagonal is those in W.
+        """
+        LA = self.unwhiten(A)
+        return LA, np.einsum("ij,ij->i", LA, self.chol)
+
+    def root_pullback(self, L_bar: FloatArray) -> FloatArray:
+        """Turn derivatives in L into those in K, ready for `contract`; see `cholesky_pullback`."""
+        return linalg.cholesky_pullback(self.chol, L_bar)
+
+    def root_pushforward(self, dK: FloatArray) -> FloatArray:
+        """``L^-1 dL`` for the change dL that a change dK makes of L; (n, n), lower triangular."""
+        return linalg.cholesky_pushforward(self.chol, dK)
+
+    def mass_root(self, root_mass: FloatArray) -> MassRoot:
+        """Return the root of M^-1, as v = L^-1 f sees it, for a root of a mass matrix M of f."""
+        return MassRoot(self.chol, root_mass)
 
     def log_prob(self, f: FloatArray) -> float:
         """Log density of f of shape (n,)."""

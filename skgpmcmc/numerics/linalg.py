@@ -267,6 +267,14 @@ def _folded(A: FloatArray) -> FloatArray:
     return A
 
 
+def cholesky_pushforward(L: FloatArray, dA: FloatArray) -> FloatArray:
+    """``L^-1 dL`` for the factor L of A and the change dL that a change dA makes of it.
+
+    It is the lower triangle, with half of the diagonal, of L^-1 dA L'^-1.
+    """
+    return _folded(solve_lower(L, np.asfortranarray(solve_lower(L, dA).T)))
+
+
 def lower_gram(L: FloatArray) -> FloatArray:
     """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there."""
     _active_count.get(_UNREAD).product += 1.0

@@ -9,7 +9,6 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import GaussianPrior, GPState, LatentGP
-from ..numerics.linalg import cholesky_pullback, lower_product, solve_lower
 from .base import HyperPoint, Parameterization
 
 
@@ -47,28 +46,18 @@ class AncillaryPoint(HyperPoint):
         prior = self.state.prior
         slope = self._observed.derivatives(self.state.f).first
         # d log p(y | L v) = slope' dL v, back through the factorization to K.
-        bar = cholesky_pullback(prior.chol, np.outer(slope, self.auxiliary))
+        bar = prior.root_pullback(np.outer(slope, self.auxiliary))
         return prior.contract(bar), self._parameter_scores.sum(axis=1)
 
     def _information(self) -> FloatArray:
         """``J' R J`` with R the information of f and J = df / dtheta."""
         prior, n_all = self.state.prior, len(self.state.theta)
-        L, information = prior.chol, np.zeros((n_all, n_all))
+        information = np.zeros((n_all, n_all))
         moves = [
-            lower_product(L, pushed_forward(L, dK) @ self.auxiliary)
+            prior.unwhiten(prior.root_pushforward(dK) @ self.auxiliary)
             for dK in prior.covariance.derivatives(prior.kernel_theta)
         ]
         J = np.reshape(moves, (len(moves), -1))
         own = len(moves)
         information[:own, :own] = (J * self._observed.fisher_information(self.state.f)) @ J.T
         return information
-
-
-def pushed_forward(L: FloatArray, dA: FloatArray) -> FloatArray:
-    """``L^-1 dL`` for the factor L of A and the change dL that a change dA makes of it.
-
-    It is the lower triangle, with half of the diagonal, of L^-1 dA L'^-1.
-    """
-    whitened = np.tril(solve_lower(L, np.asfortranarray(solve_lower(L, dA).T)))
-    whitened.flat[:: len(L) + 1] *= 0.5
-    return whitened

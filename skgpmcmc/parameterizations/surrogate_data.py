@@ -14,13 +14,13 @@ from ..model import GaussianPrior, GPState, LatentGP, Observations
 from ..numerics.linalg import (
     add_to_diagonal,
     cholesky_pullback,
+    cholesky_pushforward,
     half_log_det,
     lower_product,
     product,
     solve_lower,
     transposed_lower_product,
 )
-from .ancillary import pushed_forward
 from .base import HyperPoint, Parameterization, half_traces
 
 #: Least and largest noise, in units of the prior variance.
@@ -155,21 +155,19 @@ class SurrogatePoint(HyperPoint):
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
         """Reverse mode through f = L w, w = T'^-1 (eta + b), b = T^-1 L' S^-1 g, and T."""
         prior, noise, T = self._frame
-        L, g, b, w = prior.chol, self.auxiliary.g, self.b, self.w
+        g, b, w = self.auxiliary.g, self.b, self.w
         f_bar = self._observed.derivatives(self.state.f).first
-        u_bar = solve_lower(T, transposed_lower_product(L, f_bar))
+        u_bar = solve_lower(T, prior.pull(f_bar))
         c_bar = solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
         add_to_diagonal(T_bar, -1.0 / T.diagonal())
         # T T' = I + L' S^-1 L.
         A_bar = cholesky_pullback(T, T_bar)
-        LA = lower_product(L, 0.5 * (A_bar + A_bar.T))
+        LA, of_precision = prior.gram_pullback(0.5 * (A_bar + A_bar.T))
         L_bar = np.outer(f_bar, w) + np.outer(g / noise, c_bar) + 2.0 * LA / noise[:, None]
-        precision_bar = (
-            g * lower_product(L, c_bar) + 0.5 * (noise - g * g) + np.einsum("ij,ij->i", LA, L)
-        )
+        precision_bar = g * prior.unwhiten(c_bar) + 0.5 * (noise - g * g) + of_precision
         noise_bar = -precision_bar / noise**2
-        K_bar = cholesky_pullback(L, L_bar)
+        K_bar = prior.root_pullback(L_bar)
         add_to_diagonal(K_bar, noise_bar * self._slopes.in_variance)
         of_likelihood = self._parameter_scores.sum(axis=1) + self._slopes.in_parameters @ noise_bar
         return prior.contract(K_bar), of_likelihood
@@ -177,8 +175,7 @@ class SurrogatePoint(HyperPoint):
     def _information(self) -> FloatArray:
         """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
         prior, noise, T = self._frame
-        half = solve_lower(T, np.asfortranarray(prior.chol.T / noise))
-        precision = add_to_diagonal(-product(half.T, half), 1.0 / noise)
+        precision = prior.inverse_added(noise, T)
         moves, parts = [], []
         for dK, d_noise in self._directions():
             moves.append(self._move(dK, d_noise))
@@ -198,17 +195,15 @@ class SurrogatePoint(HyperPoint):
     def _move(self, dK: FloatArray | None, d_noise: FloatArray) -> FloatArray:
         """Forward mode: the change of f; (n,)."""
         prior, noise, T = self._frame
-        L, g = prior.chol, self.auxiliary.g
-        d_precision = -d_noise / noise**2
-        dA = product(L.T, d_precision[:, None] * L)
-        dc = transposed_lower_product(L, g * d_precision)
+        g, d_precision = self.auxiliary.g, -d_noise / noise**2
+        dA, dc = prior.gram(d_precision), prior.pull(g * d_precision)
         df = np.zeros(len(g))
         if dK is not None:
-            dL = lower_product(L, pushed_forward(L, dK))
-            cross = product(L.T, dL / noise[:, None])
+            dL = prior.unwhiten(prior.root_pushforward(dK))
+            cross = prior.pull(dL / noise[:, None])
             dA += cross + cross.T
             dc += dL.T @ (g / noise)
             df += dL @ self.w
-        dT = lower_product(T, pushed_forward(T, dA))
+        dT = lower_product(T, cholesky_pushforward(T, dA))
         db = solve_lower(T, dc - dT @ self.b)
-        return df + lower_product(L, solve_lower(T, db - dT.T @ self.w, transpose=True))
+        return df + prior.unwhiten(solve_lower(T, db - dT.T @ self.w, transpose=True))

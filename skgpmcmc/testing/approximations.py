@@ -80,7 +80,7 @@ def _evidence_of_two(model: LatentGP, theta: FloatArray) -> float:
     """p(y | theta) by the trapezoidal rule in whitened coordinates, where it is a smooth bump."""
     nodes = np.linspace(-9.0, 9.0, 181)
     v = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)])
-    log_lik = model.observations_at(theta).totals(model.prior_at(theta).chol @ v)
+    log_lik = model.observations_at(theta).totals(model.prior_at(theta).unwhiten(v))
     density = np.exp(log_lik - 0.5 * (v**2).sum(axis=0)) / (2.0 * np.pi)
     return float(density.sum() * (nodes[1] - nodes[0]) ** 2)
 

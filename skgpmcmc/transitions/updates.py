@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
-from ..numerics.roots import IDENTITY, FactorRoot, MassRoot, Root
+from ..numerics.roots import IDENTITY, FactorRoot, Root
 from ..parameterizations import HyperConditional, LatentConditional, LatentPoint, Parameterization
 from .base import FromPrior, S, StepInfo, Tunable, metropolis_accepts, rejected_proposal
 from .operators import Operator, Outcome
@@ -158,7 +158,7 @@ class MassShape:
             root_mass = cholesky(np.asfortranarray(mass))
         else:
             root_mass = np.broadcast_to(np.sqrt(mass), len(model.y))
-        return prior.remember((self, model), lambda: MassRoot(prior.chol, root_mass))
+        return prior.remember((self, model), lambda: prior.mass_root(root_mass))
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,8 @@ class ConjugateVariance(FromPrior):
         theta[self.position] = np.log(scale / rng.gamma(self.shape + 0.5 * len(v)))
         if not np.isfinite(model.hyperprior.log_prob(theta)):
             return state, rejected_proposal(self.name, model, theta)
-        prior = model.prior_at(theta)
         try:
-            _ = prior.chol
+            prior = model.prior_at(theta).made()
         except NotPositiveDefiniteError:
             return state, rejected_proposal(self.name, model, theta)
         return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0)

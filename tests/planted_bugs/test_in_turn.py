@@ -180,8 +180,7 @@ class WithoutDeterminant(Sufficient):
     """Forgets log |K|."""
 
     def relocate(self, model, auxiliary, prior):
-        log_det = np.log(prior.chol.diagonal()).sum()
-        return shifted(super().relocate(model, auxiliary, prior), log_det)
+        return shifted(super().relocate(model, auxiliary, prior), prior.half_log_det)
 
 
 class PriorTwice(Ancillary):

@@ -39,7 +39,6 @@ from skgpmcmc.parameterizations import (
     FactorRoot,
     HyperConditional,
     LatentConditional,
-    MassRoot,
     Sufficient,
     SurrogateData,
 )
@@ -294,7 +293,7 @@ def test_root_of_a_mass_matrix(full):
     _, state, _ = problem("probit")
     mass = np.diag(np.linspace(0.5, 2.0, N)) + (0.2 if full else 0.0)
     root_mass = np.asfortranarray(np.linalg.cholesky(mass)) if full else np.sqrt(mass.diagonal())
-    root = MassRoot(state.prior.chol, root_mass)
+    root = state.prior.mass_root(root_mass)
     B = np.array([root.apply(e) for e in np.eye(N)]).T
     A = state.prior.chol @ B
     assert_allclose(A @ A.T @ mass, np.eye(N), atol=1e-8)
