@@ -426,12 +426,8 @@ class Approximation(Configuration, ABC):
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the approximation cannot work with the likelihood."""
-        if likelihood.n_functions > 1:
-            raise ValueError(
-                f"approximation={type(self).__name__} needs a likelihood with one latent function, "
-                f"and the {likelihood.name} likelihood has one for each class: use "
-                'approximation="laplace" or "auto".'
-            )
+        remedy = 'approximation="laplace" or "auto"'
+        likelihood.check_single(f"approximation={type(self).__name__}", remedy)
 
     def roughened(self) -> Approximation:
         """Return a cheaper one, for proposals that are corrected anyway; here, the same."""

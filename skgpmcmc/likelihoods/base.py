@@ -103,6 +103,14 @@ class Likelihood(ABC):
         """Latent functions that a target depends on: one, but for `Softmax`."""
         return 1
 
+    def check_single(self, who: str, remedy: str) -> None:
+        """Raise a ValueError, naming `who` and the remedy, if there are several functions."""
+        if self.n_functions > 1:
+            raise ValueError(
+                f"{who} works with one latent function, and the {self.name} likelihood has one "
+                f"for each class: use {remedy}."
+            )
+
     @abstractmethod
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log p(y | f), point by point.

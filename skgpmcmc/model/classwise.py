@@ -129,10 +129,9 @@ class ClasswiseGP(LatentGP):
         """Number of latent functions."""
         return self.likelihood.n_functions
 
-    @property
-    def n_latent(self) -> int:
-        """Length of f."""
-        return self.n_functions * len(self.y)
+    def shape_at(self, n_rows: int) -> tuple[int, ...]:
+        """Return the shape of the latent values of so many rows: (C, n)."""
+        return (self.n_functions, n_rows)
 
     @property
     def start(self) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -181,10 +182,14 @@ class LatentGP:
         own = [parameter.start for parameter in self.likelihood.parameters]
         return np.concatenate([self.covariance.start, own])
 
+    def shape_at(self, n_rows: int) -> tuple[int, ...]:
+        """Return the shape of the latent values of so many rows: (n,)."""
+        return (n_rows,)
+
     @property
     def n_latent(self) -> int:
         """Length of f."""
-        return len(self.y)
+        return prod(self.shape_at(len(self.y)))
 
     def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
         """Return the hyper-parameters of the kernel: one set of them."""

@@ -256,9 +256,8 @@ class Predictor:
     def _sample_latent(
         self, X_new: FloatArray, chosen: IntArray, rng: np.random.Generator
     ) -> FloatArray:
-        n_functions = self.model.likelihood.n_functions
-        noise = rng.standard_normal((len(chosen), n_functions, len(X_new)))
-        out, shape = np.empty_like(noise), (n_functions, len(X_new), -1)
+        noise = rng.standard_normal((len(chosen), *self.model.shape_at(len(X_new))))
+        out = np.empty_like(noise)
         with one_thread(), _overflow_is_refused_later():
             for rows in equal_rows(self.theta[chosen]):
                 own = self.strategy.own(self.group(chosen[rows]))
@@ -266,11 +265,11 @@ class Predictor:
                 variances = np.diagonal(covariances, axis1=-2, axis2=-1)
                 self.refuse_overflow("The variance of the latent function", variances, X_new)
                 self.refuse_overflow("A covariance of the latent function", covariances, X_new)
-                pairs = zip(means.reshape(shape), covariances.reshape(shape), strict=True)
-                for c, (mean, covariance) in enumerate(pairs):
-                    out[rows, c] = mean.T + noise[rows, c] @ _covariance_root(covariance).T
+                # One draw a row, where there are several functions for each of them.
+                steps = np.moveaxis(noise[rows], 0, -2) @ _transposed_root(covariances)
+                out[rows] = np.moveaxis(np.swapaxes(means, -1, -2) + steps, -2, 0)
         self.refuse_overflow("A draw of the latent function", out, X_new)
-        return out if n_functions > 1 else out[:, 0]
+        return out
 
     def refuse_overflow(self, what: str, values: FloatArray, X_new: FloatArray) -> None:
         """Raise a ValueError that names the first row with a value that is not finite, and why.
@@ -352,10 +351,11 @@ def _overflow_is_refused_later() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _covariance_root(covariance: FloatArray) -> FloatArray:
-    """R with R R' = covariance, which is singular where new rows coincide with training rows."""
+def _transposed_root(covariance: FloatArray) -> FloatArray:
+    """R' with R R' = covariance (..., m, m), singular where new rows are training rows."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)))
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
+    return np.swapaxes(root, -1, -2)
 
 
 def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> FloatArray:

@@ -66,11 +66,8 @@ class Sampler(Configuration, ABC):
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the sampler cannot work with the likelihood."""
-        if likelihood.n_functions > 1 and not self.many_functions:
-            raise ValueError(
-                f"sampler={type(self).__name__} works with one latent function, and the "
-                f'{likelihood.name} likelihood has one for each class: use sampler="pm".'
-            )
+        if not self.many_functions:
+            likelihood.check_single(f"sampler={type(self).__name__}", 'sampler="pm"')
 
     @property
     def approximates(self) -> bool:
