@@ -84,15 +84,13 @@ class ClasswiseApproximation(GaussianApproximation):
     @cached_property
     def chols_B(self) -> tuple[FloatArray, ...]:
         """Lower Cholesky factors of B_c."""
-        roots = self._by_class(self.root_precision)
-        return tuple(
-            p.smoothed_factor(root) for p, root in zip(self.prior.priors, roots, strict=True)
-        )
+        pairs = zip(self.prior.priors, self.prior.split(self.root_precision), strict=True)
+        return tuple(prior.smoothed_factor(root) for prior, root in pairs)
 
     @cached_property
     def smoothed_inverses(self) -> tuple[FloatArray, ...]:
         """E_c, whole matrices; an inverse and a product for each class."""
-        roots = self._by_class(self.root_precision)
+        roots = self.prior.split(self.root_precision)
         return tuple(_smoothed_inverse(*pair) for pair in zip(roots, self.chols_B, strict=True))
 
     @cached_property
@@ -105,13 +103,13 @@ class ClasswiseApproximation(GaussianApproximation):
     def half_log_det_B(self) -> float:
         """``1/2 log |I + K W|``; R&W (3.44), for weights w."""
         of_classes = sum(linalg.half_log_det(factor) for factor in self.chols_B)
-        weight = self._by_class(self.precision).sum(axis=0)
+        weight = self.prior.split(self.precision).sum(axis=0)
         return of_classes + linalg.half_log_det(self.chol_M) - 0.5 * float(np.log(weight).sum())
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return S g = (K + W^-1)^-1 g, for g of shape (C n,) or (C n, m)."""
         inverses = self.smoothed_inverses
-        own = [linalg.product(E, part) for E, part in zip(inverses, self._by_class(g), strict=True)]
+        own = list(map(linalg.product, inverses, self.prior.split(g)))
         common = linalg.cholesky_solve(self.chol_M, sum(own[1:], own[0]))
         pairs = zip(inverses, own, strict=True)
         return np.concatenate([part - linalg.product(E, common) for E, part in pairs])
@@ -142,8 +140,8 @@ class ClasswiseApproximation(GaussianApproximation):
 
     def _site_noise(self, z: FloatArray) -> FloatArray:
         """Turn standard normal columns into columns with covariance W."""
-        z = self._by_class(z)
-        D = self._by_class(self.precision)[..., None]
+        z = self.prior.split(z)
+        D = self.prior.split(self.precision)[..., None]
         root = np.sqrt(D)
         noise = root * z - D * ((root * z).sum(axis=0) / D.sum(axis=0))
         return noise.reshape(-1, z.shape[2])
@@ -161,9 +159,6 @@ class ClasswiseApproximation(GaussianApproximation):
         covariances = np.einsum("cki,dki->icd", stacked, stacked)
         covariances[:, np.arange(len(alone)), np.arange(len(alone))] += np.stack(alone).T
         return covariances
-
-    def _by_class(self, values: FloatArray) -> FloatArray:
-        return self.prior.split(values)
 
 
 @gaussian_family.register(ClasswisePrior)

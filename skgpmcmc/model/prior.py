@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
@@ -104,6 +104,10 @@ class GaussianPrior:
     def forget(self) -> None:
         """Drop what was remembered, which may refer to this prior and so keep it in memory."""
         self._remembered.clear()
+
+    def derivatives(self) -> Iterator[FloatArray]:
+        """Give ``dK / dtheta_r`` for the kernel's hyper-parameters, one after the other."""
+        return self.covariance.derivatives(self.kernel_theta)
 
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK_ij / dtheta_r`` for the kernel's hyper-parameters; overwrites A."""

@@ -51,13 +51,11 @@ class AncillaryPoint(HyperPoint):
 
     def _information(self) -> FloatArray:
         """``J' R J`` with R the information of f and J = df / dtheta."""
-        prior, n_all = self.state.prior, len(self.state.theta)
-        information = np.zeros((n_all, n_all))
-        moves = [
-            prior.unwhiten(prior.root_pushforward(dK) @ self.auxiliary)
-            for dK in prior.covariance.derivatives(prior.kernel_theta)
-        ]
+        prior, v, n_all = self.state.prior, self.auxiliary, len(self.state.theta)
+        moves = [prior.unwhiten(prior.root_pushforward(dK) @ v) for dK in prior.derivatives()]
         J = np.reshape(moves, (len(moves), -1))
-        own = len(moves)
-        information[:own, :own] = (J * self._observed.fisher_information(self.state.f)) @ J.T
+        information = np.zeros((n_all, n_all))
+        information[: len(J), : len(J)] = (
+            J * self._observed.fisher_information(self.state.f)
+        ) @ J.T
         return information

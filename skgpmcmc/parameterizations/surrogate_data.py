@@ -11,16 +11,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import GaussianPrior, GPState, LatentGP, Observations
-from ..numerics.linalg import (
-    add_to_diagonal,
-    cholesky_pullback,
-    cholesky_pushforward,
-    half_log_det,
-    lower_product,
-    product,
-    solve_lower,
-    transposed_lower_product,
-)
+from ..numerics import linalg
 from .base import HyperPoint, Parameterization, half_traces
 
 #: Least and largest noise, in units of the prior variance.
@@ -51,7 +42,7 @@ class SurrogateData(Parameterization):
         frame = _Frame.of(model, state.prior)
         g = state.f + np.sqrt(frame.noise) * rng.standard_normal(len(state.f))
         v = state.prior.whiten(state.f)
-        return _Surrogate(g, transposed_lower_product(frame.factor, v) - frame.pulled(g))
+        return _Surrogate(g, linalg.transposed_lower_product(frame.factor, v) - frame.pulled(g))
 
     def relocate(
         self, model: LatentGP, auxiliary: _Surrogate, prior: GaussianPrior
@@ -59,12 +50,12 @@ class SurrogateData(Parameterization):
         """Return f = D eta + m under another prior."""
         frame = _Frame.of(model, prior)
         g, b = auxiliary.g, frame.pulled(auxiliary.g)
-        w = solve_lower(frame.factor, auxiliary.eta + b, transpose=True)
+        w = linalg.solve_lower(frame.factor, auxiliary.eta + b, transpose=True)
         state = model.state_in(prior, prior.unwhiten(w))
         # log N(g; 0, K + S) by |K + S| = |S| |T T'| and the Woodbury formula.
         log_surrogate = (
             -0.5 * np.log(frame.noise).sum()
-            - half_log_det(frame.factor)
+            - linalg.half_log_det(frame.factor)
             - 0.5 * (g * g / frame.noise).sum()
             + 0.5 * b @ b
         )
@@ -96,7 +87,7 @@ class _Frame(NamedTuple):
 
     def pulled(self, g: FloatArray) -> FloatArray:
         """``b = T^-1 L' S^-1 g``, so that m = L T'^-1 b."""
-        return solve_lower(self.factor, self.prior.pull(g / self.noise))
+        return linalg.solve_lower(self.factor, self.prior.pull(g / self.noise))
 
 
 def _matched_noise(observed: Observations, variance: FloatArray) -> FloatArray:
@@ -157,18 +148,18 @@ class SurrogatePoint(HyperPoint):
         prior, noise, T = self._frame
         g, b, w = self.auxiliary.g, self.b, self.w
         f_bar = self._observed.derivatives(self.state.f).first
-        u_bar = solve_lower(T, prior.pull(f_bar))
-        c_bar = solve_lower(T, u_bar + b, transpose=True)
+        u_bar = linalg.solve_lower(T, prior.pull(f_bar))
+        c_bar = linalg.solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
-        add_to_diagonal(T_bar, -1.0 / T.diagonal())
+        linalg.add_to_diagonal(T_bar, -1.0 / T.diagonal())
         # T T' = I + L' S^-1 L.
-        A_bar = cholesky_pullback(T, T_bar)
+        A_bar = linalg.cholesky_pullback(T, T_bar)
         LA, of_precision = prior.gram_pullback(0.5 * (A_bar + A_bar.T))
         L_bar = np.outer(f_bar, w) + np.outer(g / noise, c_bar) + 2.0 * LA / noise[:, None]
         precision_bar = g * prior.unwhiten(c_bar) + 0.5 * (noise - g * g) + of_precision
         noise_bar = -precision_bar / noise**2
         K_bar = prior.root_pullback(L_bar)
-        add_to_diagonal(K_bar, noise_bar * self._slopes.in_variance)
+        linalg.add_to_diagonal(K_bar, noise_bar * self._slopes.in_variance)
         of_likelihood = self._parameter_scores.sum(axis=1) + self._slopes.in_parameters @ noise_bar
         return prior.contract(K_bar), of_likelihood
 
@@ -179,15 +170,14 @@ class SurrogatePoint(HyperPoint):
         moves, parts = [], []
         for dK, d_noise in self._directions():
             moves.append(self._move(dK, d_noise))
-            change = np.diag(d_noise) if dK is None else add_to_diagonal(dK, d_noise)
-            parts.append(product(precision, change))
+            change = np.diag(d_noise) if dK is None else linalg.add_to_diagonal(dK, d_noise)
+            parts.append(linalg.product(precision, change))
         J = np.reshape(moves, (len(moves), len(noise)))
         return (J * self._observed.fisher_information(self.state.f)) @ J.T + half_traces(parts)
 
     def _directions(self) -> Iterator[tuple[FloatArray | None, FloatArray]]:
         """Changes of K (None for none) and of the noise, for each component of theta."""
-        prior = self.state.prior
-        for dK in prior.covariance.derivatives(prior.kernel_theta):
+        for dK in self.state.prior.derivatives():
             yield dK, self._slopes.in_variance * dK.diagonal()
         for d_noise in self._slopes.in_parameters:
             yield None, d_noise
@@ -204,6 +194,6 @@ class SurrogatePoint(HyperPoint):
             dA += cross + cross.T
             dc += dL.T @ (g / noise)
             df += dL @ self.w
-        dT = lower_product(T, cholesky_pushforward(T, dA))
-        db = solve_lower(T, dc - dT @ self.b)
-        return df + prior.unwhiten(solve_lower(T, db - dT.T @ self.w, transpose=True))
+        dT = linalg.lower_product(T, linalg.cholesky_pushforward(T, dA))
+        db = linalg.solve_lower(T, dc - dT @ self.b)
+        return df + prior.unwhiten(linalg.solve_lower(T, db - dT.T @ self.w, transpose=True))

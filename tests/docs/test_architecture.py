@@ -92,6 +92,18 @@ def test_scikit_learn_stays_in_the_skin(path):
     assert not [m for level, m in imports(path) if level == 0 and m.split(".")[0] == "sklearn"]
 
 
+def test_K_and_its_factor_stay_behind_verbs():
+    """A prior is what it does, so that one of low rank or with structure can take its place."""
+    users = [
+        (path.name, node.lineno)
+        for path in FILES
+        if room_of(path) not in ("model", "numerics")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("K", "chol")
+    ]
+    assert users == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_nothing_imports_testing(path):
     assert "testing" not in set(imported_rooms(path))

@@ -42,6 +42,50 @@ def test_whitening_and_back(prior, shape):
     assert_allclose(prior.whiten(f), v, atol=1e-10)
 
 
+def test_products_with_the_root(prior):
+    L, rng = np.linalg.cholesky(prior.K), np.random.default_rng(8)
+    weight, A = rng.standard_normal(N), rng.standard_normal((N, N))
+    A += A.T
+    for x in (rng.standard_normal(N), rng.standard_normal((N, 3))):
+        assert_allclose(prior.pull(x), L.T @ x, atol=1e-12)
+        assert_allclose(prior.pull(prior.unpull(x)), x, atol=1e-8)
+    assert_allclose(prior.gram(weight), L.T @ np.diag(weight) @ L, atol=1e-12)
+    LA, of_weight = prior.gram_pullback(A)
+    assert_allclose(LA, L @ A, atol=1e-12)
+    assert_allclose(of_weight, (L @ A @ L.T).diagonal(), atol=1e-12)
+
+
+def test_derivatives_of_the_root(prior):
+    """Forward by differences, and backward as the transpose of that."""
+    rng, step = np.random.default_rng(9), 1e-6
+    L, dK = np.linalg.cholesky(prior.K), rng.standard_normal((N, N))
+    dK = 1e-3 * prior.K * (dK + dK.T)
+    up, down = (np.linalg.cholesky(prior.K + h * dK) for h in (step, -step))
+    dL = (up - down) / (2.0 * step)
+    assert_allclose(L @ prior.root_pushforward(dK), dL, atol=1e-4 * abs(dL).max())
+    L_bar = np.tril(rng.standard_normal((N, N)))
+    assert np.sum(prior.root_pullback(L_bar) * dK) == pytest.approx(np.sum(L_bar * dL), rel=1e-4)
+
+
+def test_what_sites_and_noise_leave(prior):
+    noise = np.linspace(0.3, 2.0, N)
+    E = np.linalg.inv(prior.K + np.diag(noise))
+    assert_allclose(prior.inverse_added(noise, prior.whitened_factor(noise**-0.5)), E, atol=1e-9)
+    half, variance = prior.smoothed(E)
+    assert_allclose(half, E @ prior.K, atol=1e-12)
+    assert_allclose(variance, (prior.K - prior.K @ E @ prior.K).diagonal(), atol=1e-12)
+
+
+def test_a_factor_can_be_made_at_once(prior):
+    assert prior.made() is prior
+    with count_operations() as count:
+        prior.whiten(np.ones(N))
+    assert count.cholesky == 0
+    singular = GivenCovariance(np.ones((3, 3)) - 0.1 * np.eye(3), 0.0)
+    with pytest.raises(NotPositiveDefiniteError):
+        GaussianPrior(singular, NO_THETA).made()
+
+
 def test_log_density(prior):
     f = np.random.default_rng(3).standard_normal(N)
     expected = multivariate_normal(np.zeros(N), prior.K).logpdf(f)
