@@ -28,7 +28,11 @@ def main() -> None:
     X, y = load_binary(args.data)
     X, y = X[: args.max_rows], y[: args.max_rows]
     classifier = BayesianGPClassifier(
-        target_ess=args.target_ess, n_draws=args.n_draws, n_jobs=args.n_jobs, random_state=args.seed
+        priors="paper",
+        target_ess=args.target_ess,
+        n_draws=args.n_draws,
+        n_jobs=args.n_jobs,
+        random_state=args.seed,
     )
     wall, _, warned = fit_quietly(classifier, X, y)
     d = classifier.diagnostics_

@@ -34,7 +34,12 @@ def measure(
     """One fit; effective draws are the least over hyper-parameters, of bulk or tail."""
     X, y = CASES[case].load(seed)
     classifier = BayesianGPClassifier(
-        ard=True, sampler=PseudoMarginal(moves=moves), n_draws=n_draws, random_state=seed, n_jobs=1
+        ard=True,
+        priors="paper",
+        sampler=PseudoMarginal(moves=moves),
+        n_draws=n_draws,
+        random_state=seed,
+        n_jobs=1,
     )
     leaps = trajectories._N_LEAPS if n_leapfrog is None else n_leapfrog
     with mock.patch.object(trajectories, "_N_LEAPS", leaps):

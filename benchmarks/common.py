@@ -31,8 +31,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_kernel,
-    default_prior,
     make_covariance,
+    paper_prior,
 )
 from skgpmcmc.run import summarize_convergence
 
@@ -96,9 +96,9 @@ def load_returns(name: str, n_last: int) -> tuple[np.ndarray, np.ndarray]:
 def default_model(
     X: np.ndarray, y: np.ndarray, likelihood: str = "probit", *, ard: bool = False
 ) -> LatentGP:
-    """The classifier's default model: RBF, isotropic unless `ard`, and the default priors."""
+    """The classifier's default model: RBF, isotropic unless `ard`, and the papers' priors."""
     covariance = make_covariance(default_kernel(X.shape[1], ard=ard), X)
-    priors = {name: default_prior(name, X.shape[1]) for name in covariance.names}
+    priors = {name: paper_prior(name, X) for name in covariance.names}
     hyperprior = HyperPrior(covariance.names, priors)
     return LatentGP(covariance, Observations(BERNOULLI_LIKELIHOODS[likelihood](), y), hyperprior)
 

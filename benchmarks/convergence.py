@@ -1,4 +1,4 @@
-"""Convergence of the default classifier on the Pima data: standardized, isotropic, default priors.
+"""Convergence of the default classifier on standardized Pima: isotropic, the papers' priors.
 
 Run as ``python -m benchmarks.convergence [--sampler pm] [--approximation ep] [--n-jobs 2]``.
 """
@@ -27,6 +27,7 @@ def main() -> None:
     args = parser.parse_args()
     X, y = load_binary("pima")
     classifier = BayesianGPClassifier(
+        priors="paper",
         sampler=args.sampler,
         approximation=args.approximation,
         n_warmup="auto" if args.n_warmup is None else args.n_warmup,

@@ -1,6 +1,6 @@
 """Standard deviation of log p-hat(y | theta) at the posterior mode, by approximation and N.
 
-Run as ``python -m benchmarks.estimator_noise``. Pima (standardized, isotropic, default priors), and
+Run as ``python -m benchmarks.estimator_noise``. Pima (standardized), and
 ten simulated data sets with n = 200, X uniform in the unit square, sigma = e^2, tau = e^-1.5.
 N = 1 is reported only: its variance can be infinite.
 """

@@ -188,7 +188,9 @@ def against_grid(name: str, n_draws: int, n_some: int) -> dict[str, Any]:
     """Seconds of the sampler and of the grid to the same standard error of posterior means."""
     load, ard = DATA[name]
     X, y = load()
-    classifier = BayesianGPClassifier(ard=ard, n_draws=n_draws, random_state=0, n_jobs=1)
+    classifier = BayesianGPClassifier(
+        ard=ard, priors="paper", n_draws=n_draws, random_state=0, n_jobs=1
+    )
     fit_quietly(classifier, X, y)
     d, draws = classifier.diagnostics_, classifier.theta_samples_
     run = classifier._sampling.run
@@ -274,7 +276,9 @@ def control_variates(name: str, n_batches: int, length: int) -> dict[str, Any]:
     """Variance of posterior means over batches of chains, with and without control variates."""
     load, ard = DATA[name]
     X, y = load()
-    classifier = BayesianGPClassifier(ard=ard, n_draws=100, random_state=0, n_jobs=1)
+    classifier = BayesianGPClassifier(
+        ard=ard, priors="paper", n_draws=100, random_state=0, n_jobs=1
+    )
     fit_quietly(classifier, X, y)
     target: EmulatedPosterior = classifier._sampling.run.models[0].estimator.proposal.target
     draws = classifier.theta_samples_.reshape(-1, classifier.theta_samples_.shape[2])

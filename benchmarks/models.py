@@ -46,7 +46,7 @@ class ModelCase(Case):
     Attributes
     ----------
     estimator : callable
-        Gives the estimator with its defaults.
+        Gives the estimator with its defaults; priors are the papers'.
     nuts : callable or None
         The NumPyro model that is the same as a fitted one, to be compared with.
     dense_mass : bool
@@ -182,7 +182,9 @@ def run_case(name: str, args: argparse.Namespace) -> None:
     record = Record(case, name, "models")
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         X, y = case.load(seed)
-        estimator = case.estimator().set_params(n_draws=args.n_draws, random_state=seed, n_jobs=1)
+        estimator = case.estimator().set_params(
+            priors="paper", n_draws=args.n_draws, random_state=seed, n_jobs=1
+        )
         ours = fit_until(estimator, X, y, args.min_ess, args.max_draws)
         record.keep("ours", str(seed), ours)
         if args.nuts and case.nuts is not None and seed - args.first_seed < args.nuts_seeds:

@@ -64,7 +64,11 @@ def split(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
 def _ours(multi_class: str) -> Callable[[int, int], BayesianGPClassifier]:
     def make(n_features: int, seed: int) -> BayesianGPClassifier:
         return BayesianGPClassifier(
-            multi_class=multi_class, target_ess=200.0, n_jobs=1, random_state=seed
+            multi_class=multi_class,
+            priors="paper",
+            target_ess=200.0,
+            n_jobs=1,
+            random_state=seed,
         )
 
     return make

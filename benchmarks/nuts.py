@@ -117,7 +117,7 @@ def _whitened(
 
 
 def _sampled_kernel(X: np.ndarray, *, ard: bool, jitter: float) -> Callable[[], Any]:
-    """K with hyper-parameters from the default priors.
+    """K with hyper-parameters from the papers' priors.
 
     Sites ``constant_value`` (1,) and ``length_scale`` (1,) or (d,) are Gamma on the natural scale;
     NumPyro moves them on the natural-log scale.

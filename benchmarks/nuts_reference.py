@@ -35,7 +35,7 @@ JITTER = 1e-6
 
 @dataclass(frozen=True)
 class Problem:
-    """Data of a model with the default kernel and the default priors."""
+    """Data of a model with the default kernel and the papers' priors."""
 
     likelihood: Likelihood
     y: np.ndarray
@@ -45,7 +45,7 @@ class Problem:
     def model(self) -> LatentGP:
         """The model of the package."""
         covariance = make_covariance(default_kernel(1), INPUTS, JITTER)
-        hyperprior = default_hyperprior(covariance, self.likelihood)
+        hyperprior = default_hyperprior(covariance, self.likelihood, "paper")
         return LatentGP(covariance, Observations(self.likelihood, self.y, self.offset), hyperprior)
 
     def peer(self) -> Callable[[], None]:

@@ -46,7 +46,9 @@ def errors(predicted: np.ndarray, y: np.ndarray) -> dict[str, float]:
 def averaged(parts: Parts, seed: int, n_draws: int) -> dict[str, Any]:
     """Errors of the most probable class of our classifier."""
     X, X_test, y, y_test = parts
-    classifier = BayesianGPOrdinalClassifier(n_draws=n_draws, random_state=seed, n_jobs=1)
+    classifier = BayesianGPOrdinalClassifier(
+        priors="paper", n_draws=n_draws, random_state=seed, n_jobs=1
+    )
     seconds, _, warned = fit_quietly(classifier, X, y)
     log_p = classifier.predict_log_proba(X_test)
     column = np.searchsorted(classifier.classes_, y_test)

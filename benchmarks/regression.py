@@ -55,7 +55,7 @@ def split(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
 def averaged(parts: tuple[np.ndarray, ...], seed: int) -> dict[str, Any]:
     """Scores of our regressor."""
     X, X_test, y, y_test = parts
-    regressor = BayesianGPRegressor(random_state=seed, n_jobs=1)
+    regressor = BayesianGPRegressor(priors="paper", random_state=seed, n_jobs=1)
     seconds, _, warned = fit_quietly(regressor, X, y)
     log_density = regressor.log_predictive_density(X_test, y_test)
     return {

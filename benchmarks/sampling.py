@@ -6,7 +6,8 @@ one after the other, on one BLAS thread.
 
 For simulated data a seed is that of the data and of the chains, for real data of the chains alone.
 "Effective draws" are the least bulk or tail effective sample size over hyper-parameters. An
-evaluation is every p-hat computed in the sampling phase; set-up and warm-up are apart. Everything
+evaluation is every p-hat computed in the sampling phase; set-up and warm-up are apart. Priors are
+the papers', unless ``--default-priors`` asks for those of the package. Everything
 goes into ``results/sampling_NAME.json``; what an earlier run left there stays unless this run
 measures it again.
 """
@@ -124,7 +125,7 @@ def run_ours(
 ) -> tuple[dict[str, Any], BayesianGPClassifier]:
     """Fit with the defaults; the chains go on until they can be compared with quadrature."""
     classifier = BayesianGPClassifier(
-        ard=case.ard, n_draws=args.n_draws, random_state=seed, n_jobs=1
+        ard=case.ard, priors=args.priors, n_draws=args.n_draws, random_state=seed, n_jobs=1
     )
     wanted = 0.0 if case.ard else args.min_ess
     return fit_until(classifier, X, y, wanted, args.max_draws), classifier
@@ -155,6 +156,7 @@ def run_paper(
         options = {"approximation": scheme.approximation, "n_importance": 64}
     classifier = BayesianGPClassifier(
         ard=case.ard,
+        priors="paper",
         sampler=scheme.sampler,
         n_warmup=scheme.longer * args.papers_warmup,
         n_draws=scheme.longer * args.papers_draws,
@@ -227,7 +229,7 @@ def run_sklearn(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str
         start = time.perf_counter()
         peer.fit(X_train, y_train)
         seconds = time.perf_counter() - start
-    ours = BayesianGPClassifier(ard=case.ard, random_state=seed, n_jobs=1)
+    ours = BayesianGPClassifier(ard=case.ard, priors="paper", random_state=seed, n_jobs=1)
     our_seconds, _, _ = fit_quietly(ours, X_train, y_train)
     return {
         "n_train": len(y_train),
@@ -283,7 +285,7 @@ class Record:
 def run_case(name: str, args: argparse.Namespace) -> None:
     """Measure what is asked for, seed after seed, and save after each."""
     case = CASES[name]
-    record = Record(case, name)
+    record = Record(case, name if args.priors else f"{name}_default_priors")
     keep = record.keep
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         X, y = case.load(seed)
@@ -429,8 +431,18 @@ def main() -> None:
     parser.add_argument("--papers-warmup", type=int, default=500)
     parser.add_argument("--papers-draws", type=int, default=500)
     parser.add_argument("--sklearn", action="store_true", help="scikit-learn's Laplace GPC")
+    parser.add_argument(
+        "--default-priors",
+        dest="priors",
+        action="store_const",
+        const=None,
+        default="paper",
+        help="ours alone, with the default priors; results apart",
+    )
     add_nuts_options(parser)
     args = parser.parse_args()
+    if args.priors is None and (args.papers or args.nuts or args.sklearn):
+        parser.error("--default-priors goes with --reference alone: the others have the papers'")
     use_core(args.core)
     for name in CASES if args.case == "all" else [args.case]:
         run_case(name, args)

@@ -40,7 +40,7 @@ def measure(
     """Fit some rows."""
     use_core(core)
     before = peak_mebibytes()
-    classifier = BayesianGPClassifier(n_draws=n_draws, random_state=seed, n_jobs=1)
+    classifier = BayesianGPClassifier(priors="paper", n_draws=n_draws, random_state=seed, n_jobs=1)
     wall, processor, _ = fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     ess = min_ess(classifier.theta_samples_)

@@ -44,7 +44,7 @@ def simulated_model(n, rng):
     covariance = make_covariance(ConstantKernel(2.08, "fixed") * RBF(0.35), X)
     f = GaussianPrior(covariance, covariance.start).sample(rng)
     likelihood = Probit()
-    hyperprior = default_hyperprior(covariance, likelihood)  # Gamma(1, rate 1 / sqrt 2)
+    hyperprior = default_hyperprior(covariance, likelihood, "paper")  # Gamma(1, rate 1 / sqrt 2)
     return LatentGP(covariance, Observations(likelihood, likelihood.sample(f, rng)), hyperprior)
 
 

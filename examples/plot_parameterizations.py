@@ -43,7 +43,7 @@ X = rng.uniform(size=(n, 2))
 kernel = ConstantKernel(8.0, "fixed") * RBF(0.35)
 covariance = make_covariance(kernel, X)
 likelihood = Probit()
-hyperprior = default_hyperprior(covariance, likelihood)
+hyperprior = default_hyperprior(covariance, likelihood, "paper")
 f = GaussianPrior(covariance, covariance.start).sample(rng)
 model = LatentGP(covariance, Observations(likelihood, likelihood.sample(f, rng)), hyperprior)
 

@@ -35,8 +35,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_kernel,
-    default_prior,
     make_covariance,
+    paper_prior,
 )
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
@@ -82,15 +82,15 @@ def short_chains():
 
 
 def make_model(X, y, likelihood="probit", kernel=None, *, priors=None, jitter=1e-8):
-    """Model on the inputs X, with a default kernel and default priors, as the estimators make it.
+    """Model on the inputs X, with a default kernel and the papers' priors.
 
-    `likelihood` is a name or an object; `priors` maps names to distributions, the rest defaults.
+    `likelihood` is a name or an object; `priors` maps names to distributions, the rest the papers'.
     """
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     n_features = X.shape[1]
     kernel = default_kernel(n_features) if kernel is None else kernel
     covariance = make_covariance(kernel, X, jitter)
-    distributions = {name: default_prior(name, n_features) for name in covariance.names}
+    distributions = {name: paper_prior(name, X) for name in covariance.names}
     distributions.update(priors or {})
     if isinstance(likelihood, str):
         likelihood = BERNOULLI_LIKELIHOODS[likelihood]()

@@ -53,7 +53,7 @@ from ._warm_start import Continuable
 _COPIES_OF_DRAWS = 3
 #: Seconds from which a fit is announced as a long one, unasked.
 _LONG = 600.0
-#: With default priors, features outside these standard deviations deserve a warning.
+#: Where features differ in scale, those outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
 #: What random numbers are for; each has a branch of the seed.
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
@@ -399,19 +399,23 @@ class CallbackMonitor:
 def _warn_about_scales(
     estimator: BaseEstimator, X: np.ndarray, feature_names: np.ndarray | None
 ) -> None:
-    """Say which features the default priors do not suit."""
-    if estimator.kernel is not None or estimator.priors:
+    """Say which features the default kernel and its priors do not suit."""
+    of_papers = isinstance(estimator.priors, str)
+    if estimator.kernel is not None or (estimator.priors and not of_papers):
         return
     scale = X.std(axis=0)
     low, high = _USUAL_SCALE
     varies = np.ptp(X, axis=0) > 0.0  # of a constant column, rounding can make std positive
     odd = np.flatnonzero(varies & ((scale < low) | (scale > high)))
-    if len(odd):
+    # Our own priors follow a scale that features share; the papers' expect it to be one.
+    extremes = scale[varies].max(initial=0.0), scale[varies].min(initial=np.inf)
+    shared = not of_papers and extremes[0] <= high * extremes[1]
+    if len(odd) and not shared:
         columns = odd.tolist() if feature_names is None else feature_names[odd].tolist()
         warnings.warn(
-            f"The default priors expect features with a standard deviation near one; those of "
-            f"columns {columns} lie outside [1/30, 30]. Use make_pipeline(StandardScaler(), "
-            f"{type(estimator).__name__}(...)), or give priors.",
+            "The default priors expect features of one scale, best a standard deviation of one; "
+            f"those of columns {columns} lie outside [1/30, 30]. Use "
+            f"make_pipeline(StandardScaler(), {type(estimator).__name__}(...)), or give priors.",
             UserWarning,
             stacklevel=5,
         )

@@ -12,11 +12,12 @@ ard : bool, default=False
     Give the default kernel one length-scale per feature. An error with an explicit kernel.
 
 %(priors)s
-priors : mapping of str to frozen scipy.stats distribution, or None, default=None
+priors : mapping of str to frozen scipy.stats distribution, "paper" or None, default=None
     Priors on the *natural* scale by hyper-parameter name, such as ``"k2__length_scale"``%(more)s.
-    Names left out get the defaults: Gamma(1.1, rate 0.1) for constants and noise levels,
-    Gamma(1, rate 1/sqrt(n_features)) for length-scales and periodicities, log-normal(0, 1)
-    for the rest.
+    Names left out get the defaults, which are log-normal: a standard deviation of the function has
+    median 2, one of noise 0.3 (of the targets'), and a length-scale lies between half the distance
+    of neighbors among the training rows and three times their width; see
+    `skgpmcmc.model.default_prior`. "paper": those of Filippone & Girolami (2014).
 
 %(pm)s
 sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr"} or Sampler, default="pm"

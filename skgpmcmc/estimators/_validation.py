@@ -148,11 +148,11 @@ def resolve_priors(
     """Return the prior of theta: the user's distributions, and defaults for the names left out."""
     names = [*covariance.names, *(parameter.name for parameter in likelihood.parameters)]
     names = list(dict.fromkeys(names))
-    given = {} if priors is None else priors
+    given = {} if priors is None or (isinstance(priors, str) and priors == "paper") else priors
     if not isinstance(given, Mapping):
         raise ValueError(
             "priors must be a mapping from hyper-parameter name to a frozen scipy.stats "
-            f"distribution, or None; got {priors!r}."
+            f'distribution, "paper" or None; got {priors!r}.'
         )
     owner = "model" if likelihood.parameters else "kernel"
     for name in given:
@@ -161,7 +161,7 @@ def resolve_priors(
                 f"priors has a distribution for {name!r}, which is not a sampled hyper-parameter "
                 f"of the {owner}; it has {names}."
             )
-    hyperprior = default_hyperprior(covariance, likelihood, given, n_kernels)
+    hyperprior = default_hyperprior(covariance, likelihood, priors, n_kernels)
     own = np.tile(np.exp(covariance.start), n_kernels)
     start = [*own, *(p.value for p in likelihood.parameters)]
     _check_start_in_support(hyperprior, start)

@@ -2,8 +2,9 @@
 
 from .classwise import ClasswiseGP, ClasswisePrior
 from .covariance import Covariance, CrossCovariance
-from .hyperpriors import HyperPrior, default_prior
-from .joint import GPState, LatentGP, Observations, default_hyperprior
+from .default_priors import default_hyperprior, default_prior, length_bounds, paper_prior
+from .hyperpriors import HyperPrior
+from .joint import GPState, LatentGP, Observations
 from .kernels import check_gradient, check_kernel, check_matrix, default_kernel, make_covariance
 from .prior import GaussianPrior, LatentMoments
 
@@ -24,5 +25,7 @@ __all__ = [
     "default_hyperprior",
     "default_kernel",
     "default_prior",
+    "length_bounds",
     "make_covariance",
+    "paper_prior",
 ]

@@ -23,23 +23,6 @@ REAL_LIMIT = 1e8
 _TAILS = (1e-12, 1.0 - 1e-12)
 
 
-def default_prior(name: str, n_features: int, *, positive: bool = True) -> Any:
-    """Prior of a hyper-parameter that the user left out, by the end of its name.
-
-    Scales (``constant_value``, ``noise_level``, ``sigma_0``) get Gamma(1.1, rate 0.1);
-    ``length_scale`` and ``periodicity`` get Gamma(1, rate 1/sqrt(d)); any other name gets the
-    log-normal(0, 1). The first two are those of Filippone & Girolami (2014), section 4.4. One that
-    may be negative gets the normal distribution with mean 0 and standard deviation 3.
-    """
-    if not positive:
-        return stats.norm(0.0, 3.0)
-    if name.endswith(("constant_value", "noise_level", "sigma_0")):
-        return stats.gamma(1.1, scale=10.0)
-    if name.endswith(("length_scale", "periodicity")):
-        return stats.gamma(1.0, scale=np.sqrt(n_features))
-    return stats.lognorm(1.0)
-
-
 class HyperPrior:
     """Independent priors on hyper-parameters, evaluated on the scale on which these are sampled.
 

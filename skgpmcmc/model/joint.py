@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple, Self
@@ -12,7 +11,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
 from .covariance import Covariance
-from .hyperpriors import HyperPrior, default_prior
+from .hyperpriors import HyperPrior
 from .prior import GaussianPrior
 
 
@@ -226,23 +225,3 @@ class LatentGP:
         theta = self.hyperprior.sample(rng)
         f = self.prior_at(theta).sample(rng)
         return theta, f, self.observations_at(theta).sample(f, rng)
-
-
-def default_hyperprior(
-    covariance: Covariance,
-    likelihood: Likelihood,
-    priors: Mapping[str, Any] | None = None,
-    n_kernels: int = 1,
-) -> HyperPrior:
-    """Return the prior of theta: those of `priors`, and defaults for names that are left out.
-
-    With several kernels, each has the hyper-parameters of the covariance.
-    """
-    parameters = likelihood.parameters
-    names = (*covariance.names * n_kernels, *(parameter.name for parameter in parameters))
-    real = {parameter.name for parameter in parameters if not parameter.positive}
-    n_features = covariance.X.shape[1]
-    distributions = {
-        name: default_prior(name, n_features, positive=name not in real) for name in names
-    }
-    return HyperPrior(names, {**distributions, **(priors or {})}, real)

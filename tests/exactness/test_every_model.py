@@ -167,7 +167,7 @@ OFFSET = np.array([1.2, -0.8, 1.0])
 
 def small_model(likelihood):
     covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.6], [1.5]]))
-    prior = default_hyperprior(covariance, likelihood)
+    prior = default_hyperprior(covariance, likelihood, "paper")
     priors = {name: PRIORS[name] for name in prior.distributions}
     hyperprior = default_hyperprior(covariance, likelihood, priors)
     if likelihood.n_functions > 1:

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import differentiate, stats
 from scipy.integrate import quad
 
-from skgpmcmc.model import HyperPrior, default_prior
+from skgpmcmc.model import HyperPrior
 from skgpmcmc.model.hyperpriors import LOG_SCALE_LIMIT
 
 from ..helpers import P_LIMIT, finite_difference
@@ -355,28 +355,7 @@ def test_a_draw_that_underflows_is_still_a_start():
     assert np.isfinite(prior.log_prob(theta))
 
 
-# --- defaults and refusals ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["constant_value", "k1__k2__constant_value", "noise_level",
-                                  "k2__sigma_0"])  # fmt: skip
-def test_default_prior_of_a_scale(name):
-    prior = default_prior(name, 5)
-    assert prior.mean() == pytest.approx(11.0)
-    assert prior.var() == pytest.approx(110.0)
-
-
-@pytest.mark.parametrize("name", ["length_scale", "k1__k2__length_scale", "periodicity"])
-def test_default_prior_of_a_length(name):
-    prior = default_prior(name, 9)
-    assert prior.mean() == pytest.approx(3.0)  # exponential: rate 1 / sqrt(d)
-    assert prior.var() == pytest.approx(9.0)
-
-
-def test_default_prior_of_anything_else():
-    prior = default_prior("k2__alpha", 9)
-    assert prior.median() == pytest.approx(1.0)
-    assert np.log(prior.ppf(stats.norm.cdf(1.0))) == pytest.approx(1.0)
+# --- refusals ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -428,8 +407,3 @@ def test_bounds_hold_nearly_all_of_the_prior():
     assert laws["a"].cdf(np.exp(low[0])) == pytest.approx(1e-12, rel=1e-3)
     assert high[2] == pytest.approx(np.log(2.0))
     assert np.isfinite(prior.log_prob(np.array([0.5 * (low[0] + high[0]), 1.0, high[2] - 1e-6])))
-
-
-def test_default_prior_of_a_real_hyperparameter():
-    prior = default_prior("threshold", 4, positive=False)
-    assert (prior.mean(), prior.std()) == (0.0, 3.0)

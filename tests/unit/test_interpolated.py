@@ -147,7 +147,7 @@ def test_several_functions_keep_their_shifts():
     X, _ = toy_classes(12, 2, seed=2)
     covariance = make_covariance(default_kernel(2), X)
     likelihood = Softmax(3)
-    hyperprior = default_hyperprior(covariance, likelihood)
+    hyperprior = default_hyperprior(covariance, likelihood, "paper")
     model = ClasswiseGP(covariance, Observations(likelihood, np.arange(12) % 3.0), hyperprior)
     theta = design(8)
     fits = [Laplace(tol=1e-8).fit(model, t).q for t in theta]

@@ -78,7 +78,7 @@ def problem(likelihood, kernel="isotropic"):
     law = LIKELIHOODS[likelihood]
     offset = np.linspace(-0.2, 0.3, N)
     observations = Observations(law, np.zeros(N), offset)
-    model = LatentGP(covariance, observations, default_hyperprior(covariance, law))
+    model = LatentGP(covariance, observations, default_hyperprior(covariance, law, "paper"))
     theta = model.start + 0.2
     f = model.prior_at(theta).sample(rng)
     weight = np.linspace(0.5, 1.5, N)
@@ -328,7 +328,7 @@ def test_the_metric_of_counts_with_a_rate_beyond_all_numbers():
     """It has no factor there, so steps are whitened ones: the chain goes on."""
     X = np.linspace(0.0, 1.0, 4)[:, None]
     covariance = make_covariance(default_kernel(1), X)
-    hyperprior = default_hyperprior(covariance, Poisson(), {})
+    hyperprior = default_hyperprior(covariance, Poisson(), "paper")
     model = LatentGP(
         covariance, Observations(Poisson(), np.array([0.0, 1.0, 3.0, 2.0])), hyperprior
     )

@@ -50,7 +50,7 @@ def predictor(strategy):
     likelihood = Gaussian(0.7)  # where chains might have started
     y = Y - Y.mean()
     model = LatentGP(
-        covariance, Observations(likelihood, y), default_hyperprior(covariance, likelihood)
+        covariance, Observations(likelihood, y), default_hyperprior(covariance, likelihood, "paper")
     )
     theta = np.log(NOISE)[:, None]
     f = np.stack([y, y + 1.0, y - 3.0])

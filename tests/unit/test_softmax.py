@@ -38,7 +38,7 @@ WEIGHT = RNG.uniform(0.3, 2.0, N)
 def model_of(y=Y, X=X, n_classes=C, *, separate=False, weight=None):
     covariance = make_covariance(default_kernel(X.shape[1]), X)
     likelihood = Softmax(n_classes)
-    prior = default_hyperprior(covariance, likelihood, None, n_classes if separate else 1)
+    prior = default_hyperprior(covariance, likelihood, "paper", n_classes if separate else 1)
     observations = Observations(likelihood, y, weight=weight)
     return ClasswiseGP(covariance, observations, prior, separate=separate)
 
@@ -221,7 +221,7 @@ def test_two_classes_are_the_logit_of_a_difference():
     """f_1 - f_0 has the covariance 2 K, and the probability of class 1 is its logistic function."""
     y = (Y > 0.0).astype(float)
     joint = model_of(y, n_classes=2)
-    prior = default_hyperprior(joint.covariance, Logit())
+    prior = default_hyperprior(joint.covariance, Logit(), "paper")
     binary = LatentGP(joint.covariance, Observations(Logit(), 2.0 * y - 1.0), prior)
     theta = theta_of(joint)
     doubled = theta + np.log([2.0, 1.0])

@@ -55,7 +55,7 @@ def test_the_shape_of_a_skewed_density_far_out(log_constant):
 def test_the_exact_posterior_under_a_huge_constant():
     covariance, likelihood = make_covariance(default_kernel(2), X), Gaussian(0.3)
     model = LatentGP(
-        covariance, Observations(likelihood, Y), default_hyperprior(covariance, likelihood)
+        covariance, Observations(likelihood, Y), default_hyperprior(covariance, likelihood, "paper")
     )
     fit = Exact().fit(model, np.array([400.0, -2.0, -1.0]))
     assert np.isfinite(fit.log_evidence)
