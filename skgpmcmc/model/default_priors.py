@@ -68,7 +68,7 @@ def default_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
 
 
 def length_bounds(X: FloatArray) -> tuple[float, float]:
-    """Length-scales of a size that the inputs can tell from shorter and from longer ones.
+    """Return the ends of the length-scales that data at the inputs can tell from others.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def length_bounds(X: FloatArray) -> tuple[float, float]:
 
     Returns
     -------
-    low, high : float
+    tuple of float
         Half of the median distance of a row to its fifth neighbor (of few rows, to that which a
         quarter of them are nearer than), and three times the diameter of the ball about the mean
         that holds all rows. Equal rows count once. Without two different rows, 0.1 and 10.
@@ -154,7 +154,7 @@ def default_hyperprior(
     given = priors if isinstance(priors, Mapping) else {}
     rule = paper_prior if priors == "paper" else default_prior
     laws = {
-        name: given.get(name) or rule(name, covariance.X, positive=name not in real)
+        name: given[name] if name in given else rule(name, covariance.X, positive=name not in real)
         for name in dict.fromkeys(names)
     }
     return HyperPrior(names, laws, real)

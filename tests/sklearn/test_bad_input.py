@@ -497,8 +497,16 @@ def test_scales_of_named_columns():
 
 
 @short_chains()
+def test_a_scale_that_features_share_suits_the_default_priors():
+    X, y = scaled(1e3, 2e4)
+    assert not scale_warnings(quick(), X, y)
+    (warning,) = scale_warnings(quick(priors="paper"), X, y)
+    assert "columns [0, 1] " in str(warning.message)
+
+
+@short_chains()
 def test_scales_warning_points_at_the_call():
-    X, y = scaled(1e3)
+    X, y = scaled(1.0, 1e3)
     with pytest.warns(UserWarning, match="StandardScaler") as caught:
         quick().fit(X, y)
     assert caught[0].filename == __file__

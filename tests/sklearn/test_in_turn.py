@@ -205,7 +205,7 @@ def test_all_chains_run_one_frozen_transition(name):
 @short_chains()
 def test_warm_up_tunes_every_move():
     sampler = Ancillary(hyper="mh", latent="hmc_v2", n_latent=1)
-    model = quick(sampler, n_warmup=400, n_draws=400).fit(X, Y)
+    model = quick(sampler, n_warmup=400, n_draws=400, priors="paper").fit(X, Y)
     rates = model.diagnostics_.acceptance_rate
     assert 0.1 < rates["random walk on theta (ancillary)"].mean() < 0.45
     assert 0.5 < rates["trajectory on f"].mean() < 0.9

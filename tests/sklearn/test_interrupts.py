@@ -83,7 +83,7 @@ def test_a_signal_in_a_round_keeps_the_complete_ones(n_jobs):
     assert ROUND_LENGTH <= kept < 200 * ROUND_LENGTH
     uncut = quick(n_draws=ROUND_LENGTH).fit(X, y)
     assert_array_equal(model.theta_samples_[:, :ROUND_LENGTH], uncut.theta_samples_)
-    assert model.score(X, y) > 0.9
+    assert model.score(X, y) > 0.7
 
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
