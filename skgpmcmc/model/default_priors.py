@@ -20,8 +20,8 @@ _N_NEIGHBORS = 5
 #: Lower end, in distances to that neighbor; upper end, in widths of the data.
 _OF_NEIGHBOR, _OF_WIDTH = 0.5, 3.0
 #: Log-normal priors, by median and standard deviation of the log: of a variance, of the standard
-#: deviation of noise, and of what has no rule of its own.
-_VARIANCE, _NOISE, _OTHER = (4.0, 3.0), (0.3, 1.5), (1.0, 1.0)
+#: deviation of noise, of the shape of negative binomial counts, and of what has no rule of its own.
+_VARIANCE, _NOISE, _SHAPE, _OTHER = (4.0, 3.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
 
 
 def default_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
@@ -46,11 +46,12 @@ def default_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
     -----
     ``constant_value`` is a variance: its root has median 2, and nine of ten draws are between 0.2
     and 24. ``sigma_0`` is such a root. ``noise_scale`` has median 0.3, in units of the standard
-    deviation of the targets; ``noise_level`` is its square. Of the draws of ``length_scale`` and
-    ``periodicity`` one of a hundred is below half the distance of neighbors, and one above three
-    times the width of the inputs, see `length_bounds`: beyond those, data say nothing about a
-    length-scale (Betancourt, 2017, "Robust Gaussian processes in Stan, part 3"). Any other name
-    gets the log-normal(0, 1).
+    deviation of the targets; ``noise_level`` is its square. ``shape``, of negative binomial counts,
+    has median 10 and reaches far beyond, where counts are Poisson. Of the draws of
+    ``length_scale`` and ``periodicity`` one of a hundred is below half the distance of neighbors,
+    and one above three times the width of the inputs, see `length_bounds`: beyond those, data say
+    nothing about a length-scale (Betancourt, 2017, "Robust Gaussian processes in Stan, part 3").
+    Any other name gets the log-normal(0, 1).
     """
     if not positive:
         return stats.norm(0.0, 3.0)
@@ -64,7 +65,7 @@ def default_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
         return _of_square(_NOISE)
     if name.endswith(("length_scale", "periodicity")):
         return _between(*length_bounds(X))
-    return _lognormal(*_OTHER)
+    return _lognormal(*(_SHAPE if name == "shape" else _OTHER))
 
 
 def length_bounds(X: FloatArray) -> tuple[float, float]:
