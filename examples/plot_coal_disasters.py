@@ -41,6 +41,7 @@ def decades(year):
 
 
 model = BayesianGPPoissonRegressor(
+    likelihood="poisson",  # disasters are rare and independent
     priors={"k2__length_scale": stats.lognorm(0.7, scale=1.5)},
     n_chains=n_chains,
     n_draws=n_draws,

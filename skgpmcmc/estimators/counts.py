@@ -33,8 +33,9 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
     ----------
     %(kernel)s
     %(priors)s, or ``"shape"`` of the negative binomial distribution
-    likelihood : {"poisson", "negative_binomial"} or Likelihood, default="poisson"
-        "negative_binomial" lets counts vary more than Poisson counts, by an inferred ``"shape"``.
+    likelihood : {"negative_binomial", "poisson"} or Likelihood, default="negative_binomial"
+        Negative binomial counts vary more than Poisson counts, by an inferred ``"shape"``; where
+        that is large, they are Poisson counts. "poisson" rules out that they vary more.
     %(pm)s
     %(approximation)s
     center : bool, default=True
@@ -75,7 +76,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
     _: KW_ONLY
     ard: bool = False
     priors: Any = None
-    likelihood: Any = "poisson"
+    likelihood: Any = "negative_binomial"
     sampler: Any = "pm"
     approximation: Any = "auto"
     n_importance: int | str = "auto"

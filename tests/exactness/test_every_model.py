@@ -67,7 +67,10 @@ CASES = {
         BayesianGPRegressor(ONE_SCALE, likelihood="student_t", sampler="pm"),
         lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
     ),
-    "poisson": (BayesianGPPoissonRegressor(), lambda rng: rng.poisson(np.exp(F))),
+    "poisson": (
+        BayesianGPPoissonRegressor(likelihood="poisson"),
+        lambda rng: rng.poisson(np.exp(F)),
+    ),
     "negative binomial": (
         BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
         lambda rng: rng.poisson(np.exp(F) * rng.gamma(1.5, 1.0 / 1.5, 32)),

@@ -318,7 +318,7 @@ EXPOSURE = np.random.default_rng(5).uniform(0.5, 4.0, N)
 @short_chains()
 def test_exposure_multiplies_the_rate():
     y = np.random.default_rng(1).poisson(EXPOSURE * np.exp(1.0 + F))
-    reg = BayesianGPPoissonRegressor(**WALK).fit(X, y, exposure=EXPOSURE)
+    reg = BayesianGPPoissonRegressor(likelihood="poisson", **WALK).fit(X, y, exposure=EXPOSURE)
     rate = reg.predict(X_NEW)
     assert_allclose(reg.predict(X_NEW, exposure=[2.0, 1.0, 0.5, 3.0]), rate * [2.0, 1.0, 0.5, 3.0])
     far = reg.latent_mean_and_variance([[60.0]])[0][0]
@@ -378,10 +378,10 @@ def test_no_counts_at_all():
 @short_chains()
 def test_negative_binomial_infers_a_shape():
     y = np.random.default_rng(1).negative_binomial(1.0, 1.0 / (1.0 + np.exp(2.0 + F)))
-    reg = BayesianGPPoissonRegressor(likelihood="negative_binomial", **WALK).fit(X, y)
+    reg = BayesianGPPoissonRegressor(**WALK).fit(X, y)
     assert reg.hyperparameter_names_[-1] == "shape"
     # Wider than Poisson counts of the same mean.
-    plain = BayesianGPPoissonRegressor(**WALK).fit(X, y)
+    plain = BayesianGPPoissonRegressor(likelihood="poisson", **WALK).fit(X, y)
     high = 60
     wide, narrow = (est.predict_count_proba(X[[15]], [high])[0, 0] for est in (reg, plain))
     assert wide > narrow

@@ -157,7 +157,7 @@ def estimators():
     return {
         "regression": linear(BayesianGPRegressor, Y, sampler="collapsed"),
         "student_t": linear(BayesianGPRegressor, Y, likelihood="student_t"),
-        "poisson": linear(BayesianGPPoissonRegressor, COUNTS),
+        "poisson": linear(BayesianGPPoissonRegressor, COUNTS, likelihood="poisson"),
         "negative_binomial": linear(
             BayesianGPPoissonRegressor, COUNTS, likelihood="negative_binomial"
         ),

@@ -163,7 +163,7 @@ def test_the_mean_of_y_is_weighted():
 
 def test_the_center_of_counts_is_weighted():
     exposure = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
-    est = BayesianGPPoissonRegressor(FLAT, **QUICK)
+    est = BayesianGPPoissonRegressor(FLAT, likelihood="poisson", **QUICK)
     est.fit(X, COUNTS, sample_weight=WEIGHT, exposure=exposure)
     expected = (WEIGHT @ COUNTS) / (WEIGHT @ exposure)
     assert est.predict(FAR)[0] == pytest.approx(expected, rel=1e-6)
