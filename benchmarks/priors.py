@@ -326,35 +326,52 @@ def read() -> list[dict[str, Any]]:
     ]
 
 
-def paired(rows: Iterable[Mapping[str, Any]], measure: str = "loss") -> dict[str, dict[str, Any]]:
-    """Mean of a measure, and of its difference to the defaults with its standard error."""
-    of: dict[str, dict[str, dict[int, float]]] = {}
+MEASURES = ("loss", "coverage", "covered_function", "capacity", "deviance", "roughness")
+
+
+def summarize(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """By problem and method: means over splits, and the loss compared with the defaults'."""
+    of: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for row in rows:
-        of.setdefault(row["problem"], {}).setdefault(row["candidate"], {})[row["split"]] = row[
-            measure
-        ]
-    table: dict[str, dict[str, Any]] = {}
-    for problem, methods_ in of.items():
-        base = methods_.get("default", {})
-        for name, values in methods_.items():
-            shared = [k for k in values if np.isfinite(base.get(k, np.nan) + values[k])]
-            gap = np.array([values[k] - base[k] for k in shared])
-            table.setdefault(problem, {})[name] = {
-                "mean": float(np.mean([values[k] for k in shared])) if shared else None,
-                "difference": float(gap.mean()) if shared else None,
-                "error": float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else None,
-                "splits": len(shared),
-            }
-    return table
+        of.setdefault(row["problem"], {}).setdefault(row["candidate"], []).append(row)
+    return {
+        problem: {
+            name: _summary(fits, of_problem.get("default", []))
+            for name, fits in sorted(of_problem.items())
+        }
+        for problem, of_problem in sorted(of.items())
+    }
 
 
-def show(rows: list[dict[str, Any]], measure: str) -> None:
-    """Print the means of a measure, one row per problem."""
-    table = paired(rows, measure)
-    names = list(dict.fromkeys(row["candidate"] for row in rows))
+def _summary(fits: list[Mapping[str, Any]], defaults: list[Mapping[str, Any]]) -> dict[str, Any]:
+    base = {row["split"]: row["loss"] for row in defaults}
+    gap = np.array([row["loss"] - base.get(row["split"], np.nan) for row in fits])
+    gap = gap[np.isfinite(gap)]
+    measures = {name: _average([row[name] for row in fits]) for name in MEASURES}
+    r_hat = np.array([row["r_hat"] for row in fits])
+    return {
+        "splits": len(fits),
+        "failed": sum(bool(row["failed"]) for row in fits),
+        **{name: value for name, value in measures.items() if value is not None},
+        "difference": _average(gap),
+        "error": float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else None,
+        "not_converged": float(np.mean(r_hat > 1.01)) if np.isfinite(r_hat).all() else None,
+        "per_evaluation": _average([row["per_evaluation"] for row in fits]),
+        "seconds": _average([row["seconds"] for row in fits]),
+    }
+
+
+def _average(values: Iterable[float]) -> float | None:
+    each = np.asarray([value for value in values if np.isfinite(value)])
+    return float(each.mean()) if len(each) else None
+
+
+def show(results: dict[str, dict[str, dict[str, Any]]], measure: str) -> None:
+    """Print a measure, one row per problem."""
+    names = list(dict.fromkeys(name for of in results.values() for name in of))
     body = []
-    for problem, of in sorted(table.items()):
-        cells = [of.get(name, {}).get("mean") for name in names]
+    for problem, of in results.items():
+        cells = [of.get(name, {}).get(measure) for name in names]
         if any(cell is not None for cell in cells):
             body.append([problem, *("" if cell is None else f"{cell:.3f}" for cell in cells)])
     print(f"\n{measure}")
@@ -387,11 +404,10 @@ def main() -> None:
         ]
         run(tasks, args.jobs)
         rows = read()
-    for name in ("loss", "coverage", "covered_function", "capacity", "deviance", "roughness"):
-        show(rows, name)
-    for name in ("r_hat", "per_evaluation", "seconds"):
-        show(rows, name)
-    save("priors", {"splits": args.splits, **QUICK}, paired(rows))
+    results = summarize(rows)
+    for name in (*MEASURES, "difference", "error", "not_converged", "per_evaluation", "seconds"):
+        show(results, name)
+    save("priors", QUICK, results)
 
 
 def draw_picture() -> None:

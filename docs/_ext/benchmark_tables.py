@@ -429,6 +429,55 @@ def _multiclass(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*list_table("", head, rows), *provenance(documents[0])]
 
 
+def _priors(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """The study of priors: "candidates" over all problems, else the loss of each problem."""
+    results = documents[0]["results"]
+    names = list(dict.fromkeys(name for of in results.values() for name in of))
+    if part == "candidates":
+        rows = [
+            row
+            for name in names
+            if (row := _of_candidate(name, [of[name] for of in results.values() if name in of]))
+        ]
+        head = ["method", "problems", "mean difference of loss", "better", "worse"]
+        head += ["R-hat above 1.01", "effective draws per evaluation"]
+        return [*list_table("", head, rows), *provenance(documents[0])]
+    peers = [name for name in names if name not in ("default", "paper") and ":" not in name]
+    rows = [
+        [
+            f"{problem}, {of['default']['splits']} splits",
+            decimals(of["default"]["loss"], 3),
+            *(_difference(of[name]) if name in of else "" for name in ("paper", *peers)),
+        ]
+        for problem, of in results.items()
+        if "default" in of
+    ]
+    return [
+        *list_table("", ["problem", "default", "paper", *peers], rows),
+        *provenance(documents[0]),
+    ]
+
+
+def _difference(of: dict[str, Any]) -> str:
+    if of["difference"] is None or of["error"] is None:
+        return ""
+    return f"{of['difference']:+.3f} ± {of['error']:.3f}"
+
+
+def _of_candidate(name: str, each: Sequence[dict[str, Any]]) -> list[str] | None:
+    """Row of one method: differences to the defaults, and how its chains were."""
+    known = [of for of in each if of["difference"] is not None and of["error"]]
+    if not known and name != "default":
+        return None
+    better = sum(of["difference"] < -2.0 * of["error"] for of in known)
+    worse = sum(of["difference"] > 2.0 * of["error"] for of in known)
+    mean = decimals(np.mean([of["difference"] for of in known]), 3) if known else ""
+    converged = [of["not_converged"] for of in each if of["not_converged"] is not None]
+    draws = [of["per_evaluation"] for of in each if of["per_evaluation"] is not None]
+    shares = [f"{100 * np.mean(converged):.0f} %", two(np.mean(draws))] if draws else ["", ""]
+    return [name, str(len(each)), mean, str(better), str(worse), *shares]
+
+
 # --- scaling, predictions, grid -------------------------------------------------------------------
 
 
@@ -618,6 +667,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "regression": _regression,
     "ordinal": _ordinal,
     "multiclass": _multiclass,
+    "priors": _priors,
     "scaling": _scaling,
     "shrinking": _shrinking,
     "target_ess_": _target_ess,
