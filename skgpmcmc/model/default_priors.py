@@ -24,7 +24,9 @@ _OF_NEIGHBOR, _OF_WIDTH = 0.5, 3.0
 _VARIANCE, _NOISE, _SHAPE, _OTHER = (4.0, 3.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
 
 
-def default_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
+def default_prior(
+    name: str, X: FloatArray, *, positive: bool = True, per_feature: bool = False
+) -> Any:
     """Prior of a hyper-parameter that the user left out, by the end of its name.
 
     Parameters
@@ -35,6 +37,8 @@ def default_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
         Training inputs.
     positive : bool, default=True
         False for a hyper-parameter that may be negative.
+    per_feature : bool, default=False
+        Whether every feature has a length-scale of its own.
 
     Returns
     -------
@@ -64,17 +68,20 @@ def default_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
     if name.endswith("noise_level"):
         return _of_square(_NOISE)
     if name.endswith(("length_scale", "periodicity")):
-        return _between(*length_bounds(X))
+        return _between(*length_bounds(X, per_feature=per_feature))
     return _lognormal(*(_SHAPE if name == "shape" else _OTHER))
 
 
-def length_bounds(X: FloatArray) -> tuple[float, float]:
+def length_bounds(X: FloatArray, *, per_feature: bool = False) -> tuple[float, float]:
     """Return the ends of the length-scales that data at the inputs can tell from others.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
         Inputs.
+    per_feature : bool, default=False
+        Whether every feature has a length-scale of its own. Then one may be all that matters, and
+        the lower end is divided by sqrt(d): the share of one feature in a distance.
 
     Returns
     -------
@@ -90,7 +97,8 @@ def length_bounds(X: FloatArray) -> tuple[float, float]:
     # The nearest of the training rows is the row itself.
     distances, _ = spatial.KDTree(rows).query(rows, [k + 1])
     width = 2.0 * float(np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1)).max())
-    return _OF_NEIGHBOR * float(np.median(distances)), _OF_WIDTH * width
+    low = _OF_NEIGHBOR * float(np.median(distances))
+    return low / float(np.sqrt(X.shape[1] if per_feature else 1)), _OF_WIDTH * width
 
 
 def _lognormal(median: float, log_sd: float) -> Any:
@@ -112,14 +120,16 @@ def _between(low: float, high: float) -> Any:
     return _lognormal(np.sqrt(low * high), np.log(high / low) / (-2.0 * stats.norm.ppf(_TAIL)))
 
 
-def paper_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
+def paper_prior(
+    name: str, X: FloatArray, *, positive: bool = True, per_feature: bool = False
+) -> Any:
     """Prior of a hyper-parameter in the papers, by the end of its name.
 
     Scales (``constant_value``, ``noise_level``, ``sigma_0``) get Gamma(1.1, rate 0.1);
     ``length_scale`` and ``periodicity`` get Gamma(1, rate 1/sqrt(d)) for X of shape (n, d); any
     other name gets the log-normal(0, 1). The first two are those of Filippone & Girolami (2014),
     section 4.4. One that may be negative gets the normal distribution with mean 0 and standard
-    deviation 3.
+    deviation 3. `per_feature` makes no difference.
     """
     if not positive:
         return stats.norm(0.0, 3.0)
@@ -155,7 +165,13 @@ def default_hyperprior(
     given = priors if isinstance(priors, Mapping) else {}
     rule = paper_prior if priors == "paper" else default_prior
     laws = {
-        name: given[name] if name in given else rule(name, covariance.X, positive=name not in real)
+        name: rule(
+            name,
+            covariance.X,
+            positive=name not in real,
+            per_feature=covariance.names.count(name) > 1,
+        )
         for name in dict.fromkeys(names)
+        if name not in given
     }
-    return HyperPrior(names, laws, real)
+    return HyperPrior(names, {**laws, **given}, real)

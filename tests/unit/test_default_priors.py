@@ -83,6 +83,15 @@ def test_length_bounds_are_distances():
     assert high == pytest.approx(6.0 * np.linalg.norm(X - X.mean(axis=0), axis=1).max())
 
 
+def test_with_ard_one_feature_may_be_all_that_matters():
+    low, high = length_bounds(X)
+    assert length_bounds(X, per_feature=True) == pytest.approx((low / np.sqrt(3.0), high))
+    covariance = make_covariance(default_kernel(3, ard=True), X)
+    prior = default_hyperprior(covariance, Gaussian()).distributions["k2__length_scale"]
+    assert prior.cdf(low / np.sqrt(3.0)) == pytest.approx(0.01)
+    assert prior.sf(high) == pytest.approx(0.01)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e3])
 def test_length_bounds_follow_the_scale_of_the_inputs(scale):
     assert_allclose(length_bounds(scale * X + 5.0), scale * np.array(length_bounds(X)), rtol=1e-6)
