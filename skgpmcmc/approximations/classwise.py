@@ -36,6 +36,8 @@ _RATE = 0.6
 _SETTLED = 0.01
 #: Log2 of the number of points that averages over q are taken with.
 _LOG_POINTS = 6
+#: Least variance of a row, without the coupling of classes, in units of the prior's.
+_LEAST_SHARE = 1e-12
 #: Least precision of a site.
 _TINY = 1e-12
 
@@ -153,7 +155,8 @@ class ClasswiseApproximation(GaussianApproximation):
         alone = []  # variances without the coupling
         for prior, E in zip(self.prior.priors, self.smoothed_inverses, strict=True):
             half, variance = prior.smoothed(E)
-            alone.append(variance)
+            # A difference: of variances that data leave nothing of, rounding leaves anything.
+            alone.append(np.maximum(variance, _LEAST_SHARE * prior.variance))
             halves.append(linalg.solve_lower(self.chol_M, half, overwrite=True))
         stacked = np.stack(halves)
         covariances = np.einsum("cki,dki->icd", stacked, stacked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -165,7 +165,7 @@ def default_hyperprior(
     given = priors if isinstance(priors, Mapping) else {}
     rule = paper_prior if priors == "paper" else default_prior
     laws = {
-        name: rule(
+        name: _rule_for(name, likelihood, rule)(
             name,
             covariance.X,
             positive=name not in real,
@@ -175,3 +175,9 @@ def default_hyperprior(
         if name not in given
     }
     return HyperPrior(names, {**laws, **given}, real)
+
+
+def _rule_for(name: str, likelihood: Likelihood, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the papers' rule for the variance of a softmax, whose estimates fail at large ones."""
+    softmax = likelihood.n_functions > 1
+    return paper_prior if softmax and name.endswith("constant_value") else rule

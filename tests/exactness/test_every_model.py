@@ -62,13 +62,16 @@ def outliers(y):
 
 #: Estimator, and how targets are drawn from F. What is inferred has two or three dimensions.
 CASES = {
-    "regression": (BayesianGPRegressor(), lambda rng: F + 0.4 * rng.standard_normal(32)),
+    "regression": (
+        BayesianGPRegressor(priors="paper"),
+        lambda rng: F + 0.4 * rng.standard_normal(32),
+    ),
     "student-t": (
         BayesianGPRegressor(ONE_SCALE, likelihood="student_t", sampler="pm"),
         lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
     ),
     "poisson": (
-        BayesianGPPoissonRegressor(likelihood="poisson"),
+        BayesianGPPoissonRegressor(likelihood="poisson", priors="paper"),
         lambda rng: rng.poisson(np.exp(F)),
     ),
     "negative binomial": (
@@ -80,7 +83,7 @@ CASES = {
         lambda rng: np.digitize(F + 0.5 * rng.standard_normal(32), [-0.5, 0.6]),
     ),
     "volatility": (
-        BayesianGPVolatilityRegressor(),
+        BayesianGPVolatilityRegressor(priors="paper"),
         lambda rng: 0.01 * np.exp(F) * rng.standard_normal(32),
     ),
     # With a larger variance the importance weights of a softmax have so long tails that neither

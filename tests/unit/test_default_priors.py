@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
-from skgpmcmc.likelihoods import Gaussian, OrdinalProbit
+from skgpmcmc.likelihoods import Gaussian, OrdinalProbit, Softmax
 from skgpmcmc.model import (
     default_hyperprior,
     default_kernel,
@@ -127,6 +127,13 @@ def test_names_left_out_get_the_default():
     assert prior.distributions["noise_scale"] is given
     for name in covariance.names:
         assert log_moments(prior.distributions[name]) == log_moments(default_prior(name, X))
+
+
+def test_the_variance_of_a_softmax_is_that_of_the_papers():
+    covariance = make_covariance(default_kernel(3), X)
+    prior = default_hyperprior(covariance, Softmax(3), n_kernels=3)
+    assert prior.distributions["k1__constant_value"].mean() == pytest.approx(11.0)
+    assert prior.distributions["k2__length_scale"].dist.name == "lognorm"
 
 
 def test_of_the_papers():

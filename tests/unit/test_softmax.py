@@ -47,6 +47,16 @@ def theta_of(model):
     return np.linspace(1.5, -0.6, len(model.start))
 
 
+@pytest.mark.parametrize("theta", [(20.0, 2.0), (30.0, 0.0), (40.0, 4.0)])
+def test_variances_that_rounding_leaves_nothing_of_can_be_averaged_over(theta):
+    """Of a prior variance of exp(20) and more, what remains may be a difference below zero."""
+    model = model_of()
+    q = Laplace().fit(model, np.array(theta)).q
+    better = averaged(q, model.observations_at(q.prior.theta), 5)
+    assert np.linalg.eigvalsh(better.row_covariances).min() > 0.0
+    assert np.isfinite(better.mean).all()
+
+
 def dense_W(q):
     """W as the docstring of the module defines it."""
     D = np.diag(q.precision)
