@@ -115,7 +115,7 @@ MODELS: dict[str, ModelCase] = {
     "poisson": _model(
         "Poisson counts, simulated n=200, d=1",
         lambda seed: simulate(Poisson(), 200, np.array([1.0, -1.5]), seed),
-        BayesianGPPoissonRegressor,
+        lambda: BayesianGPPoissonRegressor(likelihood="poisson"),
         per_evaluation=0.5,
         times_faster=60.0,
         nuts=_poisson_peer,

@@ -136,7 +136,10 @@ CASES: dict[str, Case] = {
         priors=_NOISE,
     ),
     "poisson": Case(
-        "counts, Poisson", BayesianGPPoissonRegressor(center=False), Poisson(), variance=1.0
+        "counts, Poisson",
+        BayesianGPPoissonRegressor(likelihood="poisson", center=False),
+        Poisson(),
+        variance=1.0,
     ),
     "negative_binomial": Case(
         "counts, negative binomial",
