@@ -2,10 +2,19 @@
 
 from .classwise import ClasswiseGP, ClasswisePrior
 from .covariance import Covariance, CrossCovariance
-from .default_priors import default_hyperprior, default_prior, length_bounds, paper_prior
 from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP, Observations
-from .kernels import check_gradient, check_kernel, check_matrix, default_kernel, make_covariance
+from .kernels import (
+    check_gradient,
+    check_kernel,
+    check_matrix,
+    default_hyperprior,
+    default_kernel,
+    default_prior,
+    length_bounds,
+    make_covariance,
+    paper_prior,
+)
 from .prior import GaussianPrior, LatentMoments
 
 __all__ = [
