@@ -39,6 +39,8 @@ _TAIL = 0.01
 _N_NEIGHBORS = 5
 #: Lower end, in distances to that neighbor; upper end, in widths of the data.
 _OF_NEIGHBOR, _OF_WIDTH = 0.5, 3.0
+#: Lower ends stay within these, which chains can reach: inputs of any size have a length-scale.
+_LENGTHS = (1e-15, 1e15)
 #: Log-normal priors, by median and standard deviation of the log: of a variance, of the standard
 #: deviation of noise, of the shape of negative binomial counts, and of what has no rule of its own.
 _VARIANCE, _NOISE, _SHAPE, _OTHER = (4.0, 3.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
@@ -280,12 +282,19 @@ def length_bounds(X: FloatArray, *, per_feature: bool = False) -> tuple[float, f
     rows = np.unique(X, axis=0)
     if len(rows) < 2:
         return 0.1, 10.0
+    unit = float(
+        np.ptp(rows, axis=0).max()
+    )  # squares of what is very small or large are no numbers
+    rows = (rows - rows[0]) / unit
     k = min(_N_NEIGHBORS, 1 + (len(rows) - 1) // 4)
     # The nearest of the training rows is the row itself.
     distances, _ = spatial.KDTree(rows).query(rows, [k + 1])
-    width = 2.0 * float(np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1)).max())
+    radius = float(np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1)).max())
     low = _OF_NEIGHBOR * float(np.median(distances))
-    return low / float(np.sqrt(X.shape[1] if per_feature else 1)), _OF_WIDTH * width
+    low /= float(np.sqrt(X.shape[1] if per_feature else 1))
+    least, most = _LENGTHS
+    low = min(max(low * unit, least), most)
+    return low, min(max(_OF_WIDTH * 2.0 * radius * unit, 2.0 * low), 2.0 * most)
 
 
 def _lognormal(median: float, log_sd: float) -> Any:

@@ -92,9 +92,16 @@ def test_with_ard_one_feature_may_be_all_that_matters():
     assert prior.sf(high) == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e3])
+@pytest.mark.parametrize("scale", [1e-6, 1e3, 1e9])
 def test_length_bounds_follow_the_scale_of_the_inputs(scale):
     assert_allclose(length_bounds(scale * X + 5.0), scale * np.array(length_bounds(X)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e-30, 1e30, 1e100, 1e153])
+def test_inputs_of_any_size_have_length_bounds(scale):
+    low, high = length_bounds(scale * X)
+    assert 1e-15 <= low < high <= 2e15
+    assert np.isfinite(default_prior("length_scale", scale * X).logpdf(low))
 
 
 def test_equal_rows_count_once():
