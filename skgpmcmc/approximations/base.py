@@ -179,7 +179,8 @@ class GaussianApproximation:
 
     def made(self) -> Self:
         """Return itself, its mean and factors made now: this is where a singular K shows."""
-        self.prior.made()
+        if self.whitened:
+            self.prior.made()
         _ = self.half_log_det_B, self.weights, self.mean
         return self
 
