@@ -8,6 +8,13 @@ from .base import (
     Shape,
     Sites,
 )
+from .cheap import (
+    CheapApproximation,
+    CheapPosterior,
+    EvidencePosterior,
+    SubsetOfData,
+    evidence_cost,
+)
 from .classwise import ClasswiseApproximation, averaged
 from .ep import EP
 from .exact import Exact
@@ -27,13 +34,17 @@ from .modes import Evaluation, Mode, evaluate, find_mode
 
 __all__ = [
     "APPROXIMATIONS",
+    "CHEAP",
     "EP",
     "Approximation",
     "ApproximationFit",
+    "CheapApproximation",
+    "CheapPosterior",
     "ClasswiseApproximation",
     "Density",
     "DrawCount",
     "Evaluation",
+    "EvidencePosterior",
     "Exact",
     "GaussianApproximation",
     "ImportanceEstimate",
@@ -45,9 +56,11 @@ __all__ = [
     "Shape",
     "Sites",
     "SkewedApproximation",
+    "SubsetOfData",
     "averaged",
     "density_from",
     "evaluate",
+    "evidence_cost",
     "find_mode",
     "importance_estimate",
     "log_importance_weights",
@@ -55,3 +68,6 @@ __all__ = [
 
 #: The approximations that have a name in the estimators.
 APPROXIMATIONS: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
+
+#: The cheap posteriors of theta that have a name in the estimators.
+CHEAP: dict[str, type[CheapApproximation]] = {"sod": SubsetOfData}

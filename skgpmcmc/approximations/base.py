@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -393,7 +393,14 @@ class Approximation(Configuration, ABC):
 
     Without a `start`, the result is a function of (y, theta) alone, never of the state of a chain:
     that is what keeps a pseudo-marginal chain exact whatever the tolerance.
+
+    Attributes
+    ----------
+    n_cubic : float
+        Cholesky factorizations of n x n matrices that one fit costs as much as, about.
     """
+
+    n_cubic: ClassVar[float] = 10.0
 
     @abstractmethod
     def fit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class Exact(Approximation):
     ----------
     Rasmussen & Williams (2006), algorithm 2.1 and (5.9).
     """
+
+    n_cubic: ClassVar[float] = 1.0
 
     def check(self) -> None:
         """Accept itself: there is nothing to set."""

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._typing import BoolArray, FloatArray
+from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import quadrature
 
 
@@ -289,6 +289,10 @@ class Likelihood(ABC):
 
     def at_new_rows(self) -> Likelihood:
         """Return the likelihood of new rows, where it knows something of the training rows."""
+        return self
+
+    def of_rows(self, rows: IntArray) -> Likelihood:
+        """Return the likelihood of some of the training rows, given by their numbers."""
         return self
 
     def _tilted(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 from ..numerics.quadrature import Bend
 from .base import (
     Derivatives,
@@ -54,6 +54,11 @@ class Gaussian(OneScale):
     def at_new_rows(self) -> Gaussian:
         """Return the likelihood of rows without a variance of their own."""
         return replace(self, row_variance=None)
+
+    def of_rows(self, rows: IntArray) -> Gaussian:
+        """Return the likelihood of some rows, which keep their variances."""
+        own = None if self.row_variance is None else self.row_variance[rows]
+        return replace(self, row_variance=own)
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of N(f, V) at y."""

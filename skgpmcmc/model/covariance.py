@@ -27,7 +27,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 
 DEFAULT_JITTER = 1e-8
 
@@ -60,6 +60,10 @@ class Covariance:
     def with_jitter(self, jitter: float) -> Covariance:
         """Return the same covariance with another relative jitter."""
         return type(self)(self.kernel, self.X, jitter)
+
+    def of_rows(self, rows: IntArray) -> Covariance:
+        """Return the covariance of some of the inputs, given by the numbers of their rows."""
+        return type(self)(self.kernel, self.X[rows], self.jitter)
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """K at the training inputs, jitter included; (n, n), Fortran order."""

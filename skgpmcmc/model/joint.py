@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
@@ -58,6 +58,15 @@ class Observations:
     def with_parameters(self, values: FloatArray) -> Observations:
         """Return the same observations with other parameters of the likelihood."""
         return replace(self, likelihood=self.likelihood.with_parameters(values))
+
+    def of_rows(self, rows: IntArray) -> Observations:
+        """Return what was observed of some rows, given by their numbers."""
+        return Observations(
+            self.likelihood.of_rows(rows),
+            self.y[rows],
+            None if self.offset is None else self.offset[rows],
+            None if self.weight is None else self.weight[rows],
+        )
 
     def in_copies(self) -> tuple[FloatArray | float, Observations]:
         """Part weights above one into equal copies of rows: their numbers, and one copy of each.
@@ -170,6 +179,11 @@ class LatentGP:
     def with_jitter(self, jitter: float) -> Self:
         """Return the same model with another relative jitter of K."""
         return replace(self, covariance=self.covariance.with_jitter(jitter))
+
+    def of_rows(self, rows: IntArray) -> Self:
+        """Return the model of some of the rows, given by their numbers; theta means the same."""
+        own = self.observations.of_rows(rows)
+        return replace(self, covariance=self.covariance.of_rows(rows), observations=own)
 
     def observing(self, **changes: Any) -> Self:
         """Return the same model with other observations: fields of these by their names."""
