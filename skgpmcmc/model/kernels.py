@@ -43,7 +43,7 @@ _OF_NEIGHBOR, _OF_WIDTH = 0.5, 3.0
 _LENGTHS = (1e-15, 1e15)
 #: Log-normal priors, by median and standard deviation of the log: of a variance, of the standard
 #: deviation of noise, of the shape of negative binomial counts, and of what has no rule of its own.
-_VARIANCE, _NOISE, _SHAPE, _OTHER = (4.0, 3.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
+_VARIANCE, _NOISE, _SHAPE, _OTHER = (4.0, 2.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
 
 
 def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
@@ -237,8 +237,8 @@ def default_prior(
 
     Notes
     -----
-    ``constant_value`` is a variance: its root has median 2, and nine of ten draws are between 0.2
-    and 24. ``sigma_0`` is such a root. ``noise_scale`` has median 0.3, in units of the standard
+    ``constant_value`` is a variance: its root has median 2, and nine of ten draws are between 0.4
+    and 10. ``sigma_0`` is such a root. ``noise_scale`` has median 0.3, in units of the standard
     deviation of the targets; ``noise_level`` is its square. ``shape``, of negative binomial counts,
     has median 10 and reaches far beyond, where counts are Poisson. Of the draws of
     ``length_scale`` and ``periodicity`` one of a hundred is below half the distance of neighbors,
