@@ -11,7 +11,9 @@ from .base import (
 from .cheap import (
     CheapApproximation,
     CheapPosterior,
+    EigenExact,
     EvidencePosterior,
+    Nystrom,
     SubsetOfData,
     evidence_cost,
 )
@@ -30,6 +32,7 @@ from .importance import (
 )
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
+from .low_rank import LowRankGaussian
 from .modes import Evaluation, Mode, evaluate, find_mode
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "ClasswiseApproximation",
     "Density",
     "DrawCount",
+    "EigenExact",
     "Evaluation",
     "EvidencePosterior",
     "Exact",
@@ -51,7 +55,9 @@ __all__ = [
     "InterpolatedSites",
     "Laplace",
     "LatentDraws",
+    "LowRankGaussian",
     "Mode",
+    "Nystrom",
     "ReferenceDensity",
     "Shape",
     "Sites",
@@ -70,4 +76,8 @@ __all__ = [
 APPROXIMATIONS: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
 
 #: The cheap posteriors of theta that have a name in the estimators.
-CHEAP: dict[str, type[CheapApproximation]] = {"sod": SubsetOfData}
+CHEAP: dict[str, type[CheapApproximation]] = {
+    "sod": SubsetOfData,
+    "nystrom": Nystrom,
+    "eigen": EigenExact,
+}

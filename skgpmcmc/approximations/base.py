@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -95,8 +95,7 @@ class GaussianApproximation:
     sites : Sites
         Their precisions are W, the diagonal that q adds to K^-1.
     whitened : bool
-        Whether the mean, ``|B|`` and draws come from `chol_white`, where both factors could give
-        them.
+        Whether the mean, ``|B|`` and draws come from `chol_white`, where both factors could do.
     """
 
     prior: GaussianPrior
@@ -126,8 +125,7 @@ class GaussianApproximation:
         return precision * f
 
     def __getstate__(self) -> dict[str, Any]:
-        # Factors are rebuilt on demand. What is known in O(n) goes along, so that nothing depends
-        # on whether an object has travelled.
+        # Factors are rebuilt on demand; what is O(n) goes along, to be the same after a journey.
         names = ("prior", "sites", "whitened", "weights", "mean")
         return {name: value for name, value in vars(self).items() if name in names}
 
@@ -290,14 +288,23 @@ class GaussianApproximation:
     def folded_smoothed_inverse(self) -> FloatArray:
         """Lower triangle T for which ``T + T' = (K + W^-1)^-1 = s s' o B^-1``; one product.
 
-        Freshly allocated in Fortran order. A sum over it with symmetric weights is half of the
-        sum over the whole matrix.
+        Freshly allocated in Fortran order, for sums with symmetric weights.
         """
         T = linalg.lower_gram(self._inverse_factor)
         T *= self.root_precision[:, None]
         T *= self.root_precision
         T.flat[:: len(T) + 1] *= 0.5
         return T
+
+    def kernel_gradient(self, *more: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """``sum_ij G_ij dK_ij / dtheta_r``, G = (a a' - (K + W^-1)^-1) / 2 plus `more` x y'.
+
+        Without these it is the gradient of a log evidence that does not change with the sites.
+        """
+        A = self.folded_smoothed_inverse()
+        for x, y in ((0.5 * self.weights, self.weights), *more):
+            A = linalg.add_outer(A, -x, y)
+        return -self.prior.contract(A)
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
@@ -393,14 +400,7 @@ class Approximation(Configuration, ABC):
 
     Without a `start`, the result is a function of (y, theta) alone, never of the state of a chain:
     that is what keeps a pseudo-marginal chain exact whatever the tolerance.
-
-    Attributes
-    ----------
-    n_cubic : float
-        Cholesky factorizations of n x n matrices that one fit costs as much as, about.
     """
-
-    n_cubic: ClassVar[float] = 10.0
 
     @abstractmethod
     def fit(

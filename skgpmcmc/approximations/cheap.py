@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._params import Configuration, check_choice, check_in, check_integer
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 from ..likelihoods import Likelihood
-from ..model import LatentGP
+from ..model import EigenGP, LatentGP, NystromGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import Approximation, ApproximationFit
 from .ep import EP
@@ -107,6 +107,15 @@ class EvidencePosterior:
         return EvidencePoint(self, fit, log_density) if np.isfinite(log_density) else None
 
 
+#: Cholesky factorizations that one fit is worth, about: Newton steps, or sweeps of EP, each of
+#: which inverts the factor too.
+_N_FACTORIZATIONS = ((Exact, 1.0), (Laplace, 8.0), (Approximation, 16.0))
+
+
+def _n_factorizations(approximation: Approximation) -> float:
+    return next(count for kind, count in _N_FACTORIZATIONS if isinstance(approximation, kind))
+
+
 def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
     """Floating-point operations of one approximate log evidence, by formula; about.
 
@@ -114,11 +123,11 @@ def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
     """
     n = float(len(model.y))
     functions = model.n_latent / n
-    return functions * (entry_cost(model) * n**2 + approximation.n_cubic * n**3 / 3.0)
+    return functions * (entry_cost(model) * n**2 + _n_factorizations(approximation) * n**3 / 3.0)
 
 
 def entry_cost(model: LatentGP) -> float:
-    """Operations of an entry of K: a distance, and a correlation that costs as much as twenty."""
+    """Cost of an entry of K: a distance, and a correlation that is worth twenty operations."""
     return 2.0 * model.covariance.X.shape[1] + 20.0
 
 
@@ -140,10 +149,9 @@ class CheapApproximation(Configuration, ABC):
 
 @dataclass(eq=False)
 class _Sized(CheapApproximation):
-    """One with a size m, and an approximation of the evidence in the model of that size."""
+    """One of size m, in whose model an approximation finds the evidence."""
 
     m: int | float | str = "auto"
-    rows: str = "random"
     inner: str = "auto"
 
     def check(self) -> None:
@@ -155,7 +163,6 @@ class _Sized(CheapApproximation):
             check_in("approximation: m", self.m, "(0, 1)", remedy)
         else:
             check_integer("approximation: m", self.m, 1, ' Use a share such as 0.2, or "auto".')
-        check_choice("approximation: rows", self.rows, WAYS)
         check_choice("approximation: inner", self.inner, ("auto", *_INNER))
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
@@ -178,7 +185,24 @@ class _Sized(CheapApproximation):
 
 
 @dataclass(eq=False)
-class SubsetOfData(_Sized):
+class _OfRows(_Sized):
+    """One in which some of the rows have a part of their own."""
+
+    rows: str = "random"
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_choice("approximation: rows", self.rows, WAYS)
+
+    def chosen(self, model: LatentGP, rng: np.random.Generator) -> IntArray:
+        """Choose the rows."""
+        X = model.covariance.X
+        return choose_rows(X, self.size(len(X)), self.rows, rng)
+
+
+@dataclass(eq=False)
+class SubsetOfData(_OfRows):
     """The posterior given some of the rows alone.
 
     Parameters
@@ -186,11 +210,11 @@ class SubsetOfData(_Sized):
     m : int, float in (0, 1) or "auto", default="auto"
         Number or share of the rows. "auto": samplers choose it by pilot runs; by itself it is a
         fifth of the rows, and a thousand at most.
-    rows : {"random", "kmeans++", "maximin"}, default="random"
-        How they are chosen; see `choose_rows`.
     inner : {"auto", "ep", "laplace"}, default="auto"
         How the evidence of these rows is found: "auto" is the closed form for a Gaussian
         likelihood, else EP, and Laplace for a likelihood of several functions.
+    rows : {"random", "kmeans++", "maximin"}, default="random"
+        How they are chosen; see `choose_rows`.
 
     References
     ----------
@@ -199,7 +223,80 @@ class SubsetOfData(_Sized):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
         """Return the posterior given rows that are drawn now."""
-        X = model.covariance.X
-        some = model.of_rows(choose_rows(X, self.size(len(X)), self.rows, rng))
+        some = model.of_rows(self.chosen(model, rng))
         approximation = self.approximation(model.likelihood)
         return EvidencePosterior(some, approximation, evidence_cost(some, approximation))
+
+
+class _LowRank(_Sized):
+    """One whose prior has the rank m."""
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError for a likelihood of several functions, or for the inner one's."""
+        likelihood.check_single(f"approximation={type(self).__name__}", 'approximation="sod"')
+        super().check_likelihood(likelihood)
+
+    def _posterior(self, model: LatentGP, m: int, root_cost: float) -> EvidencePosterior:
+        """Return the posterior under a prior of rank m."""
+        approximation = self.approximation(model.likelihood)
+        # Of C = I + R W R', and of its Cholesky factor.
+        factor_cost = m**2 * (len(model.y) + m / 3.0)
+        cost = root_cost + _n_factorizations(approximation) * factor_cost
+        return EvidencePosterior(model, approximation, cost)
+
+
+@dataclass(eq=False)
+class Nystrom(_LowRank, _OfRows):
+    """The posterior under a prior of low rank, all rows being seen through some of them.
+
+    What a kernel says of a row alone, such as the noise of a `WhiteKernel`, is lost for all others.
+    It suits long length-scales.
+
+    Parameters
+    ----------
+    m : int, float in (0, 1) or "auto", default="auto"
+        Number or share of the rows through which the others are seen; see `SubsetOfData`.
+    inner : {"auto", "ep", "laplace"}, default="auto"
+        See `SubsetOfData`.
+    rows : {"random", "kmeans++", "maximin"}, default="random"
+        How they are chosen; see `choose_rows`.
+
+    References
+    ----------
+    Wang & Neal (2013), section 5.2: "Nystrom-Cholesky".
+    """
+
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
+        """Return the posterior with rows that are drawn now."""
+        rows = self.chosen(model, rng)
+        m, n = len(rows), len(model.y)
+        root_cost = entry_cost(model) * m * n + m**2 * (n - m) + m**3 / 3.0
+        return self._posterior(NystromGP.of(model, rows), m, root_cost)
+
+
+@dataclass(eq=False)
+class EigenExact(_LowRank):
+    """The posterior under the best prior of its rank: a reference, slower than the exact posterior.
+
+    The density has jumps where eigenvalues cross.
+
+    Parameters
+    ----------
+    m : int, float in (0, 1) or "auto", default="auto"
+        Number or share of the eigenvalues that are kept; see `SubsetOfData`.
+    inner : {"auto", "ep", "laplace"}, default="auto"
+        See `SubsetOfData`.
+
+    References
+    ----------
+    Wang & Neal (2013), section 5.2: "eigen-exact".
+    """
+
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
+        """Return the posterior; nothing about it is random."""
+        n = len(model.y)
+        m = self.size(n)
+        kept = EigenGP(model.covariance, model.observations, model.hyperprior, m)
+        # Tridiagonal form, and the vectors back from it.
+        root_cost = entry_cost(model) * n**2 + 4.0 / 3.0 * n**3 + 2.0 * m * n**2
+        return self._posterior(kept, m, root_cost)

@@ -11,13 +11,13 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
 from ..model import GaussianPrior, LatentGP, Observations
-from ..numerics.linalg import add_outer
 from .base import (
     Approximation,
     ApproximationFit,
     Cavities,
     GaussianApproximation,
     Sites,
+    gaussian_family,
 )
 from .laplace import Laplace
 
@@ -94,7 +94,7 @@ class EP(Approximation):
         lost all the same fall back on it.
         """
         prior = model.prior_at(theta)
-        matching = _Matching.of(model, prior)
+        family, matching = gaussian_family(prior), _Matching.of(model, prior)
         steep, log_concave = model.likelihood.steep, model.likelihood.log_concave
         if start is not None:
             sites = start
@@ -105,7 +105,7 @@ class EP(Approximation):
         most = damping = self.damping if log_concave else min(self.damping, _CAREFUL_DAMPING)
         changes: list[float] = []
         for sweep in range(1, self.max_sweeps + 1):
-            q = GaussianApproximation(prior, sites)
+            q = family(prior, sites)
             var = q.marginal_variance
             swept = matching.sweep(sites, (q.mean, var))
             change = _largest_change(var, sites, swept.matched)
@@ -126,22 +126,21 @@ class EP(Approximation):
         matching = _Matching.of(model, q.prior)
         swept = matching.sweep(q.sites, (q.mean, q.marginal_variance))
         sites = _moved(q.sites, swept.matched, matching.share)
-        return GaussianApproximation(q.prior, sites, whitened=True)
+        return gaussian_family(q.prior)(q.prior, sites, whitened=True)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
-        """Gradient of log Z_EP. Sites are stationary, so no implicit term."""
-        return stationary_gradient(fit.q, model.observations_at(fit.q.prior.theta))
+        """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
+        of_likelihood = likelihood_gradient(fit.q, model.observations_at(fit.q.prior.theta))
+        return np.concatenate([fit.q.kernel_gradient(), of_likelihood])
 
 
-def stationary_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
-    """Gradient in theta of a log evidence that does not change with the sites; R&W (5.27)."""
-    A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
-    of_kernel = -q.prior.contract(A)
+def likelihood_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
+    """Gradient of log Z_EP in the parameters of the likelihood; (k,)."""
     if not observed.likelihood.parameters:
-        return of_kernel
+        return np.empty(0)
     copies, observed = observed.in_copies()
     slopes = observed.tilted_parameter_gradient(*q.cavities(copies).moments)
-    return np.concatenate([of_kernel, (copies * slopes).sum(axis=1)])
+    return np.asarray((copies * slopes).sum(axis=1))
 
 
 class _Sweep(NamedTuple):

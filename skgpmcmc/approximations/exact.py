@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
-from .ep import stationary_gradient
+from .base import Approximation, ApproximationFit, Sites, gaussian_family
+from .ep import likelihood_gradient
 
 
 @dataclass(eq=False)
@@ -21,8 +20,6 @@ class Exact(Approximation):
     ----------
     Rasmussen & Williams (2006), algorithm 2.1 and (5.9).
     """
-
-    n_cubic: ClassVar[float] = 1.0
 
     def check(self) -> None:
         """Accept itself: there is nothing to set."""
@@ -42,8 +39,9 @@ class Exact(Approximation):
         prior, observed = model.prior_at(theta), model.observations_at(theta)
         if not observed.likelihood.quadratic:
             raise TypeError(f"Exact needs a Gaussian likelihood; got {observed.likelihood.name!r}.")
-        sites = GaussianApproximation.sites_at(prior, observed, np.zeros(prior.size))
-        q = GaussianApproximation(prior, sites)
+        family = gaussian_family(prior)
+        sites = family.sites_at(prior, observed, np.zeros(prior.size))
+        q = family(prior, sites)
         # log N(residual; 0, K + V / weight) by its parts, and the constants of the sites.
         residual = sites.shift / sites.precision
         log_evidence = observed.total(residual) - 0.5 * float(residual @ q.weights)
@@ -52,4 +50,5 @@ class Exact(Approximation):
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log p(y | theta); R&W (5.9)."""
-        return stationary_gradient(fit.q, model.observations_at(fit.q.prior.theta))
+        of_likelihood = likelihood_gradient(fit.q, model.observations_at(fit.q.prior.theta))
+        return np.concatenate([fit.q.kernel_gradient(), of_likelihood])

@@ -12,7 +12,6 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 from ..model import GaussianPrior, LatentGP, Observations
-from ..numerics.linalg import add_outer
 from .base import Approximation, ApproximationFit, GaussianApproximation, Sites, gaussian_family
 
 _SMALLEST_STEP = 1e-6
@@ -110,9 +109,7 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
     # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
     mode_shift = 0.5 * q.marginal_variance * third * concave
     implicit = _through_the_mode(q, second, mode_shift)
-    A = add_outer(q.folded_smoothed_inverse(), -0.5 * q.weights, q.weights)
-    A = add_outer(A, -implicit, first)
-    of_kernel = -q.prior.contract(A)
+    of_kernel = q.kernel_gradient((implicit, first))
     if not observed.likelihood.parameters:
         return of_kernel
     of_log_prob, of_first, of_second = observed.parameter_derivatives(f)

@@ -41,6 +41,7 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
         Every subset with equal probability; or one row after the other, the first at random:
         drawn in proportion to the squared distance from those chosen before, or the farthest.
     rng : Generator
+        Draws them.
 
     Returns
     -------

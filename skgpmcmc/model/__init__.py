@@ -15,6 +15,7 @@ from .kernels import (
     make_covariance,
     paper_prior,
 )
+from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .prior import GaussianPrior, LatentMoments
 
 __all__ = [
@@ -22,11 +23,14 @@ __all__ = [
     "ClasswisePrior",
     "Covariance",
     "CrossCovariance",
+    "EigenGP",
     "GPState",
     "GaussianPrior",
     "HyperPrior",
     "LatentGP",
     "LatentMoments",
+    "LowRankPrior",
+    "NystromGP",
     "Observations",
     "check_gradient",
     "check_kernel",

@@ -136,7 +136,7 @@ class Covariance:
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
-        return _contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
+        return contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
 
     def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         """Derivatives without jitter, freshly allocated."""
@@ -176,20 +176,20 @@ def _variance_in(kernel: Kernel) -> int | None:
     return None if second is None else int(kernel.k1.n_dims) + second
 
 
-def _contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
+def contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
     """Contraction by the chain rule over the kernel's tree; leaves give their own gradient."""
     if kernel.n_dims == 0:
         return np.empty(0)
     if isinstance(kernel, Sum):
-        parts = (_contract_tree(part, X, A) for part in (kernel.k1, kernel.k2))
+        parts = (contract_tree(part, X, A) for part in (kernel.k1, kernel.k2))
         return np.concatenate(list(parts))
     if isinstance(kernel, Product):
         pairs = ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1))
-        return np.concatenate([_contract_tree(part, X, A * other(X)) for part, other in pairs])
+        return np.concatenate([contract_tree(part, X, A * other(X)) for part, other in pairs])
     if isinstance(kernel, Exponentiation):
         base = kernel.kernel(X)
         power = kernel.exponent
-        return _contract_tree(kernel.kernel, X, A * (power * base ** (power - 1)))
+        return contract_tree(kernel.kernel, X, A * (power * base ** (power - 1)))
     nu = stationary_nu(kernel)
     if nu is not None and np.size(kernel.length_scale) > 1:
         # The one family whose own gradient would need an (n, n, d) array.
@@ -318,18 +318,19 @@ class ConstantTimesStationary(Covariance):
         Smoothness; inf for RBF.
     anisotropic : bool
         Whether there is more than one length-scale.
+    of_constant, of_length_scale : slice
+        Where the constant and the length-scales stand in theta.
     """
 
     def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
         super().__init__(kernel, X, jitter)
-        # Where constant and length-scale stand in (theta, fixed values).
         where = slice(0, kernel.k1.n_dims), slice(kernel.k1.n_dims, None)
         if isinstance(kernel.k1, ConstantKernel):
             constant, stationary = kernel.k1, kernel.k2
-            self._constant, self._length_scale = where
+            self.of_constant, self.of_length_scale = where
         else:
             stationary, constant = kernel.k1, kernel.k2
-            self._length_scale, self._constant = where
+            self.of_length_scale, self.of_constant = where
         self._fixed_constant = float(constant.constant_value)
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
         nu = stationary_nu(stationary)
@@ -359,7 +360,7 @@ class ConstantTimesStationary(Covariance):
 
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
-        constant, length_scale = theta[self._constant], theta[self._length_scale]
+        constant, length_scale = theta[self.of_constant], theta[self.of_length_scale]
         return (
             float(np.exp(constant[0])) if len(constant) else self._fixed_constant,
             np.exp(length_scale) if len(length_scale) else self._fixed_length_scale,
@@ -372,8 +373,7 @@ class ConstantTimesStationary(Covariance):
             D, scale = self._scaled_distances(length_scale), 1.0
         else:
             D, scale = self._raw_distances, _inverse_square(length_scale[0])
-        out = D if self.anisotropic else None
-        K = _correlation(self.nu, D, scale, constant=constant, out=out)
+        K = _correlation(self.nu, D, scale, constant=constant, out=D if self.anisotropic else None)
         return self._jittered(K.T)  # symmetric: the same matrix in Fortran order
 
     def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
@@ -386,25 +386,25 @@ class ConstantTimesStationary(Covariance):
         gradient = np.empty(len(theta))
         diagonal = constant * A.trace()
         np.fill_diagonal(A, 0.0)  # no distance there, and K may have its jitter
-        if len(gradient[self._constant]):
-            gradient[self._constant] = diagonal + np.einsum("ij,ij->", A, K)
-        if len(gradient[self._length_scale]):
+        if len(gradient[self.of_constant]):
+            gradient[self.of_constant] = diagonal + np.einsum("ij,ij->", A, K)
+        if len(gradient[self.of_length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
             if self.anisotropic:
-                gradient[self._length_scale] = contract_distances(self.X / length_scale, A)
+                gradient[self.of_length_scale] = contract_distances(self.X / length_scale, A)
             else:
                 total = np.einsum("ij,ij->", A, self._raw_distances.T)
-                gradient[self._length_scale] = total * _inverse_square(length_scale[0])
+                gradient[self.of_length_scale] = total * _inverse_square(length_scale[0])
         return gradient
 
     def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         constant, length_scale = self.values(theta)
         K = self.matrix(theta)
         np.fill_diagonal(K, constant)
-        of_constant = [K] if len(theta[self._constant]) else []
-        if self._constant.start == 0:
-            yield from (dK.copy(order="F") for dK in of_constant)
-        if len(theta[self._length_scale]):
+        whole = [K] if len(theta[self.of_constant]) else []
+        if self.of_constant.start == 0:
+            yield from (dK.copy(order="F") for dK in whole)
+        if len(theta[self.of_length_scale]):
             slope = self._scaled_slope(constant, length_scale, K)
             for r, tau in enumerate(length_scale):
                 if self.anisotropic:
@@ -415,8 +415,8 @@ class ConstantTimesStationary(Covariance):
                 dK /= tau**2
                 np.fill_diagonal(dK, 0.0)
                 yield dK
-        if self._constant.start > 0:
-            yield from (dK.copy(order="F") for dK in of_constant)
+        if self.of_constant.start > 0:
+            yield from (dK.copy(order="F") for dK in whole)
 
     def _scaled_slope(self, constant: float, length_scale: FloatArray, K: FloatArray) -> FloatArray:
         """Constant times g, off the diagonal; (n, n), Fortran order."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, eigh, lapack
 
 from .._typing import FloatArray
 
@@ -319,6 +319,24 @@ def product(A: FloatArray, B: FloatArray) -> FloatArray:
         return _by_columns(product, A, B)
     _active_count.get(_UNREAD).product += B.size / A.size
     return A @ B
+
+
+def wide_gram(A: FloatArray) -> FloatArray:
+    """Lower triangle of ``A A'`` for a wide A of shape (m, n), in Fortran order."""
+    _active_count.get(_UNREAD).product += A.shape[1] / len(A)
+    gram = np.zeros((len(A), len(A)), order="F")
+    for piece in _pieces(A.shape[1], len(A) ** 2 // 2):
+        gram = blas.dsyrk(1.0, A[:, piece], beta=1.0, c=gram, lower=1, overwrite_c=1)
+    return gram
+
+
+def eigenpairs(A: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
+    """Largest eigenvalues of a symmetric matrix, ascending, and their eigenvectors as columns.
+
+    Not counted among the operations, and not interrupted either: for references, not for samplers.
+    """
+    values, vectors = eigh(A, subset_by_index=(len(A) - rank, len(A) - 1), check_finite=False)
+    return values, vectors
 
 
 def mirrored(A: FloatArray) -> FloatArray:

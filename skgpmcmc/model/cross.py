@@ -1,0 +1,80 @@
+"""Gradients of the covariance between two sets of inputs, by contraction."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from .._typing import FloatArray
+from .covariance import (
+    ConstantTimesStationary,
+    Covariance,
+    CrossCovariance,
+    contract_tree,
+    profile_slope,
+)
+
+
+@singledispatch
+def contract_cross(
+    covariance: Covariance, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+) -> FloatArray:
+    """``sum_ij A_ij dK_ij / dtheta_r`` for K = ``covariance.cross(theta, new)``; shape (p,).
+
+    Parameters
+    ----------
+    covariance : Covariance
+        Of n inputs.
+    theta : ndarray of shape (p,)
+        Hyper-parameters, natural logs.
+    new : CrossCovariance
+        Where the m other inputs are.
+    A, K : ndarray of shape (n, m)
+        The weights, and the covariance.
+    """
+    kernel = covariance.kernel.clone_with_theta(theta)
+    n = len(covariance.X)
+    total = np.zeros(len(theta))
+    # Kernels have gradients for one set of inputs only: here for both, stacked.
+    for start in range(0, len(new.X_new), n):
+        block = slice(start, start + n)
+        X = np.concatenate([covariance.X, new.X_new[block]])
+        stacked = np.zeros((len(X), len(X)), order="F")
+        stacked[:n, n:] = A[:, block]
+        total += contract_tree(kernel, X, stacked)
+    return total
+
+
+@contract_cross.register(ConstantTimesStationary)
+def _contract_stationary(
+    covariance: ConstantTimesStationary,
+    theta: FloatArray,
+    new: CrossCovariance,
+    A: FloatArray,
+    K: FloatArray,
+) -> FloatArray:
+    """The same in closed form: K = c k(D), and dK/dlog tau_r = c g (x_r - x'_r)^2 / tau_r^2."""
+    gradient = np.empty(len(theta))
+    constant, length_scale = covariance.values(theta)
+    weighted = A * K
+    gradient[covariance.of_constant] = weighted.sum()
+    if len(gradient[covariance.of_length_scale]):
+        Z, Z_new = covariance.X / length_scale, new.X_new / length_scale
+        if covariance.nu < np.inf:  # for RBF the slope c g is K
+            D = cdist(Z, Z_new, "sqeuclidean")
+            weighted = A * (constant * profile_slope(covariance.nu, D))
+        by_feature = _contract_distances(Z, Z_new, weighted)
+        gradient[covariance.of_length_scale] = (
+            by_feature if covariance.anisotropic else by_feature.sum()
+        )
+    return gradient
+
+
+def _contract_distances(Z: FloatArray, Z_new: FloatArray, M: FloatArray) -> FloatArray:
+    """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
+    middle = Z.mean(axis=0)  # nothing changes but rounding
+    Z, Z_new = Z - middle, Z_new - middle
+    squares = M.sum(axis=1) @ (Z * Z) + M.sum(axis=0) @ (Z_new * Z_new)
+    return np.asarray(squares - 2.0 * np.einsum("ir,ir->r", Z, M @ Z_new))
