@@ -13,7 +13,7 @@ likelihood*, section 5.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -152,7 +152,7 @@ class _Sized(CheapApproximation):
     """One of size m, in whose model an approximation finds the evidence."""
 
     m: int | float | str = "auto"
-    inner: str = "auto"
+    inner: str = field(default="auto", kw_only=True)
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
@@ -188,7 +188,7 @@ class _Sized(CheapApproximation):
 class _OfRows(_Sized):
     """One in which some of the rows have a part of their own."""
 
-    rows: str = "random"
+    rows: str = field(default="random", kw_only=True)
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""

@@ -205,10 +205,16 @@ class EigenPrior(LowRankPrior):
         return self.covariance.matrix(self.kernel_theta)
 
     @cached_property
+    def _kept(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues that are kept, ascending, and their eigenvectors; (m,) and (n, m)."""
+        values, vectors = linalg.eigenpairs(self._whole, self.rank)
+        return np.maximum(values, np.finfo(float).tiny), vectors
+
+    @cached_property
     def root(self) -> FloatArray:
         """``R = D^1/2 V'`` for the eigenvalues D and the eigenvectors V."""
-        values, vectors = linalg.eigenpairs(self._whole, self.rank)
-        return np.asfortranarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
+        values, vectors = self._kept
+        return np.asfortranarray((vectors * np.sqrt(values)).T)
 
     def contract_root(self, H: FloatArray, S: FloatArray) -> FloatArray:
         """See `LowRankPrior`.
@@ -217,15 +223,14 @@ class EigenPrior(LowRankPrior):
         the entries of V'dK V by the difference quotients of that function (Daleckii & Krein, 1965):
         one where both eigenvalues are kept, d_i / (d_i - d_j) where d_i alone is.
         """
+        kept, V_kept = self._kept
         values, V = linalg.eigenpairs(self._whole, self.size)
-        values = np.maximum(values, 0.0)
-        kept, lost = values[-self.rank :], values[: -self.rank]
-        scale = np.sqrt(kept)[:, None]
+        lost = values[: -self.rank]
         quotient = np.ones((self.rank, self.size))
-        # Every such entry stands for its mirror image too.
+        # Every entry of these columns stands for its mirror image too.
         quotient[:, : len(lost)] = 2.0 * kept[:, None] / (kept[:, None] - lost)
-        inner = quotient * (linalg.product(H, V) / scale)
-        A = linalg.product(V[:, -self.rank :], linalg.product(inner, V.T))
+        inner = quotient * linalg.product(H / np.sqrt(kept)[:, None], V)
+        A = linalg.product(V_kept, linalg.product(inner, V.T))
         return self.covariance.contract(self.kernel_theta, np.asfortranarray(A), K=self._whole)
 
 
