@@ -133,47 +133,28 @@ def entry_cost(model: LatentGP) -> float:
 
 @dataclass(eq=False)
 class CheapApproximation(Configuration, ABC):
-    """A way to make a cheap posterior of theta out of a model."""
+    """A way to make a cheap posterior of theta out of a model.
+
+    Parameters
+    ----------
+    inner : {"auto", "ep", "laplace"}, default="auto"
+        How the evidence is found that it is made of: "auto" is the closed form for a Gaussian
+        likelihood, else EP, and Laplace for a likelihood of several functions.
+    """
+
+    inner: str = field(default="auto", kw_only=True)
 
     @abstractmethod
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> CheapPosterior:
         """Return the cheap posterior of theta; what is random about it is drawn here, once."""
 
-    @abstractmethod
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
-
-    def check_likelihood(self, likelihood: Likelihood) -> None:
-        """Raise a ValueError if it cannot work with the likelihood."""
-
-
-@dataclass(eq=False)
-class _Sized(CheapApproximation):
-    """One of size m, in whose model an approximation finds the evidence."""
-
-    m: int | float | str = "auto"
-    inner: str = field(default="auto", kw_only=True)
-
-    def check(self) -> None:
-        """Raise a ValueError that names a field with an impossible value."""
-        if isinstance(self.m, str):
-            check_choice("approximation: m", self.m, ("auto",))
-        elif isinstance(self.m, float):
-            remedy = ' Use an integer for a number of rows, or "auto".'
-            check_in("approximation: m", self.m, "(0, 1)", remedy)
-        else:
-            check_integer("approximation: m", self.m, 1, ' Use a share such as 0.2, or "auto".')
         check_choice("approximation: inner", self.inner, ("auto", *_INNER))
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the inner approximation cannot work with the likelihood."""
         self.approximation(likelihood).check_likelihood(likelihood)
-
-    def size(self, n: int) -> int:
-        """Return m as a number, at most n."""
-        if isinstance(self.m, str):
-            return min(int(np.ceil(_SHARE * n)), _MOST)
-        return int(np.ceil(self.m * n)) if isinstance(self.m, float) else min(self.m, n)
 
     def approximation(self, likelihood: Likelihood) -> Approximation:
         """Return the approximation that `inner` stands for."""
@@ -182,6 +163,30 @@ class _Sized(CheapApproximation):
         if likelihood.quadratic:
             return Exact()
         return EP() if likelihood.n_functions == 1 else Laplace()
+
+
+@dataclass(eq=False)
+class _Sized(CheapApproximation):
+    """One that is cheap by the size m of its matrices."""
+
+    m: int | float | str = "auto"
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        if isinstance(self.m, str):
+            check_choice("approximation: m", self.m, ("auto",))
+        elif isinstance(self.m, float):
+            remedy = ' Use an integer for a number of rows, or "auto".'
+            check_in("approximation: m", self.m, "(0, 1)", remedy)
+        else:
+            check_integer("approximation: m", self.m, 1, ' Use a share such as 0.2, or "auto".')
+
+    def size(self, n: int) -> int:
+        """Return m as a number, at most n."""
+        if isinstance(self.m, str):
+            return min(int(np.ceil(_SHARE * n)), _MOST)
+        return int(np.ceil(self.m * n)) if isinstance(self.m, float) else min(self.m, n)
 
 
 @dataclass(eq=False)
@@ -211,8 +216,7 @@ class SubsetOfData(_OfRows):
         Number or share of the rows. "auto": samplers choose it by pilot runs; by itself it is a
         fifth of the rows, and a thousand at most.
     inner : {"auto", "ep", "laplace"}, default="auto"
-        How the evidence of these rows is found: "auto" is the closed form for a Gaussian
-        likelihood, else EP, and Laplace for a likelihood of several functions.
+        See `CheapApproximation`.
     rows : {"random", "kmeans++", "maximin"}, default="random"
         How they are chosen; see `choose_rows`.
 
@@ -257,7 +261,7 @@ class Nystrom(_LowRank, _OfRows):
     m : int, float in (0, 1) or "auto", default="auto"
         Number or share of the rows through which the others are seen; see `SubsetOfData`.
     inner : {"auto", "ep", "laplace"}, default="auto"
-        See `SubsetOfData`.
+        See `CheapApproximation`.
     rows : {"random", "kmeans++", "maximin"}, default="random"
         How they are chosen; see `choose_rows`.
 
@@ -285,7 +289,7 @@ class EigenExact(_LowRank):
     m : int, float in (0, 1) or "auto", default="auto"
         Number or share of the eigenvalues that are kept; see `SubsetOfData`.
     inner : {"auto", "ep", "laplace"}, default="auto"
-        See `SubsetOfData`.
+        See `CheapApproximation`.
 
     References
     ----------

@@ -1,6 +1,7 @@
 """All that happens before the first kept draw."""
 
 from .emulated import N_IMPORTANCE, set_up_collapsed, set_up_emulated
+from .emulator.cheap import Emulated
 from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule
 from .tuner import set_up_random_walk, set_up_sweep
@@ -27,6 +28,7 @@ __all__ = [
     "N_IMPORTANCE",
     "Counts",
     "Done",
+    "Emulated",
     "EmulatorReport",
     "EmulatorSettings",
     "Prepared",

@@ -275,6 +275,16 @@ class EmulatedPosterior:
         """Raise it to a power; one below 1 gives it wider tails."""
         return replace(self, power=power * self.power)
 
+    @property
+    def cost(self) -> float:
+        """Floating-point operations of one value, about: `CheapPosterior`."""
+        return 10.0 * self.emulator.nodes.size
+
+    def at(self, position: FloatArray) -> CheapPoint | None:
+        """Return the point at theta of shape (p,), for operators; None without a density."""
+        point = CheapPoint.at(self, position)
+        return point if np.isfinite(point.log_density) else None
+
     def log_prob(self, theta: FloatArray) -> FloatArray:
         """Unnormalized log pi* at theta (..., p); (...)."""
         return self.value_and_gradient(theta)[0]
