@@ -46,9 +46,14 @@ class LowRankGaussian(GaussianApproximation):
         return self.prior.unwhiten(self._white_mean)
 
     @cached_property
+    def _inverse_factor(self) -> FloatArray:
+        """Inverse of the factor of C."""
+        return linalg.lower_inverse(self.chol_white)
+
+    @cached_property
     def marginal_variance(self) -> FloatArray:
         """Diagonal of Sigma: sums of squares, in which nothing cancels; (n,)."""
-        half = linalg.solve_lower(self.chol_white, self.prior.root)
+        half = linalg.lower_product(self._inverse_factor, self.prior.root)
         squares = np.einsum("ij,ij->j", half, half)
         return np.maximum(squares, np.finfo(float).eps * self.prior.variance)
 
@@ -60,16 +65,15 @@ class LowRankGaussian(GaussianApproximation):
 
     def kernel_gradient(self, *more: tuple[FloatArray, FloatArray]) -> FloatArray:
         """See `GaussianApproximation`; R (K^ + W^-1)^-1 = C^-1 R W."""
-        inverse = linalg.mirrored(linalg.cholesky_inverse(self.chol_white))
+        inverse = linalg.mirrored(linalg.lower_gram(self._inverse_factor))
         root = self.prior.root
-        H = -0.5 * ((inverse @ root) * self.precision)
-        S = 0.5 * (inverse - np.eye(len(inverse)))
-        for x, y in ((0.5 * self.weights, self.weights), *more):
-            # The symmetric part of x y'.
-            Rx, Ry = root @ x, root @ y
-            H += 0.5 * (np.outer(Rx, y) + np.outer(Ry, x))
-            S += 0.5 * (np.outer(Rx, Ry) + np.outer(Ry, Rx))
-        return self.prior.contract_root(H, S)
+        X, Y = np.transpose([(0.5 * self.weights, self.weights), *more], (1, 2, 0))
+        RX, RY = root @ X, root @ Y
+        # Of x y' the symmetric part.
+        A = np.hstack([-0.5 * inverse, 0.5 * RX, 0.5 * RY])
+        B = np.asfortranarray(np.vstack([root * self.precision, Y.T, X.T]))
+        S = 0.5 * (inverse - np.eye(len(inverse)) + RX @ RY.T + RY @ RX.T)
+        return self.prior.contract_root(A, B, S)
 
 
 @gaussian_family.register(LowRankPrior)

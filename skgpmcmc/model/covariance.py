@@ -223,7 +223,7 @@ class CrossCovariance:
 _NOTHING_LEFT = 800.0
 
 
-def _correlation(
+def correlation(
     nu: float,
     D: FloatArray,
     scale: float = 1.0,
@@ -254,7 +254,7 @@ def profile_slope(nu: float, D: FloatArray) -> FloatArray:
     With D = sum_r (x_r - x'_r)^2 / tau_r^2, dk/dlog tau_r = g (x_r - x'_r)^2 / tau_r^2.
     """
     if nu == np.inf:
-        return _correlation(nu, D)
+        return correlation(nu, D)
     r = np.sqrt(2.0 * nu * D)
     e = np.exp(-r)
     if nu == 0.5:
@@ -274,7 +274,7 @@ _PROFILED_NU = (0.5, 1.5, 2.5, np.inf)
 
 
 def stationary_nu(kernel: Kernel) -> float | None:
-    """Smoothness of a kernel that `_correlation` covers (inf for RBF), else None."""
+    """Smoothness of a kernel that `correlation` covers (inf for RBF), else None."""
     if type(kernel) is RBF:
         return np.inf
     if type(kernel) is Matern and kernel.nu in _PROFILED_NU:
@@ -373,7 +373,7 @@ class ConstantTimesStationary(Covariance):
             D, scale = self._scaled_distances(length_scale), 1.0
         else:
             D, scale = self._raw_distances, _inverse_square(length_scale[0])
-        K = _correlation(self.nu, D, scale, constant=constant, out=D if self.anisotropic else None)
+        K = correlation(self.nu, D, scale, constant=constant, out=D if self.anisotropic else None)
         return self._jittered(K.T)  # symmetric: the same matrix in Fortran order
 
     def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
@@ -433,7 +433,7 @@ class ConstantTimesStationary(Covariance):
             return self.between(theta, self.X, new.X_new)
         constant, (length_scale,) = self.values(theta)
         scale = _inverse_square(length_scale)
-        return _correlation(self.nu, new.distances, scale, constant=constant).T
+        return correlation(self.nu, new.distances, scale, constant=constant).T
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""
@@ -447,4 +447,4 @@ class ConstantTimesStationary(Covariance):
         """Covariance of some inputs with new ones, from their scaled distances."""
         constant, length_scale = self.values(theta)
         D = cdist(X_new / length_scale, X / length_scale, "sqeuclidean")
-        return _correlation(self.nu, D, constant=constant, out=D).T
+        return correlation(self.nu, D, constant=constant, out=D).T

@@ -1,4 +1,4 @@
-"""Gradients of the covariance between two sets of inputs, by contraction."""
+"""The covariance of two sets of inputs, and its gradient by contraction."""
 
 from __future__ import annotations
 
@@ -13,8 +13,42 @@ from .covariance import (
     Covariance,
     CrossCovariance,
     contract_tree,
+    correlation,
     profile_slope,
 )
+
+
+@singledispatch
+def cross_matrix(covariance: Covariance, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+    """Return ``covariance.cross(theta, new)`` as fast as can be; (n, m), Fortran order.
+
+    An entry may depend on all inputs, to rounding.
+    """
+    return covariance.cross(theta, new)
+
+
+@cross_matrix.register(ConstantTimesStationary)
+def _stationary_matrix(
+    covariance: ConstantTimesStationary, theta: FloatArray, new: CrossCovariance
+) -> FloatArray:
+    """The same with distances through one product, where these change with theta."""
+    if not covariance.anisotropic:
+        return covariance.cross(theta, new)
+    constant, length_scale = covariance.values(theta)
+    D = _distances(covariance, covariance.X / length_scale, new.X_new / length_scale)
+    return correlation(covariance.nu, D, constant=constant, out=D)
+
+
+def _distances(covariance: ConstantTimesStationary, Z: FloatArray, Z_new: FloatArray) -> FloatArray:
+    """Squared distances; (n, m), Fortran order; exact where `squared_distances` must be."""
+    if covariance.nu == 0.5:
+        return cdist(Z_new, Z, "sqeuclidean").T
+    middle = Z.mean(axis=0)
+    Z, Z_new = Z - middle, Z_new - middle
+    D = Z_new @ (-2.0 * Z).T
+    D += np.einsum("ir,ir->i", Z_new, Z_new)[:, None]
+    D += np.einsum("ir,ir->i", Z, Z)
+    return np.maximum(D, 0.0, out=D).T
 
 
 @singledispatch
@@ -63,7 +97,7 @@ def _contract_stationary(
     if len(gradient[covariance.of_length_scale]):
         Z, Z_new = covariance.X / length_scale, new.X_new / length_scale
         if covariance.nu < np.inf:  # for RBF the slope c g is K
-            D = cdist(Z, Z_new, "sqeuclidean")
+            D = _distances(covariance, Z, Z_new)
             weighted = A * (constant * profile_slope(covariance.nu, D))
         by_feature = _contract_distances(Z, Z_new, weighted)
         gradient[covariance.of_length_scale] = (

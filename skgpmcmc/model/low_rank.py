@@ -16,7 +16,7 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..numerics import linalg
 from .covariance import Covariance, CrossCovariance
-from .cross import contract_cross
+from .cross import contract_cross, cross_matrix
 from .joint import LatentGP
 from .prior import GaussianPrior
 
@@ -31,8 +31,8 @@ class LowRankPrior(GaussianPrior, ABC):
         """R; (m, n), Fortran order."""
 
     @abstractmethod
-    def contract_root(self, H: FloatArray, S: FloatArray) -> FloatArray:
-        """``sum_ij G_ij dK^_ij / dtheta_r`` for a symmetric G, by H = R G and S = R G R'."""
+    def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
+        """``sum_ij G_ij dK^_ij / dtheta_r`` for a symmetric G with R G = A B, and S = R G R'."""
 
     @cached_property
     def K(self) -> FloatArray:
@@ -79,8 +79,8 @@ class LowRankPrior(GaussianPrior, ABC):
 
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK^_ij / dtheta_r`` for A of shape (n, n)."""
-        H = 0.5 * (self.pull(A) + self.pull(A.T))
-        return self.contract_root(H, H @ self.root.T)
+        G = np.asfortranarray(0.5 * (A + A.T))
+        return self.contract_root(self.root, G, self.pull(G) @ self.root.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +118,14 @@ class NystromPrior(LowRankPrior):
         return linalg.cholesky(self._square)
 
     @cached_property
+    def _inverse_factor(self) -> FloatArray:
+        """L^-1, by which to multiply is faster than to solve."""
+        return linalg.lower_inverse(self._factor)
+
+    @cached_property
     def _cross(self) -> FloatArray:
         """``K[I, others]``; (m, n - m)."""
-        return self.first.cross(self.kernel_theta, self.others)
+        return cross_matrix(self.first, self.kernel_theta, self.others)
 
     @cached_property
     def root(self) -> FloatArray:
@@ -128,19 +133,18 @@ class NystromPrior(LowRankPrior):
         m = len(self._factor)
         root = np.empty((m, self.size), order="F")
         root[:, :m] = self._factor.T
-        root[:, m:] = linalg.solve_lower(self._factor, self._cross)
+        root[:, m:] = linalg.lower_product(self._inverse_factor, self._cross)
         return root
 
-    def contract_root(self, H: FloatArray, S: FloatArray) -> FloatArray:
+    def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
         """See `LowRankPrior`.
 
         With P = L'^-1 R = K[I, I]^-1 K[I, :], dK^ = dK[:, I] P + P'dK[I, :] - P'dK[I, I] P. The sum
-        is ``2 tr(P G dK[:, I]) - tr(P G P' dK[I, I])``, and P G = L'^-1 H, P G P' = L'^-1 S L^-1.
+        is ``2 tr(P G dK[:, I]) - tr(P G P' dK[I, I])``, and P G = L'^-1 A B, P G P' = L'^-1 S L^-1.
         """
-        L, m = self._factor, len(self._factor)
-        PG = linalg.solve_lower(L, H, transpose=True)
-        half = linalg.solve_lower(L, S, transpose=True)
-        PGP = linalg.solve_lower(L, np.asfortranarray(half.T), transpose=True)
+        inverse, m = self._inverse_factor, len(S)
+        PG = linalg.wide_product(linalg.transposed_lower_product(inverse, A), B)
+        PGP = linalg.transposed_lower_product(inverse, linalg.product(S, inverse))
         of_square = np.asfortranarray(2.0 * PG[:, :m] - PGP)
         theta = self.kernel_theta
         total = self.first.contract(theta, of_square, K=self._square, overwrite=True)
@@ -216,7 +220,7 @@ class EigenPrior(LowRankPrior):
         values, vectors = self._kept
         return np.asfortranarray((vectors * np.sqrt(values)).T)
 
-    def contract_root(self, H: FloatArray, S: FloatArray) -> FloatArray:
+    def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
         """See `LowRankPrior`.
 
         K^ is the function of K that keeps eigenvalues or makes them zero. Its derivative multiplies
@@ -229,9 +233,9 @@ class EigenPrior(LowRankPrior):
         quotient = np.ones((self.rank, self.size))
         # Every entry of these columns stands for its mirror image too.
         quotient[:, : len(lost)] = 2.0 * kept[:, None] / (kept[:, None] - lost)
-        inner = quotient * linalg.product(H / np.sqrt(kept)[:, None], V)
-        A = linalg.product(V_kept, linalg.product(inner, V.T))
-        return self.covariance.contract(self.kernel_theta, np.asfortranarray(A), K=self._whole)
+        inner = quotient * linalg.wide_product(A / np.sqrt(kept)[:, None], linalg.product(B, V))
+        of_K = np.asfortranarray(linalg.product(V_kept, linalg.product(inner, V.T)))
+        return self.covariance.contract(self.kernel_theta, of_K, K=self._whole)
 
 
 @dataclass(frozen=True, eq=False)

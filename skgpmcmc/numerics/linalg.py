@@ -307,10 +307,14 @@ def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     return blas.dtrmm(1.0, L, B, lower=1)
 
 
-def transposed_lower_product(L: FloatArray, x: FloatArray) -> FloatArray:
-    """``L' x`` for a lower triangular L and x of shape (n,)."""
-    _active_count.get(_UNREAD).product += 1.0 / len(L)
-    return blas.dtrmv(L, x, lower=1, trans=1)
+def transposed_lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
+    """``L' B`` for a lower triangular L and B of shape (n,) or (n, m)."""
+    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
+        return _by_columns(transposed_lower_product, L, B)
+    _active_count.get(_UNREAD).product += B.size / L.size
+    if B.ndim == 1:
+        return blas.dtrmv(L, B, lower=1, trans=1)
+    return blas.dtrmm(1.0, L, B, lower=1, trans_a=1)
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -319,6 +323,15 @@ def product(A: FloatArray, B: FloatArray) -> FloatArray:
         return _by_columns(product, A, B)
     _active_count.get(_UNREAD).product += B.size / A.size
     return A @ B
+
+
+def wide_product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """``A B`` for A of shape (m, r) and a wide B of shape (r, n), in Fortran order."""
+    _active_count.get(_UNREAD).product += B.size / len(A) ** 2
+    product = np.empty((len(A), B.shape[1]), order="F")
+    for piece in _pieces(B.shape[1], A.size):
+        np.matmul(B[:, piece].T, A.T, out=product[:, piece].T)
+    return product
 
 
 def wide_gram(A: FloatArray) -> FloatArray:
