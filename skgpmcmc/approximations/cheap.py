@@ -107,28 +107,31 @@ class EvidencePosterior:
         return EvidencePoint(self, fit, log_density) if np.isfinite(log_density) else None
 
 
-#: Cholesky factorizations that one fit is worth, about: Newton steps, or sweeps of EP, each of
-#: which inverts the factor too.
-_N_FACTORIZATIONS = ((Exact, 1.0), (Laplace, 8.0), (Approximation, 16.0))
-
-
-def _n_factorizations(approximation: Approximation) -> float:
-    return next(count for kind, count in _N_FACTORIZATIONS if isinstance(approximation, kind))
-
-
 def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
-    """Floating-point operations of one approximate log evidence, by formula; about.
+    """Floating-point operations of one approximate log evidence, by formula.
 
-    The matrix K, and the Cholesky factorizations that the approximation takes.
+    What does not consist of operations counts as those that take as long, about.
     """
     n = float(len(model.y))
-    functions = model.n_latent / n
-    return functions * (entry_cost(model) * n**2 + _n_factorizations(approximation) * n**3 / 3.0)
+    of_function = entry_cost(model) * n**2 + iteration_cost(approximation, n**2, n**3 / 3.0)
+    return of_function * model.n_latent / n
 
 
 def entry_cost(model: LatentGP) -> float:
-    """Cost of an entry of K: a distance, and a correlation that is worth twenty operations."""
-    return 2.0 * model.covariance.X.shape[1] + 20.0
+    """Cost of an entry of K: a distance, and a correlation that is worth a hundred operations."""
+    return 2.0 * model.covariance.X.shape[1] + 100.0
+
+
+#: Factorizations that one fit is worth: Newton steps, or sweeps of EP, which invert the factor too.
+_N_FACTORIZATIONS = ((Exact, 1.0), (Laplace, 10.0), (Approximation, 13.0))
+#: What each of them costs besides: to fill an entry of its matrix, and to be called at all.
+_PER_ENTRY, _PER_CALL = 50.0, 4e6
+
+
+def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:
+    """Cost of all iterations, each of which factors a matrix that is made of some entries."""
+    counts = (count for kind, count in _N_FACTORIZATIONS if isinstance(approximation, kind))
+    return next(counts) * (_PER_CALL + _PER_ENTRY * n_entries + factor_cost)
 
 
 @dataclass(eq=False)
@@ -243,10 +246,10 @@ class _LowRank(_Sized):
     def _posterior(self, model: LatentGP, m: int, root_cost: float) -> EvidencePosterior:
         """Return the posterior under a prior of rank m."""
         approximation = self.approximation(model.likelihood)
-        # Of C = I + R W R', and of its Cholesky factor.
-        factor_cost = m**2 * (len(model.y) + m / 3.0)
-        cost = root_cost + _n_factorizations(approximation) * factor_cost
-        return EvidencePosterior(model, approximation, cost)
+        n = len(model.y)
+        # C = I + R W R', and its Cholesky factor.
+        of_iterations = iteration_cost(approximation, m * n, m**2 * (n + m / 3.0))
+        return EvidencePosterior(model, approximation, root_cost + of_iterations)
 
 
 @dataclass(eq=False)
@@ -301,6 +304,6 @@ class EigenExact(_LowRank):
         n = len(model.y)
         m = self.size(n)
         kept = EigenGP(model.covariance, model.observations, model.hyperprior, m)
-        # Tridiagonal form, and the vectors back from it.
-        root_cost = entry_cost(model) * n**2 + 4.0 / 3.0 * n**3 + 2.0 * m * n**2
+        # The tridiagonal form takes fewer operations, but these wait for memory.
+        root_cost = entry_cost(model) * n**2 + 5.0 * n**3 + 2.0 * m * n**2
         return self._posterior(kept, m, root_cost)

@@ -30,6 +30,8 @@ _MAX_COMPARED = 600
 #: Acceptance rate of trajectories. They go about a quarter of a period, after which a Gaussian is
 #: forgotten, in so many steps at most.
 _TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
+#: Operations that a call is worth, about.
+_PER_CALL = 2e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,8 +279,8 @@ class EmulatedPosterior:
 
     @property
     def cost(self) -> float:
-        """Floating-point operations of one value, about: `CheapPosterior`."""
-        return 10.0 * self.emulator.nodes.size
+        """Floating-point operations that take as long as one value: see `CheapPosterior`."""
+        return _PER_CALL + 10.0 * self.emulator.nodes.size
 
     def at(self, position: FloatArray) -> CheapPoint | None:
         """Return the point at theta of shape (p,), for operators; None without a density."""
