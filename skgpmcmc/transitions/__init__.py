@@ -1,7 +1,18 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
-from .base import ChainState, Mixture, Proposal, StepInfo, Sweep, Transition, Tunable, at_rest
+from .base import (
+    ChainState,
+    Evaluating,
+    Mixture,
+    Proposal,
+    StepInfo,
+    Sweep,
+    Transition,
+    Tunable,
+    at_rest,
+)
 from .joint_update import JointUpdate
+from .mapping import DiscretizingMap, Layer, TemperedTransitions
 from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
 from .operators import (
     Langevin,
@@ -45,13 +56,16 @@ __all__ = [
     "ConjugateVariance",
     "CrankNicolson",
     "CurvatureShape",
+    "DiscretizingMap",
     "EllipticalSlice",
+    "Evaluating",
     "HyperUpdate",
     "IndependenceMetropolis",
     "JointUpdate",
     "Langevin",
     "LatentShape",
     "LatentUpdate",
+    "Layer",
     "Leapfrog",
     "MarginalMetropolis",
     "MarginalState",
@@ -71,6 +85,7 @@ __all__ = [
     "SurrogateProposal",
     "Sweep",
     "TMixture",
+    "TemperedTransitions",
     "Trajectory",
     "Transition",
     "Tunable",

@@ -58,6 +58,7 @@ class StepInfo(NamedTuple):
     failed: bool = False  # the proposal was rejected because its factorization failed
     steps: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
     tuning: float | None = None  # what warm-up tunes instead of the acceptance probability
+    marked: FloatArray | None = None  # (r, p), where a mark was that is a draw of theta each time
 
     @property
     def tuning_probability(self) -> float:
@@ -131,6 +132,58 @@ class Proposal(Protocol):
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi(theta | theta') - log pi(theta' | theta)``."""
+
+
+class Evaluated(NamedTuple, Generic[S]):
+    """A state at which the target of theta was evaluated, or estimated."""
+
+    state: S
+    log_target: float  # of theta, up to the constant of the transition
+    source: Any = None  # what the state is completed from
+
+
+class Evaluating(Transition[S]):
+    """Metropolis-Hastings on theta with a target that is known only where it is evaluated.
+
+    Attributes
+    ----------
+    proposal : Proposal
+    """
+
+    proposal: Proposal
+
+    @abstractmethod
+    def evaluated(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> Evaluated[S] | None:
+        """Evaluate the target at theta, or make a fresh estimate; None without a density."""
+
+    @abstractmethod
+    def log_target(self, state: S) -> float:
+        """Return what the target was evaluated to when the chain came to the state."""
+
+    @abstractmethod
+    def completed(self, found: Evaluated[S], rng: np.random.Generator) -> S | None:
+        """Return the state to move to, f drawn; None where only now it shows to be impossible."""
+
+    def stayed(self, state: S, rng: np.random.Generator) -> S:
+        """Return the state after a rejection; here, as it is."""
+        return state
+
+    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+        """Propose theta', evaluate the target there, accept or reject."""
+        theta, log_hastings = self.proposal.propose(state.theta, rng)
+        found = self.evaluated(model, theta, rng)
+        if found is None:
+            return self.stayed(state, rng), rejected_proposal(self.name, model, theta)
+        log_ratio = found.log_target - self.log_target(state) + log_hastings
+        accepted, probability = metropolis_accepts(log_ratio, rng)
+        if not accepted:
+            return self.stayed(state, rng), StepInfo(self.name, False, probability)
+        moved = self.completed(found, rng)
+        if moved is None:
+            return self.stayed(state, rng), rejected_proposal(self.name, model, theta)
+        return moved, StepInfo(self.name, True, probability)
 
 
 def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool, float]:

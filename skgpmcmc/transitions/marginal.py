@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, GaussianApproximation
+from ..approximations import Approximation
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import Proposal, StepInfo, Transition, metropolis_accepts, rejected_proposal
+from .base import Evaluated, Evaluating, Proposal
 from .operators import RandomWalk
 from .updates import OperatorUpdate
 
@@ -25,7 +25,7 @@ class MarginalState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalMetropolis(Transition[MarginalState]):
+class MarginalMetropolis(Evaluating[MarginalState]):
     """MH on theta with the deterministic evidence of an approximation; f from its Gaussian.
 
     **Invariant:** leaves q(y | theta) p(theta) q(f | y, theta) unchanged, up to its constant: the
@@ -54,30 +54,13 @@ class MarginalMetropolis(Transition[MarginalState]):
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> MarginalState | None:
         """Return the state at theta with f from q."""
-        evaluated = self._evaluate(model, theta)
-        return None if evaluated is None else self._with_draw(*evaluated, rng)
+        found = self.evaluated(model, theta, rng)
+        return None if found is None else self.completed(found, rng)
 
-    def step(
-        self, model: LatentGP, state: MarginalState, rng: np.random.Generator
-    ) -> tuple[MarginalState, StepInfo]:
-        """Propose theta', evaluate the approximate evidence there, accept or reject."""
-        theta, log_hastings = self.proposal.propose(state.theta, rng)
-        evaluated = self._evaluate(model, theta)
-        if evaluated is None:
-            return state, rejected_proposal(self.name, model, theta)
-        candidate, q = evaluated
-        log_ratio = candidate.log_target - state.log_target + log_hastings
-        accepted, probability = metropolis_accepts(log_ratio, rng)
-        if accepted:
-            drawn = self._with_draw(candidate, q, rng)
-            if drawn is None:
-                return state, rejected_proposal(self.name, model, theta)
-            state = drawn
-        return state, StepInfo(self.name, accepted, probability)
-
-    def _evaluate(
-        self, model: LatentGP, theta: FloatArray
-    ) -> tuple[MarginalState, GaussianApproximation] | None:
+    def evaluated(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> Evaluated[MarginalState] | None:
+        """Return theta with its approximate evidence."""
         log_hyperprior = model.hyperprior.log_prob(theta)
         if not np.isfinite(log_hyperprior):
             return None
@@ -88,19 +71,23 @@ class MarginalMetropolis(Transition[MarginalState]):
         log_target = log_evidence + log_hyperprior
         if not np.isfinite(log_target):
             return None
-        return MarginalState(theta, log_target, np.empty(0)), q
+        return Evaluated(MarginalState(theta, log_target, np.empty(0)), log_target, q)
 
-    def _with_draw(
-        self, state: MarginalState, q: GaussianApproximation, rng: np.random.Generator
+    def log_target(self, state: MarginalState) -> float:
+        """Log of the approximate posterior of theta, up to a constant."""
+        return state.log_target
+
+    def completed(
+        self, found: Evaluated[MarginalState], rng: np.random.Generator
     ) -> MarginalState | None:
         """Add f to the state; None if K, which the evidence does not need to factor, is singular.
 
         Such a theta is outside the target, always, so that turning it down is an exact rejection.
         """
         if not self.with_latent:
-            return state
+            return found.state
         try:
-            return state._replace(f=q.sample(rng, 1).f[:, 0])
+            return found.state._replace(f=found.source.sample(rng, 1).f[:, 0])
         except NotPositiveDefiniteError:
             return None
 

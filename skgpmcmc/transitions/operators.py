@@ -65,6 +65,10 @@ class Operator(ABC):
     def typical_log_scale(self, dim: int) -> float:
         """Return the log scale that suits a standard normal target, where tuning may begin."""
 
+    def reversed(self) -> Self:
+        """Return the operator that makes the moves backwards; here itself, as it is reversible."""
+        return self
+
     def with_log_scale(self, log_scale: float) -> Self:
         """Return the same operator with another scale."""
         return self._with(log_scale=log_scale)
@@ -321,6 +325,8 @@ class UnivariateSlice(Operator):
         Log of the width of the first bracket.
     max_widths : int, default=8
         At most so many widths are stepped out.
+    backwards : bool, default=False
+        Update the last coordinate first: the reverse of updating it last.
 
     References
     ----------
@@ -329,15 +335,20 @@ class UnivariateSlice(Operator):
 
     log_scale: float = float(np.log(1.5))
     max_widths: int = 8
+    backwards: bool = False
     name = "univariate slice"
     target_acceptance = None
 
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
         """Update every coordinate once."""
         line = _Line(conditional)
-        for axis in np.eye(len(point.position)):
+        for axis in np.eye(len(point.position))[:: -1 if self.backwards else 1]:
             point = self._moved_along(line, axis, point, rng)
         return Outcome(point, True, 1.0, line.n_evaluations, line.lost)
+
+    def reversed(self) -> Self:
+        """Return the same updates in the opposite order, as each is reversible."""
+        return self._with(backwards=not self.backwards)
 
     def typical_log_scale(self, dim: int) -> float:
         """Return the scale as it is."""

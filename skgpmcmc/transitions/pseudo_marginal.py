@@ -23,12 +23,12 @@ from ..approximations import (
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import (
+    Evaluated,
+    Evaluating,
     FromPrior,
     Proposal,
     StepInfo,
     Transition,
-    metropolis_accepts,
-    rejected_proposal,
     shrinking,
 )
 
@@ -44,7 +44,7 @@ class PseudoMarginalState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
+class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
     """MH on theta in which an unbiased estimate stands for p(y | theta).
 
     **Invariant:** leaves the extended target p(theta) prod_i g(f_i | theta) * estimate unchanged,
@@ -102,20 +102,26 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
             return None
         return PseudoMarginalState(theta, log_hyperprior, density, estimate, estimate.draw(rng))
 
-    def step(
-        self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
-    ) -> tuple[PseudoMarginalState, StepInfo]:
-        """Propose theta' with fresh particles, accept or reject both, then draw f by weight."""
-        theta, log_hastings = self.proposal.propose(state.theta, rng)
-        candidate = self.start(model, theta, rng)
-        if candidate is None:
-            info = rejected_proposal(self.name, model, theta)
-        else:
-            log_ratio = _log_target(candidate) - _log_target(state) + log_hastings
-            accepted, probability = metropolis_accepts(log_ratio, rng)
-            state = candidate if accepted else state
-            info = StepInfo(self.name, accepted, probability)
-        return state._replace(f=state.estimate.draw(rng)), info
+    def evaluated(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> Evaluated[PseudoMarginalState] | None:
+        """Return theta with fresh particles."""
+        state = self.start(model, theta, rng)
+        return None if state is None else Evaluated(state, self.log_target(state))
+
+    def log_target(self, state: PseudoMarginalState) -> float:
+        """Log of the estimate times p(theta)."""
+        return state.log_hyperprior + state.estimate.log_likelihood
+
+    def completed(
+        self, found: Evaluated[PseudoMarginalState], rng: np.random.Generator
+    ) -> PseudoMarginalState:
+        """Draw f by weight."""
+        return self.stayed(found.state, rng)
+
+    def stayed(self, state: PseudoMarginalState, rng: np.random.Generator) -> PseudoMarginalState:
+        """Draw f by weight."""
+        return state._replace(f=state.estimate.draw(rng))
 
     def log_likelihood_sd(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, n_replicates: int = 30
@@ -148,10 +154,6 @@ class PseudoMarginalMetropolis(Transition[PseudoMarginalState]):
         return importance_estimate(
             model, density, n_draws, rng, defensive=self.defensive, retained=retained
         )
-
-
-def _log_target(state: PseudoMarginalState) -> float:
-    return state.estimate.log_likelihood + state.log_hyperprior
 
 
 class _OfParticles(Transition[PseudoMarginalState]):

@@ -1,0 +1,193 @@
+"""Moves of theta by a temporary mapping: a cheap posterior pi* leads, the exact one decides.
+
+Both schemes leave the exact target unchanged whatever pi* is; a poor one costs rejections. What is
+exact is another transition's: it evaluates the target at a theta, or estimates it with fresh
+particles, and this file says where.
+
+References
+----------
+Wang & Neal (2013), *MCMC methods for Gaussian process models using fast approximations for the
+likelihood*, sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Generic
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import CheapPosterior
+from ..model import LatentGP
+from ..parameterizations import DensityPoint
+from .base import (
+    Evaluated,
+    Evaluating,
+    S,
+    StepInfo,
+    Transition,
+    metropolis_accepts,
+    rejected_proposal,
+)
+from .operators import Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A cheap posterior, and how theta moves on it.
+
+    Attributes
+    ----------
+    target : CheapPosterior
+        pi*, one fixed function of theta.
+    operator : Operator
+        R, which leaves it unchanged.
+    n_updates : int
+        Updates by R on the way up, and by its reverse on the way down.
+    """
+
+    target: CheapPosterior
+    operator: Operator
+    n_updates: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedTransitions:
+    """theta' is where layers of cheap posteriors lead: up through all of them, and down again.
+
+    In every layer theta moves by its R on the way up, and by the reverse of R on the way down, so
+    that the way back is as probable under the layers as the way there. The Hastings ratio has their
+    densities wherever one layer hands theta to the next.
+
+    Attributes
+    ----------
+    layers : sequence of Layer
+        From the one nearest to the target to the cheapest.
+
+    References
+    ----------
+    Wang & Neal (2013), (15); Neal (1996), *Sampling from multimodal distributions using tempered
+    transitions*.
+    """
+
+    layers: Sequence[Layer]
+
+    def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return theta' and the log of (15) without its two values of the target.
+
+        Minus infinity where a layer has no density at what it is handed.
+        """
+        up = ((layer, layer.operator) for layer in self.layers)
+        down = ((layer, layer.operator.reversed()) for layer in reversed(self.layers))
+        log_hastings = 0.0
+        for layer, operator in chain(up, down):
+            point = layer.target.at(theta)
+            if point is None:
+                return theta, -np.inf
+            log_hastings += point.log_density
+            for _ in range(layer.n_updates):
+                point = operator.move(layer.target, point, rng).point
+            log_hastings -= point.log_density
+            theta = point.position
+        return theta, float(log_hastings)
+
+
+@dataclass(eq=False)
+class _Realization:
+    """A chain on pi* through one point: to the right by R, to the left by its reverse.
+
+    It is extended as far as it is asked for, always from its ends.
+    """
+
+    layer: Layer
+    rng: np.random.Generator
+    right: list[DensityPoint]  # the point where it begins, and those that R has made of it
+    left: list[DensityPoint] = field(default_factory=list)  # those before it, from the nearest on
+
+    def at(self, position: int) -> DensityPoint:
+        """Return the point so many transitions after the first, before it if negative."""
+        while len(self.right) <= position:
+            self.right.append(self._moved(self.layer.operator, self.right[-1]))
+        while len(self.left) < -position:
+            nearest = self.left[-1] if self.left else self.right[0]
+            self.left.append(self._moved(self.layer.operator.reversed(), nearest))
+        return self.right[position] if position >= 0 else self.left[-position - 1]
+
+    def _moved(self, operator: Operator, point: DensityPoint) -> DensityPoint:
+        for _ in range(self.layer.n_updates):
+            point = operator.move(self.layer.target, point, self.rng).point  # type: ignore[arg-type]
+        return point
+
+
+@dataclass(frozen=True, eq=False)
+class DiscretizingMap(Transition[S], Generic[S]):
+    """A mark moves along a chain on pi*, accepted by how pi / pi* changes; then the chain is lost.
+
+    **Invariant:** leaves the target of `exact` unchanged, whatever pi* is. Where that one estimates
+    its target, the chain is one on (theta, particles): each point has one estimate, with fresh
+    particles, and the first has that of the state.
+
+    Attributes
+    ----------
+    exact : Evaluating
+        Evaluates pi, the target, or estimates it; starts chains.
+    layer : Layer
+        pi* and R; a transition of the chain is `n_updates` of R.
+    n_moves : int
+        r, moves of the mark in each step. All points that it was at are equally good draws.
+    jump : int
+        s, how many transitions a move goes, to the right or to the left.
+
+    References
+    ----------
+    Wang & Neal (2013), section 3, (13); with r = 1, a reversible R and s = 2 k it is a
+    `TemperedTransitions` with one layer of k updates.
+    """
+
+    exact: Evaluating[S]
+    layer: Layer
+    n_moves: int = 1
+    jump: int = 1
+    name: str = "mapping to a discretizing chain"
+
+    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
+        """Return the state of the exact transition at theta."""
+        return self.exact.start(model, theta, rng)
+
+    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+        """Map, move the mark, and map back."""
+        begin = self.layer.target.at(state.theta)
+        if begin is None:  # no chain goes through a point without a density
+            still = np.tile(state.theta, (self.n_moves, 1))
+            info = rejected_proposal(self.name, model, state.theta)
+            return self.exact.stayed(state, rng), info._replace(marked=still)
+        realization = _Realization(self.layer, rng, [begin])
+        own = Evaluated(state, self.exact.log_target(state))
+        known: dict[int, Evaluated[S] | None] = {0: own}  # by position
+        ratios = {0: own.log_target - begin.log_density}
+        mark, probabilities, marked = 0, [], []
+        for _ in range(self.n_moves):
+            there = mark + (self.jump if rng.uniform() < 0.5 else -self.jump)
+            if there not in known:
+                point = realization.at(there)
+                found = known[there] = self.exact.evaluated(model, point.position, rng)
+                ratios[there] = -np.inf if found is None else found.log_target - point.log_density
+            accepted, probability = metropolis_accepts(ratios[there] - ratios[mark], rng)
+            mark = there if accepted else mark
+            probabilities.append(probability)
+            marked.append(realization.at(mark).position)
+        ended = known[mark]
+        assert ended is not None  # its ratio is not zero
+        completed = self.exact.completed(ended, rng) if mark else self.exact.stayed(state, rng)
+        if completed is None:  # outside the target, always
+            return state, rejected_proposal(self.name, model, ended.state.theta)
+        return completed, StepInfo(
+            self.name,
+            mark != 0,
+            float(np.mean(probabilities)),
+            float(len(known) - 1),
+            marked=np.array(marked),
+        )
