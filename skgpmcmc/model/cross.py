@@ -45,9 +45,9 @@ def _distances(covariance: ConstantTimesStationary, Z: FloatArray, Z_new: FloatA
         return cdist(Z_new, Z, "sqeuclidean").T
     middle = Z.mean(axis=0)
     Z, Z_new = Z - middle, Z_new - middle
-    D = Z_new @ (-2.0 * Z).T
-    D += np.einsum("ir,ir->i", Z_new, Z_new)[:, None]
-    D += np.einsum("ir,ir->i", Z, Z)
+    norms, new_norms = ((part * part).sum(axis=1) for part in (Z, Z_new))
+    left = np.column_stack([-2.0 * Z_new, new_norms, np.ones(len(Z_new))])
+    D = left @ np.column_stack([Z, np.ones(len(Z)), norms]).T
     return np.maximum(D, 0.0, out=D).T
 
 

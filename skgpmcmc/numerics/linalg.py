@@ -327,11 +327,10 @@ def product(A: FloatArray, B: FloatArray) -> FloatArray:
 
 def wide_product(A: FloatArray, B: FloatArray) -> FloatArray:
     """``A B`` for A of shape (m, r) and a wide B of shape (r, n), in Fortran order."""
+    if B.size > max(_NARROWEST * len(B), _BRIEF // len(A)):
+        return _by_columns(wide_product, A, B)
     _active_count.get(_UNREAD).product += B.size / len(A) ** 2
-    product = np.empty((len(A), B.shape[1]), order="F")
-    for piece in _pieces(B.shape[1], A.size):
-        np.matmul(B[:, piece].T, A.T, out=product[:, piece].T)
-    return product
+    return (B.T @ A.T).T
 
 
 def wide_gram(A: FloatArray) -> FloatArray:

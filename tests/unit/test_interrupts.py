@@ -54,6 +54,11 @@ OPERATIONS = {
     "cholesky_pullback": lambda kind: linalg.cholesky_pullback(factor(kind), square(kind)),
     "lower_gram": lambda kind: linalg.lower_gram(factor(kind)),
     "lower_product": lambda kind: linalg.lower_product(factor(kind), square(kind)),
+    "transposed_lower_product": lambda kind: linalg.transposed_lower_product(
+        factor(kind), square(kind)
+    ),
+    "wide_product": lambda kind: linalg.wide_product(square(kind)[:60], square(kind, seed=2)),
+    "wide_gram": lambda kind: linalg.wide_gram(square(kind)[:100]),
     "product": lambda kind: linalg.product(square(kind), square(kind, seed=2)),
     "product with a wide matrix": lambda kind: linalg.product(
         square(kind)[:40], square(kind, seed=2)
@@ -103,7 +108,7 @@ def test_no_call_does_much_at_once(name, brief, monkeypatch):
     monkeypatch.setattr(Watched, "most", 0)
     for routine in ("dpotrf", "dlauum", "dpotrs", "dtrtrs", "dtrtri"):
         monkeypatch.setattr(lapack, routine, watched(getattr(lapack, routine)))
-    for routine in ("dtrmm", "dtrsm"):
+    for routine in ("dtrmm", "dtrsm", "dsyrk"):
         monkeypatch.setattr(blas, routine, watched(getattr(blas, routine)))
     OPERATIONS[name](Watched)
     assert 0 < Watched.most <= 1.5 * BRIEF < N**3 / 5

@@ -142,6 +142,26 @@ def test_cholesky_pullback(n):
 def test_transposed_lower_product(n):
     L, x = factor(n), np.random.default_rng(0).standard_normal(n)
     assert_allclose(linalg.transposed_lower_product(L, x), L.T @ x, atol=1e-14)
+    B = np.outer(x, [1.0, -2.0])
+    assert_allclose(linalg.transposed_lower_product(L, B), L.T @ B, atol=1e-14)
+
+
+def test_wide_matrices():
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((5, 7)), np.asfortranarray(rng.standard_normal((7, 40)))
+    product = linalg.wide_product(A, B)
+    assert product.flags.f_contiguous
+    assert_allclose(product, A @ B, atol=1e-13)
+    gram = linalg.wide_gram(B)
+    assert_allclose(np.tril(gram), np.tril(B @ B.T), atol=1e-13)
+
+
+def test_eigenpairs():
+    A = np.random.default_rng(0).standard_normal((9, 9))
+    A = A @ A.T
+    values, vectors = linalg.eigenpairs(A, 4)
+    assert_allclose(values, np.linalg.eigvalsh(A)[-4:], rtol=1e-12)
+    assert_allclose(A @ vectors, vectors * values, atol=1e-12)
 
 
 def test_gram_of_the_inverse_factor_is_the_inverse():
