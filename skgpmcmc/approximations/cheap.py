@@ -122,16 +122,17 @@ def entry_cost(model: LatentGP) -> float:
     return 2.0 * model.covariance.X.shape[1] + 100.0
 
 
-#: Factorizations that one fit is worth: Newton steps, or sweeps of EP, which invert the factor too.
-_N_FACTORIZATIONS = ((Exact, 1.0), (Laplace, 10.0), (Approximation, 13.0))
+#: Factorizations that a fit by iterations is worth: steps of Newton's method, or sweeps of EP, each
+#: of which inverts the factor too.
+_N_FACTORIZATIONS = 10.0
 #: What each of them costs besides: to fill an entry of its matrix, and to be called at all.
 _PER_ENTRY, _PER_CALL = 50.0, 4e6
 
 
 def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:
     """Cost of all iterations, each of which factors a matrix that is made of some entries."""
-    counts = (count for kind, count in _N_FACTORIZATIONS if isinstance(approximation, kind))
-    return next(counts) * (_PER_CALL + _PER_ENTRY * n_entries + factor_cost)
+    count = 1.0 if isinstance(approximation, Exact) else _N_FACTORIZATIONS
+    return count * (_PER_CALL + _PER_ENTRY * n_entries + factor_cost)
 
 
 @dataclass(eq=False)
@@ -160,12 +161,12 @@ class CheapApproximation(Configuration, ABC):
         self.approximation(likelihood).check_likelihood(likelihood)
 
     def approximation(self, likelihood: Likelihood) -> Approximation:
-        """Return the approximation that `inner` stands for."""
+        """Return the approximation that `inner` stands for, as rough as proposals may be."""
         if self.inner != "auto":
-            return _INNER[self.inner]()
+            return _INNER[self.inner]().roughened()
         if likelihood.quadratic:
             return Exact()
-        return EP() if likelihood.n_functions == 1 else Laplace()
+        return EP().roughened() if likelihood.n_functions == 1 else Laplace()
 
 
 @dataclass(eq=False)

@@ -166,6 +166,10 @@ class NystromGP(LatentGP):
 
     n_first: int
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Of order n: what is known of pairs of rows is quicker to make again than to send.
+        return {name: value for name, value in vars(self).items() if name != "_blocks"}
+
     @classmethod
     def of(cls, model: LatentGP, rows: IntArray) -> NystromGP:
         """Return the model as seen through some rows, which are taken to the front."""

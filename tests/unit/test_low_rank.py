@@ -294,3 +294,11 @@ def test_more_jitter_reaches_the_chosen_rows():
     some = nystrom(model.with_jitter(1e-3)).prior_at(theta)
     assert_allclose(cheap.with_jitter(1e-3).prior_at(theta).K, some.K, rtol=1e-12)
     assert not np.allclose(cheap.prior_at(theta).K, some.K, rtol=1e-6)
+
+
+def test_a_model_that_has_been_used_travels_as_lightly_as_before():
+    model = nystrom(make())
+    before = len(pickle.dumps(model))
+    root = model.prior_at(elsewhere(model)).root
+    assert len(pickle.dumps(model)) == before
+    assert_allclose(pickle.loads(pickle.dumps(model)).prior_at(elsewhere(model)).root, root)
