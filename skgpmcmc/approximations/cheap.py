@@ -161,12 +161,12 @@ class CheapApproximation(Configuration, ABC):
         self.approximation(likelihood).check_likelihood(likelihood)
 
     def approximation(self, likelihood: Likelihood) -> Approximation:
-        """Return the approximation that `inner` stands for, as rough as proposals may be."""
+        """Return the approximation that `inner` stands for."""
         if self.inner != "auto":
-            return _INNER[self.inner]().roughened()
+            return _INNER[self.inner]()
         if likelihood.quadratic:
             return Exact()
-        return EP().roughened() if likelihood.n_functions == 1 else Laplace()
+        return EP() if likelihood.n_functions == 1 else Laplace()
 
 
 @dataclass(eq=False)
@@ -232,7 +232,7 @@ class SubsetOfData(_OfRows):
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
         """Return the posterior given rows that are drawn now."""
         some = model.of_rows(self.chosen(model, rng))
-        approximation = self.approximation(model.likelihood)
+        approximation = self.approximation(model.likelihood).roughened()
         return EvidencePosterior(some, approximation, evidence_cost(some, approximation))
 
 
@@ -246,7 +246,7 @@ class _LowRank(_Sized):
 
     def _posterior(self, model: LatentGP, m: int, root_cost: float) -> EvidencePosterior:
         """Return the posterior under a prior of rank m."""
-        approximation = self.approximation(model.likelihood)
+        approximation = self.approximation(model.likelihood).roughened()
         n = len(model.y)
         # C = I + R W R', and its Cholesky factor.
         of_iterations = iteration_cost(approximation, m * n, m**2 * (n + m / 3.0))
