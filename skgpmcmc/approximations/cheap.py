@@ -49,32 +49,25 @@ class CheapPosterior(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EvidencePoint:
-    """A theta with its approximate posterior density.
+    """A theta with its approximate posterior density; it has no matrices of its own.
 
     Attributes
     ----------
     posterior : EvidencePosterior
-    fit : ApproximationFit
-        Of its model at this theta.
+    position : ndarray of shape (p,)
+        theta, natural logs.
     log_density : float
         Log evidence plus log p(theta).
     """
 
     posterior: EvidencePosterior
-    fit: ApproximationFit
+    position: FloatArray
     log_density: float
-
-    @property
-    def position(self) -> FloatArray:
-        """theta, natural logs; (p,)."""
-        return self.fit.q.prior.theta
 
     @cached_property
     def gradient(self) -> FloatArray:
         """Gradient of `log_density`, up to the tolerance of the approximation; (p,)."""
-        model, approximation = self.posterior.model, self.posterior.approximation
-        of_evidence = approximation.gradient(model, self.fit)
-        return np.asarray(of_evidence + model.hyperprior.gradient(self.position))
+        return self.posterior.gradient(self.position)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,17 +87,37 @@ class EvidencePosterior:
     approximation: Approximation
     cost: float
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_last"}
+
     def at(self, position: FloatArray) -> EvidencePoint | None:
         """Return the point at theta; None outside the prior's support, or where K is singular."""
         log_hyperprior = self.model.hyperprior.log_prob(position)
         if not np.isfinite(log_hyperprior):
             return None
         try:
-            fit = self.approximation.fit(self.model, position)
+            fit = self._fit(position)
         except NotPositiveDefiniteError:
             return None
         log_density = float(fit.log_evidence + log_hyperprior)
-        return EvidencePoint(self, fit, log_density) if np.isfinite(log_density) else None
+        return EvidencePoint(self, position, log_density) if np.isfinite(log_density) else None
+
+    def gradient(self, position: FloatArray) -> FloatArray:
+        """Gradient of the log density at theta, where there is one; (p,)."""
+        of_evidence = self.approximation.gradient(self.model, self._fit(position))
+        return np.asarray(of_evidence + self.model.hyperprior.gradient(position))
+
+    @cached_property
+    def _last(self) -> dict[bytes, ApproximationFit]:
+        """The fit at the last theta: a gradient may be asked for. Many points would fill memory."""
+        return {}
+
+    def _fit(self, theta: FloatArray) -> ApproximationFit:
+        key = theta.tobytes()
+        if key not in self._last:
+            self._last.clear()
+            self._last[key] = self.approximation.fit(self.model, theta)
+        return self._last[key]
 
 
 def evidence_cost(model: LatentGP, approximation: Approximation) -> float:

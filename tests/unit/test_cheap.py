@@ -1,5 +1,7 @@
 """Cheap posteriors of theta: the rows that make them, their densities, gradients and costs."""
 
+import pickle
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -326,3 +328,19 @@ def test_softmax_on_a_subset():
     theta = model.start + 0.1
     expected = finite_difference(lambda t: posterior.at(t).log_density, theta)
     assert relative_error(posterior.at(theta).gradient, expected) < 1e-3
+
+
+@every_kind
+def test_points_do_not_keep_matrices(kind):
+    """Those of the last one are kept for its gradient, and none travel to workers."""
+    model = make()
+    posterior = kind(10).posterior(model, np.random.default_rng(0))
+    empty = len(pickle.dumps(posterior))
+    first, second = (posterior.at(model.start + shift) for shift in (0.0, 0.2))
+    assert len(pickle.dumps(first)) < empty + 1000
+    kept = weakref.ref(posterior._fit(second.position).q)
+    posterior.at(model.start + 0.4)
+    assert kept() is None
+    # Made again, it is the same to the last digit.
+    after = first.gradient
+    assert_array_equal(posterior.at(model.start).gradient, after)
