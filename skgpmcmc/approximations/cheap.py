@@ -13,9 +13,9 @@ likelihood*, section 5.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from .rows import WAYS, choose_rows
 
 #: Share of the rows, and most of them, where nobody has chosen.
 _SHARE, _MOST = 0.2, 1000
+#: Shares between which pilot runs choose.
+_SHARES = (0.1, 0.2, 0.4)
 
 _INNER: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
 
@@ -165,6 +167,10 @@ class CheapApproximation(Configuration, ABC):
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> CheapPosterior:
         """Return the cheap posterior of theta; what is random about it is drawn here, once."""
 
+    def candidates(self, n: int) -> list[Self]:
+        """Return those from which pilot runs choose, for n rows; here itself alone."""
+        return [self]
+
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         check_choice("approximation: inner", self.inner, ("auto", *_INNER))
@@ -198,6 +204,13 @@ class _Sized(CheapApproximation):
             check_in("approximation: m", self.m, "(0, 1)", remedy)
         else:
             check_integer("approximation: m", self.m, 1, ' Use a share such as 0.2, or "auto".')
+
+    def candidates(self, n: int) -> list[Self]:
+        """Return itself, or with m="auto" the same with some numbers, increasing."""
+        if not isinstance(self.m, str):
+            return [self]
+        sizes = {min(int(np.ceil(share * n)), _MOST) for share in _SHARES}
+        return [replace(self, m=size) for size in sorted(sizes)]
 
     def size(self, n: int) -> int:
         """Return m as a number, at most n."""

@@ -34,6 +34,7 @@ from ..prediction import (
 )
 from ..run import (
     Effort,
+    MarkedSamples,
     ModelRun,
     SamplingRun,
     StoppingRule,
@@ -44,7 +45,7 @@ from ..run import (
     sample_chains,
 )
 from ..run.effort import readable, require_memory
-from ..samplers import WITHIN_GIBBS, Sampler, in_use
+from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
 from ._data import check_n_jobs, in_units_of_y, replace_fitted
 from ._warm_start import Continuable
@@ -65,7 +66,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     #: Strings that `likelihood` accepts, set by each estimator that has this parameter.
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {}
     #: Strings that `sampler` accepts.
-    _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *WITHIN_GIBBS)
+    _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *WITHIN_GIBBS, *MAPPED)
     #: Whether latent functions of a row have hyper-parameters of their own, if there are several.
     _separate: ClassVar[bool] = False
     #: Shift and scale from the function that is sampled to the one that is reported.
@@ -100,7 +101,11 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
             return self._continued(earlier.run, stop, n_bytes)
-        approximation = check.resolve_approximation(self.approximation, sampler, likelihood)
+        cheap = None
+        if sampler.moves_by_cheap:
+            cheap, approximation = check.resolve_cheap(self.approximation, sampler, likelihood)
+        else:
+            approximation = check.resolve_approximation(self.approximation, sampler, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
         models = self._models(X, observed)
         sampler.check_model(models[0])
@@ -116,12 +121,13 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             n_warmup=n_warmup,
             n_draws=self.n_draws,
             seed=_seed_sequence(self.random_state, _OF_CHAINS),
+            cheap=cheap,
             stop=stop,
             n_jobs=self.n_jobs,
             monitor=monitor,
         )
         monitor.end()
-        return replace(run, in_use=in_use(sampler, approximation, n_importance))
+        return replace(run, in_use=in_use(sampler, approximation, n_importance, cheap))
 
     def _continued(
         self, run: SamplingRun, stop: StoppingRule | None, n_bytes: float
@@ -234,7 +240,9 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if isinstance(strategy, Particles):
             strategy = replace(strategy, unit=float(multiplicity.mean()))
         arrays = self._density_arrays(run, own, theta[rows])
+        marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}
         return {
+            **marked,
             "theta_samples_": draws.theta,
             "latent_samples_": draws.f,
             "hyperparameter_names_": element_names(model.hyperprior.names),

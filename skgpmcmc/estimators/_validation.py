@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from .._params import check_flag, check_integer
-from ..approximations import APPROXIMATIONS, Approximation, Exact
+from ..approximations import APPROXIMATIONS, CHEAP, Approximation, CheapApproximation, Exact
 from ..likelihoods import Likelihood
 from ..model import (
     Covariance,
@@ -23,7 +23,7 @@ from ..model import (
     make_covariance,
 )
 from ..numerics.quadrature import Bend
-from ..samplers import SAMPLERS, Sampler
+from ..samplers import MAPPED, SAMPLERS, Sampler
 
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100
@@ -96,6 +96,12 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
     "auto" is the sampler's best, Laplace for a softmax. A sampler that needs none ignores names, so
     that a grid search may go over both; an object is refused, as somebody has configured it.
     """
+    if isinstance(value, CheapApproximation) or (isinstance(value, str) and value in CHEAP):
+        raise ValueError(
+            f"approximation={value!r} is a cheap posterior of theta, for the samplers {MAPPED}, "
+            f"and sampler={type(sampler).__name__} is none of them: use one of "
+            f"{sorted([*APPROXIMATIONS, 'auto'])}."
+        )
     best = "laplace" if likelihood.n_functions > 1 else sampler.best_approximation
     approximation = named_approximation(value, best or "ep")
     if sampler.approximates:
@@ -107,6 +113,33 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
             'approximates nothing: use approximation="auto", or a sampler such as "pm" or "khr".'
         )
     return Exact() if sampler.integrates_f else approximation
+
+
+def resolve_cheap(
+    value: Any, sampler: Sampler, likelihood: Likelihood
+) -> tuple[CheapApproximation, Approximation]:
+    """Return the cheap posterior that the sampler is to move by, and what its exact part uses.
+
+    That is the closed form under a Gaussian likelihood; else EP, Laplace for a softmax, or what
+    the cheap posterior was configured with.
+    """
+    if isinstance(value, Approximation) or (isinstance(value, str) and value in APPROXIMATIONS):
+        raise ValueError(
+            f"approximation={value!r} is no posterior that is cheaper than the exact one, and "
+            f"sampler={type(sampler).__name__} moves by one: use one of {sorted(CHEAP)}, or an "
+            f"object such as SubsetOfData(inner='laplace')."
+        )
+    known = {**CHEAP, "auto": CHEAP["sod"]}
+    cheap: CheapApproximation
+    cheap = _named_or_configured("approximation", value, known, CheapApproximation)
+    cheap.check()
+    cheap.check_likelihood(likelihood)
+    if likelihood.quadratic:
+        return cheap, Exact()
+    best = "laplace" if likelihood.n_functions > 1 else "ep"
+    approximation = APPROXIMATIONS[best if cheap.inner == "auto" else cheap.inner]()
+    approximation.check_likelihood(likelihood)
+    return cheap, approximation
 
 
 def resolve_n_importance(value: Any) -> int | None:

@@ -32,6 +32,7 @@ _MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 _BINARY_ATTRIBUTES = (
     "theta_samples_",
     "latent_samples_",
+    "marked_samples_",
     "kernel_",
     "priors_",
     "hyperparameter_names_",

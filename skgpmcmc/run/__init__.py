@@ -12,13 +12,14 @@ from .diagnostics import (
 )
 from .effort import Effort
 from .leave_one_out import LeaveOneOut, leave_one_out
-from .records import ModelRun, SamplingRun
+from .records import MarkedSamples, ModelRun, SamplingRun
 from .scale_reduction import autocorrelation, gelman_rubin
 
 __all__ = [
     "Diagnostics",
     "Effort",
     "LeaveOneOut",
+    "MarkedSamples",
     "ModelRun",
     "SamplingRun",
     "StoppingRule",

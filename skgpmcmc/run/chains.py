@@ -19,7 +19,7 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation
+from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
 from ..numerics.linalg import OperationCount
 from ..numerics.threads import one_thread
@@ -72,6 +72,7 @@ def sample_chains(
     n_warmup: int,
     n_draws: int,
     seed: np.random.SeedSequence,
+    cheap: CheapApproximation | None = None,
     stop: StoppingRule | None = None,
     n_jobs: int | None = None,
     monitor: Monitor | None = None,
@@ -92,6 +93,8 @@ def sample_chains(
         Chains per model, discarded and kept iterations per chain.
     seed : numpy.random.SeedSequence
         Every chain spawns its own stream from it.
+    cheap : CheapApproximation, optional
+        What proposes, for the samplers that move by one.
     stop : StoppingRule, optional
         Ends sampling at the first round after which it is met.
     n_jobs : int, optional
@@ -118,7 +121,7 @@ def sample_chains(
         seconds = seconds_per_operation(plan.n_rows)
         monitor.expect(plan.effort(seconds, "the time of a small factorization"))
     set_ups = [
-        set_up(model, sampler, approximation, own, n_chains, n_importance, n_warmup)
+        set_up(model, sampler, approximation, own, n_chains, n_importance, n_warmup, cheap)
         for model, own in zip(models, seed.spawn(len(models)), strict=True)
     ]
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
@@ -291,9 +294,11 @@ class Ready(NamedTuple):
         """Return the record of a model before its first kept draw; the operations of its set-up."""
         model, own = self
         of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
+        n_chains, p, n_marked = len(settled), len(own.thetas[0]), own.transition.n_marked
         draws = Draws(
-            theta=np.empty((len(settled), 0, len(own.thetas[0]))),
-            f=np.empty((len(settled), 0, model.n_latent)),
+            theta=np.empty((n_chains, 0, p)),
+            f=np.empty((n_chains, 0, model.n_latent)),
+            marked=np.empty((n_chains, 0, n_marked, p)) if n_marked else None,
             chain_counts=[Counts() for _ in settled],
             warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
         )
@@ -309,6 +314,7 @@ def set_up(
     n_chains: int,
     n_importance: int | None,
     n_warmup: int,
+    cheap: CheapApproximation | None = None,
 ) -> Generator[Sequence[Task], Sequence[Any], Ready]:
     """Set up the chains of one model, with a jitter that suits its posterior.
 
@@ -327,7 +333,7 @@ def set_up(
         model = _with_safe_jitter(model, starts)
         try:
             prepared = yield from sampler.set_up(
-                Request(model, approximation, starts, rngs, rng, n_importance, n_warmup)
+                Request(model, approximation, starts, rngs, rng, n_importance, n_warmup, cheap)
             )
             require_factors(model, [has_factor(model, theta) for theta in prepared.thetas])
         except SingularCovarianceError:

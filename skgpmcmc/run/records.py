@@ -32,12 +32,15 @@ class Draws:
         Counts of the kept iterations of each chain.
     warmup_counts : Counts
         Counts of everything before, all chains together.
+    marked : ndarray of shape (n_chains, n_draws, r, p) or None
+        Equally good draws of theta in each iteration, if the sampler marks any.
     """
 
     theta: FloatArray
     f: FloatArray
     chain_counts: list[Counts]
     warmup_counts: Counts
+    marked: FloatArray | None = None
 
     @property
     def sampling_counts(self) -> Counts:
@@ -53,6 +56,7 @@ class Draws:
         f = np.stack([np.concatenate([s.f for s in chain]) for chain in per_chain])
         return replace(
             self,
+            marked=self._marked_with(per_chain),
             theta=np.concatenate([self.theta, theta], axis=1),
             f=np.concatenate([self.f, f], axis=1),
             chain_counts=[
@@ -60,6 +64,24 @@ class Draws:
                 for before, chain in zip(self.chain_counts, per_chain, strict=True)
             ],
         )
+
+    def _marked_with(self, per_chain: Sequence[Sequence[Segment]]) -> FloatArray | None:
+        if self.marked is None:
+            return None
+        pairs = zip(self.marked, per_chain, strict=True)
+        return np.stack([np.concatenate([own, *(s.marked for s in new)]) for own, new in pairs])
+
+
+class MarkedSamples(NamedTuple):
+    """All places of theta that a mark was at, and the weights with which each enters averages."""
+
+    theta: FloatArray  # (n_chains, n_draws, r, p), natural logs
+    weights: FloatArray  # (n_chains, n_draws, r), with sum one in each draw
+
+    @classmethod
+    def of(cls, theta: FloatArray) -> MarkedSamples:
+        """Return the places with equal weights."""
+        return cls(theta, np.full(theta.shape[:3], 1.0 / theta.shape[2]))
 
 
 def judged(model: LatentGP, draws: Draws) -> FloatArray:

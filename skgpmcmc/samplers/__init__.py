@@ -7,8 +7,9 @@ approximation and a model it makes the set-up that prepares the chains.
 from collections.abc import Mapping
 from typing import Any
 
-from ..approximations import APPROXIMATIONS, Approximation
+from ..approximations import APPROXIMATIONS, CHEAP, Approximation, CheapApproximation, Exact
 from .base import Collapsed, Marginal, PseudoMarginal, Sampler
+from .mapped import DiscretizingChain, MappedSampler, TemperedTransitions
 from .within_gibbs import (
     Ancillary,
     Augmented,
@@ -20,18 +21,22 @@ from .within_gibbs import (
 )
 
 __all__ = [
+    "MAPPED",
     "SAMPLERS",
     "WITHIN_GIBBS",
     "Ancillary",
     "Augmented",
     "Collapsed",
+    "DiscretizingChain",
     "Interweaving",
     "KnorrHeldRue",
+    "MappedSampler",
     "Marginal",
     "PseudoMarginal",
     "Sampler",
     "Sufficient",
     "Surrogate",
+    "TemperedTransitions",
     "WithinGibbs",
 ]
 
@@ -45,17 +50,24 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "asis": Interweaving,
     "surr": Surrogate,
     "khr": KnorrHeldRue,
+    "discretizing": DiscretizingChain,
+    "tempered": TemperedTransitions,
 }
 
 
 def in_use(
-    sampler: Sampler, approximation: Approximation, n_importance: int | None
+    sampler: Sampler,
+    approximation: Approximation,
+    n_importance: int | None,
+    cheap: CheapApproximation | None = None,
 ) -> dict[str, str]:
     """Return the settings of a fit that have an effect, by the name of their parameter."""
     used = {"sampler": _name_of(sampler, SAMPLERS)}
-    if sampler.approximates:
+    if cheap is not None:
+        used["approximation"] = _name_of(cheap, CHEAP)
+    elif sampler.approximates:
         used["approximation"] = _name_of(approximation, APPROXIMATIONS)
-    if sampler.estimates:
+    if sampler.estimates and not isinstance(approximation, Exact):
         used["n_importance"] = "auto" if n_importance is None else str(n_importance)
     return used
 
@@ -68,3 +80,5 @@ def _name_of(part: Any, known: Mapping[str, type]) -> str:
 
 #: Those in which f and theta move in turn, which any likelihood allows.
 WITHIN_GIBBS = ("sa", "aa", "asis", "surr", "khr")
+#: Those in which a cheap posterior leads theta, which any likelihood allows too.
+MAPPED = ("discretizing", "tempered")

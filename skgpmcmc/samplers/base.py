@@ -55,6 +55,8 @@ class Sampler(Configuration, ABC):
     n_matrices: ClassVar[float] = 9.0
     #: Whether it estimates p(y | theta), by `n_importance` draws.
     estimates: ClassVar[bool] = False
+    #: Whether its moves come from a cheap posterior, which the estimator's `approximation` names.
+    moves_by_cheap: ClassVar[bool] = False
     #: Whether it works with likelihoods that have several latent functions.
     many_functions: ClassVar[bool] = True
 

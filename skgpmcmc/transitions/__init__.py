@@ -12,7 +12,7 @@ from .base import (
     at_rest,
 )
 from .joint_update import JointUpdate
-from .mapping import DiscretizingMap, Layer, TemperedTransitions
+from .mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
 from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
 from .operators import (
     Langevin,
@@ -53,6 +53,7 @@ __all__ = [
     "ChainState",
     "CheapDensity",
     "CheapPoint",
+    "CheapUpdate",
     "ConjugateVariance",
     "CrankNicolson",
     "CurvatureShape",

@@ -80,6 +80,11 @@ class Transition(ABC, Generic[S]):
     name: str
     moves_theta: ClassVar[bool] = True
 
+    @property
+    def n_marked(self) -> int:
+        """Draws of theta that each step reports besides where it ends, see `StepInfo.marked`."""
+        return 0
+
     @abstractmethod
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
         """Return a state at theta, or None if the density there is not finite and positive."""
@@ -244,6 +249,11 @@ class Mixture(Transition[S]):
     probabilities: Sequence[float]
     last: Transition[S] | None = None
     name = "mixture"
+
+    @property
+    def n_marked(self) -> int:
+        """That of the first move; where another is made, theta is marked as often."""
+        return self.moves[0].n_marked
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any

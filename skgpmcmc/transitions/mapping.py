@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,8 @@ from .base import (
     metropolis_accepts,
     rejected_proposal,
 )
-from .operators import Operator
+from .operators import Operator, UnivariateSlice
+from .updates import OperatorUpdate
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,54 @@ class Layer:
     target: CheapPosterior
     operator: Operator
     n_updates: int = 1
+
+
+class CheapState(NamedTuple):
+    """A point of a chain on a cheap posterior of theta; there is no f."""
+
+    theta: FloatArray  # (p,)
+    f: FloatArray  # (0,)
+
+
+@dataclass(frozen=True, eq=False)
+class CheapUpdate(OperatorUpdate[CheapState]):
+    """R on pi* itself, while warm-up tunes it.
+
+    **Invariant:** leaves pi* unchanged. Nothing of it is known between steps but theta.
+
+    Attributes
+    ----------
+    target : CheapPosterior
+    operator : Operator
+    """
+
+    target: CheapPosterior
+    operator: Operator
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What diagnostics call it."""
+        return f"{self.operator.name} on a cheap posterior"
+
+    def with_covariance(self, covariance: FloatArray) -> CheapUpdate:
+        """Return the update with steps of that shape; those of a slice are widths."""
+        if isinstance(self.operator, UnivariateSlice):
+            return self._with_operator(self.operator.with_spreads_of(covariance))
+        return super().with_covariance(covariance)
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> CheapState | None:
+        """Return theta."""
+        return None if self.target.at(theta) is None else CheapState(theta, np.empty(0))
+
+    def step(
+        self, model: LatentGP, state: CheapState, rng: np.random.Generator
+    ) -> tuple[CheapState, StepInfo]:
+        """Let R move theta."""
+        outcome = self.operator.move(self.target, self.target.at(state.theta), rng)
+        info = self._info(outcome, failed=False)
+        return CheapState(outcome.point.position, state.f), info
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +201,15 @@ class DiscretizingMap(Transition[S], Generic[S]):
     n_moves: int = 1
     jump: int = 1
     name: str = "mapping to a discretizing chain"
+
+    @property
+    def n_marked(self) -> int:
+        """One for each move of the mark."""
+        return self.n_moves
+
+    def log_target(self, state: S) -> float:
+        """Return what the target was evaluated to when the chain came to the state."""
+        return self.exact.log_target(state)
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
         """Return the state of the exact transition at theta."""

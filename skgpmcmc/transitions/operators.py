@@ -327,6 +327,8 @@ class UnivariateSlice(Operator):
         At most so many widths are stepped out.
     backwards : bool, default=False
         Update the last coordinate first: the reverse of updating it last.
+    spreads : tuple of float or None
+        Standard deviation of each coordinate, of which the width is a multiple; None is one.
 
     References
     ----------
@@ -336,13 +338,15 @@ class UnivariateSlice(Operator):
     log_scale: float = float(np.log(1.5))
     max_widths: int = 8
     backwards: bool = False
+    spreads: tuple[float, ...] | None = None
     name = "univariate slice"
     target_acceptance = None
 
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
         """Update every coordinate once."""
         line = _Line(conditional)
-        for axis in np.eye(len(point.position))[:: -1 if self.backwards else 1]:
+        axes = np.diag(self.spreads or np.ones(len(point.position)))
+        for axis in axes[:: -1 if self.backwards else 1]:
             point = self._moved_along(line, axis, point, rng)
         return Outcome(point, True, 1.0, line.n_evaluations, line.lost)
 
@@ -353,6 +357,10 @@ class UnivariateSlice(Operator):
     def typical_log_scale(self, dim: int) -> float:
         """Return the scale as it is."""
         return self.log_scale
+
+    def with_spreads_of(self, covariance: FloatArray) -> UnivariateSlice:
+        """Return the same updates with a width for each coordinate, from its variance."""
+        return self._with(spreads=tuple(np.sqrt(covariance.diagonal()).tolist()))
 
     def _moved_along(
         self, line: _Line, axis: FloatArray, point: Point, rng: np.random.Generator

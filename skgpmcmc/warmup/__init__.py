@@ -2,6 +2,7 @@
 
 from .emulated import N_IMPORTANCE, set_up_collapsed, set_up_emulated
 from .emulator.cheap import Emulated
+from .mapped import Mapped, set_up_mapped
 from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule
 from .tuner import set_up_random_walk, set_up_sweep
@@ -31,6 +32,7 @@ __all__ = [
     "Emulated",
     "EmulatorReport",
     "EmulatorSettings",
+    "Mapped",
     "Prepared",
     "Request",
     "Schedule",
@@ -44,6 +46,7 @@ __all__ = [
     "sample",
     "set_up_collapsed",
     "set_up_emulated",
+    "set_up_mapped",
     "set_up_random_walk",
     "set_up_sweep",
     "sum_counts",

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, ReferenceDensity
+from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ..numerics.threads import one_thread
@@ -89,6 +89,7 @@ class Segment(NamedTuple):
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
     counts: Counts
+    marked: FloatArray | None = None  # (n_steps, r, p), see `StepInfo`; None if nothing marks
 
 
 class TunedSegment(NamedTuple):
@@ -201,7 +202,7 @@ def sample(
     no matrices are made in a state that rests elsewhere.
     """
     state, rng = at_rest(model, state), copy.deepcopy(rng)
-    recorder = _Recorder(n_steps, state)
+    recorder = _Recorder(n_steps, state, transition.n_marked)
     with at_work() as operations:
         for _ in range(n_steps):
             state, info = transition.step(model, state, rng)
@@ -212,9 +213,10 @@ def sample(
 class _Recorder:
     """Collects the states and counts of a segment of one chain into arrays."""
 
-    def __init__(self, n_steps: int, state: ChainState) -> None:
+    def __init__(self, n_steps: int, state: ChainState, n_marked: int = 0) -> None:
         self._theta = np.empty((n_steps, len(state.theta)))
         self._f = np.empty((n_steps, len(state.f)))
+        self._marked = np.empty((n_steps, n_marked, len(state.theta))) if n_marked else None
         self._row = 0
         self._counts = Counts()
 
@@ -222,6 +224,8 @@ class _Recorder:
         """Record the state after a step, and what the step reported."""
         self._theta[self._row] = state.theta
         self._f[self._row] = state.f
+        if self._marked is not None:
+            self._marked[self._row] = state.theta if info.marked is None else info.marked
         self._row += 1
         self._counts.add_step(info)
 
@@ -230,7 +234,7 @@ class _Recorder:
     ) -> Segment:
         """Return what was recorded."""
         counts = replace(self._counts, operations=operations)
-        return Segment(state, rng, self._theta, self._f, counts)
+        return Segment(state, rng, self._theta, self._f, counts, self._marked)
 
 
 #: Largest relative jitter that a set-up may give to K.
@@ -247,6 +251,7 @@ class Request(NamedTuple):
     rng: np.random.Generator  # of the set-up itself
     n_importance: int | None  # draws per likelihood estimate; None leaves the choice to the sampler
     n_warmup: int  # discarded iterations per chain
+    cheap: CheapApproximation | None = None  # what proposes, for samplers that want it
 
 
 class Task(NamedTuple):

@@ -1,0 +1,235 @@
+"""Samplers whose moves come from a cheap posterior, by a temporary mapping: exact."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from .. import transitions
+from .._params import check_in, check_integer
+from ..approximations import CHEAP, CheapApproximation, Exact, evidence_cost
+from ..likelihoods import Likelihood
+from ..transitions import (
+    DiscretizingMap,
+    Evaluating,
+    Langevin,
+    Layer,
+    MarginalMetropolis,
+    Operator,
+    PseudoMarginalMetropolis,
+    RandomWalk,
+)
+from ..warmup import N_IMPORTANCE, Mapped, Request, SetUp, set_up_mapped
+from .base import Sampler
+from .within_gibbs import hyper_moves
+
+#: Iterations that tune R: a cheap posterior is evaluated many times in each.
+_N_WARMUP = 100
+_OPERATORS = ("slice", "mh", "hmc")
+
+
+@dataclass(eq=False)
+class MappedSampler(Sampler):
+    """Moves of theta that a cheap posterior pi* leads and the exact one decides.
+
+    pi* comes from the estimator's `approximation`. Under a Gaussian likelihood the evidence is
+    exact; under others it is estimated, with particles that are renewed with theta.
+
+    Parameters
+    ----------
+    target_acceptance : float in (0, 1) or None, default=None
+        Acceptance rate on pi* to which warm-up tunes R; None is 0.25 for "mh" and 0.7 for "hmc".
+        It has no effect on "slice".
+    operator : {"slice", "mh", "hmc"} or Operator, default="slice"
+        R, how theta moves on pi*: univariate slices, a random walk, Hamiltonian trajectories.
+    max_leapfrog : int, default=10
+        Most leapfrog steps of a trajectory.
+    defensive : float in [0, 1), default=0.05
+        See `PseudoMarginal`.
+    """
+
+    estimates: ClassVar[bool] = True
+    moves_by_cheap: ClassVar[bool] = True
+
+    target_acceptance: float | None = None  # type: ignore[assignment]
+    operator: Any = "slice"
+    max_leapfrog: int = 10
+    defensive: float = 0.05
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        if self.target_acceptance is not None:
+            super().check()
+        check_integer("sampler: max_leapfrog", self.max_leapfrog, 1)
+        check_in("sampler: defensive", self.defensive, "[0, 1)")
+        legal = isinstance(self.operator, Operator) and not isinstance(self.operator, Langevin)
+        if not legal and self.operator not in _OPERATORS:
+            raise ValueError(
+                f"sampler: operator must be one of {list(_OPERATORS)}, or an Operator that asks "
+                f"for no metric; got {self.operator!r}."
+            )
+
+    @property
+    def follows_gradient(self) -> bool:
+        """Whether theta moves along gradients, which the kernel must then have."""
+        return self._operator(1).follows_gradient
+
+    def n_warmup(self, wanted: int | None) -> int:
+        """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
+        return _N_WARMUP if wanted is None else wanted
+
+    def set_up(self, request: Request) -> SetUp:
+        """Choose m where that is left open, and tune R on pi*."""
+        assert request.cheap is not None  # the estimator makes sure
+        cheap = self._cheap(request.cheap)
+        count = N_IMPORTANCE if request.n_importance is None else request.n_importance
+        cost = evidence_cost(request.model, request.approximation)
+        if not isinstance(request.approximation, Exact):
+            cost += 2.0 * count * float(len(request.model.y)) ** 2
+        operator = self._operator(len(request.model.start))
+        make = self._maker(partial(_exact, request.approximation, count, self.defensive))
+        wanted = Mapped(cheap, [operator] * len(cheap), self._n_updates(len(cheap)), make, cost)
+        return set_up_mapped(request, wanted)
+
+    def _operator(self, dim: int) -> Operator:
+        own = self.operator
+        operator = own if isinstance(own, Operator) else hyper_moves(dim, self.max_leapfrog)[own]
+        if self.target_acceptance is None or operator.target_acceptance is None:
+            return operator
+        return operator.with_target(self.target_acceptance)
+
+    def _cheap(self, first: CheapApproximation) -> Sequence[CheapApproximation]:
+        """Return what makes the cheap posterior of each layer."""
+        return (first,)
+
+    @abstractmethod
+    def _n_updates(self, n_layers: int) -> Sequence[int]:
+        """Return the updates by R in each layer."""
+
+    @abstractmethod
+    def _maker(self, exact: Any) -> Any:
+        """Return what makes the move of theta from layers; workers can be sent it."""
+
+
+def _exact(approximation: Any, count: int, defensive: float, proposal: Any, name: str) -> Any:
+    """Return what evaluates the target: the closed form, or an estimate."""
+    if isinstance(approximation, Exact):
+        return MarginalMetropolis(approximation, proposal, name=name)
+    return PseudoMarginalMetropolis(approximation, proposal, count, defensive, name)
+
+
+def _discretizing(
+    exact: Any, n_moves: int, jump: int, layers: Sequence[Layer]
+) -> DiscretizingMap[Any]:
+    (layer,) = layers
+    return DiscretizingMap(exact(RandomWalk(), "not proposing"), layer, n_moves, jump)
+
+
+def _tempered(exact: Any, layers: Sequence[Layer]) -> Evaluating[Any]:
+    made: Evaluating[Any] = exact(transitions.TemperedTransitions(layers), "tempered transitions")
+    return made
+
+
+@dataclass(eq=False)
+class DiscretizingChain(MappedSampler):
+    """A mark moves along a chain on a cheap posterior, accepted by the exact one.
+
+    All places of the mark are draws of theta, in `marked_samples_`; `theta_samples_` has those at
+    the end of each iteration.
+
+    Parameters
+    ----------
+    target_acceptance, operator, max_leapfrog, defensive : as in `MappedSampler`
+        How theta moves on the cheap posterior, and what the estimates are like.
+    n_moves : int, default=1
+        Moves of the mark in each iteration, r in the paper: at most so many evaluations of the
+        posterior.
+    jump : int, default=1
+        Transitions by R in each move of the mark, s in the paper.
+
+    References
+    ----------
+    Wang & Neal (2013), section 3.
+    """
+
+    n_moves: int = 1
+    jump: int = 1
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_integer("sampler: n_moves", self.n_moves, 1)
+        check_integer("sampler: jump", self.jump, 1)
+
+    def _n_updates(self, n_layers: int) -> Sequence[int]:
+        return (1,)
+
+    def _maker(self, exact: Any) -> Any:
+        return partial(_discretizing, exact, self.n_moves, self.jump)
+
+
+@dataclass(eq=False)
+class TemperedTransitions(MappedSampler):
+    """Proposals that go up through layers of ever cheaper posteriors, and down again.
+
+    Parameters
+    ----------
+    target_acceptance, operator, max_leapfrog, defensive : as in `MappedSampler`
+        How theta moves on the cheap posteriors, and what the estimates are like.
+    n_updates : int or sequence of int, default=1
+        Updates by R in each layer on the way up, and as many on the way down: one number for all,
+        or one for each.
+    layers : sequence of CheapApproximation, default=()
+        Layers beyond that of the estimator's `approximation`, each cheaper than the one before. Of
+        these, m must be a number.
+
+    References
+    ----------
+    Wang & Neal (2013), section 4.
+    """
+
+    n_updates: Any = 1
+    layers: Sequence[Any] = ()
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        for layer in self.layers:
+            if not isinstance(layer, CheapApproximation):
+                raise ValueError(
+                    "sampler: layers must be cheap posteriors such as "
+                    f"{CHEAP['sod'].__name__}(m=0.1); got {layer!r}."
+                )
+            layer.check()
+            if len(layer.candidates(1000)) > 1:
+                raise ValueError(
+                    f"sampler: layers has {layer!r}, and only the m of the first layer, that of "
+                    "the estimator's approximation, is chosen by itself: give m a number."
+                )
+        counts = self.n_updates if isinstance(self.n_updates, Sequence) else (self.n_updates,)
+        for count in counts:
+            check_integer("sampler: n_updates", count, 1)
+        if isinstance(self.n_updates, Sequence) and len(counts) != 1 + len(self.layers):
+            raise ValueError(
+                f"sampler: n_updates={self.n_updates!r} must have {1 + len(self.layers)} numbers, "
+                "one for the estimator's approximation and one for each of layers."
+            )
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError if a layer cannot work with the likelihood."""
+        super().check_likelihood(likelihood)
+        for layer in self.layers:
+            layer.check_likelihood(likelihood)
+
+    def _cheap(self, first: CheapApproximation) -> Sequence[CheapApproximation]:
+        return (first, *self.layers)
+
+    def _n_updates(self, n_layers: int) -> Sequence[int]:
+        own = self.n_updates
+        return tuple(own) if isinstance(own, Sequence) else (own,) * n_layers
+
+    def _maker(self, exact: Any) -> Any:
+        return partial(_tempered, exact)

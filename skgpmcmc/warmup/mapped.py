@@ -1,0 +1,210 @@
+"""Set-up of moves that cheap posteriors lead: how theta moves on them, and how cheap they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import CheapApproximation, CheapPosterior
+from ..model import LatentGP
+from ..transitions import (
+    CheapUpdate,
+    DiscretizingMap,
+    Evaluating,
+    Layer,
+    Mixture,
+    Operator,
+    ParticleRefresh,
+    PseudoMarginalMetropolis,
+    RetainedParticle,
+    Sweep,
+    Transition,
+)
+from .emulator.cheap import Emulated
+from .emulator.learn import Step
+from .tuner import set_up_sweep
+from .work import Prepared, Request, SetUp, Task, start
+
+#: Makes the move of theta out of its layers; workers call it too.
+MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | Evaluating[Any]"]
+
+#: Pilot runs of each size: chains, iterations that tune R, iterations, and those looked at.
+_N_PILOTS, _N_TUNING, _N_PILOT, _N_JUDGED = 4, 40, 40, 30
+#: Largest correlation of neighbors that pilot runs can tell from a chain that stands still.
+_MOST_CORRELATED = 0.99
+#: Probabilities of the mapped move, and of new particles.
+_MOVES = (0.98, 0.02)
+
+
+class Mapped(NamedTuple):
+    """What a sampler wants."""
+
+    cheap: Sequence[CheapApproximation]  # of each layer, the first one nearest to the target
+    operators: Sequence[Operator]  # R of each layer, to be tuned
+    n_updates: Sequence[int]
+    make: MakeMove
+    cost: float  # floating-point operations of an evaluation of the target
+
+
+def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
+    """Choose the size of the first cheap posterior, tune R on all of them, and freeze them.
+
+    Parameters
+    ----------
+    request : Request
+        Its approximation is what evaluates the target, or leads its estimate.
+    wanted : Mapped
+        Cheap posteriors, and what moves on them.
+
+    Returns
+    -------
+    Prepared
+        The frozen transition. Chains begin where those that tuned R on the first posterior ended.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    request, wanted, n_evaluations = yield from _of_chosen_size(request, wanted)
+    layers, prepared = yield from _tuned(request, wanted)
+    move = wanted.make(layers)
+    evaluates = move.exact if isinstance(move, DiscretizingMap) else move
+    estimator = evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None
+    return prepared._replace(
+        transition=move if estimator is None else _with_moves_of_particles(move, estimator),
+        reference=request.approximation,
+        estimator=estimator,
+        n_evaluations=n_evaluations,
+        states=None,
+    )
+
+
+def _with_moves_of_particles(
+    move: Transition[Any], estimator: PseudoMarginalMetropolis
+) -> Mixture[Any]:
+    """Let the particles move too, so that no chain stays at a lucky estimate."""
+    defensive = estimator.defensive
+    return Mixture((move, ParticleRefresh(defensive)), _MOVES, RetainedParticle(defensive))
+
+
+def _posterior(cheap: CheapApproximation, request: Request) -> Step[CheapPosterior]:
+    """Make a cheap posterior; an emulator is learned by the workers."""
+    if isinstance(cheap, Emulated):
+        return (yield from cheap.learned(request.model, request.rng))
+    return cheap.posterior(request.model, request.rng)
+
+
+def _tuned(request: Request, wanted: Mapped) -> Step[tuple[list[Layer], Prepared]]:
+    """Tune R on every cheap posterior, from the cheapest to the first."""
+    layers: list[Layer] = []
+    parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
+    for cheap, operator, n_updates in reversed(parts):
+        target = yield from _posterior(cheap, request)
+        sweep = Sweep((CheapUpdate(target, operator),), (1,))
+        prepared = yield from set_up_sweep(request, sweep, learns_shape=True)
+        (tuned,) = prepared.transition.moves  # type: ignore[attr-defined]
+        layers.insert(0, Layer(target, tuned.operator, n_updates))
+        request = request._replace(starts=prepared.thetas, rngs=prepared.rngs)
+    return layers, prepared
+
+
+# --- how cheap is best ----------------------------------------------------------------------------
+
+
+class Pilot(NamedTuple):
+    """What a pilot run has seen."""
+
+    log_target: FloatArray  # (n_steps,)
+    n_evaluations: float  # of the target, for each step
+    n_cheap: list[float]  # of each cheap posterior, for each step
+
+
+@dataclass(eq=False)
+class _Counted:
+    """A cheap posterior whose evaluations are counted."""
+
+    target: CheapPosterior
+    cost: float = 0.0
+    count: int = field(default=0)
+
+    def at(self, position: FloatArray) -> Any:
+        """Return the point there."""
+        self.count += 1
+        return self.target.at(position)
+
+
+def pilot(
+    model: LatentGP,
+    make: MakeMove,
+    layers: Sequence[Layer],
+    theta: FloatArray,
+    rng: np.random.Generator,
+) -> Pilot:
+    """Run the mapped move for a while, and count."""
+    counted = [_Counted(layer.target) for layer in layers]
+    move = make([replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)])
+    state, log_target, n_evaluations = start(model, move, theta, rng).state, [], 0.0
+    for _ in range(_N_PILOT):
+        state, info = move.step(model, state, rng)
+        n_evaluations += info.n_evaluations
+        log_target.append(move.log_target(state))
+    n_cheap = [own.count / _N_PILOT for own in counted]
+    return Pilot(np.array(log_target), n_evaluations / _N_PILOT, n_cheap)
+
+
+def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Mapped, int]]:
+    """Choose among the candidates of the first cheap posterior, if there are several.
+
+    The best has the smallest product of cost and autocorrelation time of the log posterior. Both
+    come from formulas and counts, so that no clock decides about draws. Pilot runs have random
+    streams of their own.
+    """
+    candidates = wanted.cheap[0].candidates(len(request.model.y))
+    if len(candidates) == 1:
+        return request, wanted._replace(cheap=(candidates[0], *wanted.cheap[1:])), 0
+    starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOTS)]
+    costs, runs, n_evaluations = [], [], 0.0
+    for candidate in candidates:
+        tried = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
+        rngs = request.rng.spawn(_N_PILOTS)
+        small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
+        layers, prepared = yield from _tuned(small, tried)
+        places = zip(prepared.thetas, prepared.rngs, strict=True)
+        pilots = yield [Task(pilot, (request.model, wanted.make, layers, *own)) for own in places]
+        costs.append(_cost(pilots, layers, wanted.cost))
+        runs.append(np.array([own.log_target[-_N_JUDGED:] for own in pilots]))
+        n_evaluations += _N_PILOT * sum(own.n_evaluations for own in pilots)
+    best = int(np.argmin(np.array(costs) * autocorrelation_times(np.array(runs))))
+    chosen = wanted._replace(cheap=(candidates[best], *wanted.cheap[1:]))
+    return request, chosen, int(n_evaluations)
+
+
+def _cost(pilots: Sequence[Pilot], layers: Sequence[Layer], cost: float) -> float:
+    """Floating-point operations of an iteration."""
+    n_cheap = np.mean([own.n_cheap for own in pilots], axis=0)
+    of_cheap = float(n_cheap @ [layer.target.cost for layer in layers])
+    return of_cheap + cost * float(np.mean([own.n_evaluations for own in pilots]))
+
+
+def autocorrelation_times(runs: FloatArray) -> FloatArray:
+    """Autocorrelation times of a quantity in short runs of some chains; (k,).
+
+    Parameters
+    ----------
+    runs : ndarray of shape (k, n_pilots, n_steps)
+        The k chains have the same target, and so one variance for all.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        (1 + r) / (1 - r) with r the correlation of neighbors: short runs say no more.
+    """
+    variance = max(float(runs.var()), np.finfo(float).tiny)
+    half = 0.5 * np.mean(np.diff(runs, axis=2) ** 2, axis=(1, 2)) / variance
+    r = np.clip(1.0 - half, 0.0, _MOST_CORRELATED)
+    return np.asarray((1.0 + r) / (1.0 - r))
