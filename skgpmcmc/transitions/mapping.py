@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -211,41 +211,55 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Return what the target was evaluated to when the chain came to the state."""
         return self.exact.log_target(state)
 
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
-        """Return the state of the exact transition at theta."""
-        return self.exact.start(model, theta, rng)
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
+    ) -> S | None:
+        """Return a state of the exact transition at theta; `particles` is what it understands."""
+        return self.exact.start(model, theta, rng, **particles)
 
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
         """Map, move the mark, and map back."""
         begin = self.layer.target.at(state.theta)
         if begin is None:  # no chain goes through a point without a density
-            still = np.tile(state.theta, (self.n_moves, 1))
             info = rejected_proposal(self.name, model, state.theta)
+            still = np.tile(state.theta, (self.n_moves, 1))
             return self.exact.stayed(state, rng), info._replace(marked=still)
         realization = _Realization(self.layer, rng, [begin])
-        own = Evaluated(state, self.exact.log_target(state))
-        known: dict[int, Evaluated[S] | None] = {0: own}  # by position
-        ratios = {0: own.log_target - begin.log_density}
+        known: dict[int, Evaluated[S] | None] = {0: Evaluated(state, self.exact.log_target(state))}
         mark, probabilities, marked = 0, [], []
         for _ in range(self.n_moves):
             there = mark + (self.jump if rng.uniform() < 0.5 else -self.jump)
-            if there not in known:
-                point = realization.at(there)
-                found = known[there] = self.exact.evaluated(model, point.position, rng)
-                ratios[there] = -np.inf if found is None else found.log_target - point.log_density
-            accepted, probability = metropolis_accepts(ratios[there] - ratios[mark], rng)
+            log_ratio = self._ratio(model, realization, there, known) - self._ratio(
+                model, realization, mark, known
+            )
+            accepted, probability = metropolis_accepts(log_ratio, rng)
             mark = there if accepted else mark
             probabilities.append(probability)
             marked.append(realization.at(mark).position)
-        ended = known[mark]
-        assert ended is not None  # its ratio is not zero
-        completed = self.exact.completed(ended, rng) if mark else self.exact.stayed(state, rng)
-        if completed is None:  # outside the target, always
-            return state, rejected_proposal(self.name, model, ended.state.theta)
-        return completed, StepInfo(
+        info = StepInfo(
             self.name,
             mark != 0,
             float(np.mean(probabilities)),
             float(len(known) - 1),
             marked=np.array(marked),
         )
+        return self._mapped_back(state, known[mark] if mark else None, rng), info
+
+    def _ratio(
+        self,
+        model: LatentGP,
+        realization: _Realization,
+        position: int,
+        known: dict[int, Evaluated[S] | None],
+    ) -> float:
+        """Log of pi / pi* at a point of the chain, each evaluated once."""
+        point = realization.at(position)
+        if position not in known:
+            known[position] = self.exact.evaluated(model, point.position, realization.rng)
+        found = known[position]
+        return -np.inf if found is None else float(found.log_target - point.log_density)
+
+    def _mapped_back(self, state: S, found: Evaluated[S] | None, rng: np.random.Generator) -> S:
+        """Return the state at the mark; the old one where that is none of the target after all."""
+        moved = None if found is None else self.exact.completed(found, rng)
+        return self.exact.stayed(state, rng) if moved is None else moved

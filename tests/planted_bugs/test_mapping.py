@@ -1,0 +1,185 @@
+"""Wrong twins of the moves that a cheap posterior leads, each of which replicates must catch."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from skgpmcmc.transitions import DiscretizingMap, Layer, TemperedTransitions, UnivariateSlice
+
+from ..exactness.test_joint import LEVEL
+from ..exactness.test_mapping import (
+    OPERATORS,
+    CheapNormal,
+    Noisy,
+    discretizing,
+    least_p_value,
+    tempered,
+    two_layers,
+)
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+class WithoutRatio(DiscretizingMap):
+    """Accepts every move of the mark, as if pi* were the target."""
+
+    def _ratio(self, model, realization, position, known):
+        super()._ratio(model, realization, position, known)
+        return 0.0
+
+
+class TargetAlone(DiscretizingMap):
+    """Compares values of the target, without those of pi*."""
+
+    def _ratio(self, model, realization, position, known):
+        ratio = super()._ratio(model, realization, position, known)
+        return ratio + realization.at(position).log_density
+
+
+class EstimatedAtEveryVisit(DiscretizingMap):
+    """Makes a new estimate where the mark comes back to."""
+
+    def _ratio(self, model, realization, position, known):
+        known.pop(position, None)
+        return super()._ratio(model, realization, position, known)
+
+    def _mapped_back(self, state, found, rng):
+        return found.state if found else state
+
+
+class CachedByDistance(DiscretizingMap):
+    """Takes a point to the left for the one as far to the right."""
+
+    def _ratio(self, model, realization, position, known):
+        if -position in known:
+            known.setdefault(position, known[-position])
+        return super()._ratio(model, realization, position, known)
+
+
+class Forgetful(UnivariateSlice):
+    """Forgets that its way back begins with the last coordinate."""
+
+    def reversed(self):
+        return self
+
+
+FORGETFUL = Forgetful(0.0, 3)
+#: Those under which the order of the coordinates, and of layers, matters much.
+TIGHT = CheapNormal(np.array([[1.3, 1.2], [1.2, 1.3]]))
+NARROW = CheapNormal(np.array([[2.0, 1.9], [1.9, 2.0]]))
+
+MAPS = {
+    "ratio": discretizing(OPERATORS["slice"], 3, 1, kind=WithoutRatio),
+    "pi*": discretizing(OPERATORS["slice"], 3, 1, kind=TargetAlone),
+    "estimate": discretizing(OPERATORS["slice"], 4, 1, kind=EstimatedAtEveryVisit),
+    "cache": discretizing(OPERATORS["slice"], 4, 1, Noisy(noise=0.0), CachedByDistance),
+    "reverse": DiscretizingMap(Noisy(noise=0.0), Layer(TIGHT, FORGETFUL), 4, 1),
+}
+
+# --- tempered transitions -------------------------------------------------------------------------
+
+
+#: Layers whose order matters much.
+DIFFERENT = (Layer(NARROW, UnivariateSlice(0.0, 3)), Layer(CheapNormal(), UnivariateSlice(0.0, 3)))
+
+
+class SameWayDown(TemperedTransitions):
+    """Goes through the layers in the same order again."""
+
+    def propose(self, theta, rng):
+        down = ((layer, layer.operator.reversed()) for layer in self.layers)
+        log_hastings = 0.0
+        for layer, operator in chain(((layer, layer.operator) for layer in self.layers), down):
+            point = layer.target.at(theta)
+            log_hastings += point.log_density
+            point = operator.move(layer.target, point, rng).point
+            log_hastings -= point.log_density
+            theta = point.position
+        return theta, log_hastings
+
+
+class WithoutLayers(TemperedTransitions):
+    """Forgets the densities of the layers."""
+
+    def propose(self, theta, rng):
+        return super().propose(theta, rng)[0], 0.0
+
+
+TEMPERED = {
+    "order": Noisy(noise=0.0, proposal=SameWayDown(DIFFERENT)),
+    "densities": tempered(two_layers(OPERATORS["slice"]), WithoutLayers),
+    "reverse": Noisy(noise=0.0, proposal=TemperedTransitions((Layer(TIGHT, FORGETFUL),))),
+}
+
+
+def check_caught(transition):
+    """A wrong twin fails at the size at which the right one passes, or already at a part of it."""
+    if least_p_value(transition, "short", n_steps=8) >= LEVEL:
+        assert least_p_value(transition, "long", n_steps=8) < LEVEL
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("bug", MAPS)
+def test_a_wrong_map_is_caught(bug):
+    check_caught(MAPS[bug])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("bug", TEMPERED)
+def test_wrong_tempered_transitions_are_caught(bug):
+    check_caught(TEMPERED[bug])
+
+
+# --- how often, and how far, the mark moves -------------------------------------------------------
+
+
+class Counting:
+    """Steps of one to the right, and to the left in reverse; each is counted."""
+
+    def __init__(self, step=1.0):
+        self.step, self.n_moves = step, 0
+
+    def reversed(self):
+        backwards = Counting(-self.step)
+        backwards.move = lambda target, point, rng: self._moved(target, point, -self.step)
+        return backwards
+
+    def move(self, target, point, rng):
+        return self._moved(target, point, self.step)
+
+    def _moved(self, target, point, step):
+        self.n_moves += 1
+
+        class Outcome:
+            pass
+
+        found = Outcome()
+        found.point = target.at(point.position + step)
+        return found
+
+
+@pytest.mark.parametrize(("n_moves", "jump"), [(1, 3), (3, 1), (4, 2)])
+def test_the_mark_moves_so_often_and_so_far(n_moves, jump):
+    """R on the right, its reverse on the left: positions are those of the steps, each made once."""
+
+    class Flat:
+        cost = 1.0
+
+        def at(self, position):
+            return CheapNormal().at(position)._replace(log_density=0.0)
+
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        operator = Counting()
+        exact = Noisy(noise=0.0)
+        transition = DiscretizingMap(exact, Layer(Flat(), operator), n_moves, jump)
+        begin = exact.start(None, np.zeros(2), rng)
+        state, info = transition.step(None, begin, rng)
+        assert info.marked.shape == (n_moves, 2)
+        assert np.all(info.marked % jump == 0.0)
+        path = np.concatenate([np.zeros((1, 2)), info.marked])
+        assert set(np.abs(np.diff(path[:, 0]))) <= {0.0, float(jump)}
+        assert np.array_equal(state.theta, info.marked[-1])
+        assert 1 <= info.n_evaluations <= n_moves
+        assert operator.n_moves <= n_moves * jump
