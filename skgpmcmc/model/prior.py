@@ -69,7 +69,7 @@ class GaussianPrior:
 
     def made(self) -> Self:
         """Return itself, its factor made now: this is where a singular K shows."""
-        _ = self.half_log_det
+        _ = self.chol
         return self
 
     @property

@@ -257,6 +257,7 @@ class ParticleRefresh(_OfParticles):
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
     ) -> tuple[PseudoMarginalState, StepInfo]:
         """Keep one particle and replace the others."""
+        _ = state.density.q.made()  # all factors that a state at rest has lost
         n_draws = len(state.estimate.log_weights)
         estimate = importance_estimate(
             model,
