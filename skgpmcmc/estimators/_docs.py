@@ -20,23 +20,30 @@ priors : mapping of str to frozen scipy.stats distribution, "paper" or None, def
     `skgpmcmc.model.default_prior`. "paper": those of Filippone & Girolami (2014).
 
 %(pm)s
-sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr"} or Sampler, default="pm"
+sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr", "discretizing", "tempered"} or \
+        Sampler, default="pm"
     "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
-    and predictions by the approximation's Gaussian, the papers' "MCMC EP". The others move f and
-    theta in turn: exact and slow, for comparisons. Or a configured object from
+    and predictions by the approximation's Gaussian, the papers' "MCMC EP". "discretizing" and
+    "tempered": exact too, with moves that follow a cheap posterior of theta. The others move f
+    and theta in turn: exact and slow, for comparisons. Or a configured object from
     `skgpmcmc.samplers`.
 
 %(approximation)s
-approximation : {"auto", "ep", "laplace"} or Approximation, default="auto"
+approximation : {"auto", "ep", "laplace", "sod", "nystrom", "eigen"} or Approximation or \
+        CheapApproximation, default="auto"
     Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
     of "marginal". Or a configured object from `skgpmcmc.approximations`. In use by "pm",
     "marginal" and "khr" (where "auto" is "laplace"); on the others a name has no effect, and an
     object is refused. "auto" is "ep"%(more)s.
+    For "discretizing" and "tempered" it is the cheap posterior that moves of theta follow: "sod"
+    (and "auto"): given some of the rows; "nystrom", "eigen": under a prior of low rank. Its size,
+    where it is not given, is chosen by short runs in warm-up. Estimates of p(y | theta) then use
+    EP, or what a configured object has as ``inner``.
 n_importance : int or "auto", default="auto"
     Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
     the set-up, for which the estimate has the same small noise everywhere; for random walks it
-    is 64. Any number is exact; few draws make chains stick. In use by "pm"; without effect on the
-    others.
+    is 64. Any number is exact; few draws make chains stick. In use by "pm", and by "discretizing"
+    and "tempered" unless the likelihood is Gaussian; without effect on the others.
 
 %(schedule)s
 n_chains : int, default=4
@@ -85,6 +92,10 @@ kernel_ : Kernel
     The kernel at the posterior mean of theta.
 priors_ : dict
     Prior of each sampled hyper-parameter, natural scale.
+marked_samples_ : MarkedSamples
+    With ``sampler="discretizing"`` only: ``theta`` of shape (n_chains, n_draws, n_moves,
+    n_hyperparameters), all places of the mark in each iteration, and their ``weights`` of shape
+    (n_chains, n_draws, n_moves). Averages over them are averages over the posterior too.
 diagnostics_ : Diagnostics
     R-hat, effective sample sizes, acceptance and cost; prints as a table.
 n_iter_ : int

@@ -71,6 +71,9 @@ class BayesianGPClassifier(LatentClassifier):
         Draws of the hyper-parameters, natural logs, in the order of ``kernel_.theta``.
     latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
         Draws of f at the training inputs; (n_chains, n_draws, n_train, n_classes) for a softmax.
+    marked_samples_ : MarkedSamples
+        With ``sampler="discretizing"`` only: ``theta`` of shape (n_chains, n_draws, n_moves,
+        n_hyperparameters), all places of the mark, and their ``weights``.
     hyperparameter_names_ : list of str
         Names of the components of theta; with "softmax_separate" they end in the class.
     kernel_ : Kernel

@@ -1,0 +1,161 @@
+"""Samplers whose moves follow a cheap posterior, as estimators have them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc.approximations import EP, EigenExact, Laplace, Nystrom, SubsetOfData
+from skgpmcmc.samplers import DiscretizingChain, TemperedTransitions
+
+# Chains this short are for the settings alone.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(size=(24, 2))
+Y = np.sin(4.0 * X[:, 0]) + 0.2 * RNG.standard_normal(24)
+CLASSES = (np.median(Y) < Y).astype(int)
+SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 8, "random_state": 0}
+
+SAMPLERS = {
+    "discretizing": "discretizing",
+    "tempered": "tempered",
+    "several moves": DiscretizingChain(n_moves=3, jump=2, operator="mh"),
+    "trajectories": TemperedTransitions(n_updates=2, operator="hmc"),
+    "layers": TemperedTransitions(layers=[SubsetOfData(5)]),
+}
+ESTIMATORS = [(BayesianGPRegressor, Y), (BayesianGPClassifier, CLASSES)]
+#: Laplace is faster than EP.
+_INNER = {BayesianGPRegressor: "auto", BayesianGPClassifier: "laplace"}
+
+
+def fitted(estimator, y, sampler, **settings):
+    settings = {"approximation": SubsetOfData(6, inner=_INNER[estimator]), **SHORT, **settings}
+    return estimator(sampler=sampler, **settings).fit(X, y)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+def test_draws_and_predictions(estimator, y, sampler):
+    model = fitted(estimator, y, clone(sampler) if not isinstance(sampler, str) else sampler)
+    p = len(model.hyperparameter_names_)
+    assert model.theta_samples_.shape == (2, 8, p)
+    assert model.latent_samples_.shape == (2, 8, 24)
+    assert np.isfinite(model.predict(X[:3])).all()
+    assert len(np.unique(model.theta_samples_.reshape(-1, p), axis=0)) > 2
+
+
+@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+def test_marked_samples(estimator, y):
+    model = fitted(estimator, y, DiscretizingChain(n_moves=3))
+    theta, weight = model.marked_samples_
+    assert theta.shape == (2, 8, 3, model.theta_samples_.shape[2])
+    assert weight.shape == (2, 8, 3)
+    np.testing.assert_allclose(weight.sum(axis=2), 1.0)
+    assert_array_equal(theta[:, :, -1], model.theta_samples_)
+    model.set_params(sampler="tempered").fit(X, y)
+    assert not hasattr(model, "marked_samples_")
+
+
+@pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
+@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+def test_a_continued_fit_is_one_longer_fit_whatever_the_workers(estimator, y, sampler):
+    whole = fitted(estimator, y, sampler, n_draws=12)
+    begun = fitted(estimator, y, sampler, n_draws=8, n_jobs=2, warm_start=True)
+    begun = pickle.loads(pickle.dumps(begun))
+    begun.set_params(n_draws=12).fit(X, y)
+    assert_array_equal(begun.theta_samples_, whole.theta_samples_)
+    assert_array_equal(begun.latent_samples_, whole.latent_samples_)
+    assert_array_equal(begun.predict(X), whole.predict(X))
+    if sampler == "discretizing":
+        assert_array_equal(begun.marked_samples_.theta, whole.marked_samples_.theta)
+
+
+@pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
+def test_the_size_is_chosen_alike_whatever_the_workers(sampler):
+    draws = [
+        fitted(BayesianGPRegressor, Y, sampler, approximation="sod", n_jobs=n).theta_samples_
+        for n in (1, 2)
+    ]
+    assert_array_equal(*draws)
+
+
+def test_sizes_that_are_tried():
+    assert [own.m for own in SubsetOfData().candidates(24)] == [3, 5, 10]
+    assert [own.m for own in Nystrom(rows="maximin").candidates(10_000)] == [1000]
+    (own,) = SubsetOfData(9, rows="maximin").candidates(24)
+    assert (own.m, own.rows) == (9, "maximin")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"sampler": "tempered", "approximation": Nystrom(5)}, "nystrom"),
+        ({"sampler": "tempered", "approximation": EigenExact(6)}, "eigen"),
+        ({"sampler": "discretizing", "approximation": SubsetOfData(0.3)}, "sod"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+def test_diagnostics_say_what_is_in_use(estimator, y, settings, expected):
+    used = estimator(**{**SHORT, **settings}).fit(X, y).diagnostics_.in_use
+    name = settings["sampler"]
+    own = {} if estimator is BayesianGPRegressor else {"n_importance": "auto"}
+    assert used == {"sampler": name, "approximation": expected, **own}
+
+
+def test_counts_and_laplace():
+    counts = np.random.default_rng(0).poisson(np.exp(Y))
+    cheap = SubsetOfData(8, inner="laplace")
+    model = BayesianGPPoissonRegressor(sampler="discretizing", approximation=cheap, **SHORT)
+    model.fit(X, counts)
+    assert isinstance(model._sampling.run.models[0].reference, Laplace)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_one_against_the_rest_has_marked_samples_of_each_class():
+    model = fitted(BayesianGPClassifier, np.arange(24) % 3, "discretizing")
+    assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 8, 1)] * 3
+
+
+@pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
+@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+def test_without_hyperparameters_of_the_kernel(estimator, y, sampler):
+    fixed = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    model = fitted(estimator, y, sampler, kernel=fixed)
+    assert model.latent_samples_.shape == (2, 8, 24)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+REFUSED = [
+    ({"approximation": "ep"}, "approximation='ep' is no posterior that is cheaper.*SubsetOfData"),
+    ({"approximation": Laplace()}, "moves by one: use one of"),
+    ({"approximation": "vb"}, "approximation must be one of"),
+    ({"approximation": SubsetOfData(1.5)}, r"approximation: m must be a number in \(0, 1\)"),
+    ({"approximation": Nystrom(0)}, "approximation: m must be an integer >= 1"),
+    ({"sampler": DiscretizingChain(n_moves=0)}, "sampler: n_moves must be an integer >= 1"),
+    ({"sampler": DiscretizingChain(jump=0)}, "sampler: jump must be an integer >= 1"),
+    ({"sampler": DiscretizingChain(operator="nuts")}, "sampler: operator must be one of"),
+    ({"sampler": DiscretizingChain(defensive=1.0)}, r"sampler: defensive must be .* \[0, 1\)"),
+    ({"sampler": TemperedTransitions(n_updates=0)}, "sampler: n_updates must be an integer >= 1"),
+    ({"sampler": TemperedTransitions(layers=[EP()])}, "sampler: layers must be cheap posteriors"),
+    ({"sampler": TemperedTransitions(layers=[SubsetOfData()])}, "give m a number"),
+    ({"sampler": TemperedTransitions(n_updates=[1, 2])}, "n_updates=.* must have 1 numbers"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), REFUSED, ids=str)
+def test_what_cannot_be_used_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianGPClassifier(**{"sampler": "discretizing", **SHORT, **settings}).fit(X, CLASSES)
+
+
+@pytest.mark.parametrize("approximation", ["sod", SubsetOfData(9)])
+def test_a_cheap_posterior_is_refused_elsewhere(approximation):
+    with pytest.raises(ValueError, match="is a cheap posterior of theta"):
+        BayesianGPClassifier(approximation=approximation, **SHORT).fit(X, CLASSES)
