@@ -51,7 +51,7 @@ n_chains : int, default=4
 n_warmup : int or "auto", default="auto"
     Discarded iterations per chain, after the set-up in which the sampler learns. "auto" leaves
     the number to the sampler: 50 for the default one, 500 for a random walk, which is tuned in
-    them.
+    them, and 100 for "discretizing" and "tempered".
 n_draws : int, default=500
     Kept iterations per chain; at most so many with `target_ess`.
 max_predict_draws : int or None, default=100

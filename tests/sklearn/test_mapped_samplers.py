@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
 from skgpmcmc.approximations import EP, EigenExact, Laplace, Nystrom, SubsetOfData
 from skgpmcmc.samplers import DiscretizingChain, TemperedTransitions
+from skgpmcmc.transitions import UnivariateSlice
 
 # Chains this short are for the settings alone.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -130,6 +131,27 @@ def test_without_hyperparameters_of_the_kernel(estimator, y, sampler):
     assert model.latent_samples_.shape == (2, 8, 24)
 
 
+def test_softmax_moves_by_a_subset():
+    model = fitted(BayesianGPClassifier, CLASSES, "discretizing", multi_class="softmax")
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_nested_parameters():
+    model = BayesianGPRegressor(
+        sampler=DiscretizingChain(operator="mh"), approximation=SubsetOfData(6), **SHORT
+    )
+    model = clone(model).set_params(sampler__n_moves=2, approximation__m=5)
+    assert model.fit(X, Y).marked_samples_.theta.shape == (2, 8, 2, 3)
+
+
+def test_a_configured_operator_is_tuned():
+    sampler = DiscretizingChain(operator=UnivariateSlice(max_widths=2))
+    model = fitted(BayesianGPRegressor, Y, sampler)
+    operator = model._sampling.run.models[0].chains[0].transition.layer.operator
+    assert operator.max_widths == 2
+    assert len(operator.spreads) == 3
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 REFUSED = [
@@ -159,3 +181,14 @@ def test_what_cannot_be_used_is_refused(settings, message):
 def test_a_cheap_posterior_is_refused_elsewhere(approximation):
     with pytest.raises(ValueError, match="is a cheap posterior of theta"):
         BayesianGPClassifier(approximation=approximation, **SHORT).fit(X, CLASSES)
+
+
+def test_a_softmax_has_no_low_rank():
+    with pytest.raises(ValueError, match='approximation="sod"'):
+        fitted(
+            BayesianGPClassifier,
+            CLASSES,
+            "discretizing",
+            multi_class="softmax",
+            approximation="nystrom",
+        )

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skgpmcmc.approximations import Nystrom, SubsetOfData
 from skgpmcmc.transitions import UnivariateSlice
 from skgpmcmc.warmup.mapped import Pilot, _cost, autocorrelation_times
-
-
-def test_candidates_are_shares_of_the_rows_and_few():
-    assert [own.m for own in SubsetOfData().candidates(100)] == [10, 20, 40]
-    assert [own.m for own in Nystrom(rows="maximin").candidates(10**4)] == [1000]
-    assert {own.rows for own in Nystrom(rows="maximin").candidates(100)} == {"maximin"}
-    assert [own.m for own in SubsetOfData(m=0.3).candidates(100)] == [0.3]
-    assert [own.m for own in SubsetOfData().candidates(2)] == [1]
 
 
 @pytest.mark.parametrize("r", [0.2, 0.9])
