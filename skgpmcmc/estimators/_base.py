@@ -101,11 +101,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
             return self._continued(earlier.run, stop, n_bytes)
-        cheap = None
-        if sampler.moves_by_cheap:
-            cheap, approximation = check.resolve_cheap(self.approximation, sampler, likelihood)
-        else:
-            approximation = check.resolve_approximation(self.approximation, sampler, likelihood)
+        approximation, cheap = check.resolve_both(self.approximation, sampler, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
         models = self._models(X, observed)
         sampler.check_model(models[0])

@@ -115,13 +115,25 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
     return Exact() if sampler.integrates_f else approximation
 
 
+def resolve_both(
+    value: Any, sampler: Sampler, likelihood: Likelihood
+) -> tuple[Approximation, CheapApproximation | None]:
+    """Return the approximation that the sampler is to use, and the cheap posterior, if it has one.
+
+    `approximation` names one of the two.
+    """
+    if sampler.moves_by_cheap:
+        return resolve_cheap(value, sampler, likelihood)
+    return resolve_approximation(value, sampler, likelihood), None
+
+
 def resolve_cheap(
     value: Any, sampler: Sampler, likelihood: Likelihood
-) -> tuple[CheapApproximation, Approximation]:
-    """Return the cheap posterior that the sampler is to move by, and what its exact part uses.
+) -> tuple[Approximation, CheapApproximation]:
+    """Return what the exact part of the sampler uses, and the cheap posterior that it moves by.
 
-    That is the closed form under a Gaussian likelihood; else EP, Laplace for a softmax, or what
-    the cheap posterior was configured with.
+    The former is the closed form under a Gaussian likelihood; else EP, Laplace for a softmax, or
+    what the cheap posterior was configured with.
     """
     if isinstance(value, Approximation) or (isinstance(value, str) and value in APPROXIMATIONS):
         raise ValueError(
@@ -135,11 +147,11 @@ def resolve_cheap(
     cheap.check()
     cheap.check_likelihood(likelihood)
     if likelihood.quadratic:
-        return cheap, Exact()
+        return Exact(), cheap
     best = "laplace" if likelihood.n_functions > 1 else "ep"
     approximation = APPROXIMATIONS[best if cheap.inner == "auto" else cheap.inner]()
     approximation.check_likelihood(likelihood)
-    return cheap, approximation
+    return approximation, cheap
 
 
 def resolve_n_importance(value: Any) -> int | None:
