@@ -90,6 +90,18 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         With `retained`, a draw from p(f | y, theta), the particles have their law under the
         extended target: the state is then a draw from it if theta is one from p(theta | y).
         """
+        found = self.evaluated(model, theta, rng, retained=retained)
+        return None if found is None else found.state
+
+    def evaluated(
+        self,
+        model: LatentGP,
+        theta: FloatArray,
+        rng: np.random.Generator,
+        *,
+        retained: FloatArray | None = None,
+    ) -> Evaluated[PseudoMarginalState] | None:
+        """Return theta with fresh particles, but for one that is `retained`; see `start`."""
         log_hyperprior = model.hyperprior.log_prob(theta)
         if not np.isfinite(log_hyperprior):
             return None
@@ -100,14 +112,9 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             return None
         if not np.isfinite(estimate.log_likelihood):
             return None
-        return PseudoMarginalState(theta, log_hyperprior, density, estimate, estimate.draw(rng))
-
-    def evaluated(
-        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> Evaluated[PseudoMarginalState] | None:
-        """Return theta with fresh particles."""
-        state = self.start(model, theta, rng)
-        return None if state is None else Evaluated(state, self.log_target(state))
+        f = estimate.draw(rng)
+        state = PseudoMarginalState(theta, log_hyperprior, density, estimate, f)
+        return Evaluated(state, self.log_target(state))
 
     def log_target(self, state: PseudoMarginalState) -> float:
         """Log of the estimate times p(theta)."""

@@ -41,6 +41,7 @@ from skgpmcmc.testing import (
     start_with_particles,
 )
 from skgpmcmc.transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
+from skgpmcmc.transitions.base import Evaluated
 
 from ..helpers import Z_LIMIT, seeded
 from .test_grid_posterior import Grid
@@ -254,30 +255,31 @@ def test_joint_distribution_of_the_collapsed_sampler():
 class ForgetsParameters(PseudoMarginalMetropolis):
     """Evaluates the likelihood at the parameters it began with."""
 
-    def start(self, model, theta, rng, *, retained=None):
+    def evaluated(self, model, theta, rng, *, retained=None):
         own = len(model.covariance.start)
         frozen = model.observing(likelihood=model.likelihood_at(model.start))
         at = np.concatenate([theta[:own], model.start[own:]])
-        state = super().start(frozen, at, rng, retained=retained)
+        found = super().evaluated(frozen, at, rng, retained=retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
-        if state is None or not np.isfinite(log_hyperprior):
+        if found is None or not np.isfinite(log_hyperprior):
             return None
-        return state._replace(theta=theta, log_hyperprior=log_hyperprior)
+        state = found.state._replace(theta=theta, log_hyperprior=log_hyperprior)
+        return Evaluated(state, self.log_target(state))
 
 
 class ForgetsOffset(PseudoMarginalMetropolis):
     """Evaluates the likelihood without the offset."""
 
-    def start(self, model, theta, rng, *, retained=None):
-        return super().start(model.observing(offset=None), theta, rng, retained=retained)
+    def evaluated(self, model, theta, rng, *, retained=None):
+        return super().evaluated(model.observing(offset=None), theta, rng, retained=retained)
 
 
 class ForgetsAClass(PseudoMarginalMetropolis):
     """Leaves the last class out of the normalizer."""
 
-    def start(self, model, theta, rng, *, retained=None):
+    def evaluated(self, model, theta, rng, *, retained=None):
         broken = model.observing(likelihood=WithoutLast(3))
-        return super().start(broken, theta, rng, retained=retained)
+        return super().evaluated(broken, theta, rng, retained=retained)
 
 
 class WithoutLast(Softmax):

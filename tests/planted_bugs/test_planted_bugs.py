@@ -38,6 +38,7 @@ from skgpmcmc.transitions import (
     SurrogateProposal,
     TMixture,
 )
+from skgpmcmc.transitions.base import Evaluated
 
 from ..exactness.test_grid_posterior import three_point_report
 from ..exactness.test_joint import (
@@ -74,10 +75,10 @@ class NoJacobian(HyperPrior):
 
 
 class WithoutJacobian(PseudoMarginalMetropolis):
-    def start(self, model, theta, rng, *, retained=None):
+    def evaluated(self, model, theta, rng, *, retained=None):
         prior = model.hyperprior
         wrong = replace(model, hyperprior=NoJacobian(prior.names, prior.distributions))
-        return super().start(wrong, theta, rng, retained=retained)
+        return super().evaluated(wrong, theta, rng, retained=retained)
 
 
 class NoDeterminant(GaussianApproximation):
@@ -141,14 +142,14 @@ class UniformChoice(PseudoMarginalMetropolis):
 class WeightsOfOnePart(PseudoMarginalMetropolis):
     """Draws from the defensive mixture, weighted as if all came from q."""
 
-    def start(self, model, theta, rng, *, retained=None):
-        state = super().start(model, theta, rng, retained=retained)
+    def evaluated(self, model, theta, rng, *, retained=None):
+        state = super().evaluated(model, theta, rng, retained=retained).state
         q = self.reference.at(model, theta)
         log_weights = log_importance_weights(model, q, state.estimate.particles)
         log_likelihood = logsumexp(log_weights) - np.log(self.n_importance)
-        return state._replace(
-            estimate=state.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
-        )
+        estimate = state.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
+        state = state._replace(estimate=estimate)
+        return Evaluated(state, self.log_target(state))
 
 
 RIGHT = {
