@@ -214,16 +214,19 @@ class DiscretizingMap(Transition[S], Generic[S]):
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
-        """Return a state of the exact transition at theta; `particles` is what it understands."""
+        """Return a state of the exact transition at theta; `particles` is what it understands.
+
+        None also where pi* has no density: no chain goes through such a point.
+        """
+        if self.layer.target.at(theta) is None:
+            return None
         return self.exact.start(model, theta, rng, **particles)
 
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
         """Map, move the mark, and map back."""
         begin = self.layer.target.at(state.theta)
-        if begin is None:  # no chain goes through a point without a density
-            info = rejected_proposal(self.name, model, state.theta)
-            still = np.tile(state.theta, (self.n_moves, 1))
-            return self.exact.stayed(state, rng), info._replace(marked=still)
+        if begin is None:
+            return self._rejected(model, state, state.theta, rng)
         realization = _Realization(self.layer, rng, [begin])
         known: dict[int, Evaluated[S] | None] = {0: Evaluated(state, self.exact.log_target(state))}
         mark, probabilities, marked = 0, [], []
@@ -236,14 +239,17 @@ class DiscretizingMap(Transition[S], Generic[S]):
             mark = there if accepted else mark
             probabilities.append(probability)
             marked.append(realization.at(mark).position)
-        info = StepInfo(
+        ended = known[mark] if mark else None
+        moved = self.exact.stayed(state, rng) if ended is None else self.exact.completed(ended, rng)
+        if moved is None:  # outside the target after all
+            return self._rejected(model, state, marked[-1], rng)
+        return moved, StepInfo(
             self.name,
             mark != 0,
             float(np.mean(probabilities)),
             float(len(known) - 1),
             marked=np.array(marked),
         )
-        return self._mapped_back(state, known[mark] if mark else None, rng), info
 
     def _ratio(
         self,
@@ -259,7 +265,10 @@ class DiscretizingMap(Transition[S], Generic[S]):
         found = known[position]
         return -np.inf if found is None else float(found.log_target - point.log_density)
 
-    def _mapped_back(self, state: S, found: Evaluated[S] | None, rng: np.random.Generator) -> S:
-        """Return the state at the mark; the old one where that is none of the target after all."""
-        moved = None if found is None else self.exact.completed(found, rng)
-        return self.exact.stayed(state, rng) if moved is None else moved
+    def _rejected(
+        self, model: LatentGP, state: S, theta: FloatArray, rng: np.random.Generator
+    ) -> tuple[S, StepInfo]:
+        """Stay, the mark too, because of what theta is."""
+        info = rejected_proposal(self.name, model, theta)
+        still = np.tile(state.theta, (self.n_moves, 1))
+        return self.exact.stayed(state, rng), info._replace(marked=still)

@@ -44,9 +44,6 @@ class EstimatedAtEveryVisit(DiscretizingMap):
         known.pop(position, None)
         return super()._ratio(model, realization, position, known)
 
-    def _mapped_back(self, state, found, rng):
-        return found.state if found else state
-
 
 class CachedByDistance(DiscretizingMap):
     """Takes a point to the left for the one as far to the right."""
