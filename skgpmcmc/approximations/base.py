@@ -178,7 +178,7 @@ class GaussianApproximation:
     def made(self) -> Self:
         """Return itself, its mean and factors made now: this is where a singular K shows."""
         if self.whitened:
-            self.prior.made()
+            _ = self.prior.made(), self.chol_white
         _ = self.half_log_det_B, self.weights, self.mean
         return self
 

@@ -1,0 +1,112 @@
+"""Samplers that move by cheap posteriors, set-up included, against quadrature over theta.
+
+The cheap posteriors are those of a few rows, far from the exact one.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpmcmc.approximations import EP, Exact, Nystrom, SubsetOfData
+from skgpmcmc.likelihoods import Gaussian, Poisson
+from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
+from skgpmcmc.run import sample_chains
+from skgpmcmc.samplers import DiscretizingChain, TemperedTransitions
+from skgpmcmc.testing import exact_answer_test
+
+from ..helpers import Z_LIMIT, exact_posterior, make_model, seeded
+from .test_grid_posterior import SMALL_GRID, Grid, closed_form
+from .test_joint import small_model
+
+pytestmark = pytest.mark.statistical
+#: Fewer would not see what is wrong.
+LEAST_ESS = 150
+DISCRETIZING = DiscretizingChain(operator="mh", n_moves=2, jump=3)
+TEMPERED = TemperedTransitions(operator="mh", n_updates=3)
+
+
+def drawn(model, sampler, approximation, cheap, n_draws):
+    run = sample_chains(
+        [model],
+        sampler,
+        approximation,
+        n_importance=8,
+        n_chains=4,
+        n_warmup=60,
+        n_draws=n_draws,
+        seed=np.random.SeedSequence(seeded()),
+        cheap=cheap,
+    )
+    return run.models[0].draws
+
+
+def check(samples, reference):
+    report = exact_answer_test(samples, reference)
+    assert report.ess.min() >= LEAST_ESS
+    assert report.worst < Z_LIMIT, report.z
+
+
+# --- regression: the evidence in closed form ------------------------------------------------------
+
+LENGTH_AND_NOISE = Grid((np.arange(-3.0, 2.6, 0.1), np.arange(-3.5, 1.0, 0.1)))
+
+
+@pytest.fixture(scope="module")
+def regression():
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 3.0, size=(16, 1)), axis=0)
+    y = np.sin(2.0 * X[:, 0]) + 0.4 * rng.standard_normal(16)
+    covariance, likelihood = make_covariance(RBF(1.0), X), Gaussian(0.3)
+    hyperprior = default_hyperprior(covariance, likelihood)
+    model = LatentGP(covariance, Observations(likelihood, y), hyperprior)
+    log_density = [
+        Exact().fit(model, theta).log_evidence + hyperprior.log_prob(theta)
+        for theta in LENGTH_AND_NOISE.nodes
+    ]
+    return model, LENGTH_AND_NOISE.reference(np.array(log_density))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "cheap"),
+    [
+        (DiscretizingChain(), SubsetOfData(m=6)),
+        (DISCRETIZING, Nystrom(m=10)),
+        (TemperedTransitions(), SubsetOfData(m=6)),
+        (TemperedTransitions(layers=(SubsetOfData(m=4),)), SubsetOfData(m=10)),
+    ],
+    ids=["slice", "walk on a low rank", "tempered", "two layers"],
+)
+def test_regression(regression, sampler, cheap):
+    model, reference = regression
+    draws = drawn(model, sampler, Exact(), cheap, 1000)
+    check(draws.theta, reference)
+    if draws.marked is not None and draws.marked.shape[2] > 1:
+        for i in range(draws.marked.shape[2]):
+            check(draws.marked[:, :, i], reference)
+
+
+# --- estimates of p(y | theta) --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", [DISCRETIZING, TEMPERED], ids=["discretizing", "tempered"])
+def test_classification(sampler):
+    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
+    reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
+    check(drawn(model, sampler, EP(), SubsetOfData(m=2), 300).theta, reference)
+
+
+def test_counts():
+    priors = {
+        "k1__constant_value": stats.lognorm(0.7, scale=4.0),
+        "k2__length_scale": stats.lognorm(0.7),
+    }
+    model = make_model([[0.0], [0.7]], [1.0, 4.0], Poisson(), priors=priors)
+    grid = Grid(tuple(axis[::2] for axis in SMALL_GRID.axes))
+    log_density = [
+        exact_posterior(model.prior_at(theta).K, model.y, model.likelihood, n_nodes=61)[0]
+        + model.hyperprior.log_prob(theta)
+        for theta in grid.nodes
+    ]
+    draws = drawn(model, DISCRETIZING, EP(), SubsetOfData(m=1), 300)
+    check(draws.theta, grid.reference(np.array(log_density)))
