@@ -439,7 +439,7 @@ def _priors(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
             for name in names
             if (row := _of_candidate(name, [of[name] for of in results.values() if name in of]))
         ]
-        head = ["method", "problems", "mean difference of loss", "better", "worse"]
+        head = ["method", "problems", "median difference of loss", "better", "worse"]
         head += ["R-hat above 1.01", "effective draws per evaluation"]
         return [*list_table("", head, rows), *provenance(documents[0])]
     peers = [name for name in names if name not in ("default", "paper") and ":" not in name]
@@ -471,7 +471,7 @@ def _of_candidate(name: str, each: Sequence[dict[str, Any]]) -> list[str] | None
         return None
     better = sum(of["difference"] < -2.0 * of["error"] for of in known)
     worse = sum(of["difference"] > 2.0 * of["error"] for of in known)
-    mean = decimals(np.mean([of["difference"] for of in known]), 3) if known else ""
+    mean = decimals(np.median([of["difference"] for of in known]), 3) if known else ""
     converged = [of["not_converged"] for of in each if of["not_converged"] is not None]
     draws = [of["per_evaluation"] for of in each if of["per_evaluation"] is not None]
     shares = [f"{100 * np.mean(converged):.0f} %", two(np.mean(draws))] if draws else ["", ""]
