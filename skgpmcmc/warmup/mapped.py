@@ -20,6 +20,7 @@ from ..transitions import (
     Operator,
     ParticleRefresh,
     PseudoMarginalMetropolis,
+    RandomWalk,
     RetainedParticle,
     Sweep,
     Transition,
@@ -36,8 +37,8 @@ MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | Evaluating[Any]"]
 _N_PILOTS, _N_TUNING, _N_PILOT, _N_JUDGED = 4, 40, 40, 30
 #: Largest correlation of neighbors that pilot runs can tell from a chain that stands still.
 _MOST_CORRELATED = 0.99
-#: Probabilities of the mapped move, and of new particles.
-_MOVES = (0.98, 0.02)
+#: Probabilities of the mapped move, of a random walk on the target itself, and of new particles.
+_MOVES = (0.93, 0.05, 0.02)
 
 
 class Mapped(NamedTuple):
@@ -71,12 +72,12 @@ def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
         Work whose results are to be sent back.
     """
     request, wanted, n_evaluations = yield from _of_chosen_size(request, wanted)
-    layers, prepared = yield from _tuned(request, wanted)
+    layers, walk, prepared = yield from _tuned(request, wanted)
     move = wanted.make(layers)
     evaluates = move.exact if isinstance(move, DiscretizingMap) else move
     estimator = evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None
     return prepared._replace(
-        transition=move if estimator is None else _with_moves_of_particles(move, estimator),
+        transition=_mixed(move, evaluates, walk, estimator),
         reference=request.approximation,
         estimator=estimator,
         n_evaluations=n_evaluations,
@@ -84,12 +85,24 @@ def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
     )
 
 
-def _with_moves_of_particles(
-    move: Transition[Any], estimator: PseudoMarginalMetropolis
+def _mixed(
+    move: Transition[Any],
+    evaluates: Evaluating[Any],
+    walk: Operator,
+    estimator: PseudoMarginalMetropolis | None,
 ) -> Mixture[Any]:
-    """Let the particles move too, so that no chain stays at a lucky estimate."""
+    """Add a random walk that pi* has no part in, and moves of particles.
+
+    Where pi* is far too small, the mapped move never goes, although much of the posterior may be
+    there: chains would agree with one another, and be wrong. The walk goes there, and the chain
+    that then stays is seen by R-hat. Particles move so that no chain stays at a lucky estimate.
+    """
+    walking = replace(evaluates, proposal=walk, name=walk.name)  # type: ignore[type-var]
+    if estimator is None:
+        return Mixture((move, walking), _MOVES[:2])
     defensive = estimator.defensive
-    return Mixture((move, ParticleRefresh(defensive)), _MOVES, RetainedParticle(defensive))
+    moves = (move, walking, ParticleRefresh(defensive))
+    return Mixture(moves, _MOVES, RetainedParticle(defensive))
 
 
 def _posterior(cheap: CheapApproximation, request: Request) -> Step[CheapPosterior]:
@@ -99,18 +112,21 @@ def _posterior(cheap: CheapApproximation, request: Request) -> Step[CheapPosteri
     return cheap.posterior(request.model, request.rng)
 
 
-def _tuned(request: Request, wanted: Mapped) -> Step[tuple[list[Layer], Prepared]]:
-    """Tune R on every cheap posterior, from the cheapest to the first."""
+def _tuned(request: Request, wanted: Mapped) -> Step[tuple[list[Layer], Operator, Prepared]]:
+    """Tune R on every cheap posterior, from the cheapest to the first, and a random walk with it.
+
+    Returns the layers, the walk that suits the first, and where its chains have ended.
+    """
     layers: list[Layer] = []
     parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
     for cheap, operator, n_updates in reversed(parts):
         target = yield from _posterior(cheap, request)
-        sweep = Sweep((CheapUpdate(target, operator),), (1,))
+        sweep = Sweep((CheapUpdate(target, operator), CheapUpdate(target, RandomWalk())), (1, 1))
         prepared = yield from set_up_sweep(request, sweep, learns_shape=True)
-        (tuned,) = prepared.transition.moves  # type: ignore[attr-defined]
+        tuned, walking = prepared.transition.moves  # type: ignore[attr-defined]
         layers.insert(0, Layer(target, tuned.operator, n_updates))
         request = request._replace(starts=prepared.thetas, rngs=prepared.rngs)
-    return layers, prepared
+    return layers, walking.operator, prepared
 
 
 # --- how cheap is best ----------------------------------------------------------------------------
@@ -173,7 +189,7 @@ def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Map
         tried = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
         rngs = request.rng.spawn(_N_PILOTS)
         small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
-        layers, prepared = yield from _tuned(small, tried)
+        layers, _, prepared = yield from _tuned(small, tried)
         places = zip(prepared.thetas, prepared.rngs, strict=True)
         pilots = yield [Task(pilot, (request.model, wanted.make, layers, *own)) for own in places]
         costs.append(_cost(pilots, layers, wanted.cost))

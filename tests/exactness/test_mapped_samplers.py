@@ -86,6 +86,14 @@ def test_regression(regression, sampler, cheap):
             check(draws.marked[:, :, i], reference)
 
 
+def test_where_a_cheap_posterior_has_nothing_chains_show_it(regression):
+    """Four ranks are far too few at short length-scales, where much of the posterior is."""
+    model, reference = regression
+    draws = drawn(model, DISCRETIZING, Exact(), Nystrom(m=4), 800)
+    report = exact_answer_test(draws.theta, reference)
+    assert report.ess.min() < 100 or report.worst < Z_LIMIT, report.z
+
+
 # --- estimates of p(y | theta) --------------------------------------------------------------------
 
 

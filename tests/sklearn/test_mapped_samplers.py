@@ -147,9 +147,12 @@ def test_nested_parameters():
 def test_a_configured_operator_is_tuned():
     sampler = DiscretizingChain(operator=UnivariateSlice(max_widths=2))
     model = fitted(BayesianGPRegressor, Y, sampler)
-    operator = model._sampling.run.models[0].chains[0].transition.layer.operator
+    mapped, walking = model._sampling.run.models[0].chains[0].transition.moves
+    operator = mapped.layer.operator
     assert operator.max_widths == 2
     assert len(operator.spreads) == 3
+    assert walking.name == "random walk"
+    assert walking.proposal.root.matrix.shape == (3, 3)
 
 
 # --- what is refused ------------------------------------------------------------------------------
