@@ -1,7 +1,7 @@
 """Samplers that move by cheap posteriors, set-up included, against quadrature over theta.
 
-The cheap posteriors are those of a few rows, far from the exact one, or of nearly all ranks: one with
-far lighter tails than the exact one is followed too slowly for a test.
+The cheap posteriors are those of a few rows, far from the exact one, or of nearly all ranks: one
+with far lighter tails than the exact one is followed too slowly for a test.
 """
 
 import numpy as np
