@@ -67,6 +67,8 @@ _MAY_STAY, _N_COMPARED = 0.02, 400
 _TUNING_TRAJECTORIES = (20, 20, 10)
 #: Share of the correlations that a metric learned from so few points keeps.
 _CORRELATED = 0.5
+#: Held-out error from which the emulator of an exact evidence, which is cheap, learns more.
+_WELL_EMULATED = 0.1
 #: Probabilities of the moves: surrogate, random walk, and whatever else there is.
 _MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor, and with trajectories on the approximate posterior first.
@@ -283,7 +285,7 @@ def set_up_collapsed(request: Request) -> SetUp:
     known = yield from explored(known)
     known = yield from refined(known)
     known, report = yield from _examined(known)
-    if report.held_out_error >= TRUSTED:
+    if report.held_out_error >= _WELL_EMULATED:
         known = yield from refined(known, LATER_ROUNDS, report.held_out_error)
         known, report = yield from _examined(known)
     trajectories: Trajectories | None = None
