@@ -357,7 +357,7 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
         run = cell.make(problem, method, length, key)
         chains = [
             _sample(run.model, prepared, chain, length.n_draws)
-            for prepared in map(_prepare, run.set_ups)
+            for prepared in map(prepare, run.set_ups)
             for chain in range(len(prepared.thetas))
         ]
         draws = np.stack([run.draws(segment) for segment in chains])
@@ -366,7 +366,7 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
     return {"length": asdict(length), "sets": sets}
 
 
-def _prepare(set_up: SetUp) -> Prepared:
+def prepare(set_up: SetUp) -> Prepared:
     """Do the work that a set-up asks for."""
     batch = next(set_up)
     while True:

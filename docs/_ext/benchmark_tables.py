@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from docutils import nodes
-from paper_tables import comparative
+from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
 from rst_tables import decimals, list_table, provenance, two
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -502,6 +502,22 @@ def _scaling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*list_table("", head, rows), *provenance(documents[0])]
 
 
+def _large(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Many rows: by cheap posteriors, or regression beside scikit-learn's."""
+    (document,) = documents
+    theirs = "regression" in document["benchmark"]
+    rows = []
+    for name, r in document["results"].items():
+        columns = [("seconds_before", 0), ("seconds_sampling", 0), ("min_ess", 0), ("max_r_hat", 3)]
+        columns += [("per_evaluation", 2), ("per_minute", 0), ("mebibytes_at_most", 0)]
+        row = [name, *(decimals(r[column], digits) for column, digits in columns)]
+        rows.append([*row, decimals(r["sklearn"]["seconds"], 1)] if theirs else row)
+    head = ["rows" if theirs else "moves", "set-up and warm-up, s", "draws, s", "ESS", "R-hat"]
+    head += ["ESS per evaluation", "ESS per minute of drawing", "memory at most, MiB"]
+    head += ["scikit-learn, s"] if theirs else []
+    return [*list_table("", head, rows), *provenance(document)]
+
+
 def _target_ess(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Fits with target_ess on several cores."""
     rows = []
@@ -670,12 +686,16 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "priors": _priors,
     "scaling": _scaling,
     "shrinking": _shrinking,
+    "large_": _large,
     "target_ess_": _target_ess,
     "prediction": _prediction,
     "ard": _ard,
     "grid": _grid,
     "sbc": _sbc,
     "comparative_": comparative,
+    "fast_approximations_": fast_approximations,
+    "rmhmc_": rmhmc,
+    "annealed_noise": annealed_noise,
 }
 
 

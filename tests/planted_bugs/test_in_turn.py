@@ -15,17 +15,20 @@ from skgpmcmc.parameterizations.latent import LatentConditional
 from skgpmcmc.transitions import (
     ConjugateVariance,
     CrankNicolson,
+    GeneralizedLeapfrog,
     HyperUpdate,
     JointUpdate,
     Langevin,
     LatentUpdate,
     RandomWalk,
+    RiemannianTrajectory,
     StepInfo,
     Trajectory,
     UnivariateSlice,
+    riemannian,
 )
 from skgpmcmc.transitions.base import metropolis_accepts
-from skgpmcmc.transitions.operators import Outcome
+from skgpmcmc.transitions.operators import HamiltonianOperator, Outcome
 
 from ..exactness.test_in_turn import (
     HYPER,
@@ -108,8 +111,8 @@ class Certain:
     def __getattr__(self, name):
         return getattr(self._rng, name)
 
-    def uniform(self, *arguments):
-        return self._rng.uniform(*arguments) if arguments else 1.0 - 1e-300
+    def uniform(self, *bounds, **size):
+        return self._rng.uniform(*bounds, **size) if bounds else 1.0 - 1e-300
 
 
 def replace_decision(operator, conditional, point, rng):
@@ -122,7 +125,7 @@ class CurvatureOfTheState(LatentUpdate):
     """A mass matrix that fits the current f."""
 
     def step(self, model, state, rng):
-        point = LatentConditional(model, state.prior).point_of(state)
+        point = LatentConditional(model.observations_at(state.theta), state.prior).point_of(state)
 
         class Local:
             def root(self, model, prior):
@@ -162,9 +165,83 @@ class FixedLevel(UnivariateSlice):
         return super()._moved_along(line, axis, point, Half(rng))
 
 
+class WithoutThirdDerivative(RiemannianTrajectory):
+    """dG/df is forgotten."""
+
+    def move(self, conditional, point, rng):
+        class Steady:
+            def __getattr__(self, name):
+                return getattr(conditional.observed, name)
+
+            def curvature(self, f):
+                precision, slope = conditional.observed.curvature(f)
+                return precision, 0.0 * slope
+
+        steady = replace(conditional, observed=Steady())
+        return super().move(steady, steady.at(point.position), rng)
+
+
+class OldMetric(RiemannianTrajectory):
+    """Momenta have the covariance of another place, the prior mean."""
+
+    def move(self, conditional, point, rng):
+        old = conditional.at(0.0 * point.position).geometry
+
+        class Stale:
+            integers, uniform = rng.integers, rng.uniform
+
+            def standard_normal(self, size):
+                return point.geometry.root.pull(old.momentum(rng.standard_normal(size)))
+
+        return super().move(conditional, point, Stale())
+
+
+class HalfSolved(GeneralizedLeapfrog):
+    """Two iterations, converged or not."""
+
+    def _solved(self, update, start):
+        here = update(start)
+        return None if here is None else update(here)
+
+
+class HalfExplicit(GeneralizedLeapfrog):
+    """The first half step of momenta is explicit."""
+
+    def _stepped(self, point, momentum):
+        half = momentum + self._kick(point, momentum)
+        begun, solved = [half], self._solved
+        self._solved = lambda *equation: begun.pop() if begun else solved(*equation)
+        try:
+            return super()._stepped(point, momentum)
+        finally:
+            self._solved = solved
+
+
+class Following(RiemannianTrajectory):
+    """With another integrator."""
+
+    flow = GeneralizedLeapfrog
+
+    def move(self, conditional, point, rng):
+        right = riemannian.GeneralizedLeapfrog
+        riemannian.GeneralizedLeapfrog = self.flow
+        try:
+            return super().move(conditional, point, rng)
+        finally:
+            riemannian.GeneralizedLeapfrog = right
+
+
+class NotConverged(Following):
+    flow = HalfSolved
+
+
+class OneExplicitHalf(Following):
+    flow = HalfExplicit
+
+
 def with_operator(update, cls):
     values = {"log_scale": update.log_scale}
-    if isinstance(update.operator, Trajectory):
+    if isinstance(update.operator, HamiltonianOperator):
         values["max_steps"] = update.operator.max_steps
     return replace(update, operator=cls(**values))
 
@@ -286,6 +363,13 @@ WRONG = {
         with_operator(LATENT["hmc_v2"], WithoutKineticEnergy),
     ),
     "smmala: no way back": ("f: smmala", with_operator(LATENT["smmala"], WithoutWayBack)),
+    "rmhmc: no third derivative": (
+        "wide rmhmc",
+        with_operator(LATENT["rmhmc"], WithoutThirdDerivative),
+    ),
+    "rmhmc: old metric": ("wide rmhmc", with_operator(LATENT["rmhmc"], OldMetric)),
+    "rmhmc: not converged": ("wide rmhmc", with_operator(LATENT["rmhmc"], NotConverged)),
+    "rmhmc: explicit": ("wide rmhmc", with_operator(LATENT["rmhmc"], OneExplicitHalf)),
     "sa: no determinant": (
         "theta: sa mh",
         replace(HYPER["sa mh"], parameterization=WithoutDeterminant()),
@@ -307,17 +391,16 @@ WRONG = {
         WrongShape(RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale),
     ),
 }
-#: One of each transition, for the plain run.
+#: For the plain run: those that are caught at its sizes.
 SHORT = (
     "mh: likelihood alone",
     "mh_v2: no shrinking",
     "hmc: slow momenta",
     "smmala: no way back",
+    "rmhmc: no third derivative",
     "sa: no determinant",
     "aa: p(f) twice",
-    "surr: more noise",
     "asis: stale coordinates",
-    "khr: no determinant",
     "conjugate draw: n for n / 2",
 )
 
