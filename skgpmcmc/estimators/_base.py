@@ -246,6 +246,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + run.n_discarded,
             "_draws": draws,
+            "_evidence_parts": (own.estimator, int(rng.integers(2**31))),
             "_predictor": Predictor(
                 model,
                 theta[rows],

@@ -18,7 +18,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 #: Fitted attributes that are nobody else's business.
-_PRIVATE = ("_predictor", "_draws", "_max_predict_draws", "_q", "_sampling", "_units")
+_PRIVATE = (
+    *("_predictor", "_draws", "_max_predict_draws", "_q", "_sampling", "_units"),
+    "_evidence_parts",
+)
 #: Weights beyond leave nothing uncertain that double precision could tell.
 _LARGEST_WEIGHT = 1e12
 

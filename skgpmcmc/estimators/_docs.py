@@ -93,9 +93,10 @@ kernel_ : Kernel
 priors_ : dict
     Prior of each sampled hyper-parameter, natural scale.
 marked_samples_ : MarkedSamples
-    With ``sampler="discretizing"`` only: ``theta`` of shape (n_chains, n_draws, n_moves,
+    With ``sampler="discretizing"`` only: ``theta`` of shape (n_chains, n_draws, n_marked,
     n_hyperparameters), all places of the mark in each iteration, and their ``weights`` of shape
-    (n_chains, n_draws, n_moves). Averages over them are averages over the posterior too.
+    (n_chains, n_draws, n_marked). They are ``n_moves``, with slices for each hyper-parameter.
+    Averages over them are averages over the posterior too.
 diagnostics_ : Diagnostics
     R-hat, effective sample sizes, acceptance and cost; prints as a table.
 n_iter_ : int

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._params import check_integer
+from .._params import check_choice, check_integer
 from ..run import LeaveOneOut, leave_one_out
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
 from ._data import LogProbabilityClassifierMixin, in_units_of_y, known_labels, rows_to_predict
+
+if TYPE_CHECKING:
+    from ..run.evidence import Evidence
 
 #: Matrices that a joint draw at m rows holds: their covariance, its eigenvectors and its root.
 _JOINT_MATRICES = 7.0
@@ -105,6 +108,97 @@ class OneLatentFunction(BaseBayesianGP):
         check_is_fitted(self)
         self._check_single("loo")
         return leave_one_out(self._predictor.model, self._draws, self._log_density_shift())
+
+    def log_evidence(self, method: Any = "integrated", theta: Any = None) -> Evidence:
+        """Log evidence: how probable the model made the training targets.
+
+        Parameters
+        ----------
+        method : {"integrated", "is", "ais", "ep", "ep2", "laplace"} or AnnealedImportance, \
+default="integrated"
+            "integrated": log p(y), hyper-parameters integrated out under their priors, by
+            importance sampling from a density made of their draws. The others are log p(y | theta)
+            at one theta: "is", importance sampling of the latent function; "ais", annealed, where
+            that is too noisy, or a configured `skgpmcmc.model_selection.AnnealedImportance`; "ep"
+            and "laplace", the approximations'; "ep2", EP with its second-order correction. With
+            Gaussian noise all of them are exact, and so is p(y | theta) inside the integral.
+        theta : array-like of shape (n_hyperparameters,), default=None
+            Hyper-parameters on their *natural* scale, in the order of `hyperparameter_names_`; None
+            is their posterior mean on the scale of `theta_samples_`. Not for "integrated".
+
+        Returns
+        -------
+        value : float
+            Natural log, in units of y; a weighted row counts with its power.
+        standard_error : float
+            Of `value`, over the random numbers, which belong to the fit: asked again, the value is
+            the same. 0 for a deterministic method, which says nothing of the error of an
+            approximation.
+
+        Raises
+        ------
+        ValueError
+            If a prior has an infinite mass, theta is impossible, or the method does not work with
+            the likelihood.
+
+        Warns
+        -----
+        UserWarning
+            If the weights have a Pareto k above 0.7, so that the standard error means little.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skgpmcmc import BayesianGPRegressor
+        >>> X = np.linspace(0.0, 4.0, 20)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(20)
+        >>> reg = BayesianGPRegressor(n_draws=100, max_rhat=1.1, random_state=0).fit(X, y)
+        >>> value, standard_error = reg.log_evidence()
+        >>> standard_error < 0.1
+        True
+        >>> reg.log_evidence("ep", theta=[1.0, 1.0, 0.2]).standard_error
+        0.0
+        """
+        from ..run import evidence  # nobody else needs it
+
+        check_is_fitted(self)
+        self._check_single("log_evidence")
+        if not isinstance(method, evidence.AnnealedImportance):
+            check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL))
+        model, draws = self._predictor.model, self.theta_samples_
+        estimator, seed = self._evidence_parts
+        if method != "integrated":
+            at = draws.mean(axis=(0, 1)) if theta is None else self._checked_theta(theta)
+            value, error = evidence.conditional_evidence(model, at, method, seed, self.n_jobs)
+        elif theta is None:
+            value, error = evidence.integrated_evidence(model, draws, estimator, seed, self.n_jobs)
+        else:
+            raise ValueError(
+                'method="integrated" averages over theta, and theta was given: leave it out, or '
+                'use another method, such as "is".'
+            )
+        weight = model.observations.weight
+        n_rows = len(model.y) if weight is None else weight.sum()
+        return evidence.Evidence(float(value + n_rows * self._log_density_shift()), error)
+
+    def _checked_theta(self, theta: Any) -> np.ndarray:
+        """Return hyper-parameters of the natural scale on that of `theta_samples_`."""
+        names, positive = self.hyperparameter_names_, self._predictor.model.hyperprior.positive
+        theta = np.array(theta, dtype=float)
+        if theta.shape != (len(names),):
+            raise ValueError(
+                f"theta must have shape ({len(names)},), a number for each of {names}; got shape "
+                f"{theta.shape}."
+            )
+        legal = np.isfinite(theta) & ((theta > 0.0) | ~positive)
+        if not legal.all():
+            at = int(np.argmin(legal))
+            raise ValueError(
+                f"theta must be finite, and positive on the natural scale; got {theta[at]} for "
+                f"{names[at]!r}."
+            )
+        theta[positive] = np.log(theta[positive])
+        return theta
 
 
 class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):

@@ -153,6 +153,16 @@ class Likelihood(ABC):
         first, second, _ = self.derivatives(y, f)
         return first, np.maximum(-second, 0.0)
 
+    def curvature(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a precision of f that follows the point, and its derivative in f; never negative.
+
+        A metric is made of it: minus the second derivative of log p(y | f), which counts as none
+        where log p(y | f) is not concave. The derivative has to be that of the precision.
+        """
+        _, second, third = self.derivatives(y, f)
+        concave = second < 0.0
+        return np.where(concave, -second, 0.0), np.where(concave, -third, 0.0)
+
     # --- parameters that are inferred -----------------------------------------------------------
 
     @property
@@ -221,7 +231,7 @@ class Likelihood(ABC):
 
         `weight` is positive; None means one everywhere.
         """
-        return TiltedMoments(*self._tilted(y, mean, var, weight).moments())
+        return TiltedMoments(*self.tilted(y, mean, var, weight).moments())
 
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
@@ -246,7 +256,7 @@ class Likelihood(ABC):
         def slope(y: FloatArray, f: FloatArray) -> FloatArray:
             return self.parameter_derivatives(y, f).log_prob
 
-        mean_slope = self._tilted(y, mean, var, weight).average(slope)
+        mean_slope = self.tilted(y, mean, var, weight).average(slope)
         return mean_slope if weight is None else weight * mean_slope
 
     def log_predictive(
@@ -266,7 +276,7 @@ class Likelihood(ABC):
             Natural log; NaN where the variance is negative.
         """
         y, mean, var = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
-        tilted = self._tilted(y.ravel(), mean.ravel(), var.ravel(), None)
+        tilted = self.tilted(y.ravel(), mean.ravel(), var.ravel(), None)
         return tilted.log_normalizer().reshape(mean.shape)
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
@@ -295,10 +305,10 @@ class Likelihood(ABC):
         """Return the likelihood of some of the training rows, given by their numbers."""
         return self
 
-    def _tilted(
+    def tilted(
         self, y: FloatArray, mean: FloatArray, var: FloatArray, weight: FloatArray | None
     ) -> quadrature.Tilted:
-        """Densities proportional to p(y | f)^weight N(f; mean, var); all of shape (n,)."""
+        """Return densities proportional to p(y | f)^weight N(f; mean, var); all of shape (n,)."""
         shape = self.bend(y)
         if not self.log_concave and isinstance(shape, quadrature.Bend):
             raise NotImplementedError(

@@ -69,6 +69,11 @@ class StudentT(OneScale):
         value = (self.df + 1.0) / ((self.df + 3.0) * self.noise_scale**2)
         return np.full(np.shape(f), value)
 
+    def curvature(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the Fisher information, which is the same everywhere, and zero."""
+        information = self.fisher_information(f)
+        return information, np.zeros_like(information)
+
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw f plus noise."""
         return np.asarray(f + self.noise_scale * rng.standard_t(self.df, np.shape(f)))

@@ -1,7 +1,8 @@
 """The joint model: covariance, hyper-priors, observations."""
 
 from .classwise import ClasswiseGP, ClasswisePrior
-from .covariance import Covariance, CrossCovariance
+from .composite import Composite
+from .covariance import Covariance, CrossCovariance, make_covariance
 from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP, Observations
 from .kernels import (
@@ -12,7 +13,6 @@ from .kernels import (
     default_kernel,
     default_prior,
     length_bounds,
-    make_covariance,
     paper_prior,
 )
 from .low_rank import EigenGP, LowRankPrior, NystromGP
@@ -21,6 +21,7 @@ from .prior import GaussianPrior, LatentMoments
 __all__ = [
     "ClasswiseGP",
     "ClasswisePrior",
+    "Composite",
     "Covariance",
     "CrossCovariance",
     "EigenGP",

@@ -20,16 +20,22 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
-    Exponentiation,
     Kernel,
     Matern,
     Product,
-    Sum,
 )
 
 from .._typing import FloatArray, IntArray
 
 DEFAULT_JITTER = 1e-8
+#: Those with code of their own, in the order in which they are asked.
+_KINDS: list[type[Covariance]] = []
+
+
+def make_covariance(kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> Covariance:
+    """Bind a kernel to training inputs, on a fast path where there is one."""
+    kind = next((own for own in _KINDS if own.serves(kernel)), Covariance)
+    return kind(kernel, X, jitter)
 
 
 class Covariance:
@@ -56,6 +62,14 @@ class Covariance:
             h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)
         )
         self.start: FloatArray = np.asarray(kernel.theta, dtype=float)
+
+    def __init_subclass__(cls) -> None:
+        _KINDS.append(cls)
+
+    @staticmethod
+    def serves(kernel: Kernel) -> bool:
+        """Whether the class has code of its own for a kernel; scikit-learn evaluates others."""
+        return False
 
     def with_jitter(self, jitter: float) -> Covariance:
         """Return the same covariance with another relative jitter."""
@@ -136,7 +150,10 @@ class Covariance:
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
-        return contract_tree(self.kernel.clone_with_theta(theta), self.X, A)
+        if not len(theta):
+            return np.empty(0)
+        _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
+        return np.einsum("ij,ijr->r", A, dK)
 
     def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         """Derivatives without jitter, freshly allocated."""
@@ -174,30 +191,6 @@ def _variance_in(kernel: Kernel) -> int | None:
     if first is not None:
         return first
     return None if second is None else int(kernel.k1.n_dims) + second
-
-
-def contract_tree(kernel: Kernel, X: FloatArray, A: FloatArray) -> FloatArray:
-    """Contraction by the chain rule over the kernel's tree; leaves give their own gradient."""
-    if kernel.n_dims == 0:
-        return np.empty(0)
-    if isinstance(kernel, Sum):
-        parts = (contract_tree(part, X, A) for part in (kernel.k1, kernel.k2))
-        return np.concatenate(list(parts))
-    if isinstance(kernel, Product):
-        pairs = ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1))
-        return np.concatenate([contract_tree(part, X, A * other(X)) for part, other in pairs])
-    if isinstance(kernel, Exponentiation):
-        base = kernel.kernel(X)
-        power = kernel.exponent
-        return contract_tree(kernel.kernel, X, A * (power * base ** (power - 1)))
-    nu = stationary_nu(kernel)
-    if nu is not None and np.size(kernel.length_scale) > 1:
-        # The one family whose own gradient would need an (n, n, d) array.
-        Z = X / kernel.length_scale
-        g = profile_slope(nu, squared_distances(Z, exact=nu == 0.5))
-        return contract_distances(Z, A * g)
-    _, dK = kernel(X, eval_gradient=True)
-    return np.einsum("ij,ijr->r", A, dK)
 
 
 class CrossCovariance:
@@ -282,6 +275,21 @@ def stationary_nu(kernel: Kernel) -> float | None:
     return None
 
 
+_ONE = ConstantKernel(1.0, "fixed")
+
+
+def _factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
+    """Constant and stationary factor of a kernel; None for others.
+
+    A stationary kernel alone has the constant one.
+    """
+    parts = (kernel.k1, kernel.k2) if type(kernel) is Product else (_ONE, kernel)
+    for constant, stationary in (parts, parts[::-1]):
+        if type(constant) is ConstantKernel and stationary_nu(stationary) is not None:
+            return constant, stationary
+    return None
+
+
 def contract_distances(Z: FloatArray, M: FloatArray) -> FloatArray:
     """``sum_ij M_ij (z_ir - z_jr)^2`` for every column r of Z, with one product."""
     Z = Z - Z.mean(axis=0)  # nothing changes but rounding
@@ -310,7 +318,7 @@ def squared_distances(Z: FloatArray, *, exact: bool) -> FloatArray:
 
 
 class ConstantTimesStationary(Covariance):
-    """``ConstantKernel * RBF`` or ``* Matern``, isotropic or ARD, in either order.
+    """``ConstantKernel * RBF`` or ``* Matern``, isotropic or ARD, in either order, or alone.
 
     Attributes
     ----------
@@ -324,30 +332,22 @@ class ConstantTimesStationary(Covariance):
 
     def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
         super().__init__(kernel, X, jitter)
-        where = slice(0, kernel.k1.n_dims), slice(kernel.k1.n_dims, None)
-        if isinstance(kernel.k1, ConstantKernel):
-            constant, stationary = kernel.k1, kernel.k2
-            self.of_constant, self.of_length_scale = where
-        else:
-            stationary, constant = kernel.k1, kernel.k2
-            self.of_length_scale, self.of_constant = where
+        factors = _factors(kernel)
+        assert factors is not None  # `serves` has checked it
+        constant, stationary = factors
+        last = getattr(kernel, "k2", None) is constant
+        middle = (stationary if last else constant).n_dims
+        where = slice(0, middle), slice(middle, None)
+        self.of_constant, self.of_length_scale = where[1] if last else where[0], where[not last]
         self._fixed_constant = float(constant.constant_value)
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
-        nu = stationary_nu(stationary)
-        assert nu is not None  # `serves` has checked it
-        self.nu = nu
+        self.nu: float = stationary_nu(stationary)  # type: ignore[assignment]
         self.anisotropic = np.size(stationary.length_scale) > 1
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
         """Whether a kernel is of this kind."""
-        if type(kernel) is not Product:
-            return False
-        parts = (kernel.k1, kernel.k2)
-        return any(
-            type(a) is ConstantKernel and stationary_nu(b) is not None
-            for a, b in (parts, parts[::-1])
-        )
+        return _factors(kernel) is not None
 
     def __getstate__(self) -> dict[str, Any]:
         # The n x n distances are quicker to rebuild than to send or store.

@@ -12,7 +12,6 @@ from .covariance import (
     ConstantTimesStationary,
     Covariance,
     CrossCovariance,
-    contract_tree,
     correlation,
     profile_slope,
 )
@@ -68,7 +67,6 @@ def contract_cross(
     A, K : ndarray of shape (n, m)
         The weights, and the covariance.
     """
-    kernel = covariance.kernel.clone_with_theta(theta)
     n = len(covariance.X)
     total = np.zeros(len(theta))
     # Kernels have gradients for one set of inputs only: here for both, stacked.
@@ -77,7 +75,7 @@ def contract_cross(
         X = np.concatenate([covariance.X, new.X_new[block]])
         stacked = np.zeros((len(X), len(X)), order="F")
         stacked[:n, n:] = A[:, block]
-        total += contract_tree(kernel, X, stacked)
+        total += Covariance(covariance.kernel, X)._contract(theta, stacked, stacked)
     return total
 
 

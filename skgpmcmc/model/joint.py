@@ -92,14 +92,19 @@ class Observations:
         return np.asarray(self.log_prob(f).sum(axis=0))
 
     def derivatives(self, f: FloatArray) -> Derivatives:
-        """Return derivatives in f of shape (n,), row by row."""
-        parts = self.likelihood.derivatives(self.y, self._shifted(f))
+        """Return derivatives in f of shape (n,) or (n, m), row by row."""
+        parts = self.likelihood.derivatives(self._column(self.y, f), self._shifted(f))
         return Derivatives(*(self._weighted(part) for part in parts))
 
     def slope_and_precision(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the slope in f, and the precision that stands for its curvature; see there."""
         slope, precision = self.likelihood.slope_and_precision(self.y, self._shifted(f))
         return self._weighted(slope), self._weighted(precision)
+
+    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a precision that follows f of shape (n,), and its derivative; see there."""
+        precision, slope = self.likelihood.curvature(self.y, self._shifted(f))
+        return self._weighted(precision), self._weighted(slope)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Mean over y of minus the second derivative, for f of shape (n,)."""
@@ -111,6 +116,17 @@ class Observations:
         if self.weight is None:
             return self.likelihood.tilted_moments(self.y, mean, var)
         return self.likelihood.weighted_tilted_moments(self.y, self.weight, mean, var)
+
+    def tilted_powers(
+        self, cavities: tuple[FloatArray, FloatArray], mean: FloatArray, sd: FloatArray, degree: int
+    ) -> FloatArray:
+        """Return means of ((f - mean) / sd)^k, k = 1 to `degree`, under tilted densities.
+
+        Those of `tilted_moments`, with means and variances `cavities`; (degree, n).
+        """
+        center, var = cavities
+        tilted = self.likelihood.tilted(self.y, self._shifted(center), var, self.weight)
+        return tilted.powers(self._shifted(mean), sd, degree)
 
     def parameter_derivatives(self, f: FloatArray) -> ParameterDerivatives:
         """Return derivatives in the k parameters of the likelihood; each (k, n)."""

@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import (
 
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
-from .covariance import DEFAULT_JITTER, ConstantTimesStationary, Covariance
+from .covariance import Covariance, make_covariance
 from .hyperpriors import HyperPrior
 
 #: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
@@ -201,13 +201,6 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
         f"kernel={covariance.kernel!r} has no gradient in its hyper-parameters ({problem}): let "
         f"it serve eval_gradient=True, or {remedy}."
     )
-
-
-def make_covariance(kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> Covariance:
-    """Bind a kernel to training inputs, on the fast path where there is one."""
-    if ConstantTimesStationary.serves(kernel):
-        return ConstantTimesStationary(kernel, X, jitter)
-    return Covariance(kernel, X, jitter)
 
 
 # --- priors -------------------------------------------------------------------------------------

@@ -167,6 +167,11 @@ class GaussianPrior:
             linalg.add_to_diagonal(linalg.lower_gram(scaled), 1.0), overwrite=True
         )
 
+    def variance_given(self, factor: FloatArray) -> FloatArray:
+        """Return variances of f given sites, from T = `whitened_factor`; (n,), one solve."""
+        half = linalg.solve_lower(factor, np.asfortranarray(self.chol.T), overwrite=True)
+        return np.asarray(np.einsum("ij,ij->j", half, half))
+
     def smoothed(self, E: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``E K`` and the diagonal of K - K E K, for E = (K + W^-1)^-1 of shape (n, n).
 

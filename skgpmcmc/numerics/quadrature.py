@@ -169,6 +169,18 @@ class Tilted(NamedTuple):
             result[:, rows] = part
         return result
 
+    def powers(self, center: FloatArray, scale: FloatArray, degree: int) -> FloatArray:
+        """Return the means of ((f - center) / scale)^k for k = 1 to `degree`; (degree, n).
+
+        Both of shape (n,), latent scale. Points with a mean or variance that is not legal have NaN.
+        """
+        result = np.full((degree, len(self.mean)), np.nan)
+        for rows, block, nodes in self._blocks():
+            _, _, mean, sd, _ = block.column
+            z = (mean - center[rows, None] + sd * nodes.x) / scale[rows, None]
+            result[:, rows] = [nodes.average(z**k) for k in range(1, degree + 1)]
+        return result
+
     def moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Log normalizer and its derivatives in the mean.
 

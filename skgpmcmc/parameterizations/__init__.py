@@ -3,7 +3,8 @@
 from ..numerics.roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
 from .ancillary import Ancillary
 from .base import Conditional, DensityPoint, HyperConditional, HyperPoint, Parameterization, Point
-from .latent import LatentConditional, LatentPoint
+from .geometry import Geometry
+from .latent import LatentConditional, LatentFactors, LatentPoint
 from .sufficient import Sufficient
 from .surrogate_data import SurrogateData
 
@@ -13,10 +14,12 @@ __all__ = [
     "DenseRoot",
     "DensityPoint",
     "FactorRoot",
+    "Geometry",
     "HyperConditional",
     "HyperPoint",
     "IdentityRoot",
     "LatentConditional",
+    "LatentFactors",
     "LatentPoint",
     "MassRoot",
     "Parameterization",

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, GPState, LatentGP, Observations
+from ..likelihoods import Derivatives
+from ..model import GaussianPrior, GPState
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.roots import FactorRoot
+from .geometry import Geometry
+
+
+class LatentFactors(Protocol):
+    """A function of f that is a product over rows, such as p(y | f); see `Observations`."""
+
+    def total(self, f: FloatArray) -> float:
+        """Return its log."""
+
+    def derivatives(self, f: FloatArray) -> Derivatives:
+        """Return derivatives of the log in f; each (n,)."""
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Return a precision of f, which may depend on f; (n,)."""
+
+    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return another one, and its derivative in f; each (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,28 +40,25 @@ class LatentConditional:
 
     Attributes
     ----------
-    model : LatentGP
+    observed : LatentFactors
+        p(y | f) at theta.
     prior : GaussianPrior
         p(f | theta).
     """
 
-    model: LatentGP
+    observed: LatentFactors
     prior: GaussianPrior
 
     def point_of(self, state: GPState) -> LatentPoint:
         """Return the point of a state under the same prior."""
         if isinstance(state.local, LatentPoint):
             return state.local
-        return LatentPoint(self._observed, state, self.prior.whiten(state.f))
+        return LatentPoint(self.observed, state, self.prior.whiten(state.f))
 
     def at(self, position: FloatArray) -> LatentPoint:
         """Return the point at v."""
-        state = self.model.state_in(self.prior, self.prior.unwhiten(position))
-        return LatentPoint(self._observed, state, position)
-
-    @cached_property
-    def _observed(self) -> Observations:
-        return self.model.observations_at(self.prior.theta)
+        f = self.prior.unwhiten(position)
+        return LatentPoint(self.observed, GPState(self.prior, f, self.observed.total(f)), position)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +67,7 @@ class LatentPoint:
 
     Attributes
     ----------
-    observed : Observations
+    observed : LatentFactors
         p(y | f) at its theta.
     state : GPState
         With f = L v.
@@ -60,7 +75,7 @@ class LatentPoint:
         v.
     """
 
-    observed: Observations
+    observed: LatentFactors
     state: GPState
     position: FloatArray
 
@@ -94,3 +109,15 @@ class LatentPoint:
             except NotPositiveDefiniteError:
                 pass
         return FactorRoot(np.eye(len(self.position)))
+
+    @cached_property
+    def geometry(self) -> Geometry | None:
+        """The metric I + L'P L with the curvature P at f; None where it has no factor."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            precision, slope = self.observed.curvature(self.state.f)
+        if not (np.isfinite(precision).all() and np.isfinite(slope).all()):
+            return None
+        try:
+            return Geometry.of(self.state.prior, precision, slope)
+        except NotPositiveDefiniteError:
+            return None

@@ -25,7 +25,7 @@ class LeaveOneOut:
     elpd : float
         Sum of the log predictive densities of the rows, each given all others; natural log.
     se : float
-        Standard error of `elpd` over the choice of rows.
+        Standard error of `elpd` over the choice of rows, as ArviZ has it.
     p_loo : float
         Effective number of parameters.
     elpd_i, pareto_k : ndarray of shape (n,)
@@ -89,7 +89,7 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
     elpd_i = elpd_i + shift * (1.0 if weight is None else weight)
     return LeaveOneOut(
         float(elpd_i.sum()),
-        float(np.sqrt(len(elpd_i) * elpd_i.var(ddof=1))) if len(elpd_i) > 1 else float("nan"),
+        float(np.sqrt(len(elpd_i) * elpd_i.var())) if len(elpd_i) > 1 else float("nan"),
         float(p_loo_i.sum()),
         elpd_i,
         pareto_k,

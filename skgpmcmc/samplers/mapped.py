@@ -44,7 +44,8 @@ class MappedSampler(Sampler):
         Acceptance rate on pi* to which warm-up tunes R; None is 0.25 for "mh" and 0.7 for "hmc".
         It has no effect on "slice".
     operator : {"slice", "mh", "hmc"} or Operator, default="slice"
-        R, how theta moves on pi*: univariate slices, a random walk, Hamiltonian trajectories.
+        R, how theta moves on pi*: univariate slices, each coordinate being mapped by itself, a
+        random walk, Hamiltonian trajectories.
     max_leapfrog : int, default=10
         Most leapfrog steps of a trajectory.
     defensive : float in [0, 1), default=0.05
@@ -145,8 +146,8 @@ class DiscretizingChain(MappedSampler):
     target_acceptance, operator, max_leapfrog, defensive : as in `MappedSampler`
         How theta moves on the cheap posterior, and what the estimates are like.
     n_moves : int, default=1
-        Moves of the mark in each iteration, r in the paper: at most so many evaluations of the
-        posterior.
+        Moves of the mark, r in the paper: at most so many evaluations of the posterior in each
+        iteration, with slices for each coordinate.
     jump : int, default=1
         Transitions by R in each move of the mark, s in the paper.
 

@@ -27,6 +27,7 @@ from ..transitions import (
     Operator,
     PriorShape,
     RandomWalk,
+    RiemannianTrajectory,
     Sweep,
     Trajectory,
     Transition,
@@ -57,6 +58,7 @@ def latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
         "hmc": LatentUpdate(trajectory, MassShape()),
         "hmc_v1": LatentUpdate(trajectory, CurvatureShape()),
         "hmc_v2": LatentUpdate(trajectory, PriorShape()),
+        "rmhmc": LatentUpdate(_begun(RiemannianTrajectory(max_steps=max_leapfrog), dim)),
     }
 
 
@@ -86,7 +88,7 @@ class WithinGibbs(Sampler):
         no effect on "slice", which always accepts.
     latent : str or Transition, default="hmc_v2"
         How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
-        "hmc_v2", or a transition that leaves theta alone.
+        "hmc_v2", "rmhmc", or a transition that leaves theta alone.
     n_latent : int, default=5
         Moves of f in each iteration.
     max_leapfrog : int, default=10

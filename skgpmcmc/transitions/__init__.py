@@ -30,6 +30,7 @@ from .pseudo_marginal import (
     PseudoMarginalState,
     RetainedParticle,
 )
+from .riemannian import GeneralizedLeapfrog, RiemannianTrajectory
 from .surrogate import (
     CheapDensity,
     CheapPoint,
@@ -60,6 +61,7 @@ __all__ = [
     "DiscretizingMap",
     "EllipticalSlice",
     "Evaluating",
+    "GeneralizedLeapfrog",
     "HyperUpdate",
     "IndependenceMetropolis",
     "JointUpdate",
@@ -82,6 +84,7 @@ __all__ = [
     "PseudoMarginalState",
     "RandomWalk",
     "RetainedParticle",
+    "RiemannianTrajectory",
     "StepInfo",
     "SurrogateProposal",
     "Sweep",

@@ -320,9 +320,16 @@ class Sweep(Transition[S]):
         probabilities = [step.tuning_probability for step in info.steps]
         return [float(np.mean(probabilities[a:b])) for a, b in pairwise(ends)]
 
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
-        """Return a state of the first move at theta."""
-        return self.moves[0].start(model, theta, rng)
+    @property
+    def n_marked(self) -> int:
+        """As many as all its moves have together."""
+        return sum(n * move.n_marked for move, n in zip(self.moves, self.repeats, strict=True))
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
+    ) -> S | None:
+        """Return a state of the first move at theta; `particles` is what that one understands."""
+        return self.moves[0].start(model, theta, rng, **particles)
 
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
         """Make all moves."""
@@ -334,6 +341,7 @@ class Sweep(Transition[S]):
                 infos.append(info)
                 # An evaluation of p(y | f) alone is O(n) where another is O(n^3) or O(n^2).
                 cost += info.n_evaluations / (1 if move.moves_theta else len(state.f))
+        marked = [info.marked for info in infos if info.marked is not None]
         whole = StepInfo(
             self.name,
             any(info.accepted for info in infos),
@@ -341,5 +349,6 @@ class Sweep(Transition[S]):
             cost,
             any(info.failed for info in infos),
             tuple(infos),
+            marked=np.concatenate(marked) if marked else None,
         )
         return state, whole

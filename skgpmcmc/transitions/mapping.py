@@ -13,7 +13,7 @@ likelihood*, sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Generic, NamedTuple
 
@@ -53,6 +53,10 @@ class Layer:
     target: CheapPosterior
     operator: Operator
     n_updates: int = 1
+
+    def by_coordinate(self, dim: int) -> list[Layer]:
+        """Return layers that move one coordinate of theta each, where the operator can."""
+        return [replace(self, operator=own) for own in self.operator.by_coordinate(dim)]
 
 
 class CheapState(NamedTuple):

@@ -29,6 +29,7 @@ class Outcome(NamedTuple):
     acceptance_probability: float
     n_evaluations: int  # of the conditional density
     lost: FloatArray | None = None  # a position that has no density, if one was met
+    failed: bool = False  # rejected because an iteration has not converged
 
     @classmethod
     def rejected(cls, point: Point, n_evaluations: int, lost: FloatArray | None) -> Outcome:
@@ -68,6 +69,10 @@ class Operator(ABC):
     def reversed(self) -> Self:
         """Return the operator that makes the moves backwards; here itself, as it is reversible."""
         return self
+
+    def by_coordinate(self, dim: int) -> list[Self]:
+        """Return operators that make the move one after the other; here itself, as a whole."""
+        return [self]
 
     def with_log_scale(self, log_scale: float) -> Self:
         """Return the same operator with another scale."""
@@ -196,14 +201,11 @@ def leapfrog(
 
 
 @dataclass(frozen=True)
-class Trajectory(Operator):
-    """A leapfrog trajectory with the mass matrix (B B')^-1.
+class HamiltonianOperator(Operator):
+    """An operator that follows Hamilton's equations.
 
     The number of steps is drawn from 1, ..., `max_steps` and the step size varies by a tenth, both
     without a look at the point: no trajectory length then suits a period of the target.
-
-    **Invariant:** leaves the conditional distribution unchanged, for any root B that does not
-    depend on x.
 
     Attributes
     ----------
@@ -211,6 +213,37 @@ class Trajectory(Operator):
         Log of the step size.
     target_acceptance : float or None, default=0.7
     max_steps : int, default=10
+    """
+
+    log_scale: float = -1.0
+    target_acceptance: float | None = 0.7
+    max_steps: int = 10
+    follows_gradient = True
+
+    def steps(self, rng: np.random.Generator) -> tuple[int, float]:
+        """Draw the number of steps, and their size."""
+        n_steps = int(rng.integers(1, self.max_steps + 1))
+        return n_steps, float(self.step_sizes(rng, 1)[0])
+
+    def step_sizes(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw step sizes."""
+        return np.asarray(np.exp(self.log_scale) * rng.uniform(0.9, 1.1, size=size))
+
+    def typical_log_scale(self, dim: int) -> float:
+        """Return log(0.8 dim^-1/4) (Neal, 2011)."""
+        return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
+
+
+@dataclass(frozen=True)
+class Trajectory(HamiltonianOperator):
+    """A leapfrog trajectory with the mass matrix (B B')^-1.
+
+    **Invariant:** leaves the conditional distribution unchanged, for any root B that does not
+    depend on x.
+
+    Attributes
+    ----------
+    log_scale, target_acceptance, max_steps : as in `HamiltonianOperator`
     root : Root
         B.
 
@@ -220,17 +253,12 @@ class Trajectory(Operator):
     of momenta B' p, which have the covariance I.
     """
 
-    log_scale: float = -1.0
-    target_acceptance: float | None = 0.7
-    max_steps: int = 10
     root: Root = IDENTITY
     name = "trajectory"
-    follows_gradient = True
 
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
         """Follow one trajectory, and accept or reject where it ends."""
-        n_steps = int(rng.integers(1, self.max_steps + 1))
-        step = np.exp(self.log_scale) * rng.uniform(0.9, 1.1)
+        n_steps, step = self.steps(rng)
         begun = rng.standard_normal(len(point.position))
 
         def at(position: FloatArray) -> Point | None:
@@ -243,10 +271,6 @@ class Trajectory(Operator):
         log_ratio = float(path.end.log_density - 0.5 * path.momentum @ path.momentum - energy)
         accepted, probability = metropolis_accepts(log_ratio, rng)
         return Outcome(path.end if accepted else point, accepted, probability, n_steps)
-
-    def typical_log_scale(self, dim: int) -> float:
-        """Return log(0.8 dim^-1/4) (Neal, 2011)."""
-        return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
 
     def with_root(self, root: Root) -> Self:
         """Return the same trajectory with momenta of another shape."""
@@ -329,6 +353,8 @@ class UnivariateSlice(Operator):
         Update the last coordinate first: the reverse of updating it last.
     spreads : tuple of float or None
         Standard deviation of each coordinate, of which the width is a multiple; None is one.
+    axes : tuple of int or None
+        The coordinates that are updated, in their order; None is all.
 
     References
     ----------
@@ -339,20 +365,27 @@ class UnivariateSlice(Operator):
     max_widths: int = 8
     backwards: bool = False
     spreads: tuple[float, ...] | None = None
+    axes: tuple[int, ...] | None = None
     name = "univariate slice"
     target_acceptance = None
 
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
-        """Update every coordinate once."""
+        """Update every coordinate once, or those of `axes`."""
         line = _Line(conditional)
-        axes = np.diag(self.spreads or np.ones(len(point.position)))
-        for axis in axes[:: -1 if self.backwards else 1]:
+        widths = np.diag(self.spreads or np.ones(len(point.position)))
+        axes = range(len(widths)) if self.axes is None else self.axes
+        for axis in widths[list(axes)[:: -1 if self.backwards else 1]]:
             point = self._moved_along(line, axis, point, rng)
         return Outcome(point, True, 1.0, line.n_evaluations, line.lost)
 
     def reversed(self) -> Self:
         """Return the same updates in the opposite order, as each is reversible."""
         return self._with(backwards=not self.backwards)
+
+    def by_coordinate(self, dim: int) -> list[Self]:
+        """Return the updates of each coordinate alone."""
+        axes = range(dim) if self.axes is None else self.axes
+        return [self._with(axes=(axis,)) for axis in axes] or [self]
 
     def typical_log_scale(self, dim: int) -> float:
         """Return the scale as it is."""

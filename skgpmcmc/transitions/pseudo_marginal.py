@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..approximations import (
     importance_estimate,
     log_importance_weights,
 )
+from ..approximations.annealing import Annealing
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import (
@@ -61,6 +62,8 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         Draws per estimate, N: a number, or a function of theta alone.
     defensive : float
         Share of the draws taken from the prior, see `importance_estimate`.
+    annealing : Annealing or None
+        Anneal the draws, from the Gaussian of the importance density, none of them from the prior.
     name : str
         What diagnostics call the move.
 
@@ -76,6 +79,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
     n_importance: int | DrawCount
     defensive: float = 0.0
     name: str = "pseudo-marginal random walk"
+    annealing: Annealing | None = None
 
     def start(
         self,
@@ -158,9 +162,35 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         """Draw fresh particles from the density at theta."""
         count = self.n_importance
         n_draws = count if isinstance(count, int) else count.at(theta)
-        return importance_estimate(
-            model, density, n_draws, rng, defensive=self.defensive, retained=retained
-        )
+        return fresh_particles(model, density, n_draws, rng, self, retained)
+
+
+class Estimating(Protocol):
+    """What says how an estimate is made."""
+
+    @property
+    def defensive(self) -> float:
+        """Share of the draws taken from the prior."""
+
+    @property
+    def annealing(self) -> Annealing | None:
+        """How draws are annealed, if they are."""
+
+
+def fresh_particles(
+    model: LatentGP,
+    density: Density,
+    n_draws: int,
+    rng: np.random.Generator,
+    how: Estimating,
+    retained: FloatArray | None = None,
+) -> ImportanceEstimate:
+    """Draw fresh particles, all but one that is retained."""
+    if how.annealing is not None:
+        return how.annealing.estimate(model, density.q, n_draws, rng, retained)
+    return importance_estimate(
+        model, density, n_draws, rng, defensive=how.defensive, retained=retained
+    )
 
 
 class _OfParticles(Transition[PseudoMarginalState]):
@@ -216,14 +246,15 @@ class RetainedParticle(_OfParticles):
 
     Attributes
     ----------
-    defensive : float
-        That of the estimates.
+    defensive, annealing : as in `PseudoMarginalMetropolis`
+        Those of the estimates. An annealed particle gets a new path, drawn backwards.
     n_steps : int
         Elliptical slice steps.
     """
 
     defensive: float = 0.0
     n_steps: int = 1
+    annealing: Annealing | None = None
     name = "retained particle"
 
     def step(
@@ -234,12 +265,19 @@ class RetainedParticle(_OfParticles):
         latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
         for _ in range(self.n_steps):
             latent, _ = EllipticalSlice().step(model, latent, rng)
-        log_weight = log_importance_weights(
-            model, state.density, latent.f[:, None], defensive=self.defensive
+        estimate = state.estimate.with_particle(
+            index, latent.f, self._log_weight(model, state.density, latent.f, rng)
         )
-        estimate = state.estimate.with_particle(index, latent.f, float(log_weight[0]))
         info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f))
         return state._replace(estimate=estimate, f=latent.f), info
+
+    def _log_weight(
+        self, model: LatentGP, density: Density, f: FloatArray, rng: np.random.Generator
+    ) -> float:
+        column = f[:, None]
+        if self.annealing is not None:
+            return float(self.annealing.log_weights(model, density.q, column, rng)[0])
+        return float(log_importance_weights(model, density, column, defensive=self.defensive)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,11 +291,12 @@ class ParticleRefresh(_OfParticles):
 
     Attributes
     ----------
-    defensive : float
-        That of the estimates.
+    defensive, annealing : as in `PseudoMarginalMetropolis`
+        Those of the estimates.
     """
 
     defensive: float = 0.0
+    annealing: Annealing | None = None
     name = "refresh"
 
     def step(
@@ -266,13 +305,7 @@ class ParticleRefresh(_OfParticles):
         """Keep one particle and replace the others."""
         _ = state.density.q.made()  # all factors that a state at rest has lost
         n_draws = len(state.estimate.log_weights)
-        estimate = importance_estimate(
-            model,
-            state.density,
-            n_draws,
-            rng,
-            defensive=self.defensive,
-            retained=state.estimate.draw(rng),
-        )
+        kept = state.estimate.draw(rng)
+        estimate = fresh_particles(model, state.density, n_draws, rng, self, kept)
         info = StepInfo(self.name, True, 1.0, n_draws / len(state.f))
         return state._replace(estimate=estimate, f=estimate.draw(rng)), info

@@ -191,12 +191,12 @@ class LatentUpdate(OperatorUpdate[GPState], FromPrior):
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
         """Let the operator move v."""
-        conditional = LatentConditional(model, state.prior)
+        conditional = LatentConditional(model.observations_at(state.theta), state.prior)
         point = conditional.point_of(state)
         operator = self.operator.with_root(self.shape.root(model, state.prior))
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = operator.move(conditional, point, rng)
-        info = self._info(outcome, failed=False)
+        info = self._info(outcome, failed=outcome.failed)
         assert isinstance(outcome.point, LatentPoint)  # of its own conditional distribution
         return outcome.point.state._replace(local=outcome.point), info
 

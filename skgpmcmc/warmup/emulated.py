@@ -30,6 +30,7 @@ from ..transitions import (
     SurrogateProposal,
     TMixture,
 )
+from .emulator.anneal import annealed, too_noisy
 from .emulator.fit import EmulatedPosterior, Pool, root_of, run_pool
 from .emulator.learn import (
     LATER_ROUNDS,
@@ -104,6 +105,9 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     known = yield from refined(known)
     known, pool = known.posterior_pool()
     known, probed = yield from probe(known, pool, settings)
+    if too_noisy(probed):
+        settings = yield from annealed(known, pool, probed, settings)
+        known, probed = yield from probe(known, pool, settings)
     if settings.emulates and not probed.trusted:
         known = yield from refined(known, LATER_ROUNDS, probed.report.held_out_error)
         known, pool = known.posterior_pool()
@@ -246,14 +250,19 @@ def _transition(
     """Return the frozen transition of the chains."""
     moved = [
         PseudoMarginalMetropolis(
-            probed.reference, proposal, probed.n_importance, settings.defensive, name
+            probed.reference,
+            proposal,
+            probed.n_importance,
+            settings.defensive,
+            name,
+            settings.annealing,
         )
         for name, proposal in proposals_by_name(known, probed.target, pool, trajectories).items()
     ]
     return Mixture(
-        (*moved, ParticleRefresh(settings.defensive)),
+        (*moved, ParticleRefresh(settings.defensive, settings.annealing)),
         probabilities(trajectories),
-        RetainedParticle(settings.defensive),
+        RetainedParticle(settings.defensive, annealing=settings.annealing),
     )
 
 
@@ -359,14 +368,14 @@ def proposals_by_name(
             "random walk": walk,
         }
     draws = pool.theta.reshape(-1, known.dim)
-    mixture = _mixture_of(draws, known.modes, known.scale)
+    mixture = mixture_of(draws, known.modes, known.scale)
     independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if known.few else 1])
     stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], known.rng)
     moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
     return {"surrogate": SurrogateProposal(target, moves), "random walk": walk}
 
 
-def _mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:
+def mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:
     """One t per mode with the moments of the draws around it, and a wide one over all."""
     nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
     groups = [draws[nearest == k] for k in range(len(modes))]

@@ -49,6 +49,11 @@ class Mapped(NamedTuple):
     n_updates: Sequence[int]
     make: MakeMove
     cost: float  # floating-point operations of an evaluation of the target
+    whole: bool = False  # whether slices of all coordinates are mapped at once
+
+    def move(self, layers: Sequence[Layer], dim: int) -> Transition[Any]:
+        """Return the move of theta."""
+        return self.make(layers) if self.whole else by_coordinate(self.make, layers, dim)
 
 
 def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
@@ -73,8 +78,8 @@ def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
     """
     request, wanted, n_evaluations = yield from _of_chosen_size(request, wanted)
     layers, walk, prepared = yield from _tuned(request, wanted)
-    move = wanted.make(layers)
-    evaluates = move.exact if isinstance(move, DiscretizingMap) else move
+    move = wanted.move(layers, len(request.model.start))
+    evaluates = _evaluating(move)
     estimator = evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None
     return prepared._replace(
         transition=_mixed(move, evaluates, walk, estimator),
@@ -83,6 +88,24 @@ def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
         n_evaluations=n_evaluations,
         states=None,
     )
+
+
+def by_coordinate(make: MakeMove, layers: Sequence[Layer], dim: int) -> Transition[Any]:
+    """Return a move of theta that maps slices one coordinate after the other.
+
+    A sweep over all coordinates under pi* ends where a narrower target hardly ever accepts it, the
+    less the more coordinates there are. One coordinate is accepted often, and still takes one
+    evaluation of the target where slices on the target itself take several.
+    """
+    parts = zip(*(layer.by_coordinate(dim) for layer in layers), strict=True)
+    moves = [make(part) for part in parts]
+    return moves[0] if len(moves) == 1 else Sweep(moves, (1,) * len(moves))
+
+
+def _evaluating(move: Transition[Any]) -> Evaluating[Any]:
+    """Return what evaluates the target in a move."""
+    first = move.moves[0] if isinstance(move, Sweep) else move
+    return first.exact if isinstance(first, DiscretizingMap) else first  # type: ignore[return-value]
 
 
 def _mixed(
@@ -136,6 +159,7 @@ class Pilot(NamedTuple):
     """What a pilot run has seen."""
 
     log_target: FloatArray  # (n_steps,)
+    theta: FloatArray  # (p,), where it has ended
     n_evaluations: float  # of the target, for each step
     n_cheap: list[float]  # of each cheap posterior, for each step
 
@@ -156,48 +180,58 @@ class _Counted:
 
 def pilot(
     model: LatentGP,
-    make: MakeMove,
+    wanted: Mapped,
     layers: Sequence[Layer],
     theta: FloatArray,
     rng: np.random.Generator,
 ) -> Pilot:
     """Run the mapped move for a while, and count."""
     counted = [_Counted(layer.target) for layer in layers]
-    move = make([replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)])
+    watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
+    move = wanted.move(watched, len(theta))
+    log_target_of = _evaluating(move).log_target
     state, log_target, n_evaluations = start(model, move, theta, rng).state, [], 0.0
     for _ in range(_N_PILOT):
         state, info = move.step(model, state, rng)
         n_evaluations += info.n_evaluations
-        log_target.append(move.log_target(state))
+        log_target.append(log_target_of(state))
     n_cheap = [own.count / _N_PILOT for own in counted]
-    return Pilot(np.array(log_target), n_evaluations / _N_PILOT, n_cheap)
+    return Pilot(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
 
 
 def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Mapped, int]]:
     """Choose among the candidates of the first cheap posterior, if there are several.
 
     The best has the smallest product of cost and autocorrelation time of the log posterior. Both
-    come from formulas and counts, so that no clock decides about draws. Pilot runs have random
-    streams of their own.
+    come from formulas and counts, so that no clock decides about draws. Slices are tried by
+    coordinate and as whole sweeps, which serve where pi* is close. Pilot runs have random streams
+    of their own. The dearest come first, and the others begin where those before them have ended:
+    on their way from a poor pi* to the target they would seem to move well.
     """
     candidates = wanted.cheap[0].candidates(len(request.model.y))
     if len(candidates) == 1:
         return request, wanted._replace(cheap=(candidates[0], *wanted.cheap[1:])), 0
+    dim = len(request.model.start)
+    splits = len(wanted.operators[0].by_coordinate(dim)) > 1
     starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOTS)]
-    costs, runs, n_evaluations = [], [], 0.0
-    for candidate in candidates:
-        tried = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
+    ends: Sequence[FloatArray] = ()
+    tried, costs, runs, n_evaluations = [], [], [], 0.0
+    for candidate in reversed(candidates):
+        own = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
         rngs = request.rng.spawn(_N_PILOTS)
         small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
-        layers, _, prepared = yield from _tuned(small, tried)
-        places = zip(prepared.thetas, prepared.rngs, strict=True)
-        pilots = yield [Task(pilot, (request.model, wanted.make, layers, *own)) for own in places]
-        costs.append(_cost(pilots, layers, wanted.cost))
-        runs.append(np.array([own.log_target[-_N_JUDGED:] for own in pilots]))
-        n_evaluations += _N_PILOT * sum(own.n_evaluations for own in pilots)
+        layers, _, prepared = yield from _tuned(small, own)
+        for whole in (False, True) if splits else (False,):
+            tried.append(own._replace(whole=whole))
+            places = zip(ends or prepared.thetas, request.rng.spawn(_N_PILOTS), strict=True)
+            tasks = [Task(pilot, (request.model, tried[-1], layers, *place)) for place in places]
+            pilots: Sequence[Pilot] = yield tasks
+            ends = [run.theta for run in pilots]
+            costs.append(_cost(pilots, layers, wanted.cost))
+            runs.append(np.array([run.log_target[-_N_JUDGED:] for run in pilots]))
+            n_evaluations += _N_PILOT * sum(run.n_evaluations for run in pilots)
     best = int(np.argmin(np.array(costs) * autocorrelation_times(np.array(runs))))
-    chosen = wanted._replace(cheap=(candidates[best], *wanted.cheap[1:]))
-    return request, chosen, int(n_evaluations)
+    return request, tried[best], int(n_evaluations)
 
 
 def _cost(pilots: Sequence[Pilot], layers: Sequence[Layer], cost: float) -> float:

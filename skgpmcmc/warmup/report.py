@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..approximations.annealing import Annealing
+
 
 @dataclass(frozen=True)
 class EmulatorSettings:
@@ -19,12 +21,20 @@ class EmulatorSettings:
         Draws per estimate; None for as many as `noise` needs.
     emulates : bool
         Whether an emulator may make the proposals, if it is good.
+    annealing : Annealing or None
+        How draws are annealed, where importance sampling is too noisy.
     """
 
     noise: float
     defensive: float
     n_importance: int | None
     emulates: bool
+    annealing: Annealing | None = None
+
+    @property
+    def n_temperatures(self) -> int:
+        """Of the annealing; 0 without."""
+        return 0 if self.annealing is None else len(self.annealing.schedule.temperatures)
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,10 @@ class EmulatorReport:
         Share of the margins' skewness that the importance density has; 0 for a Gaussian.
     n_importance : tuple of int
         Smallest and largest number of importance draws at the same points.
+    noise : float
+        Standard deviation of the log estimate with these draws; the median at the same points.
+    n_temperatures : int
+        Through which the draws are annealed; 0 for importance sampling.
     """
 
     n_design: int
@@ -58,3 +72,5 @@ class EmulatorReport:
     n_sweeps: int
     skewness: float
     n_importance: tuple[int, int]
+    noise: float = 0.0
+    n_temperatures: int = 0

@@ -24,6 +24,7 @@ ORDER = (
     ("displays",),
     ("estimators",),
     ("baselines",),
+    ("model_selection",),
     ("compare",),
     ("__init__",),
     ("__main__",),
@@ -33,6 +34,7 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 
 # scikit-learn belongs to the skin, and to the file that adapts its kernels.
 MAY_IMPORT_SKLEARN = {
+    "model/composite.py",
     "model/covariance.py",
     "model/kernels.py",
     "metrics",

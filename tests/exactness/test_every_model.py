@@ -1,6 +1,7 @@
 """Every model of the estimators: default samplers against quadrature, and joint distributions."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -224,18 +225,23 @@ def collapsed_test(cls, sizes=SIZES):
     return prior_invariance_test(model, lambda *_: transition, start, rng=rng, **sizes)
 
 
+class NoJacobian(HyperPrior):
+    def log_prob(self, theta):
+        return super().log_prob(theta) - theta.sum()
+
+
+@cache
+def without_jacobian(prior):
+    """Made once: a step that makes it anew takes as long again."""
+    return NoJacobian(prior.names, prior.distributions)
+
+
 class WithoutJacobian(MarginalMetropolis):
     """Takes the prior density on the natural scale for that on the log scale."""
 
     def step(self, model, state, rng):
-        prior = model.hyperprior
-        wrong = NoJacobian(prior.names, prior.distributions)
+        wrong = without_jacobian(model.hyperprior)
         return super().step(replace(model, hyperprior=wrong), state, rng)
-
-
-class NoJacobian(HyperPrior):
-    def log_prob(self, theta):
-        return super().log_prob(theta) - theta.sum()
 
 
 def test_joint_distribution_of_the_collapsed_sampler_in_short():

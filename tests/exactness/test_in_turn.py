@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.likelihoods import Gaussian, Poisson
 from skgpmcmc.model import (
     LatentGP,
     Observations,
@@ -40,12 +40,13 @@ from skgpmcmc.transitions import (
     LatentUpdate,
     MassShape,
     RandomWalk,
+    RiemannianTrajectory,
     Sweep,
     Trajectory,
     UnivariateSlice,
 )
 
-from ..helpers import Z_LIMIT, make_model, seeded
+from ..helpers import Z_LIMIT, given_model, make_model, seeded
 from . import test_every_model as every
 from .test_grid_posterior import Grid
 from .test_joint import LEAST_ACCEPTANCE, LEVEL, small_model
@@ -64,6 +65,7 @@ LATENT = {
     "hmc with a mass matrix": LatentUpdate(TRAJECTORY, MassShape(0.5 * np.eye(4) + 0.5)),
     "hmc_v1": LatentUpdate(TRAJECTORY, CurvatureShape()),
     "hmc_v2": LatentUpdate(TRAJECTORY),
+    "rmhmc": LatentUpdate(RiemannianTrajectory(0.0, max_steps=2)),
 }
 PARAMETERIZATIONS = {"sa": Sufficient(), "aa": Ancillary(), "surr": SurrogateData()}
 OPERATORS = {
@@ -211,6 +213,11 @@ def conjugate(model):
     return ConjugateVariance(model.covariance.variance, 3.0, 4.0)
 
 
+def wide(likelihood="probit", variance=9.0):
+    """Two points whose curvature changes much where f is."""
+    return given_model(variance * np.array([[1.0, 0.6], [0.6, 1.0]]), np.ones(2), likelihood)
+
+
 class JointTest(NamedTuple):
     """A prior-invariance test of a transition on (theta, f), and its size."""
 
@@ -251,20 +258,22 @@ JOINT = (
     | {
         "theta: asis mh": JointTest(ASIS, numbers, 1000, 8),
         "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 600, 5),
+        "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 1000, 6),
+        "rmhmc of counts": JointTest(LATENT["rmhmc"], lambda: wide(Poisson(), 1.0), 400, 4),
     }
 )
 
-#: One of each transition in short: each at a size at which its twin is caught.
+#: Transitions in short: each at a size at which its twin is caught. Twins of khr and of the moves
+#: by surrogate data show at length only.
 QUICK = {
     "f: mh": JointTest(LATENT["mh"], classes, 400, 4),
     "f: mh_v2": JointTest(LATENT["mh_v2"], classes, 400, 4),
     "f: hmc": JointTest(LATENT["hmc"], classes, 400, 4),
     "f: smmala": JointTest(LATENT["smmala"], classes, 400, 4),
+    "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 150, 4),
     "theta: sa mh": JointTest(HYPER["sa mh"], numbers, 500, 6),
     "theta: aa mh": JointTest(HYPER["aa mh"], numbers, 500, 6),
-    "theta: surr mh": JointTest(HYPER["surr mh"], numbers, 1000, 8),
     "theta: asis mh": JointTest(ASIS, numbers, 500, 6),
-    "both: khr": JointTest(WHOLE["khr"], classes, 1000, 8),
     "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 300, 3),
 }
 

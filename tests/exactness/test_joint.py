@@ -40,6 +40,7 @@ SIZES = {
     "emulated": {"n_replicates": 1300, "n_steps": 3},
     "estimate": {"n_replicates": 2000, "n_steps": 8},
     "retained": {"n_replicates": 3500, "n_steps": 8},
+    "annealed": {"n_replicates": 600, "n_steps": 5},
     "slice": {"n_replicates": 10_000, "n_steps": 20, "n_reference": 20_000},
 }
 SHORT = {

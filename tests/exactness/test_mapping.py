@@ -32,6 +32,7 @@ from skgpmcmc.transitions import (
     UnivariateSlice,
 )
 from skgpmcmc.transitions.base import Evaluated
+from skgpmcmc.warmup.mapped import by_coordinate
 
 from ..helpers import seeded
 from .test_joint import LEAST_ACCEPTANCE, LEVEL, small_model
@@ -154,9 +155,7 @@ def least_p_value(transition, length, n_steps=2):
     ends = []
     for _ in range(N_REPLICATES[length]):
         theta = root @ rng.standard_normal(2)
-        state = (transition.exact if hasattr(transition, "exact") else transition).start(
-            None, theta, rng
-        )
+        state = transition.start(None, theta, rng)
         for _ in range(n_steps):
             state, _ = transition.step(None, state, rng)
         ends.append(state.theta)
@@ -184,6 +183,30 @@ def test_the_map_keeps_its_target(operator, n_moves, jump):
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_tempered_transitions_keep_their_target(operator):
     assert least_p_value(tempered(two_layers(OPERATORS[operator])), "short") > LEVEL
+
+
+def one_coordinate_after_the_other(scheme):
+    """The move that set-up makes of slices."""
+    if scheme == "tempered":
+        return by_coordinate(tempered, two_layers(OPERATORS["slice"]), 2)
+
+    def make(layers):
+        return DiscretizingMap(Noisy(), *layers, n_moves=3, jump=2)
+
+    return by_coordinate(make, [Layer(CheapNormal(), OPERATORS["slice"])], 2)
+
+
+@pytest.mark.parametrize("scheme", ["discretizing", "tempered"])
+def test_slices_by_coordinate_keep_the_target(scheme):
+    move = one_coordinate_after_the_other(scheme)
+    assert [part.n_marked for part in move.moves] == [3 * (scheme == "discretizing")] * 2
+    assert least_p_value(move, "short", n_steps=1) > LEVEL
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scheme", ["discretizing", "tempered"])
+def test_slices_by_coordinate_keep_the_target_at_length(scheme):
+    assert least_p_value(one_coordinate_after_the_other(scheme), "long") > LEVEL
 
 
 @pytest.mark.statistical

@@ -19,6 +19,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
     log_importance_weights,
 )
+from skgpmcmc.approximations.annealing import Annealing, EllipticalSlices, Schedule
 from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
 from skgpmcmc.model import HyperPrior
@@ -401,11 +402,22 @@ def retained_test(cls, sizes=SIZES):
     return estimate_test(mixture, sizes, variance=10.0, kind="retained")
 
 
+def annealed_test(last=RetainedParticle, sizes=SIZES):
+    """Walks with annealed estimates, a refresh, and retained particles."""
+    schedule = Schedule(np.array([0.2, 0.5, 1.0]), np.zeros(3))
+    annealing = Annealing(schedule, EllipticalSlices())
+    walk = PseudoMarginalMetropolis(Laplace(), WALK, 2, annealing=annealing)
+    refresh = ParticleRefresh(annealing=annealing)
+    mixture = Mixture((walk, refresh), (0.5, 0.5), last(annealing=annealing))
+    return estimate_test(mixture, sizes, variance=30.0, kind="annealed")
+
+
 RIGHT_ESTIMATES = {
     "reference": (reference_test, PseudoMarginalMetropolis),
     "count": (count_test, PseudoMarginalMetropolis),
     "refresh": (refresh_test, ParticleRefresh),
     "retained particle": (retained_test, RetainedParticle),
+    "annealed": (annealed_test, RetainedParticle),
 }
 WRONG_ESTIMATES = {
     "reference of the last state": (reference_test, ReferenceOfTheLastState),

@@ -453,7 +453,7 @@ def test_fit_changes_no_parameter():
 @short_chains()
 def test_changing_the_given_data_later_does_not_change_predictions():
     X, y = moons()
-    model = quick().fit(X, y)
+    model = quickest().fit(X, y)
     grid = X.copy()
     expected = model.predict_proba(grid)
     X += 100.0
@@ -481,7 +481,7 @@ def scale_warnings(model, X, y):
 @short_chains()
 def test_scales_that_the_default_priors_do_not_expect(ard):
     X, y = scaled(1.0, 31.0, 1e-3, 29.0)
-    (warning,) = scale_warnings(quick(ard=ard), X, y)
+    (warning,) = scale_warnings(quickest(ard=ard), X, y)
     message = str(warning.message)
     assert "columns [1, 2] " in message
     assert "make_pipeline(StandardScaler(), BayesianGPClassifier(...))" in message
@@ -492,15 +492,15 @@ def test_scales_that_the_default_priors_do_not_expect(ard):
 def test_scales_of_named_columns():
     X, y = scaled(1.0, 1e4)
     X = pd.DataFrame(X, columns=["age", "income"])
-    (warning,) = scale_warnings(quick(), X, y)
+    (warning,) = scale_warnings(quickest(), X, y)
     assert "columns ['income'] " in str(warning.message)
 
 
 @short_chains()
 def test_a_scale_that_features_share_suits_the_default_priors():
     X, y = scaled(1e3, 2e4)
-    assert not scale_warnings(quick(), X, y)
-    (warning,) = scale_warnings(quick(priors="paper"), X, y)
+    assert not scale_warnings(quickest(), X, y)
+    (warning,) = scale_warnings(quickest(priors="paper"), X, y)
     assert "columns [0, 1] " in str(warning.message)
 
 
@@ -508,7 +508,7 @@ def test_a_scale_that_features_share_suits_the_default_priors():
 def test_scales_warning_points_at_the_call():
     X, y = scaled(1.0, 1e3)
     with pytest.warns(UserWarning, match="StandardScaler") as caught:
-        quick().fit(X, y)
+        quickest().fit(X, y)
     assert caught[0].filename == __file__
 
 
@@ -535,7 +535,7 @@ def test_an_explicit_kernel_or_prior_may_have_any_scale(parameters):
 @short_chains()
 def test_no_prior_is_not_an_explicit_prior():
     X, y = scaled(1.0, 100.0)
-    assert len(scale_warnings(quick(priors={}), X, y)) == 1
+    assert len(scale_warnings(quickest(priors={}), X, y)) == 1
 
 
 @short_chains()
@@ -544,13 +544,13 @@ def test_usual_scales_and_constant_columns_are_fine():
     # The standard deviation of many a constant column is not zero but rounding error.
     constants = np.tile([0.0, 0.1, 1e5 + 0.1, -7.0, 1e-9], (40, 1))
     assert constants.std(axis=0).max() > 0.0
-    assert scale_warnings(quick(), np.hstack([X, constants]), y) == []
+    assert scale_warnings(quickest(), np.hstack([X, constants]), y) == []
 
 
 @short_chains()
 def test_a_scaler_in_front_helps():
     X, y = scaled(1.0, 1e4)
-    assert scale_warnings(make_pipeline(StandardScaler(), quick()), X, y) == []
+    assert scale_warnings(make_pipeline(StandardScaler(), quickest()), X, y) == []
 
 
 # --- the warning about convergence ----------------------------------------------------------------

@@ -24,7 +24,7 @@ from skgpmcmc.transitions import MarginalMetropolis, Mixture, PseudoMarginalMetr
 
 from ..helpers import short_chains
 
-N_WARMUP = 12
+N_ROWS, N_WARMUP = 40, 12
 N_DRAWS = 2 * ROUND_LENGTH + 20  # two full rounds and a rest
 N_DRAW_ROUNDS = n_rounds(N_DRAWS)
 N_TUNED = 15  # warm-up of a random walk: ten windows of tuning, and two iterations to settle
@@ -40,12 +40,12 @@ def random_walk(**changes):
 
 
 def moons():
-    return make_moons(40, noise=0.15, random_state=0)
+    return make_moons(N_ROWS, noise=0.15, random_state=0)
 
 
 def three_classes():
     X, y = moons()
-    return X, np.where(np.arange(40) < 10, 2, y)
+    return X, np.where(np.arange(N_ROWS) < 10, 2, y)
 
 
 @functools.cache
@@ -116,7 +116,7 @@ def at_draw_round(index, action, hook="end", chain=0, data=moons):
 def assert_prefix(model, uncut, n_draws):
     """The model is usable and holds the first draws of the run that nothing cut short."""
     assert model.theta_samples_.shape == (2, n_draws, 2)
-    assert model.latent_samples_.shape == (2, n_draws, 40)
+    assert model.latent_samples_.shape == (2, n_draws, N_ROWS)
     assert_array_equal(model.theta_samples_, uncut.theta_samples_[:, :n_draws])
     assert_array_equal(model.latent_samples_, uncut.latent_samples_[:, :n_draws])
     assert model.n_iter_ == model.n_warmup + n_draws
@@ -211,7 +211,8 @@ def test_callbacks_leave_no_attribute():
     before = set(vars(model))
     model.fit(*moons())
     added = {name for name in set(vars(model)) - before if name.startswith("_")}
-    assert added == {"_predictor", "_sampling", "_draws", "_units", "_max_predict_draws"}
+    expected = {"_predictor", "_sampling", "_draws", "_units", "_max_predict_draws"}
+    assert added == expected | {"_evidence_parts"}
     assert "_skl_callbacks" not in vars(clone(quick()).fit(*moons()))
 
 
@@ -432,4 +433,4 @@ def test_an_interrupt_of_one_vs_rest():
     with pytest.warns(UserWarning, match=KEPT):
         model = quick().set_callbacks(recorder).fit(X, y)
     assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
-    assert model.predict_proba(X).shape == (40, 3)
+    assert model.predict_proba(X).shape == (N_ROWS, 3)

@@ -39,7 +39,7 @@ def quick(**changes):
 
 
 def moons():
-    return make_moons(30, noise=0.3, random_state=0)
+    return make_moons(16, noise=0.3, random_state=0)
 
 
 def three_classes():
@@ -102,7 +102,7 @@ def test_sampling_ends_as_soon_as_the_target_is_reached(stopped):
     n_draws = stopped.theta_samples_.shape[1]
     assert n_draws % ROUND_LENGTH == 0
     assert ROUND_LENGTH < n_draws < 2000
-    assert stopped.latent_samples_.shape == (4, n_draws, 30)
+    assert stopped.latent_samples_.shape == (4, n_draws, 16)
     assert stopped.diagnostics_.ess_bulk.min() >= 450.0
     assert stopped.diagnostics_.ess_tail.min() >= 450.0
     assert stopped.diagnostics_.r_hat.max() <= 1.05
@@ -254,7 +254,7 @@ def test_without_warm_start_a_fit_begins_anew(lengths):
     model = twin(short).set_params(warm_start=False)
     assert_same_fit(model.fit(*moons()), short)
     X, y = moons()
-    assert model.fit(X[:20], y[:20]).latent_samples_.shape == (2, 60, 20)
+    assert model.fit(X[:12], y[:12]).latent_samples_.shape == (2, 60, 12)
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ def short():
 def test_a_clone_does_not_continue(short):
     X, y = moons()
     assert_same_draws(clone(short).fit(X, y), short)
-    assert clone(short).fit(X[:30], y[:30]).latent_samples_.shape == (2, 60, 30)
+    assert clone(short).fit(X[:12], y[:12]).latent_samples_.shape == (2, 60, 12)
 
 
 @pytest.mark.parametrize("n_draws", [60, 30])

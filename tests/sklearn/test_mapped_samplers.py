@@ -54,8 +54,9 @@ def test_draws_and_predictions(estimator, y, sampler):
 def test_marked_samples(estimator, y):
     model = fitted(estimator, y, DiscretizingChain(n_moves=3))
     theta, weight = model.marked_samples_
-    assert theta.shape == (2, 8, 3, model.theta_samples_.shape[2])
-    assert weight.shape == (2, 8, 3)
+    p = model.theta_samples_.shape[2]
+    assert theta.shape == (2, 8, 3 * p, p)  # each coordinate is mapped by itself
+    assert weight.shape == (2, 8, 3 * p)
     np.testing.assert_allclose(weight.sum(axis=2), 1.0)
     assert_array_equal(theta[:, :, -1], model.theta_samples_)
     model.set_params(sampler="tempered").fit(X, y)
@@ -120,7 +121,7 @@ def test_counts_and_laplace():
 
 def test_one_against_the_rest_has_marked_samples_of_each_class():
     model = fitted(BayesianGPClassifier, np.arange(24) % 3, "discretizing")
-    assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 8, 1)] * 3
+    assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 8, 2)] * 3
 
 
 @pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
@@ -148,9 +149,10 @@ def test_a_configured_operator_is_tuned():
     sampler = DiscretizingChain(operator=UnivariateSlice(max_widths=2))
     model = fitted(BayesianGPRegressor, Y, sampler)
     mapped, walking = model._sampling.run.models[0].chains[0].transition.moves
-    operator = mapped.layer.operator
-    assert operator.max_widths == 2
-    assert len(operator.spreads) == 3
+    operators = [move.layer.operator for move in mapped.moves]
+    assert [own.axes for own in operators] == [(0,), (1,), (2,)]
+    assert {own.max_widths for own in operators} == {2}
+    assert {len(own.spreads) for own in operators} == {3}
     assert walking.name == "random walk"
     assert walking.proposal.root.matrix.shape == (3, 3)
 

@@ -178,9 +178,24 @@ def test_products_of_a_constant_take_the_fast_path(kernel):
     assert type(make_covariance(kernel, inputs())).__name__ == "ConstantTimesStationary"
 
 
-@pytest.mark.parametrize("name", ["leaf", "sum", "matern of another nu", "rational quadratic"])
-def test_other_kernels_do_not(name):
-    assert type(make_covariance(TREES[name], inputs())).__name__ == "Covariance"
+def path(covariance):
+    """Names of the classes that a covariance is made of."""
+    parts = [path(part) for part in getattr(covariance, "parts", ())]
+    return type(covariance).__name__ + (f"({', '.join(parts)})" if parts else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("leaf", "ConstantTimesStationary"),
+        ("sum", "SumOfCovariances(Constant, ConstantTimesStationary)"),
+        ("sum with noise", "SumOfCovariances(ConstantTimesStationary, Covariance)"),
+        ("matern of another nu", "ProductOfCovariances(Constant, Covariance)"),
+        ("power", "PowerOfCovariance(SumOfCovariances(ConstantTimesStationary, Constant))"),
+    ],
+)
+def test_every_part_of_a_tree_takes_its_own_path(name, expected):
+    assert path(make_covariance(TREES[name], inputs())) == expected
 
 
 def test_both_paths_agree():

@@ -1,11 +1,25 @@
 """How the set-up of mapped moves chooses and tunes."""
 
+from contextlib import suppress
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from skgpmcmc.approximations import Exact, SubsetOfData
+from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.model import (
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
+from skgpmcmc.samplers import DiscretizingChain
 from skgpmcmc.transitions import UnivariateSlice
-from skgpmcmc.warmup.mapped import Pilot, _cost, autocorrelation_times
+from skgpmcmc.warmup import Request, perform
+from skgpmcmc.warmup.mapped import Pilot, _cost, autocorrelation_times, pilot
 
 
 @pytest.mark.parametrize("r", [0.2, 0.9])
@@ -37,8 +51,38 @@ class _Layer:
 
 
 def test_cost_adds_up_evaluations_of_both_kinds():
-    pilots = [Pilot(np.zeros(1), 0.5, [10.0]), Pilot(np.zeros(1), 1.5, [30.0])]
+    pilots = [Pilot(np.zeros(1), None, n, [c]) for n, c in ((0.5, 10.0), (1.5, 30.0))]
     assert _cost(pilots, [_Layer()], 100.0) == pytest.approx(20.0 * 3.0 + 100.0)
+
+
+@pytest.mark.parametrize("operator", ["mh", "slice"])
+def test_pilots_begin_where_those_of_the_dearer_have_ended(operator):
+    """From far outside the target, a chain that goes there would seem to mix well."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 1))
+    covariance = make_covariance(default_kernel(1), X)
+    y = np.sin(6.0 * X[:, 0]) + 0.1 * rng.standard_normal(40)
+    prior = default_hyperprior(covariance, Gaussian())
+    model = LatentGP(covariance, Observations(Gaussian(), y), prior)
+    request = Request(
+        model, Exact(), [model.start] * 2, rng.spawn(2), rng, None, 40, SubsetOfData()
+    )
+    set_up, results, pilots = DiscretizingChain(operator=operator).set_up(request), None, []
+    with suppress(StopIteration):
+        while True:
+            tasks = set_up.send(results)
+            results = [perform(task).value for task in tasks]
+            if tasks[0].function is pilot:
+                pilots.append((tasks, results))
+    sizes = [len(tasks[0].arguments[2][0].target.model.y) for tasks, _ in pilots]
+    whole = [tasks[0].arguments[1].whole for tasks, _ in pilots]
+    if operator == "mh":
+        assert (sizes, whole) == ([16, 8, 4], [False] * 3)
+    else:
+        assert (sizes, whole) == ([16, 16, 8, 8, 4, 4], [False, True] * 3)
+    for (_, ended), (tasks, _) in pairwise(pilots):
+        for result, task in zip(ended, tasks, strict=True):
+            assert_array_equal(task.arguments[3], result.theta)
 
 
 class Normal:

@@ -25,6 +25,7 @@ from skgpmcmc.transitions import (
     LatentUpdate,
     MassShape,
     RandomWalk,
+    RiemannianTrajectory,
     Trajectory,
     UnivariateSlice,
 )
@@ -137,6 +138,17 @@ def test_what_a_point_knows_is_not_computed_again(model):
         state, _, _ = one_step(model, transition, begun(model))
         _, _, count = one_step(model, transition, state, seed=5)
         assert count.cholesky == per_move.cholesky
+
+
+def test_a_riemannian_trajectory_has_a_metric_for_each_point(model):
+    """And, where it begins and where a step ends, the variances of f that its gradient asks for."""
+    update = LatentUpdate(RiemannianTrajectory(-1.0, max_steps=1))
+    _, info, count = one_step(model, update, begun(model))
+    metrics = info.n_evaluations / N + 1.0  # the one where it begins
+    assert count.cholesky == metrics
+    assert count.inverse == count.cholesky_derivative == 0
+    assert 0.0 < count.product * N - metrics * METRIC.products * N < 10.0 * metrics
+    assert 0.0 < count.triangular_solve * N - 2.0 * N < 20.0 * metrics
 
 
 # --- theta ----------------------------------------------------------------------------------------

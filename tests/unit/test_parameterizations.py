@@ -249,7 +249,7 @@ def test_no_density_outside_the_prior_or_where_K_is_singular(name):
 @every_likelihood
 def test_whitened_latents(likelihood):
     model, state, _ = problem(likelihood)
-    conditional = LatentConditional(model, state.prior)
+    conditional = LatentConditional(model.observations_at(state.theta), state.prior)
     point = conditional.point_of(state)
     v = point.position
     assert_allclose(state.prior.chol @ v, state.f, atol=1e-8)
@@ -265,7 +265,7 @@ def test_whitened_latents(likelihood):
 
 def test_a_point_travels_without_matrices():
     model, state, _ = problem("poisson")
-    point = LatentConditional(model, state.prior).point_of(state)
+    point = LatentConditional(model.observations_at(state.theta), state.prior).point_of(state)
     _ = point.metric_root, point.gradient
     after = pickle.loads(pickle.dumps(point))
     assert set(vars(after)) == {"observed", "state", "position"}
@@ -334,6 +334,10 @@ def test_the_metric_of_counts_with_a_rate_beyond_all_numbers():
     )
     prior = model.prior_at(np.zeros(2))
     for f in (np.full(4, 300.0), np.full(4, 900.0), np.array([0.0, 1.0, 2.0, 380.0])):
-        root = LatentConditional(model, prior).point_of(model.state_in(prior, f)).metric_root
+        root = (
+            LatentConditional(model.observations_at(prior.theta), prior)
+            .point_of(model.state_in(prior, f))
+            .metric_root
+        )
         assert np.isfinite(root.log_det)
         assert np.isfinite(root.apply(np.ones(4))).all()

@@ -26,6 +26,7 @@ from skgpmcmc.warmup.emulator.probe import (
     most_draws,
     take_probe,
 )
+from skgpmcmc.warmup.report import EmulatorSettings
 
 from ..helpers import make_model, toy_classes
 
@@ -152,10 +153,15 @@ def reference(model):
 THETA = np.array([0.5, -1.0])
 
 
+def wanted(noise=0.1, **more):
+    """What a sampler asks for."""
+    return EmulatorSettings(noise, 0.05, None, emulates=True, **more)
+
+
 def test_variants_are_compared_by_the_variance_of_a_weight(model, reference):
     """Where weights have no long tail, of which a few hundred draws know nothing."""
     seed = np.random.SeedSequence(0)
-    found = compare_variants(model, reference, THETA, 0.05, seed, 0.01)
+    found = compare_variants(model, reference, THETA, wanted(0.01), seed)
     assert found.shape == (len(VARIANTS),)
     for (n_sweeps, strength), log_variance in zip(VARIANTS, found, strict=True):
         if strength == 0.0:  # others have rare weights, which 256 draws miss
@@ -172,7 +178,7 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference):
     """A sweep costs as much as n draws, and no estimate has fewer than `FEWEST_DRAWS`."""
 
     def compared(noise):
-        return compare_variants(model, reference, THETA, 0.05, np.random.SeedSequence(0), noise)
+        return compare_variants(model, reference, THETA, wanted(noise), np.random.SeedSequence(0))
 
     every = compared(0.01)
     swept = np.array([n_sweeps > 0 for n_sweeps, _ in VARIANTS])
@@ -187,7 +193,7 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference):
 def test_a_probe_is_one_long_estimate(model, reference, strength):
     """As long as it takes: at 0.05, noise does not matter any more."""
     variant = reference.with_strength(strength)
-    probe = take_probe(model, variant, THETA, 0.05, np.random.SeedSequence(2))
+    probe = take_probe(model, variant, THETA, wanted(), np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
     exact = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)
     assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
@@ -199,9 +205,9 @@ def test_a_probe_is_one_long_estimate(model, reference, strength):
 
 def test_equal_seeds_give_equal_probes(model, reference):
     def both(seed):
-        arguments = (model, reference, THETA, 0.05)
+        arguments = (model, reference, THETA, wanted())
         return (
-            compare_variants(*arguments, np.random.SeedSequence(seed), 0.1),
+            compare_variants(*arguments, np.random.SeedSequence(seed)),
             take_probe(*arguments, np.random.SeedSequence(seed)),
         )
 
@@ -215,16 +221,16 @@ def test_no_probes_where_K_is_singular(reference):
     X[3] = X[7]
     X[4] = X[7]
     singular = make_model(X, y, jitter=0.0)
-    arguments = (singular, reference, THETA, 0.05, np.random.SeedSequence(0))
-    assert compare_variants(*arguments, 0.1) is None
+    arguments = (singular, reference, THETA, wanted(), np.random.SeedSequence(0))
+    assert compare_variants(*arguments) is None
     assert take_probe(*arguments) is None
 
 
 def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch):
     """As with counts and latent values of 1e15: no number is made of weights that are all zero."""
     monkeypatch.setattr(Probit, "log_prob", lambda self, y, f: np.full(np.shape(f), -np.inf))
-    arguments = (model, reference, THETA, 0.05, np.random.SeedSequence(0))
-    assert compare_variants(*arguments, 0.1) is None
+    arguments = (model, reference, THETA, wanted(), np.random.SeedSequence(0))
+    assert compare_variants(*arguments) is None
     assert take_probe(*arguments) is None
 
 

@@ -40,7 +40,10 @@ def test_every_one_of_many_chains_has_a_start_of_its_own(crowded):
 def test_every_one_of_many_chains_tunes_a_trajectory_and_rehearses(crowded):
     assert len(next(tuned_trajectories(crowded, None))) == MANY
     probed = SimpleNamespace(reference=Laplace(), n_importance=4, target=crowded.target())
-    settings, request = SimpleNamespace(defensive=0.05), SimpleNamespace(rngs=[None] * MANY)
+    settings, request = (
+        SimpleNamespace(defensive=0.05, annealing=None),
+        SimpleNamespace(rngs=[None] * MANY),
+    )
     assert len(next(emulated._rehearsed(crowded, probed, request, settings))) == MANY
 
 
@@ -220,3 +223,38 @@ def test_the_reported_importance_draws_are_those_of_the_chains():
     count, report = prepared.estimator.n_importance, prepared.report
     used = [count.at(theta) for theta in prepared.transition.moves[0].proposal.target.sites.nodes]
     assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]
+
+
+# --- annealing ------------------------------------------------------------------------------------
+
+
+def wide_classes(n=25):
+    """Separable classes, with priors that say that the variance is large."""
+    X = np.random.default_rng(0).uniform(size=(n, 2))
+    y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.55, 1.0, -1.0)
+    priors = {
+        "k1__constant_value": stats.lognorm(0.3, scale=3000.0),
+        "k2__length_scale": stats.lognorm(0.3, scale=0.5),
+    }
+    return make_model(X, y, priors=priors)
+
+
+@pytest.mark.parametrize(("n_importance", "anneals"), [(None, True), (32, False)])
+def test_where_estimates_are_too_noisy_draws_are_annealed(n_importance, anneals):
+    """With Laplace, whose q is a poor one there, unless the number of draws is given."""
+    settings = EmulatorSettings(0.1, 0.05, n_importance, emulates=True)
+    starts = [np.array([8.0, -1.0]), np.array([7.5, -0.5])]
+    rng, model = np.random.default_rng(3), wide_classes()
+    request = Request(model, Laplace(), starts, streams(2, 2), rng, n_importance, 0)
+    prepared = finished(set_up_emulated(request, settings))
+    annealing = prepared.estimator.annealing
+    assert (annealing is not None) == anneals
+    mixture = prepared.transition
+    parts = (*mixture.moves, mixture.last)
+    assert {part.annealing for part in parts} == {annealing}
+    n_temperatures = len(annealing.schedule.temperatures) if anneals else 0
+    assert prepared.report.n_temperatures == n_temperatures
+    if anneals:
+        assert prepared.report.noise < 1.0
+    else:
+        assert prepared.report.noise > 1.0

@@ -49,7 +49,7 @@ class DesignPoint(NamedTuple):
         Where sites have to be improved for that, this begins at `start`.
         """
         fit = evaluation.fit
-        q = _of_reference(fit.q, model, start)
+        q = importance_gaussian(fit.q, model, start)
         return cls(
             evaluation.theta,
             fit.log_evidence,
@@ -61,14 +61,14 @@ class DesignPoint(NamedTuple):
 
 
 @singledispatch
-def _of_reference(
+def importance_gaussian(
     q: GaussianApproximation, model: LatentGP, start: Sites | None
 ) -> GaussianApproximation:
     """Return the Gaussian that importance densities are made of: q itself, but for a softmax."""
     return q
 
 
-@_of_reference.register(ClasswiseApproximation)
+@importance_gaussian.register(ClasswiseApproximation)
 def _of_softmax(
     q: ClasswiseApproximation, model: LatentGP, start: Sites | None
 ) -> GaussianApproximation:

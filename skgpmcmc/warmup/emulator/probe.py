@@ -20,6 +20,7 @@ from ...approximations import (
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
+from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
 from .design import DesignPoint
@@ -43,8 +44,8 @@ _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.05, 4096, 512
 _SWEEPS = (0, 1)
 _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
-#: Fewest importance draws of a chain's estimate.
-FEWEST_DRAWS = 16
+#: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
+FEWEST_DRAWS, MOST_ANNEALED = 16, 64
 #: From this share of n on, draws through the whitened factor take less time.
 _MANY_DRAWS = 0.1
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
@@ -122,17 +123,15 @@ def probe(
     target = known.target()
     reference = known.reference(0, 0.0 if known.coupled else 1.0)
     thetas = _some_of(pool, known)
-    typical = np.full(len(thetas), True)
+    n_typical = len(thetas) + (0 if visited is None else len(visited))
     if known.few:  # others, from its tails
         wide = target.tempered(1.0 / known.temperature)
         tails = run_pool(wide, pool.theta[-1], known.root, 20, known.rng).theta[-1]
         thetas = np.concatenate([thetas, tails[: len(thetas)]])
-    if visited is not None:
-        thetas = np.concatenate([visited, thetas])
-        typical = np.full(len(visited) + len(typical), True)
-    typical = np.arange(len(thetas)) < len(typical)
+    thetas = thetas if visited is None else np.concatenate([visited, thetas])
+    typical = np.arange(len(thetas)) < n_typical
     compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
-    comparisons = _tasks(compare_variants, known, reference, compared, settings, settings.noise)
+    comparisons = _tasks(compare_variants, known, reference, compared, settings)
     factored = thetas[typical]
     answers = yield [*known.factor_tasks(factored), *known.tasks(thetas), *comparisons]
     require_factors(known.model, answers[: len(factored)])
@@ -154,11 +153,10 @@ def _tasks(
     reference: InterpolatedSites,
     thetas: FloatArray,
     settings: EmulatorSettings,
-    *more: float,
 ) -> list[Task]:
     """Return one task for each theta, with a seed of its own."""
     return [
-        Task(function, (known.model, reference, theta, settings.defensive, seed, *more))
+        Task(function, (known.model, reference, theta, settings, seed))
         for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
     ]
 
@@ -218,7 +216,7 @@ def _probed(
     n = len(known.model.y)
     plan = plan_for(plan.variant, everywhere, n, settings.noise, most_operations(known.coupled))
     more = less_noise**2  # times as many draws
-    most = min(int(more * plan.most), most_draws(n, more))
+    most = MOST_ANNEALED if settings.annealing else min(int(more * plan.most), most_draws(n, more))
     count: int | DrawCount = settings.n_importance or DrawCount(
         of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most
     )
@@ -227,7 +225,7 @@ def _probed(
         theta, gap, center, scale, noise=0.05 + places.noise, term_sd=_TERM_SD
     )
     frozen = replace(reference, whitened=plan.whitened)
-    report = _report(known, target, plan, correction, count, places)
+    report = _report(known, target, plan, correction, count, places, settings.n_temperatures)
     return known, Probed(frozen, count, known.target(correction), report)
 
 
@@ -238,6 +236,7 @@ def _report(
     correction: Quadratic,
     count: int | DrawCount,
     places: _Places,
+    n_temperatures: int,
 ) -> EmulatorReport:
     """Say how good the emulator was before the probed points joined its design."""
     emulated = target.emulator.value_and_gradient(places.theta)[0]
@@ -254,6 +253,8 @@ def _report(
         n_sweeps=n_sweeps,
         skewness=strength,
         n_importance=(min(counts), max(counts)),
+        noise=float(np.median(np.exp(0.5 * places.log_variance[places.typical]) / np.sqrt(counts))),
+        n_temperatures=n_temperatures,
     )
 
 
@@ -274,22 +275,21 @@ def compare_variants(
     model: LatentGP,
     reference: InterpolatedSites,
     theta: FloatArray,
-    defensive: float,
+    settings: EmulatorSettings,
     seed: np.random.SeedSequence,
-    noise: float,
 ) -> FloatArray | None:
     """Log of the relative variance of a weight with each of the VARIANTS of a reference.
 
     None where K is singular, or no draw has a positive likelihood; infinity for a variant that has
     none, or does not exist for this model. Variants that cannot pay for their cost, because few
-    draws of a cheaper one bring the log estimate to the standard deviation `noise`, are given what
-    that one has.
+    draws of a cheaper one bring the log estimate to the noise that is aimed at, are given what that
+    one has.
     """
     rng = np.random.default_rng(seed)
     skews = reference.strength > 0.0  # coupled sites have no margins to skew
 
     def log_variance(density: Density) -> float:
-        estimate = importance_estimate(model, density, N_DRAWS, rng, defensive=defensive)
+        estimate = importance_estimate(model, density, N_DRAWS, rng, defensive=settings.defensive)
         return _log_variance(estimate.log_weights)
 
     found = np.full(len(VARIANTS), np.inf)
@@ -298,7 +298,7 @@ def compare_variants(
             if strength > 0.0 and not skews:
                 continue
             least = float(found.min())
-            n_draws = np.exp(least) / noise**2
+            n_draws = np.exp(least) / settings.noise**2
             # A sweep costs as much as n draws.
             if n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS):
                 found[k] = least
@@ -315,7 +315,7 @@ def take_probe(
     model: LatentGP,
     reference: ReferenceDensity,
     theta: FloatArray,
-    defensive: float,
+    settings: EmulatorSettings,
     seed: np.random.SeedSequence,
 ) -> Probe | None:
     """Estimate p(y | theta) with so many draws that their noise does not matter.
@@ -329,13 +329,15 @@ def take_probe(
         density = reference.at(model, theta)
         while len(log_weights) < wanted:
             size = min(wanted - len(log_weights), _MOST_AT_ONCE)
-            more = importance_estimate(model, density, size, rng, defensive=defensive)
+            more = fresh_particles(model, density, size, rng, settings)
             log_weights = np.concatenate([log_weights, more.log_weights])
             if len(log_weights) == N_DRAWS:
                 if np.isneginf(log_weights.max()):
                     return None
                 enough = np.exp(_log_variance(log_weights)) / _NOISE**2
-                wanted = int(np.clip(enough, N_DRAWS, _MOST_DRAWS))
+                wanted = int(
+                    np.clip(enough, N_DRAWS, N_DRAWS if settings.annealing else _MOST_DRAWS)
+                )
     except NotPositiveDefiniteError:
         return None
     log_variance = _log_variance(log_weights)

@@ -1,0 +1,429 @@
+"""Annealed importance sampling: p(y | theta) by a path from a Gaussian to the posterior of f.
+
+Where a Gaussian q is far from p(f | y, theta) a few of its draws have nearly all of the weight.
+Draws that are moved along the path ``q^(1 - beta) (p(y | f) p(f | theta))^beta`` collect their
+weight in small parts, and it varies less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from scipy import optimize
+
+from .._typing import BoolArray, FloatArray
+from ..likelihoods import Derivatives
+from ..model import LatentGP, Observations
+from ..numerics.linalg import log_sum
+from .base import GaussianApproximation
+from .importance import ImportanceEstimate
+
+#: Sizes of a bracket after which a slice is given up, where rounding decides.
+_MOST_SHRINKS = 100
+#: Share of the effective sample size that a temperature of an adaptive schedule keeps, and the most
+#: temperatures.
+_KEPT, _MOST_TEMPERATURES = 0.9, 1000
+#: How far the log of a scale moves, times the error of the acceptance rate.
+_GAIN = 1.0
+#: Draws that find a schedule.
+N_PILOT = 64
+
+
+@dataclass(eq=False)
+class Particles:
+    """Draws of f along the path, all moved together.
+
+    Attributes
+    ----------
+    q : GaussianApproximation
+        Where the path begins; normalized.
+    observed : Observations
+        Gives p(y | f).
+    delta : ndarray of shape (n, N)
+        f less the mean of q.
+    log_ratio : ndarray of shape (N,)
+        rho(f) = log [p(y | f) p(f | theta) / q(f)].
+    """
+
+    q: GaussianApproximation
+    observed: Observations
+    delta: FloatArray
+    log_ratio: FloatArray
+
+    @classmethod
+    def drawn(
+        cls, model: LatentGP, q: GaussianApproximation, size: int, rng: np.random.Generator
+    ) -> Self:
+        """Draw them from q."""
+        observed = model.observations_at(q.prior.theta)
+        delta = _deviations(q, size, rng)
+        return cls(q, observed, delta, _log_ratio(q, observed, delta))
+
+    @classmethod
+    def ended(cls, model: LatentGP, q: GaussianApproximation, f: FloatArray) -> Self:
+        """Return those where paths have ended, f of shape (n, N)."""
+        observed = model.observations_at(q.prior.theta)
+        delta = f - q.mean[:, None]
+        return cls(q, observed, delta, _log_ratio(q, observed, delta))
+
+    @property
+    def f(self) -> FloatArray:
+        """The draws; (n, N)."""
+        return self.q.mean[:, None] + self.delta
+
+    def place(self, which: BoolArray, delta: FloatArray) -> None:
+        """Put those of a mask (N,) where `delta` (n, m) says."""
+        self.delta[:, which] = delta
+        self.log_ratio[which] = _log_ratio(self.q, self.observed, delta)
+
+
+class PathKernel(Protocol):
+    """Moves draws, and leaves ``q(f) exp(beta rho(f))`` unchanged, the density of the path."""
+
+    @property
+    def log_scale(self) -> float:
+        """Log of the scale of its steps, where tuning begins."""
+
+    @property
+    def target_acceptance(self) -> float | None:
+        """Acceptance rate that a scale is tuned to; None without a scale."""
+
+    def move(
+        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+    ) -> float:
+        """Move every draw once, and return the mean acceptance probability."""
+
+
+@dataclass(frozen=True)
+class EllipticalSlices:
+    """Elliptical slice moves around the mean of q, all draws in one batch.
+
+    **Invariant:** leaves the density of the path unchanged: q is the Gaussian of the move, and the
+    rest its likelihood. One draw from q, and some evaluations of rho, for each.
+
+    References
+    ----------
+    Murray, Adams & MacKay (2010), figure 2.
+    """
+
+    log_scale: float = 0.0  # of no effect
+    target_acceptance: float | None = None
+
+    def move(
+        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+    ) -> float:
+        """Move every draw; none is ever rejected."""
+        size = len(particles.log_ratio)
+        level = beta * particles.log_ratio + np.log1p(-rng.uniform(size=size))
+        begun, other = particles.delta.copy(), _deviations(particles.q, size, rng)
+        angle = rng.uniform(0.0, 2.0 * np.pi, size=size)
+        low, high = angle - 2.0 * np.pi, angle.copy()
+        waiting = np.full(size, True)
+        for _ in range(_MOST_SHRINKS):
+            _try(particles, (begun, other), angle, level / beta, waiting)
+            if not waiting.any():
+                break
+            low = np.where(waiting & (angle < 0.0), angle, low)
+            high = np.where(waiting & (angle >= 0.0), angle, high)
+            angle = np.where(waiting, rng.uniform(low, high), angle)
+        return 1.0
+
+
+def _try(
+    particles: Particles,
+    axes: tuple[FloatArray, FloatArray],
+    angle: FloatArray,
+    level: FloatArray,
+    waiting: BoolArray,
+) -> None:
+    """Take those places on the ellipses whose rho is above the level; `waiting` is updated."""
+    (which,) = np.nonzero(waiting)
+    begun, other = axes
+    turned = angle[which]
+    delta = begun[:, which] * np.cos(turned) + other[:, which] * np.sin(turned)
+    log_ratio = _log_ratio(particles.q, particles.observed, delta)
+    inside = log_ratio > level[which]
+    found = which[inside]
+    particles.delta[:, found], particles.log_ratio[found] = delta[:, inside], log_ratio[inside]
+    waiting[found] = False
+
+
+@dataclass(frozen=True, eq=False)
+class Tempered:
+    """``p(y | f)^beta (q(f) / p(f | theta))^(1 - beta)``: the path over the prior, row by row.
+
+    Attributes
+    ----------
+    observed : Observations
+        p(y | f).
+    q : GaussianApproximation
+        Where the path begins; nothing but its sites enters.
+    beta : float
+        Inverse temperature.
+
+    References
+    ----------
+    Paquet & Fraccaro, (4), with the sites of q in the place of its covariance.
+    """
+
+    observed: Observations
+    q: GaussianApproximation
+    beta: float
+
+    def total(self, f: FloatArray) -> float:
+        """Return its log for f of shape (n,), up to a constant."""
+        return float(self.totals(f))
+
+    def totals(self, f: FloatArray) -> FloatArray:
+        """Return its log for each column of f of shape (n, m), up to a constant; (m,)."""
+        of_sites = self._location @ f - 0.5 * self.q.precision @ (f * f)
+        return np.asarray(self.beta * self.observed.totals(f) + (1.0 - self.beta) * of_sites)
+
+    def derivatives(self, f: FloatArray) -> Derivatives:
+        """Return derivatives of the log in f of shape (n,) or (n, m), row by row."""
+        first, second, third = (self.beta * part for part in self.observed.derivatives(f))
+        column = (slice(None),) + (None,) * (f.ndim - 1)
+        location, precision = self._location[column], self._share[column]
+        of_sites = (1.0 - self.beta) * location - precision * f
+        return Derivatives(first + of_sites, second - precision, third)
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Return a precision that depends on f; (n,)."""
+        return self._share + self.beta * self.observed.fisher_information(f)
+
+    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return another one, and its derivative in f; each (n,)."""
+        precision, slope = self.observed.curvature(f)
+        return self._share + self.beta * precision, self.beta * slope
+
+    @property
+    def _share(self) -> FloatArray:
+        return (1.0 - self.beta) * self.q.precision
+
+    @property
+    def _location(self) -> FloatArray:
+        """Precision times location of the sites; (n,)."""
+        return np.asarray(self.q.weights + self.q.precision * self.q.mean)
+
+
+def _deviations(q: GaussianApproximation, size: int, rng: np.random.Generator) -> FloatArray:
+    """Draws from q less its mean; (n, N)."""
+    return q.sample(rng, size).f - q.mean[:, None]
+
+
+def _log_ratio(q: GaussianApproximation, observed: Observations, delta: FloatArray) -> FloatArray:
+    """Log of p(y | f) p(f | theta) / q(f) for each column of f = mean + delta; (N,)."""
+    f = q.mean[:, None] + delta
+    return np.asarray(observed.totals(f) - q.log_ratio_of_deviation(delta))
+
+
+class AnnealedEstimate(NamedTuple):
+    """An unbiased estimate of p(y | theta)."""
+
+    log_weights: FloatArray  # (N,), independent
+    particles: FloatArray  # (n, N): where the draws of f have ended
+
+    @classmethod
+    def pooled(cls, parts: Sequence[AnnealedEstimate]) -> AnnealedEstimate:
+        """Return that of all draws together."""
+        log_weights, particles = zip(*parts, strict=True)
+        return cls(np.concatenate(log_weights), np.concatenate(particles, axis=1))
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the mean weight."""
+        return float(log_sum(self.log_weights) - np.log(len(self.log_weights)))
+
+    @property
+    def effective_size(self) -> float:
+        """(sum w)^2 / sum w^2."""
+        return float(np.exp(2.0 * log_sum(self.log_weights) - log_sum(2.0 * self.log_weights)))
+
+    @property
+    def standard_error(self) -> float:
+        """Of `log_evidence`, from the variance of the weights."""
+        n = len(self.log_weights)
+        return float(np.sqrt(max(1.0 / self.effective_size - 1.0 / n, 0.0)))
+
+
+class Schedule(NamedTuple):
+    """Where a path pauses, and how long the steps are there."""
+
+    temperatures: FloatArray  # (B,): inverse ones, 0 < beta_1 < ... < beta_B = 1
+    log_scales: FloatArray  # (B,), of the kernel
+
+
+def annealed_evidence(
+    model: LatentGP,
+    q: GaussianApproximation,
+    schedule: Schedule,
+    n_particles: int,
+    rng: np.random.Generator,
+    *,
+    kernel: PathKernel = EllipticalSlices(),
+    n_moves: int = 1,
+) -> AnnealedEstimate:
+    """Estimate p(y | theta) by annealed importance sampling, without bias.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives p(y | f).
+    q : GaussianApproximation
+        Where the path begins, such as EP's; without sites it is the prior.
+    schedule : Schedule
+        With one temperature it is importance sampling from q. It must not depend on these draws:
+        see `scheduled`.
+    n_particles : int
+        Independent runs N, made together.
+    rng : numpy.random.Generator
+        For draws and moves.
+    kernel : PathKernel
+        What moves them.
+    n_moves : int, default=1
+        Moves at each temperature but the last.
+
+    Returns
+    -------
+    AnnealedEstimate
+        The log of the estimate, and the weighted draws.
+
+    References
+    ----------
+    Neal (2001), *Annealed importance sampling*; Paquet & Fraccaro, (4).
+    """
+    particles = Particles.drawn(model, q, n_particles, rng)
+    log_weights, before = np.zeros(n_particles), 0.0
+    for beta, log_scale in zip(*(part.tolist() for part in schedule), strict=True):
+        log_weights += (beta - before) * particles.log_ratio
+        before = beta
+        for _ in range(n_moves if beta < 1.0 else 0):
+            kernel.move(particles, beta, log_scale, rng)
+    return AnnealedEstimate(log_weights, particles.f)
+
+
+def geometric_temperatures(n: int, first: float = 1e-4) -> FloatArray:
+    """`n` temperatures from `first` to 1 with equal ratios, for paths that begin with the prior."""
+    return np.append(np.geomspace(first, 1.0, n)[:-1], 1.0)
+
+
+def linear_temperatures(n: int) -> FloatArray:
+    """`n` temperatures at equal distances, for paths that begin near the posterior."""
+    return np.append(np.linspace(0.0, 1.0, n + 1)[1:-1], 1.0)
+
+
+def scheduled(
+    model: LatentGP,
+    q: GaussianApproximation,
+    temperatures: FloatArray | None,
+    rng: np.random.Generator,
+    *,
+    kernel: PathKernel = EllipticalSlices(),
+    n_pilot: int = N_PILOT,
+    n_moves: int = 1,
+) -> Schedule:
+    """Let a pilot batch find the scale at each temperature, and the temperatures if they are None.
+
+    Each of these then keeps 90 % of the effective sample size of the batch. An estimate from the
+    pilot draws themselves would have a bias; with other draws it has none.
+    """
+    particles, log_scale = Particles.drawn(model, q, n_pilot, rng), kernel.log_scale
+    wanted = None if temperatures is None else iter(temperatures.tolist())
+    found: list[tuple[float, float]] = []
+    beta = 0.0
+    while beta < 1.0:
+        if wanted is not None:
+            beta = next(wanted)
+        elif len(found) < _MOST_TEMPERATURES:
+            beta = _next(beta, particles.log_ratio)
+        else:
+            beta = 1.0
+        found.append((beta, log_scale))
+        for _ in range(n_moves if beta < 1.0 else 0):
+            probability = kernel.move(particles, beta, log_scale, rng)
+            if kernel.target_acceptance is not None:
+                log_scale += _GAIN * (probability - kernel.target_acceptance)
+    return Schedule(*np.transpose(found))
+
+
+def _next(beta: float, log_ratio: FloatArray) -> float:
+    """Return the next temperature, 1 if the effective sample size allows it."""
+
+    def excess(step: float) -> float:
+        weights = step * log_ratio
+        size = 2.0 * log_sum(weights) - log_sum(2.0 * weights)
+        return float(size - np.log(_KEPT * len(log_ratio)))
+
+    rest = 1.0 - beta
+    if excess(rest) >= 0.0:
+        return 1.0
+    return beta + float(optimize.brentq(excess, 0.0, rest, xtol=1e-12))
+
+
+@dataclass(frozen=True, eq=False)
+class Annealing:
+    """How the draws of an estimate of p(y | theta) are annealed, the same way at every theta.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        Found beforehand.
+    kernel : PathKernel
+        Reversible, and such that draws stay independent.
+    n_moves : int
+        Moves at each temperature but the last.
+    """
+
+    schedule: Schedule
+    kernel: PathKernel
+    n_moves: int = 1
+
+    def estimate(
+        self,
+        model: LatentGP,
+        q: GaussianApproximation,
+        n_draws: int,
+        rng: np.random.Generator,
+        retained: FloatArray | None = None,
+    ) -> ImportanceEstimate:
+        """Estimate p(y | theta) without bias from `n_draws` annealed draws.
+
+        With `retained`, a draw from p(f | y, theta) of shape (n,), the first path ends there: the
+        paths then have their law under the extended target, in which one of them, chosen by weight,
+        ends in a draw from p(f | y, theta).
+
+        References
+        ----------
+        Andrieu, Doucet & Holenstein (2010); Neal (2001).
+        """
+        found = annealed_evidence(
+            model, q, self.schedule, n_draws, rng, kernel=self.kernel, n_moves=self.n_moves
+        )
+        estimate = ImportanceEstimate(found.log_evidence, found.particles, found.log_weights)
+        if retained is None:
+            return estimate
+        (log_weight,) = self.log_weights(model, q, retained[:, None], rng)
+        return estimate.with_particle(0, retained, float(log_weight))
+
+    def log_weights(
+        self,
+        model: LatentGP,
+        q: GaussianApproximation,
+        f: FloatArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Draw the paths that have led to f (n, m), draws from p(f | y, theta), backwards; (m,).
+
+        All moves are reversible, so that they make the paths backwards too.
+        """
+        particles, log_weights = Particles.ended(model, q, f), np.zeros(f.shape[1])
+        temperatures, log_scales = (part.tolist() for part in self.schedule)
+        for t in reversed(range(len(temperatures))):
+            before = temperatures[t - 1] if t else 0.0
+            log_weights += (temperatures[t] - before) * particles.log_ratio
+            for _ in range(self.n_moves if t else 0):
+                self.kernel.move(particles, before, log_scales[t - 1], rng)
+        return log_weights

@@ -1,0 +1,68 @@
+"""The log evidence of expectation propagation with its second-order correction."""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..model import LatentGP
+from ..numerics import linalg
+from .base import GaussianApproximation
+from .ep import EP
+
+
+def second_order_log_evidence(model: LatentGP, theta: FloatArray) -> float:
+    """Log p(y | theta) by EP, corrected to second order; natural log.
+
+    Deterministic and not unbiased, so that no chain may use it. One more inverse of a triangle and
+    two products than EP, of a tight tolerance.
+
+    Parameters
+    ----------
+    model : LatentGP
+        With one latent function.
+    theta : ndarray of shape (p,)
+        Natural logs.
+
+    References
+    ----------
+    Opper, Paquet & Winther (2013), Perturbative corrections for approximate inference in Gaussian
+    latent variable models, Journal of Machine Learning Research 14, (22).
+    """
+    fit = EP().refined().fit(model, theta)
+    if model.likelihood.quadratic:  # exact, and its tilted densities are Gaussian
+        return fit.log_evidence
+    return fit.log_evidence + second_order_correction(model, fit.q)
+
+
+def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
+    """Return what pairs of rows add to log Z_EP.
+
+    The ratio of p(y | theta) and Z_EP is the mean under q of the product of F_i(f_i), the tilted
+    over the marginal density of row i. With z the standardized f and the means eta_li of the
+    Hermite polynomials He_l(z_i) under the tilted densities, F_i = sum_l eta_li He_l(z_i) / l!.
+    Pairs of rows contribute sum_l r_ij^l eta_li eta_lj / l!, r the correlations under q. Where EP
+    has matched two moments the terms with l = 1 and 2 are zero; elsewhere they are part of it. The
+    series ends at l = 4. A row of weight c counts as c rows whose correlation is one.
+    """
+    copies, one = model.observations_at(q.prior.theta).in_copies()
+    sd = np.sqrt(q.marginal_variance)
+    m1, m2, m3, m4 = one.tilted_powers(q.cavities(copies).moments, q.mean, sd, 4)
+    hermite = (m1, m2 - 1.0, m3 - 3.0 * m1, m4 - 6.0 * m2 + 3.0)
+    power, correlation, total = np.ones(()), _correlation(q), 0.0
+    for degree, eta in enumerate(hermite, start=1):
+        power = power * correlation
+        own = copies * eta
+        total += float(own @ power @ own - own @ eta) / (2.0 * factorial(degree))
+    return total
+
+
+def _correlation(q: GaussianApproximation) -> FloatArray:
+    """Correlations of f under q, from a root of its covariance: nothing cancels; (n, n)."""
+    identity = np.eye(q.prior.size, order="F")
+    white = linalg.solve_lower(q.chol_white, identity, transpose=True, overwrite=True)
+    root = q.prior.unwhiten(white)
+    root = root / np.linalg.norm(root, axis=1)[:, None]
+    return linalg.product(root, root.T)

@@ -1,0 +1,178 @@
+"""Covariances that are made of others: sums, products and powers, each part on its own path."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, Kernel, Product, Sum
+
+from .._typing import FloatArray
+from .covariance import DEFAULT_JITTER, Covariance, CrossCovariance, make_covariance
+from .cross import contract_cross, cross_matrix
+
+
+class Constant(Covariance):
+    """The same covariance for all pairs of rows."""
+
+    @staticmethod
+    def serves(kernel: Kernel) -> bool:
+        """Whether a kernel is of this kind."""
+        return type(kernel) is ConstantKernel
+
+    def _value(self, theta: FloatArray) -> float:
+        return float(np.exp(theta[0]) if len(theta) else self.kernel.constant_value)
+
+    def matrix(self, theta: FloatArray) -> FloatArray:
+        """See `Covariance`."""
+        return self._jittered(np.full((len(self.X),) * 2, self._value(theta), order="F"))
+
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        return np.full(len(theta), self._value(theta) * A.sum())
+
+
+class Composite(Covariance):
+    """A function of the entries of other covariances.
+
+    Attributes
+    ----------
+    parts : sequence of Covariance
+        Without jitter.
+    """
+
+    kind: ClassVar[type[Kernel]]
+
+    def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
+        super().__init__(kernel, X, jitter)
+        kernels = [kernel.kernel] if isinstance(kernel, Exponentiation) else [kernel.k1, kernel.k2]
+        self.parts = [make_covariance(part, X, 0.0) for part in kernels]
+
+    @classmethod
+    def serves(cls, kernel: Kernel) -> bool:
+        """Whether a kernel is of this kind."""
+        return type(kernel) is getattr(cls, "kind", None)
+
+    @abstractmethod
+    def made(self, *entries: FloatArray) -> FloatArray:
+        """Return the entries that those of the parts make; may overwrite the first of them."""
+
+    @abstractmethod
+    def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
+        """Return the derivatives of an entry with respect to those of the parts."""
+
+    def shares(self, theta: FloatArray) -> list[tuple[Covariance, FloatArray]]:
+        """Return the parts with their hyper-parameters."""
+        ends = np.cumsum([len(part.start) for part in self.parts])[:-1]
+        return list(zip(self.parts, np.split(theta, ends), strict=True))
+
+    def contracted(
+        self,
+        theta: FloatArray,
+        A: FloatArray,
+        entries: Sequence[FloatArray],
+        contract: Callable[[Covariance, FloatArray, FloatArray, FloatArray], FloatArray],
+    ) -> FloatArray:
+        """Return the contraction by the chain rule, given how a part contracts; shape (p,)."""
+        slopes = self.slopes(*entries)
+        triples = zip(self.shares(theta), entries, slopes, strict=True)
+        pieces = [contract(*share, A * slope, K) for share, K, slope in triples if len(share[1])]
+        return np.concatenate([np.empty(0), *pieces])
+
+    def matrix(self, theta: FloatArray) -> FloatArray:
+        """See `Covariance`."""
+        return self._jittered(self.made(*self._matrices(theta)))
+
+    def _matrices(self, theta: FloatArray) -> list[FloatArray]:
+        return [part.matrix(own) for part, own in self.shares(theta)]
+
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        entries = self._matrices(theta)
+        return self.contracted(theta, A, entries, lambda part, *rest: part._contract(*rest))
+
+    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        slopes = self.slopes(*self._matrices(theta))
+        for (part, own), slope in zip(self.shares(theta), slopes, strict=True):
+            if len(own):
+                yield from (dK * slope for dK in part._derivatives(own))
+
+    def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
+        """See `Covariance`."""
+        new = self.at_new(X_new)
+        return self.made(*(part.cross(own, new) for part, own in self.shares(theta)))
+
+    def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        """See `Covariance`."""
+        return self.made(*(part.diagonal(own, X_new) for part, own in self.shares(theta)))
+
+    def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        """See `Covariance`."""
+        return self.made(*(part.square(own, X_new) for part, own in self.shares(theta)))
+
+
+class SumOfCovariances(Composite):
+    """The covariance of a sum of independent functions."""
+
+    kind = Sum
+
+    def made(self, *entries: FloatArray) -> FloatArray:
+        """See `Composite`."""
+        first, second = entries
+        return np.add(first, second, out=first)
+
+    def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
+        """See `Composite`."""
+        return 1.0, 1.0
+
+
+class ProductOfCovariances(Composite):
+    """The covariance of a product of independent functions."""
+
+    kind = Product
+
+    def made(self, *entries: FloatArray) -> FloatArray:
+        """See `Composite`."""
+        first, second = entries
+        return np.multiply(first, second, out=first)
+
+    def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
+        """See `Composite`."""
+        return entries[::-1]
+
+
+class PowerOfCovariance(Composite):
+    """A covariance to some power."""
+
+    kind = Exponentiation
+
+    def made(self, *entries: FloatArray) -> FloatArray:
+        """See `Composite`."""
+        return entries[0] ** self.kernel.exponent
+
+    def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
+        """See `Composite`."""
+        power = self.kernel.exponent
+        return (power * entries[0] ** (power - 1),)
+
+
+@cross_matrix.register(Composite)
+def _composite_matrix(covariance: Composite, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+    """The same, of every part as fast as can be."""
+    return covariance.made(*_crosses(covariance, theta, new))
+
+
+def _crosses(covariance: Composite, theta: FloatArray, new: CrossCovariance) -> list[FloatArray]:
+    return [cross_matrix(part, own, new) for part, own in covariance.shares(theta)]
+
+
+@contract_cross.register(Composite)
+def _contract_composite(
+    covariance: Composite, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+) -> FloatArray:
+    """The same by the chain rule."""
+
+    def contract(part: Covariance, own: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        return contract_cross(part, own, new, A, K)
+
+    return covariance.contracted(theta, A, _crosses(covariance, theta, new), contract)

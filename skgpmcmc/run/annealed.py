@@ -1,0 +1,209 @@
+"""Annealed importance sampling of p(y | theta), configured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+
+from .._params import Configuration, check_choice, check_integer
+from .._typing import FloatArray
+from ..approximations import EP, Density, Laplace, Sites
+from ..approximations.annealing import (
+    AnnealedEstimate,
+    EllipticalSlices,
+    PathKernel,
+    Schedule,
+    annealed_evidence,
+    geometric_temperatures,
+    linear_temperatures,
+    scheduled,
+)
+from ..approximations.base import GaussianApproximation, gaussian_family
+from ..model import LatentGP
+from ..numerics.threads import one_thread
+from ..transitions import RiemannianTrajectory, Trajectory
+from ..transitions.annealed import RiemannianKernel, TrajectoryKernel
+from ..warmup.emulator.design import importance_gaussian
+
+#: Draws that are moved together, as pilot draws are that look for temperatures, and those that only
+#: look for the scale of steps.
+_TOGETHER, _FEW = 64, 16
+
+
+@dataclass(eq=False)
+class AnnealedImportance(Configuration):
+    """Annealed importance sampling: draws of f that are moved from q to p(f | y, theta).
+
+    Parameters
+    ----------
+    kernel : {"elliptical_slice", "hmc", "rmhmc"}, default="elliptical_slice"
+        What moves them: elliptical slices around q, Hamiltonian trajectories with the precision of
+        q for their mass, or Riemannian ones, whose metric follows f.
+    start : {"ep", "laplace", "prior"} or None, default=None
+        Where they begin; None is EP's Gaussian, and for a softmax that with averaged sites.
+    temperatures : {"adaptive", "geometric", "linear"}, default="adaptive"
+        Equal losses of the effective sample size, equal ratios from 1e-4, or equal distances.
+    n_temperatures : int, default=100
+        Of the last two.
+    n_particles : int, default=512
+        Independent draws.
+    n_moves : int, default=5
+        Moves of each at every temperature.
+    max_leapfrog : int, default=10
+        Leapfrog steps of a trajectory; with "rmhmc" the most.
+
+    References
+    ----------
+    Neal (2001), *Annealed importance sampling*; Paquet & Fraccaro.
+    """
+
+    kernel: str = "elliptical_slice"
+    start: str | None = None
+    temperatures: str = "adaptive"
+    n_temperatures: int = 100
+    n_particles: int = 512
+    n_moves: int = 5
+    max_leapfrog: int = 10
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        check_choice("kernel", self.kernel, _KERNELS)
+        if self.start is not None:
+            check_choice("start", self.start, _STARTS)
+        check_choice("temperatures", self.temperatures, ("adaptive", *_TEMPERATURES))
+        for name in ("n_temperatures", "n_moves", "max_leapfrog"):
+            check_integer(name, getattr(self, name), 1)
+        check_integer("n_particles", self.n_particles, 2)
+
+    def estimate(
+        self,
+        model: LatentGP,
+        theta: FloatArray,
+        rng: np.random.Generator,
+        n_jobs: int | None = None,
+    ) -> AnnealedEstimate:
+        """Estimate p(y | theta), without bias.
+
+        Parameters
+        ----------
+        model : LatentGP
+            Softmax works with elliptical slices alone.
+        theta : ndarray of shape (p,)
+            Natural logs.
+        rng : numpy.random.Generator
+            For all draws; a pilot batch that serves for nothing else comes first.
+        n_jobs : int, optional
+            Workers of joblib; the result does not depend on it.
+
+        Returns
+        -------
+        AnnealedEstimate
+            With the standard error of the log, and the effective size of the weights.
+
+        Raises
+        ------
+        ValueError
+            If a field is impossible, or the likelihood has several latent functions.
+        """
+        with one_thread():
+            q, schedule = self.begun(model, theta, rng)
+        # Tasks of equal size for any number of workers, so that their random numbers are the same.
+        sizes = [len(part) for part in np.array_split(np.arange(self.n_particles), self._n_tasks)]
+        parts = joblib.Parallel(n_jobs=n_jobs)(
+            joblib.delayed(self._run)(model, q, schedule, size, own)
+            for size, own in zip(sizes, rng.spawn(len(sizes)), strict=True)
+        )
+        return AnnealedEstimate.pooled(parts)
+
+    def begun(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> tuple[GaussianApproximation, Schedule]:
+        """Return where draws begin, and what a pilot batch finds."""
+        self.check()
+        if self.kernel != "elliptical_slice" or self.start == "ep":
+            who = f"AnnealedImportance(kernel={self.kernel!r}, start={self.start!r})"
+            model.likelihood.check_single(who, 'kernel="elliptical_slice" and start=None')
+        q = self._start(model, theta)
+        return q, self._scheduled(model, q, rng)
+
+    @property
+    def moves(self) -> PathKernel:
+        """What moves the draws."""
+        return _KERNELS[self.kernel](self.max_leapfrog)
+
+    @property
+    def _n_tasks(self) -> int:
+        return -(-self.n_particles // _TOGETHER)
+
+    def _start(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+        if self.start is None:
+            return near_posterior(model, theta).q
+        return _STARTS[self.start](model, theta)
+
+    def _scheduled(
+        self, model: LatentGP, q: GaussianApproximation, rng: np.random.Generator
+    ) -> Schedule:
+        """Let a pilot batch find what is not given."""
+        make = _TEMPERATURES.get(self.temperatures)
+        return scheduled(
+            model,
+            q,
+            None if make is None else make(self.n_temperatures),
+            rng,
+            kernel=self.moves,
+            n_moves=self.n_moves,
+            n_pilot=_TOGETHER if make is None else _FEW,
+        )
+
+    def _run(
+        self,
+        model: LatentGP,
+        q: GaussianApproximation,
+        schedule: Schedule,
+        size: int,
+        rng: np.random.Generator,
+    ) -> AnnealedEstimate:
+        with one_thread():
+            return annealed_evidence(
+                model, q, schedule, size, rng, kernel=self.moves, n_moves=self.n_moves
+            )
+
+
+def near_posterior(model: LatentGP, theta: FloatArray) -> Density:
+    """Return a Gaussian near p(f | y, theta): EP's, or that of a softmax with averaged sites."""
+    if model.likelihood.n_functions > 1:
+        return importance_gaussian(_laplace(model, theta), model, None)
+    return _ep(model, theta)
+
+
+def _ep(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+    return EP().refined(1e-4).fit(model, theta).q
+
+
+def _laplace(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+    return Laplace().fit(model, theta).q
+
+
+def _prior(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+    prior = model.prior_at(theta)
+    nothing = np.zeros(len(model.y))
+    return gaussian_family(prior)(prior, Sites(nothing, nothing), True)
+
+
+_KERNELS: dict[str, Callable[[int], PathKernel]] = {
+    "elliptical_slice": lambda max_leapfrog: EllipticalSlices(),
+    "hmc": lambda max_leapfrog: TrajectoryKernel(Trajectory(max_steps=max_leapfrog)),
+    "rmhmc": lambda max_leapfrog: RiemannianKernel(RiemannianTrajectory(max_steps=max_leapfrog)),
+}
+_STARTS: dict[str, Callable[[LatentGP, FloatArray], GaussianApproximation]] = {
+    "ep": _ep,
+    "laplace": _laplace,
+    "prior": _prior,
+}
+_TEMPERATURES: dict[str, Callable[[int], FloatArray]] = {
+    "geometric": geometric_temperatures,
+    "linear": linear_temperatures,
+}

@@ -1,0 +1,150 @@
+"""Hamiltonian moves of draws on the path of annealed importance sampling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._typing import BoolArray, FloatArray
+from ..approximations.annealing import Particles, Tempered
+from ..model import GaussianPrior, GPState
+from ..numerics.roots import FactorRoot
+from ..parameterizations import LatentConditional
+from .operators import HamiltonianOperator, Trajectory, leapfrog
+from .riemannian import RiemannianTrajectory
+
+
+class _OfOperator:
+    """A kernel whose scale and target are those of an operator."""
+
+    operator: HamiltonianOperator
+
+    @property
+    def log_scale(self) -> float:
+        """Log of the step size with which tuning begins."""
+        return self.operator.log_scale
+
+    @property
+    def target_acceptance(self) -> float | None:
+        """That of the operator."""
+        return self.operator.target_acceptance
+
+
+@dataclass(frozen=True)
+class TrajectoryKernel(_OfOperator):
+    """Leapfrog trajectories of all draws in one batch, with the precision of q for their mass.
+
+    From the prior that is "HMC v2". All have `max_steps` steps, each trajectory of its own size:
+    with a random number that they share, draws would not be independent.
+
+    **Invariant:** leaves ``q(f) exp(beta rho(f))`` unchanged.
+
+    Attributes
+    ----------
+    operator : Trajectory
+        Its root is not used.
+
+    References
+    ----------
+    Neal (2001); Paquet & Fraccaro, section 3.
+    """
+
+    operator: Trajectory
+
+    def move(
+        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+    ) -> float:
+        """Follow one trajectory for each draw."""
+        q, f = particles.q, particles.f
+        tempered = Tempered(particles.observed, q, beta)
+        begin = _Batch(tempered, q.prior, q.prior.whiten(f), f)
+        step = self.operator.with_log_scale(log_scale).step_sizes(rng, f.shape[1])
+        begun, n_steps = rng.standard_normal(f.shape), self.operator.max_steps
+        with np.errstate(over="ignore", invalid="ignore"):
+            path = leapfrog(begin.at, begin, begun, step, FactorRoot(q.chol_white), n_steps)
+            assert path.end is not None  # columns that have left all numbers are rejected
+            change = _log_density(path.end, path.momentum) - _log_density(begin, begun)
+        accepted, probability = _accepted(change, rng)
+        particles.place(accepted, path.end.f[:, accepted] - q.mean[:, None])
+        return float(probability.mean())
+
+
+def _log_density(batch: _Batch, momentum: FloatArray) -> FloatArray:
+    """Minus the Hamiltonian of each draw; (N,)."""
+    return np.asarray(batch.log_density - 0.5 * (momentum * momentum).sum(axis=0))
+
+
+def _accepted(log_ratio: FloatArray, rng: np.random.Generator) -> tuple[BoolArray, FloatArray]:
+    """Decide for each draw, NaN counting as a rejection; decisions and probabilities, (N,)."""
+    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+    log_uniform = np.log1p(-rng.uniform(size=len(log_ratio)))
+    return log_uniform < log_ratio, np.exp(np.minimum(log_ratio, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Points of v = L^-1 f, a column each.
+
+    Attributes
+    ----------
+    tempered : Tempered
+    prior : GaussianPrior
+    position, f : ndarray of shape (n, N)
+    """
+
+    tempered: Tempered
+    prior: GaussianPrior
+    position: FloatArray
+    f: FloatArray
+
+    def at(self, position: FloatArray) -> _Batch:
+        """Return points of the same density elsewhere."""
+        return _Batch(self.tempered, self.prior, position, self.prior.unwhiten(position))
+
+    @property
+    def log_density(self) -> FloatArray:
+        """Log of the density of each; (N,)."""
+        return self.tempered.totals(self.f) - 0.5 * (self.position * self.position).sum(axis=0)
+
+    @cached_property
+    def gradient(self) -> FloatArray:
+        """Gradient in v of each; (n, N)."""
+        return self.prior.pull(self.tempered.derivatives(self.f).first) - self.position
+
+
+@dataclass(frozen=True)
+class RiemannianKernel(_OfOperator):
+    """Riemannian trajectories, draw by draw, as each place has a metric of its own.
+
+    **Invariant:** leaves ``q(f) exp(beta rho(f))`` unchanged.
+
+    Attributes
+    ----------
+    operator : RiemannianTrajectory
+
+    References
+    ----------
+    Paquet & Fraccaro, algorithms 1 to 4.
+    """
+
+    operator: RiemannianTrajectory
+
+    def move(
+        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+    ) -> float:
+        """Follow one trajectory for each draw."""
+        prior, f = particles.q.prior, particles.f
+        tempered = Tempered(particles.observed, particles.q, beta)
+        conditional = LatentConditional(tempered, prior)
+        operator = self.operator.with_log_scale(log_scale)
+        probabilities = []
+        for i, own in enumerate(f.T):
+            begin = conditional.point_of(GPState(prior, own, tempered.total(own)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                outcome = operator.move(conditional, begin, rng)
+            f[:, i] = outcome.point.state.f
+            probabilities.append(outcome.acceptance_probability)
+        particles.place(np.full(f.shape[1], True), f - particles.q.mean[:, None])
+        return float(np.mean(probabilities))

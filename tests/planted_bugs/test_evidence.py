@@ -1,0 +1,46 @@
+"""Wrong twins of the integrated evidence, which the comparison with quadrature must catch."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skgpmcmc.approximations import EP
+from skgpmcmc.model import HyperPrior
+from skgpmcmc.transitions import PseudoMarginalMetropolis, RandomWalk
+
+from ..exactness.test_evidence import noisy_z, regression_z
+from ..helpers import Z_LIMIT
+
+
+class WithoutJacobian(HyperPrior):
+    def log_prob(self, theta):
+        return super().log_prob(theta) - theta.sum()
+
+
+class NotNormalized(HyperPrior):
+    """A gamma density without its constant, as a chain would not notice."""
+
+    def log_prob(self, theta):
+        return super().log_prob(theta) + np.log(1.5**2)
+
+
+@pytest.mark.parametrize("wrong", [HyperPrior, WithoutJacobian, NotNormalized])
+def test_priors(wrong):
+    def change(model):
+        prior = model.hyperprior
+        return replace(model, hyperprior=wrong(prior.names, prior.distributions))
+
+    z = 2.0 * abs(regression_z(change, n_seeds=4).mean())
+    assert (z < Z_LIMIT) == (wrong is HyperPrior)
+
+
+class MeanOfLogs(PseudoMarginalMetropolis):
+    """The mean of log weights in the place of the log of their mean."""
+
+    def log_target(self, state):
+        return state.log_hyperprior + float(state.estimate.log_weights.mean())
+
+
+def test_a_mean_of_logs():
+    assert noisy_z(MeanOfLogs(EP(), RandomWalk(0.0), 4, 0.05), n_seeds=10) < -Z_LIMIT
