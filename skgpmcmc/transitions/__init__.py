@@ -15,6 +15,7 @@ from .joint_update import JointUpdate
 from .mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
 from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
 from .operators import (
+    HamiltonianOperator,
     Langevin,
     Operator,
     Outcome,
@@ -62,6 +63,7 @@ __all__ = [
     "EllipticalSlice",
     "Evaluating",
     "GeneralizedLeapfrog",
+    "HamiltonianOperator",
     "HyperUpdate",
     "IndependenceMetropolis",
     "JointUpdate",

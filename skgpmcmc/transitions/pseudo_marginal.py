@@ -111,7 +111,8 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             return None
         try:
             density = self.reference.at(model, theta)
-            estimate = self._estimate(model, theta, density, rng, retained)
+            n_draws = self._n_draws(theta)
+            estimate = fresh_particles(model, density, n_draws, rng, self, retained)
         except NotPositiveDefiniteError:
             return None
         if not np.isfinite(estimate.log_likelihood):
@@ -144,25 +145,16 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         try:
             density = self.reference.at(model, theta)
             estimates = [
-                self._estimate(model, theta, density, rng).log_likelihood
+                fresh_particles(model, density, self._n_draws(theta), rng, self).log_likelihood
                 for _ in range(n_replicates)
             ]
         except NotPositiveDefiniteError:
             return float("nan")
         return float(np.std(estimates, ddof=1))
 
-    def _estimate(
-        self,
-        model: LatentGP,
-        theta: FloatArray,
-        density: Density,
-        rng: np.random.Generator,
-        retained: FloatArray | None = None,
-    ) -> ImportanceEstimate:
-        """Draw fresh particles from the density at theta."""
+    def _n_draws(self, theta: FloatArray) -> int:
         count = self.n_importance
-        n_draws = count if isinstance(count, int) else count.at(theta)
-        return fresh_particles(model, density, n_draws, rng, self, retained)
+        return count if isinstance(count, int) else count.at(theta)
 
 
 class Estimating(Protocol):

@@ -30,7 +30,7 @@ from ..transitions import (
     SurrogateProposal,
     TMixture,
 )
-from .emulator.anneal import annealed, too_noisy
+from .emulator.anneal import annealed
 from .emulator.fit import EmulatedPosterior, Pool, root_of, run_pool
 from .emulator.learn import (
     LATER_ROUNDS,
@@ -105,7 +105,7 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     known = yield from refined(known)
     known, pool = known.posterior_pool()
     known, probed = yield from probe(known, pool, settings)
-    if too_noisy(probed):
+    if probed.too_noisy:
         settings = yield from annealed(known, pool, probed, settings)
         known, probed = yield from probe(known, pool, settings)
     if settings.emulates and not probed.trusted:

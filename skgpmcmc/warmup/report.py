@@ -31,11 +31,6 @@ class EmulatorSettings:
     emulates: bool
     annealing: Annealing | None = None
 
-    @property
-    def n_temperatures(self) -> int:
-        """Of the annealing; 0 without."""
-        return 0 if self.annealing is None else len(self.annealing.schedule.temperatures)
-
 
 @dataclass(frozen=True)
 class EmulatorReport:

@@ -19,15 +19,8 @@ from .fit import Pool
 from .learn import Knowledge, Step
 from .probe import Probed
 
-#: Standard deviation of the log estimate from which annealing is worth its price.
-TOO_NOISY = 1.0
 #: Leapfrog steps at each temperature.
 _N_LEAPS = 3
-
-
-def too_noisy(probed: Probed) -> bool:
-    """Whether chains would stay, with as many importance draws as they may have."""
-    return isinstance(probed.n_importance, DrawCount) and probed.report.noise > TOO_NOISY
 
 
 def annealed(

@@ -10,14 +10,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._typing import BoolArray, FloatArray
-from ...approximations import (
-    Density,
-    DrawCount,
-    InterpolatedSites,
-    ReferenceDensity,
-    importance_estimate,
-)
-from ...approximations.importance import Quadratic
+from ...approximations import Density, InterpolatedSites, ReferenceDensity
+from ...approximations.importance import DrawCount, Quadratic, importance_estimate
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions.pseudo_marginal import fresh_particles
@@ -46,6 +40,8 @@ _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
 FEWEST_DRAWS, MOST_ANNEALED = 16, 64
+#: Noise of estimates from which annealing their draws is worth its price.
+_TOO_NOISY = 1.0
 #: From this share of n on, draws through the whitened factor take less time.
 _MANY_DRAWS = 0.1
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
@@ -67,6 +63,11 @@ class Probed(NamedTuple):
     def trusted(self) -> bool:
         """Whether the emulator may lead chains."""
         return self.report.probe_error < TRUSTED
+
+    @property
+    def too_noisy(self) -> bool:
+        """Whether chains would stay, with as many importance draws as they may have."""
+        return isinstance(self.n_importance, DrawCount) and self.report.noise > _TOO_NOISY
 
 
 class _Places(NamedTuple):
@@ -225,7 +226,7 @@ def _probed(
         theta, gap, center, scale, noise=0.05 + places.noise, term_sd=_TERM_SD
     )
     frozen = replace(reference, whitened=plan.whitened)
-    report = _report(known, target, plan, correction, count, places, settings.n_temperatures)
+    report = _report(known, target, plan, correction, count, places, settings)
     return known, Probed(frozen, count, known.target(correction), report)
 
 
@@ -236,15 +237,14 @@ def _report(
     correction: Quadratic,
     count: int | DrawCount,
     places: _Places,
-    n_temperatures: int,
+    settings: EmulatorSettings,
 ) -> EmulatorReport:
     """Say how good the emulator was before the probed points joined its design."""
     emulated = target.emulator.value_and_gradient(places.theta)[0]
     residual = places.log_p - emulated - correction.value_and_gradient(places.theta)[0]
-    residual = residual[places.typical]
-    typical = places.theta[places.typical]
+    residual, typical = residual[places.typical], places.theta[places.typical]
     counts = [count if isinstance(count, int) else count.at(theta) for theta in typical]
-    n_sweeps, strength = VARIANTS[plan.variant]
+    (n_sweeps, strength), annealed = VARIANTS[plan.variant], settings.annealing
     return EmulatorReport(
         n_design=len(known.used),
         held_out_error=float(np.std((places.log_evidence - emulated)[places.typical])),
@@ -254,7 +254,7 @@ def _report(
         skewness=strength,
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * places.log_variance[places.typical]) / np.sqrt(counts))),
-        n_temperatures=n_temperatures,
+        n_temperatures=len(annealed.schedule.temperatures) if annealed else 0,
     )
 
 
