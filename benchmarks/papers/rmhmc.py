@@ -176,7 +176,7 @@ def draw(results: dict[str, Any], path: Any) -> None:
         column[1].set(xscale="log", yscale="log", xlabel="processor seconds of a run")
         log_length, log_sigma = SETTINGS[setting]
         column[0].set_title(rf"$\log \ell$ = {log_length}, $\log \sigma$ = {log_sigma}")
-    axes[0, 0].set_ylabel("log evidence: runs from 5 to 95 %")
+    axes[0, 0].set_ylabel("log evidence, 5 to 95 %")
     axes[1, 0].set_ylabel("standard deviation of a run's log weight")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     figure.savefig(path, dpi=120)
