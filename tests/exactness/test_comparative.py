@@ -52,11 +52,14 @@ def test_the_order_of_convergence():
     rng = np.random.default_rng(0)
 
     def method(r_hat):
-        return {"sets": [{"r_hat_of_each": r_hat + 0.01 * rng.standard_normal(40)}]}
+        sets = [{"r_hat_of_each": r_hat + 0.01 * rng.standard_normal(40)}]
+        return {"length": {"n_draws": 100}, "sets": sets}
 
     methods = {"slow": method(2.0), "fast": method(1.0), "as fast": method(1.0)}
     assert order(methods) in ("2, 3|1", "3, 2|1", "2|3|1", "3|2|1")
-    methods["stuck"] = {"sets": [{"r_hat_of_each": [None] * 40}]}
+    methods["stuck"] = {"length": {"n_draws": 100}, "sets": [{"r_hat_of_each": [None] * 40}]}
+    assert order(methods).endswith("1|4")
+    methods["short"] = {**method(1.0), "length": {"n_draws": 50}}
     assert order(methods).endswith("1|4")
 
 

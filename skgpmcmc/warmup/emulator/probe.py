@@ -41,7 +41,7 @@ VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _S
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
 FEWEST_DRAWS, MOST_ANNEALED = 16, 64
 #: Noise of estimates from which annealing their draws is worth its price.
-_TOO_NOISY = 1.0
+TOO_NOISY = 1.0
 #: From this share of n on, draws through the whitened factor take less time.
 _MANY_DRAWS = 0.1
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
@@ -67,7 +67,7 @@ class Probed(NamedTuple):
     @property
     def too_noisy(self) -> bool:
         """Whether chains would stay, with as many importance draws as they may have."""
-        return isinstance(self.n_importance, DrawCount) and self.report.noise > _TOO_NOISY
+        return isinstance(self.n_importance, DrawCount) and self.report.noise > TOO_NOISY
 
 
 class _Places(NamedTuple):
