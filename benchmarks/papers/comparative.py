@@ -555,8 +555,9 @@ def main() -> None:
             methods = place["methods"]
             if args.method not in (None, method) or (method in methods and not args.again):
                 continue
+            length = scale.length(cell.table, cell.group, method)
             with threadpool_limits(1):
-                methods[method] = measure(cell, method, scale.length(cell.table, cell.group, method))
+                methods[method] = measure(cell, method, length)
             place["order"] = order(methods)
             save(name, {"iterations": ITERATIONS, "most_leapfrog": MOST_LEAPFROG}, results)
         if methods:
