@@ -25,6 +25,7 @@ from ..model import ClasswiseGP, LatentGP, Observations
 from ..numerics.threads import one_thread
 from ..prediction import (
     Integrated,
+    Kept,
     LatentStrategy,
     OwnLatent,
     Particles,
@@ -47,7 +48,7 @@ from ..run import (
 from ..run.effort import readable, require_memory
 from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
-from ._data import check_n_jobs, in_units_of_y, replace_fitted
+from ._data import check_n_jobs, in_units_of_y, prediction_params, replace_fitted
 from ._warm_start import Continuable
 
 #: Copies of all draws that are held while rounds are joined.
@@ -82,6 +83,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 "max_predict_draws", self.max_predict_draws, 1, " Use None for all draws."
             )
         check_in("max_rhat", self.max_rhat, "(1, inf)")
+        check_integer("predict_cache_bytes", self.predict_cache_bytes, 0)
         if self.target_ess is not None:
             check_in("target_ess", self.target_ess, "(0, inf)", " Use None for n_draws.")
         check_flag("warm_start", self.warm_start)
@@ -200,7 +202,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             fitted["latent_samples_"] = in_units_of_y(fitted["latent_samples_"], *units)
         kept = {
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
-            "_max_predict_draws": self.max_predict_draws,
+            "_for_predictions": prediction_params(self),
             "_units": units,
         }
         replace_fitted(self, {**fitted, **names, **kept})
@@ -255,8 +257,9 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 arrays,
                 strategy,
                 reference=own.reference if arrays is None else None,
+                kept=Kept(self.predict_cache_bytes // len(run.models)),
             ),
-            "_max_predict_draws": self.max_predict_draws,
+            "_for_predictions": prediction_params(self),
         }
 
     def _density_arrays(

@@ -3,6 +3,7 @@
 from .predictor import Predictor
 from .strategy import (
     Integrated,
+    Kept,
     LatentStrategy,
     OwnLatent,
     Particles,
@@ -12,6 +13,7 @@ from .strategy import (
 
 __all__ = [
     "Integrated",
+    "Kept",
     "LatentStrategy",
     "OwnLatent",
     "Particles",

@@ -13,8 +13,8 @@ the density is below all numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import joblib
@@ -30,6 +30,7 @@ from .strategy import (
     ClassProbabilities,
     Expectation,
     Group,
+    Kept,
     LatentFunction,
     LatentStrategy,
     LogPredictive,
@@ -73,6 +74,8 @@ class Predictor:
         How f is averaged at each theta.
     reference : ReferenceDensity or None
         What finds `density_arrays` where there are none.
+    kept : Kept
+        Factors that averages keep; they change no result.
     """
 
     model: LatentGP
@@ -82,6 +85,7 @@ class Predictor:
     density_arrays: tuple[FloatArray, ...] | None
     strategy: LatentStrategy
     reference: ReferenceDensity | None = None
+    kept: Kept = field(default_factory=lambda: Kept(0))
 
     @property
     def _known_arrays(self) -> tuple[FloatArray, ...]:
@@ -309,6 +313,8 @@ class Predictor:
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None
     ) -> FloatArray:
         groups = equal_rows(self.theta)
+        if self._is_brief(len(groups), len(X_new)):
+            n_jobs = 1
         tasks = [groups[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
         with _overflow_is_refused_later():
             by_task = joblib.Parallel(n_jobs=n_jobs)(
@@ -316,6 +322,11 @@ class Predictor:
                 for task in tasks
             )
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
+
+    def _is_brief(self, n_groups: int, n_rows: int) -> bool:
+        """Whether factors are what a call costs, and are here, or will be once it is made."""
+        n = self.f.shape[1]
+        return n_rows <= n and 8 * n_groups * n * n <= self.kept.room
 
     def _subset(self, members: IntArray) -> Predictor:
         return replace(
@@ -365,8 +376,9 @@ def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> Flo
         totals: list[FloatArray | None] = [None] * len(batches)
         for members in equal_rows(predictor.theta):
             group = predictor.group(members)
-            # The matrices of a theta go with its iterator.
-            for conditional, log_weight in predictor.strategy.averaged(group):
+            make = partial(predictor.strategy.averaged, group)
+            # The matrices of a theta go with its iterator, unless there is room for them.
+            for conditional, log_weight in predictor.kept.parts(group.theta, make):
                 for i, batch in enumerate(batches):
                     moments = conditional.predict(batch.X)
                     value = summary.of(group.theta, moments, batch.rows, log_weight)

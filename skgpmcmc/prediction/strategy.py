@@ -6,9 +6,10 @@ And what `fit` prepares for that: which draws stand for all, and what their dens
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 from typing import ClassVar, NamedTuple, Protocol
 
 import joblib
@@ -23,7 +24,7 @@ from ..approximations import (
     log_importance_weights,
 )
 from ..likelihoods import Likelihood
-from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments
+from ..model import Conditional, GaussianPrior, LatentGP, LatentMoments
 from ..numerics.linalg import log_sum
 from ..numerics.threads import one_thread
 
@@ -152,32 +153,70 @@ def _arrays_at(
         return [reference.at(model, row).arrays for row in theta]
 
 
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """Some of what f is averaged over at a theta."""
+
+    conditional: Conditional  # f* given some f, a column each
+    log_weight: FloatArray  # (g,), of the columns; over all parts they add up to the multiplicity
+
+    @property
+    def n_bytes(self) -> int:
+        """Of its arrays."""
+        return self.conditional.n_bytes + self.log_weight.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The parts of thetas that predictions have made, as long as there is room.
+
+    A copy, or a pickle, is empty. The first that come stay: all predictions go through the thetas
+    in the same order, and what was needed last is what will be needed last.
+
+    Attributes
+    ----------
+    room : int
+        Most bytes of all arrays that are kept.
+    """
+
+    room: int
+    _parts: dict[bytes, tuple[Part, ...]] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)  # predictions may run in several threads
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[int]]:
+        return Kept, (self.room,)
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all that is kept."""
+        return sum(part.n_bytes for parts in self._parts.values() for part in parts)
+
+    def parts(self, theta: FloatArray, make: Callable[[], Iterable[Part]]) -> Iterable[Part]:
+        """Return the parts of a theta, or make them, one after the other, and keep them."""
+        known = self._parts.get(theta.tobytes())
+        return self._keeping(theta, make()) if known is None else known
+
+    def _keeping(self, theta: FloatArray, parts: Iterable[Part]) -> Iterator[Part]:
+        some: list[Part] = []
+        fits = True
+        for part in parts:
+            some.append(part)
+            fits = fits and self._with(some) <= self.room
+            if not fits:
+                some.clear()
+            yield part
+        with self._lock:
+            if fits and self._with(some) <= self.room:
+                self._parts[theta.tobytes()] = tuple(some)
+
+    def _with(self, more: Iterable[Part]) -> int:
+        """Bytes of all that is kept, and of more."""
+        return self.n_bytes + sum(part.n_bytes for part in more)
+
+
 # --- how f is averaged ----------------------------------------------------------------------------
-
-
-class Conditional(Protocol):
-    """Something that knows f* at new rows, for one f or for several."""
-
-    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Return means (m, g) of f* at each row, or (C, m, g), and variances (m,) or (C, m)."""
-
-    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (m, g) and covariance (m, m) of f* at all rows."""
-
-
-class Given(NamedTuple):
-    """f* given f at the training rows."""
-
-    prior: GaussianPrior
-    f: FloatArray  # (n, g)
-
-    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """See `Conditional`."""
-        return self.prior.condition(self.f, X_new)
-
-    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See `Conditional`."""
-        return self.prior.condition_jointly(self.f, X_new)
 
 
 @dataclass(frozen=True)
@@ -197,16 +236,8 @@ class LatentStrategy(ABC):
         """f* given what the draws themselves say of f, one column for each that tells."""
 
     @abstractmethod
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
-        """Give what f is averaged over, some at a time.
-
-        Yields
-        ------
-        conditional : Conditional
-            f* given some f, a column each.
-        log_weight : ndarray of shape (g,)
-            Of the columns; together the weights add up to the multiplicities of the draws.
-        """
+    def averaged(self, group: Group) -> Iterator[Part]:
+        """Give what f is averaged over, some at a time."""
 
 
 @dataclass(frozen=True)
@@ -218,11 +249,11 @@ class Integrated(LatentStrategy):
 
     def own(self, group: Group) -> Conditional:
         """See `LatentStrategy`."""
-        return group.density().q
+        return group.density().q.conditional()
 
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+    def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
-        return iter([(group.density().q, np.log(group.multiplicity.sum(keepdims=True)))])
+        return iter([Part(self.own(group), np.log(group.multiplicity.sum(keepdims=True)))])
 
 
 @dataclass(frozen=True)
@@ -231,13 +262,13 @@ class OwnLatent(LatentStrategy):
 
     def own(self, group: Group) -> Conditional:
         """See `LatentStrategy`."""
-        return Given(group.prior(), group.f.T)
+        return group.prior().given(group.f.T)
 
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+    def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
         prior = group.prior()
         some_at_a_time = group.some_at_a_time()
-        return ((Given(prior, some.f.T), np.log(some.multiplicity)) for some in some_at_a_time)
+        return (Part(prior.given(some.f.T), np.log(some.multiplicity)) for some in some_at_a_time)
 
 
 @dataclass(frozen=True)
@@ -269,16 +300,14 @@ class Particles(OwnLatent):
         """
         return self.n + int(_N_MORE * max(multiplicity / self.unit - 1.0, 0.0))
 
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+    def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
         density, rng = group.density(), stream_of(group.theta, self.seed)
         weighted = partial(self._weighted, density=density, rng=rng)
         return map(weighted, group.some_at_a_time())
 
-    def _weighted(
-        self, group: Group, density: Density, rng: np.random.Generator
-    ) -> tuple[Conditional, FloatArray]:
-        """All f that stand for some draws, a column each, and their log weights."""
+    def _weighted(self, group: Group, density: Density, rng: np.random.Generator) -> Part:
+        """All f that stand for some draws, and their weights."""
         model, own = group.model, group.f.T
         n = self.n_fresh(group.multiplicity.sum())
         fresh = importance_estimate(model, density, n, rng, defensive=self.defensive)
@@ -287,7 +316,8 @@ class Particles(OwnLatent):
         log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
         log_share = np.log(group.multiplicity) - log_total
         log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
-        return Given(density.q.prior, np.concatenate([own, fresh.particles], axis=1)), log_weight
+        every = np.concatenate([own, fresh.particles], axis=1)
+        return Part(density.q.prior.given(every), log_weight)
 
 
 # --- what is added up over draws ------------------------------------------------------------------

@@ -254,6 +254,7 @@ def test_constructor_defaults_are_the_documented_ones():
         "n_warmup": "auto",
         "n_draws": 500,
         "max_predict_draws": 100,
+        "predict_cache_bytes": 2**29,
         "target_ess": None,
         "max_rhat": 1.01,
         "random_state": None,

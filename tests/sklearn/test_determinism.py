@@ -424,7 +424,7 @@ def test_marginal_predictions_average_ep_over_theta(fitted_marginal):
     proba, means, variances = [], [], []
     for point in distinct:
         q = EP().fit(problem, point).q
-        mean, variance = q.predict(X_new)
+        mean, variance = q.conditional().predict(X_new)
         proba.append(ndtr(mean[:, 0] / np.sqrt(1.0 + variance)))
         means.append(mean[:, 0])
         variances.append(variance)
