@@ -1,4 +1,4 @@
-"""The Gaussian prior of the latent function at fixed hyper-parameters, and what follows at new inputs.
+"""The Gaussian prior of the latent function at a theta, and what follows at new inputs.
 
 A `Conditional` holds one factor, and no more: predictions keep them from one call to the next.
 """

@@ -7,9 +7,8 @@ from .strategy import (
     LatentStrategy,
     OwnLatent,
     Particles,
-    density_arrays_at,
-    spread_subset,
 )
+from .subset import density_arrays_at, enough_draws, spread_subset, typical_values
 
 __all__ = [
     "Integrated",
@@ -19,5 +18,7 @@ __all__ = [
     "Particles",
     "Predictor",
     "density_arrays_at",
+    "enough_draws",
     "spread_subset",
+    "typical_values",
 ]

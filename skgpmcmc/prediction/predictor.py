@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import joblib
@@ -26,7 +26,6 @@ from ..approximations import ReferenceDensity
 from ..model import CrossCovariance, LatentGP
 from ..numerics.threads import one_thread
 from .strategy import (
-    GROUPS_PER_TASK,
     ClassProbabilities,
     Expectation,
     Group,
@@ -35,12 +34,11 @@ from .strategy import (
     LatentStrategy,
     LogPredictive,
     Summary,
-    density_arrays_at,
-    equal_rows,
     mean_of_target,
     moments_of_latent,
     moments_of_target,
 )
+from .subset import GROUPS_PER_TASK, density_arrays_at, equal_rows
 
 #: New rows that are handled at once.
 _ROW_BATCH = 1000
@@ -376,9 +374,8 @@ def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> Flo
         totals: list[FloatArray | None] = [None] * len(batches)
         for members in equal_rows(predictor.theta):
             group = predictor.group(members)
-            make = partial(predictor.strategy.averaged, group)
             # The matrices of a theta go with its iterator, unless there is room for them.
-            for conditional, log_weight in predictor.kept.parts(group.theta, make):
+            for conditional, log_weight in predictor.kept.parts(predictor.strategy, group):
                 for i, batch in enumerate(batches):
                     moments = conditional.predict(batch.X)
                     value = summary.of(group.theta, moments, batch.rows, log_weight)

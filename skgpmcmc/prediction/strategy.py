@@ -1,24 +1,22 @@
 """One theta at a time: the draws that share it, how f is averaged there, and what is added up.
 
-And what `fit` prepares for that: which draws stand for all, and what their densities are made of.
+What averages need of a theta is kept from one prediction to the next.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 from typing import ClassVar, NamedTuple, Protocol
 
-import joblib
 import numpy as np
 
-from .._typing import FloatArray, IntArray
+from .._typing import FloatArray
 from ..approximations import (
     Density,
-    ReferenceDensity,
     density_from,
     importance_estimate,
     log_importance_weights,
@@ -26,12 +24,11 @@ from ..approximations import (
 from ..likelihoods import Likelihood
 from ..model import Conditional, GaussianPrior, LatentGP, LatentMoments
 from ..numerics.linalg import log_sum
-from ..numerics.threads import one_thread
 
-#: Distinct thetas per task of a worker.
-GROUPS_PER_TASK = 8
 #: Most draws whose f are handled at once.
 _MOST_AT_ONCE = 400
+#: Fewest importance draws of f in a prediction.
+_N_IN_ALL = 6400
 #: Importance draws of f for each further draw that has the same theta.
 _N_MORE = 4
 #: Pairs of continuations of each f to a new row, where classes have a latent function each.
@@ -39,14 +36,6 @@ _N_PAIRS = 2
 
 
 # --- draws with equal theta -----------------------------------------------------------------------
-
-
-def equal_rows(theta: FloatArray) -> list[IntArray]:
-    """Return the positions of equal rows, in the order of first appearance."""
-    groups: dict[bytes, list[int]] = {}
-    for position, row in enumerate(theta):
-        groups.setdefault(row.tobytes(), []).append(position)
-    return [np.array(positions, dtype=np.intp) for positions in groups.values()]
 
 
 def stream_of(theta: FloatArray, seed: int, *purpose: int) -> np.random.Generator:
@@ -62,6 +51,11 @@ class Group(NamedTuple):
     f: FloatArray  # (g, n)
     multiplicity: FloatArray  # (g,), how many draws each stands for
     density_arrays: tuple[FloatArray, ...]  # each (n,), see `Predictor`
+
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """All that distinguishes these draws from others of the model."""
+        return (self.theta, self.f, self.multiplicity, *self.density_arrays)
 
     def prior(self) -> GaussianPrior:
         """Return the prior of f there; it is factored anew at every call."""
@@ -81,76 +75,6 @@ class Group(NamedTuple):
         """
         for some in np.array_split(np.arange(len(self.f)), -(-len(self.f) // _MOST_AT_ONCE)):
             yield self._replace(f=self.f[some], multiplicity=self.multiplicity[some])
-
-
-# --- what `fit` prepares --------------------------------------------------------------------------
-
-
-class Subset(NamedTuple):
-    """Some of many draws, each standing for its neighborhood."""
-
-    rows: IntArray  # (S,)
-    multiplicity: FloatArray  # (S,), how many draws each stands for
-
-
-def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Generator) -> Subset:
-    """Choose `n_wanted` of the draws theta (n, p) so that they cover all; every one for None.
-
-    Draws are parted into cells of nearly equal size, by medians along the widest direction, and one
-    of each cell is taken at random: a stratified sample, whose averages over theta vary far less
-    than those of draws taken anywhere.
-    """
-    if n_wanted is None or n_wanted >= len(theta):
-        return Subset(np.arange(len(theta)), np.ones(len(theta)))
-    spread = theta.std(axis=0)
-    z = theta / np.where(spread > 0.0, spread, 1.0)
-    cells = _cells(z, np.arange(len(theta)), n_wanted)
-    chosen = np.array([rng.choice(cell) for cell in cells], dtype=np.intp)
-    order = np.argsort(chosen)
-    return Subset(chosen[order], np.array([len(cell) for cell in cells], dtype=float)[order])
-
-
-def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
-    if n_cells == 1:
-        return [members]
-    left = n_cells // 2
-    if z.shape[1]:
-        widest = int(np.argmax(z[members].std(axis=0)))
-        members = members[np.argsort(z[members, widest], kind="stable")]
-    cut = round(len(members) * left / n_cells)
-    return _cells(z, members[:cut], left) + _cells(z, members[cut:], n_cells - left)
-
-
-def density_arrays_at(
-    model: LatentGP,
-    reference: ReferenceDensity | None,
-    theta: FloatArray,
-    n_jobs: int | None = None,
-) -> tuple[FloatArray, ...]:
-    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
-
-    Equal rows share one evaluation. Without a reference there are none.
-    """
-    if reference is None:
-        return ()
-    groups = equal_rows(theta)
-    distinct = theta[[group[0] for group in groups]]
-    rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
-    done = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_arrays_at)(model, reference, some) for some in rows
-    )
-    which = np.empty(len(theta), dtype=np.intp)
-    for position, group in enumerate(groups):
-        which[group] = position
-    stacked = zip(*(arrays for task in done for arrays in task), strict=True)
-    return tuple(np.array(array)[which] for array in stacked)
-
-
-def _arrays_at(
-    model: LatentGP, reference: ReferenceDensity, theta: FloatArray
-) -> list[tuple[FloatArray, ...]]:
-    with one_thread():
-        return [reference.at(model, row).arrays for row in theta]
 
 
 # --- what is kept ---------------------------------------------------------------------------------
@@ -182,7 +106,7 @@ class Kept:
     """
 
     room: int
-    _parts: dict[bytes, tuple[Part, ...]] = field(default_factory=dict, init=False)
+    _parts: dict[Hashable, tuple[Part, ...]] = field(default_factory=dict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)  # predictions may run in several threads
 
     def __reduce__(self) -> tuple[type[Kept], tuple[int]]:
@@ -193,12 +117,13 @@ class Kept:
         """Of all that is kept."""
         return sum(part.n_bytes for parts in self._parts.values() for part in parts)
 
-    def parts(self, theta: FloatArray, make: Callable[[], Iterable[Part]]) -> Iterable[Part]:
-        """Return the parts of a theta, or make them, one after the other, and keep them."""
-        known = self._parts.get(theta.tobytes())
-        return self._keeping(theta, make()) if known is None else known
+    def parts(self, strategy: LatentStrategy, group: Group) -> Iterable[Part]:
+        """Return what a strategy makes of draws, or have it made, part by part, and keep it."""
+        key = (strategy, *(array.tobytes() for array in group.arrays))
+        known = self._parts.get(key)
+        return self._keeping(key, strategy.averaged(group)) if known is None else known
 
-    def _keeping(self, theta: FloatArray, parts: Iterable[Part]) -> Iterator[Part]:
+    def _keeping(self, key: Hashable, parts: Iterable[Part]) -> Iterator[Part]:
         some: list[Part] = []
         fits = True
         for part in parts:
@@ -209,7 +134,7 @@ class Kept:
             yield part
         with self._lock:
             if fits and self._with(some) <= self.room:
-                self._parts[theta.tobytes()] = tuple(some)
+                self._parts[key] = tuple(some)
 
     def _with(self, more: Iterable[Part]) -> int:
         """Bytes of all that is kept, and of more."""
@@ -232,6 +157,14 @@ class LatentStrategy(ABC):
     seed: int = 0
 
     @abstractmethod
+    def noise(self, n_thetas: int) -> float:
+        """Share of the variance of f given theta that averages over so many thetas have."""
+
+    def over(self, multiplicity: FloatArray) -> LatentStrategy:
+        """Return the strategy for thetas that stand for so many draws each; (S,)."""
+        return self
+
+    @abstractmethod
     def own(self, group: Group) -> Conditional:
         """f* given what the draws themselves say of f, one column for each that tells."""
 
@@ -247,6 +180,10 @@ class Integrated(LatentStrategy):
     f is integrated out under the Gaussian, as in the chains that were run.
     """
 
+    def noise(self, n_thetas: int) -> float:
+        """See `LatentStrategy`."""
+        return 0.0
+
     def own(self, group: Group) -> Conditional:
         """See `LatentStrategy`."""
         return group.density().q.conditional()
@@ -259,6 +196,10 @@ class Integrated(LatentStrategy):
 @dataclass(frozen=True)
 class OwnLatent(LatentStrategy):
     """One column for each draw: its own f, as classical samplers leave it."""
+
+    def noise(self, n_thetas: int) -> float:
+        """See `LatentStrategy`."""
+        return 1.0 / n_thetas
 
     def own(self, group: Group) -> Conditional:
         """See `LatentStrategy`."""
@@ -291,6 +232,15 @@ class Particles(OwnLatent):
     n: int = 48
     defensive: float = 0.0
     unit: float = 1.0
+
+    def noise(self, n_thetas: int) -> float:
+        """See `LatentStrategy`; weights differ, so that a third of the draws counts."""
+        return 3.0 / max(self.n * n_thetas, _N_IN_ALL)
+
+    def over(self, multiplicity: FloatArray) -> Particles:
+        """See `LatentStrategy`; where thetas are few, each has more importance draws."""
+        n = max(self.n, -(-_N_IN_ALL // len(multiplicity)))
+        return replace(self, n=n, unit=float(multiplicity.mean()))
 
     def n_fresh(self, multiplicity: float) -> int:
         """Importance draws of f at a theta whose draws have this multiplicity together.

@@ -175,6 +175,7 @@ BAD_PARAMETERS = [
     ({"n_draws": 0}, "n_draws must be an integer >= 1; got 0"),
     ({"n_draws": 1e3}, "n_draws must be an integer >= 1; got 1000.0"),
     ({"max_predict_draws": 0}, "max_predict_draws must be an integer >= 1; got 0. Use None for"),
+    ({"max_predict_draws": 0}, "max_predict_draws must be an integer >= 1; got 0. Use None for"),
     ({"max_predict_draws": "all"}, "max_predict_draws must be an integer >= 1; got 'all'"),
     ({"predict_cache_bytes": -1}, "predict_cache_bytes must be an integer >= 0; got -1"),
     ({"predict_cache_bytes": 1e9}, "predict_cache_bytes must be an integer >= 0; got 1000000000.0"),

@@ -253,7 +253,7 @@ def test_constructor_defaults_are_the_documented_ones():
         "n_chains": 4,
         "n_warmup": "auto",
         "n_draws": 500,
-        "max_predict_draws": 100,
+        "max_predict_draws": "auto",
         "predict_cache_bytes": 2**29,
         "target_ess": None,
         "max_rhat": 1.01,

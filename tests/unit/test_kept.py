@@ -4,6 +4,7 @@ import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -22,7 +23,6 @@ from skgpmcmc.prediction import (
     Predictor,
     density_arrays_at,
 )
-from skgpmcmc.prediction.strategy import Part
 
 from ..helpers import make_model, toy_classes
 
@@ -131,30 +131,47 @@ def test_what_it_counts_is_what_it_holds():
     assert used.kept.n_bytes == 8 * numbers
 
 
+class Several(NamedTuple):
+    """A strategy that gives the same part several times."""
+
+    n: int
+
+    def averaged(self, group):
+        (part,) = OwnLatent().averaged(group)
+        return iter([part] * self.n)
+
+
+def one_draw():
+    used = predictor("own")
+    group = used.group(np.array([3]))
+    (part,) = used.strategy.averaged(group)
+    return group, part.n_bytes
+
+
 def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
     """Some of its parts alone would be mistaken for all of them."""
-    (whole,) = predictor("own").strategy.averaged(predictor("own").group(np.array([3])))
-    kept = Kept(2 * whole.n_bytes)
-    theta = np.zeros(2)
+    group, n_bytes = one_draw()
+    kept = Kept(2 * n_bytes)
     for _ in range(2):
-        made = kept.parts(theta, lambda: [whole, whole, whole])
-        assert len(list(made)) == 3
+        assert len(list(kept.parts(Several(3), group))) == 3
         assert kept.n_bytes == 0
-    assert len(list(kept.parts(theta, lambda: [whole, whole]))) == 2
-    assert kept.n_bytes == 2 * whole.n_bytes
-    assert isinstance(whole, Part)
+    for _ in range(2):
+        assert len(list(kept.parts(Several(2), group))) == 2
+        assert kept.n_bytes == 2 * n_bytes
 
 
 def test_a_prediction_that_breaks_off_keeps_nothing():
+    group, _ = one_draw()
     kept = Kept(PLENTY)
-    (whole,) = predictor("own").strategy.averaged(predictor("own").group(np.array([3])))
-    next(iter(kept.parts(np.zeros(2), lambda: [whole, whole])))
+    next(iter(kept.parts(Several(2), group)))
     assert kept.n_bytes == 0
 
 
-@pytest.mark.parametrize(
-    "twin", [copy.copy, copy.deepcopy, lambda k: pickle.loads(pickle.dumps(k))]
-)
+def from_file(kept):
+    return pickle.loads(pickle.dumps(kept))
+
+
+@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, from_file])
 def test_copies_and_files_hold_nothing_of_it(twin):
     used = predictor()
     used.latent_moments(X_NEW)
@@ -164,13 +181,23 @@ def test_copies_and_files_hold_nothing_of_it(twin):
     assert len(pickle.dumps(used)) == len(pickle.dumps(predictor()))
 
 
-def test_draws_of_other_weight_have_a_cache_of_their_own():
-    """What is kept belongs to the draws: another predictor must not find it."""
+OTHERS = {
+    "weights": lambda used: {"multiplicity": 2.0 * np.arange(1.0, N_THETAS + 1.0)},
+    "f": lambda used: {"f": used.f[::-1]},
+    "sites": lambda used: {"density_arrays": tuple(2.0 * a for a in used.density_arrays)},
+    "strategy": lambda used: {"strategy": replace(used.strategy, seed=4)},
+    "theta": lambda used: {"theta": used.theta + 0.1},
+}
+
+
+@pytest.mark.parametrize("change", OTHERS)
+def test_what_is_kept_of_some_draws_is_not_taken_for_others(change):
     used = predictor()
     used.latent_moments(X_NEW)
-    doubled = replace(used, multiplicity=2.0 * used.multiplicity, kept=Kept(PLENTY))
-    again = replace(doubled, kept=Kept(0))
-    assert_array_equal(doubled.latent_moments(X_NEW), again.latent_moments(X_NEW))
+    other = replace(used, **OTHERS[change](used))
+    expected = replace(other, kept=Kept(0)).latent_moments(X_NEW)
+    assert_array_equal(other.latent_moments(X_NEW), expected)
+    assert not np.array_equal(expected, used.latent_moments(X_NEW))
 
 
 def test_predictions_in_several_threads_at_once():
