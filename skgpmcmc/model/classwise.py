@@ -88,7 +88,7 @@ class ClasswisePrior(GaussianPrior):
         by_function = self.split(f)
         if self.shared:
             side_by_side = self.priors[0].given(np.concatenate(list(by_function), axis=1))
-            return OfAlikeFunctions(side_by_side, len(self.priors))
+            return OfAlikeFunctions(side_by_side, len(self.priors), f.shape[1])
         pairs = zip(self.priors, by_function, strict=True)
         return OfFunctions([prior.given(own) for prior, own in pairs])
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from .._typing import BoolArray, FloatArray
+from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.roots import MassRoot
 from .covariance import Covariance, CrossCovariance
@@ -44,6 +44,10 @@ class Conditional(ABC):
     @abstractmethod
     def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """Mean (m, g) and covariance (m, m) of f* at all rows, or (C, m, g) and (C, m, m)."""
+
+    @abstractmethod
+    def of(self, columns: IntArray) -> Conditional:
+        """Return the same for some of the g, (k,), which may occur several times."""
 
     @property
     @abstractmethod
@@ -87,6 +91,10 @@ class OfFunction(Conditional):
         new = self.covariance.at_new(X_new)
         mean, half = self._projected(self.covariance.cross(self.kernel_theta, new))
         return mean, self.covariance.square(self.kernel_theta, new.X_new) - half.T @ half
+
+    def of(self, columns: IntArray) -> Conditional:
+        """See `Conditional`."""
+        return replace(self, coefficients=self.coefficients[:, columns])
 
     @property
     def n_bytes(self) -> int:
@@ -132,6 +140,10 @@ class OfFunctions(Conditional):
         """See `Conditional`."""
         return _stacked([own.predict_jointly(X_new) for own in self.functions])
 
+    def of(self, columns: IntArray) -> Conditional:
+        """See `Conditional`."""
+        return OfFunctions([own.of(columns) for own in self.functions])
+
     @property
     def n_bytes(self) -> int:
         """See `Conditional`."""
@@ -146,11 +158,13 @@ class OfAlikeFunctions(Conditional):
     ----------
     side_by_side : Conditional
         Its columns are those of the first function, then of the second, and so on.
-    n_functions : int
+    n_functions, n_columns : int
+        Functions, and columns of each.
     """
 
     side_by_side: Conditional
     n_functions: int
+    n_columns: int
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """See `Conditional`."""
@@ -161,6 +175,15 @@ class OfAlikeFunctions(Conditional):
         """See `Conditional`."""
         mean, covariance = self.side_by_side.predict_jointly(X_new)
         return self._by_function(mean), np.tile(covariance, (self.n_functions, 1, 1))
+
+    def of(self, columns: IntArray) -> Conditional:
+        """See `Conditional`."""
+        first = np.arange(self.n_functions)[:, None] * self.n_columns
+        return replace(
+            self,
+            side_by_side=self.side_by_side.of((first + columns).ravel()),
+            n_columns=len(columns),
+        )
 
     def _by_function(self, mean: FloatArray) -> FloatArray:
         return np.moveaxis(mean.reshape(len(mean), self.n_functions, -1), 1, 0)

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 from ..approximations import (
     Density,
     density_from,
@@ -91,6 +91,19 @@ class Part(NamedTuple):
         """Of its arrays."""
         return self.conditional.n_bytes + self.log_weight.nbytes
 
+    def drawn(self, places: FloatArray) -> IntArray:
+        """Return the columns at these places of the cumulative sum of the weights."""
+        ends = np.cumsum(np.exp(self.log_weight))
+        return np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
+
+    def thinned(self, n: int, rng: np.random.Generator) -> Part:
+        """Return n columns, drawn by weight, in place of more."""
+        if len(self.log_weight) <= n:
+            return self
+        share = np.exp(self.log_weight).sum() / n
+        chosen = self.drawn(share * (np.arange(n) + rng.uniform()))
+        return Part(self.conditional.of(chosen), np.full(n, np.log(share)))
+
 
 @dataclass(frozen=True, eq=False)
 class Kept:
@@ -165,10 +178,6 @@ class LatentStrategy(ABC):
         return self
 
     @abstractmethod
-    def own(self, group: Group) -> Conditional:
-        """f* given what the draws themselves say of f, one column for each that tells."""
-
-    @abstractmethod
     def averaged(self, group: Group) -> Iterator[Part]:
         """Give what f is averaged over, some at a time."""
 
@@ -184,13 +193,10 @@ class Integrated(LatentStrategy):
         """See `LatentStrategy`."""
         return 0.0
 
-    def own(self, group: Group) -> Conditional:
-        """See `LatentStrategy`."""
-        return group.density().q.conditional()
-
     def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
-        return iter([Part(self.own(group), np.log(group.multiplicity.sum(keepdims=True)))])
+        conditional = group.density().q.conditional()
+        return iter([Part(conditional, np.log(group.multiplicity.sum(keepdims=True)))])
 
 
 @dataclass(frozen=True)
@@ -200,10 +206,6 @@ class OwnLatent(LatentStrategy):
     def noise(self, n_thetas: int) -> float:
         """See `LatentStrategy`."""
         return 1.0 / n_thetas
-
-    def own(self, group: Group) -> Conditional:
-        """See `LatentStrategy`."""
-        return group.prior().given(group.f.T)
 
     def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""

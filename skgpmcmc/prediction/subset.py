@@ -94,15 +94,20 @@ def typical_values(
     Parameters
     ----------
     model : LatentGP
+        Of the draws.
     theta : ndarray of shape (S, p)
+        Draws; natural logs.
     f : ndarray of shape (S, n)
+        Draws; latent scale.
     labels : bool
         Whether targets are labels.
 
     Returns
     -------
     theta : ndarray of shape (s, p)
+        Some of the draws.
     values : ndarray of shape (s, r)
+        Of each of them.
     """
     some = _evenly(len(theta), _MOST_LOOKED_AT)
     theta, f = theta[some], f[some]
@@ -132,6 +137,7 @@ def enough_draws(theta: FloatArray, values: FloatArray, noise: Callable[[int], f
     Parameters
     ----------
     theta : ndarray of shape (S, p)
+        Draws; natural logs.
     values : ndarray of shape (S, r)
         Of r quantities that predictions resemble, for each draw; see `typical_values`.
     noise : callable

@@ -18,7 +18,7 @@ from skgpmcmc.prediction import (
     spread_subset,
     typical_values,
 )
-from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS
+from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS, equal_rows
 
 from ..helpers import (
     THREE_THETA,
@@ -325,9 +325,26 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
         assert abs(z_score(np.array(squares)[:, j], covariance[j, j])) < Z_LIMIT
 
 
+def test_draws_have_the_joint_moments_of_what_is_averaged():
+    used = predictor(SOME)
+    total, mean, square = used.multiplicity.sum(), 0.0, 0.0
+    for members in equal_rows(used.theta):
+        for conditional, log_weight in used.strategy.averaged(used.group(members)):
+            share = np.exp(log_weight) / total
+            means, covariance = conditional.predict_jointly(X_NEW)
+            mean = mean + means @ share
+            square = square + (means * share) @ means.T + share.sum() * covariance
+    assert_allclose(mean, used.latent_moments(X_NEW)[0], rtol=1e-10)
+    draws = used.sample_latent(X_NEW, 12_000, np.random.default_rng(2))
+    for i in range(len(X_NEW)):
+        assert abs(z_score(draws[:, i], mean[i])) < Z_LIMIT
+        for j in range(i + 1):
+            assert abs(z_score(draws[:, i] * draws[:, j], square[i, j])) < Z_LIMIT
+
+
 def test_functions_are_drawn_as_often_as_their_draws_weigh():
     """A draw that stands for many others is drawn for all of them."""
-    used = predictor(SOME, n_distinct=10)
+    used = predictor(OwnLatent(), n_distinct=10)
     weight = np.array([5.0, *np.ones(9)])
     used = replace(used, multiplicity=weight, f=used.f + 100.0 * np.arange(10)[:, None])
     draws = used.sample_latent(used.model.covariance.X[:1], 1400, np.random.default_rng(7))
