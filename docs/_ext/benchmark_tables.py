@@ -569,9 +569,7 @@ def _prediction(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     ]
     return [
         *list_table("Time", head, rows),
-        *list_table(
-            "Later calls; a hundred draws of theta against all; memory", ["what", "value"], other
-        ),
+        *list_table("Later calls, the default against all draws, memory", ["what", "value"], other),
         *provenance(documents[0]),
     ]
 
