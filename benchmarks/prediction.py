@@ -20,6 +20,8 @@ from skgpmcmc import BayesianGPClassifier
 from .common import CASES, fit_quietly, load_binary, min_ess, print_table, save, use_core
 
 N_ROWS = 1000
+#: Calls for one row, and rows of a large call.
+N_CALLS, MANY = 20, 10_000
 #: Rows of the memory test.
 MANY_ROWS = (1_000, 10_000, 100_000)
 
@@ -77,6 +79,9 @@ def main() -> None:
     seconds_fit, _, _ = fit_quietly(default, X, y)
     pickled = pickle.dumps(default)
     proba, seconds = timed(default, X_new)
+    one_row = np.median([timed(default, X_new[[i]])[1] for i in range(N_CALLS)])
+    _, seconds_many = timed(default, new_rows(X, MANY, np.random.default_rng(2)))
+    kept = default._predictor.kept.n_bytes
     every = with_predict_draws(default, X, y, None)
     proba_all, seconds_all = timed(every, X_new)
     n_thetas, n_thetas_all = (len(np.unique(c._predictor.theta, axis=0)) for c in (default, every))
@@ -98,6 +103,9 @@ def main() -> None:
             "seconds": seconds,
             "distinct_thetas": n_thetas,
             "ms_per_theta": 1e3 * seconds / n_thetas,
+            "ms_one_row_later": 1e3 * one_row,
+            "seconds_10000_rows_later": seconds_many,
+            "kept_mebibytes": kept / 2**20,
         },
         "largest_change": change.max(),
         "root_mean_square_change": np.sqrt(np.mean(change**2)),
@@ -110,6 +118,10 @@ def main() -> None:
         for label, r in (("all draws", result["all"]), ("default", result["default"]))
     ]
     print_table(["draws", "distinct thetas", "seconds", "ms per theta"], rows)
+    print(
+        f"after the first call: one row {1e3 * one_row:.1f} ms, {MANY} rows {seconds_many:.2f} s, "
+        f"{kept / 2**20:.0f} MiB kept"
+    )
     print(
         f"largest change {result['largest_change']:.4f}, pickle "
         f"{result['pickle_megabytes']:.2f} MB; peak memory, small fit: "

@@ -331,7 +331,7 @@ class ApproximationSuite:
         every = self.approximation.refined().fit(make_model(X, y, PartlyObserved()), theta)
         # With their jitter, the unobserved points are not quite where a prediction would be.
         some = self.approximation.refined().fit(make_model(X[:12], y[:12]), theta)
-        moments = some.q.predict(X[12:])
+        moments = some.q.conditional().predict(X[12:])
         assert_array_equal(every.q.precision[12:], 0.0)
         assert every.log_evidence == pytest.approx(some.log_evidence, abs=1e-9)
         assert_allclose(every.q.mean[12:], moments.mean[:, 0], atol=1e-6)
@@ -443,11 +443,11 @@ def check_gaussian_approximation(q):
     assert_allclose(q.solve_smoothed(g), smoothed @ g, atol=1e-10)
     assert_allclose(q.solve_smoothed(g[:, 0]), smoothed @ g[:, 0], atol=1e-10)
     expected = square - cross.T @ smoothed @ cross
-    new_mean, var = q.predict(X_new)
+    new_mean, var = q.conditional().predict(X_new)
     assert new_mean.shape == (4, 1)
     assert_allclose(new_mean[:, 0], cross.T @ q.weights, atol=1e-10)
     assert_allclose(var, expected.diagonal(), atol=1e-10)
-    joint_mean, joint = q.predict_jointly(X_new)
+    joint_mean, joint = q.conditional().predict_jointly(X_new)
     assert_allclose(joint_mean, new_mean, atol=1e-12)
     assert_allclose(joint, expected, atol=1e-10)
     restored = pickle.loads(pickle.dumps(q))

@@ -554,7 +554,11 @@ def _prediction(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         for label, one in (("all draws", r["all"]), ("the default", r["default"]))
     ]
     head = ["draws", "distinct thetas", f"seconds for {r['n_new']} rows", "ms per theta"]
+    later = r["default"]
     other = [
+        ["one row, after the first call, ms", decimals(later["ms_one_row_later"], 0)],
+        ["10,000 rows, after the first call, s", decimals(later["seconds_10000_rows_later"], 1)],
+        ["factors that are kept, MiB", decimals(later["kept_mebibytes"], 0)],
         ["largest change of a probability", decimals(r["largest_change"], 4)],
         ["root mean square change", decimals(r["root_mean_square_change"], 4)],
         ["size of the pickle, MB", decimals(r["pickle_megabytes"], 1)],
@@ -565,7 +569,7 @@ def _prediction(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     ]
     return [
         *list_table("Time", head, rows),
-        *list_table("A hundred draws of theta against all, and memory", ["what", "value"], other),
+        *list_table("Later calls, the default against all draws, memory", ["what", "value"], other),
         *provenance(documents[0]),
     ]
 

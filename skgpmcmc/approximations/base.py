@@ -17,7 +17,8 @@ import numpy as np
 from .._params import Configuration
 from .._typing import BoolArray, FloatArray
 from ..likelihoods import Likelihood
-from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments, Observations
+from ..model import Conditional, GaussianPrior, LatentGP, Observations
+from ..model.prior import GivenSites
 from ..numerics import linalg
 
 
@@ -353,28 +354,10 @@ class GaussianApproximation:
         pulled = s * linalg.cholesky_solve(self.chol_B, s * u + noise)
         return np.asarray(u - self.prior.times(pulled))
 
-    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Return moments of f* at new inputs, f integrated out under q; mean (m, 1), var (m,).
-
-        Rasmussen & Williams (2006), (3.21) and (3.24), in the form without K^-1. `X_new` of shape
-        (m, d), or what `Covariance.at_new` made of it.
-        """
-        new = self.prior.covariance.at_new(X_new)
-        mean, half = self._projected(new)
-        return LatentMoments(mean, self.prior.remaining_variance(new, half))
-
-    def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
-        """Mean (m, 1) and full covariance (m, m) of f* at new inputs under q."""
-        new = self.prior.covariance.at_new(X_new)
-        mean, half = self._projected(new)
-        return mean, self.prior.remaining_covariance(new, half)
-
-    def _projected(self, new: CrossCovariance) -> tuple[FloatArray, FloatArray]:
-        """``k*' a`` of shape (m, 1), and ``L_B^-1 (s o k*)`` of shape (n, m)."""
-        cross = new.covariance.cross(self.prior.kernel_theta, new)
-        mean = (cross.T @ self.weights)[:, None]
-        cross *= self.root_precision[:, None]
-        return mean, linalg.solve_lower(self.chol_B, cross, overwrite=True)
+    def conditional(self) -> Conditional:
+        """Return f* at new inputs, f integrated out under q."""
+        prior, a = self.prior, self.weights[:, None]
+        return GivenSites(prior.covariance, prior.kernel_theta, self.chol_B, a, self.root_precision)
 
 
 @singledispatch

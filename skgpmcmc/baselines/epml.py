@@ -206,5 +206,5 @@ class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
         """
         X = new_rows(self, X)
         with one_thread():
-            mean, var = self._q.predict(X)
+            mean, var = self._q.conditional().predict(X)
         return mean[:, 0], var

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
@@ -25,12 +25,15 @@ from ..model import ClasswiseGP, LatentGP, Observations
 from ..numerics.threads import one_thread
 from ..prediction import (
     Integrated,
+    Kept,
     LatentStrategy,
     OwnLatent,
     Particles,
     Predictor,
     density_arrays_at,
+    enough_draws,
     spread_subset,
+    typical_values,
 )
 from ..run import (
     Effort,
@@ -47,7 +50,7 @@ from ..run import (
 from ..run.effort import readable, require_memory
 from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
-from ._data import check_n_jobs, in_units_of_y, replace_fitted
+from ._data import check_n_jobs, in_units_of_y, prediction_params, replace_fitted
 from ._warm_start import Continuable
 
 #: Copies of all draws that are held while rounds are joined.
@@ -77,11 +80,11 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         if not (isinstance(self.n_warmup, str) and self.n_warmup == "auto"):
             check_integer("n_warmup", self.n_warmup, 0, ' Use "auto" for the sampler\'s own.')
         check_integer("n_draws", self.n_draws, 1)
-        if self.max_predict_draws is not None:
-            check_integer(
-                "max_predict_draws", self.max_predict_draws, 1, " Use None for all draws."
-            )
+        if self.max_predict_draws is not None and self.max_predict_draws != "auto":
+            remedy = ' Use None for all draws, or "auto".'
+            check_integer("max_predict_draws", self.max_predict_draws, 1, remedy)
         check_in("max_rhat", self.max_rhat, "(1, inf)")
+        check_integer("predict_cache_bytes", self.predict_cache_bytes, 0)
         if self.target_ess is not None:
             check_in("target_ess", self.target_ess, "(0, inf)", " Use None for n_draws.")
         check_flag("warm_start", self.warm_start)
@@ -200,7 +203,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             fitted["latent_samples_"] = in_units_of_y(fitted["latent_samples_"], *units)
         kept = {
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
-            "_max_predict_draws": self.max_predict_draws,
+            "_for_predictions": prediction_params(self),
             "_units": units,
         }
         replace_fitted(self, {**fitted, **names, **kept})
@@ -230,11 +233,11 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         strategy = _strategy(own, rng)
         # Without hyper-parameters all draws share one factorization, and more of f costs little.
         all_draws = p == 0 and not isinstance(strategy, Integrated)
-        rows, multiplicity = spread_subset(
-            theta, None if all_draws else self.max_predict_draws, rng
-        )
-        if isinstance(strategy, Particles):
-            strategy = replace(strategy, unit=float(multiplicity.mean()))
+        wanted = None if all_draws else self.max_predict_draws
+        if wanted == "auto":
+            typical = typical_values(model, theta, f, labels=is_classifier(self))
+            wanted = enough_draws(*typical, strategy.noise)
+        rows, multiplicity = spread_subset(theta, wanted, rng)
         arrays = self._density_arrays(run, own, theta[rows])
         marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}
         return {
@@ -253,10 +256,11 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 f[rows],
                 multiplicity,
                 arrays,
-                strategy,
+                strategy.over(multiplicity),
                 reference=own.reference if arrays is None else None,
+                kept=Kept(self.predict_cache_bytes // len(run.models)),
             ),
-            "_max_predict_draws": self.max_predict_draws,
+            "_for_predictions": prediction_params(self),
         }
 
     def _density_arrays(

@@ -19,9 +19,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 #: Fitted attributes that are nobody else's business.
 _PRIVATE = (
-    *("_predictor", "_draws", "_max_predict_draws", "_q", "_sampling", "_units"),
+    *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
     "_evidence_parts",
 )
+#: Parameters that say what predictions have, and what `fit` does with them.
+_FOR_PREDICTIONS = {
+    "max_predict_draws": "the draws that enter predictions were chosen",
+    "predict_cache_bytes": "what predictions may keep was set",
+}
 #: Weights beyond leave nothing uncertain that double precision could tell.
 _LARGEST_WEIGHT = 1e12
 
@@ -59,18 +64,23 @@ def new_rows(estimator: Any, X: Any) -> np.ndarray:
         return validate_data(estimator, X, dtype=np.float64, reset=False)
 
 
+def prediction_params(estimator: Any) -> dict[str, Any]:
+    """Parameters of predictions that only a fit takes up, as they are now."""
+    return {name: getattr(estimator, name) for name in _FOR_PREDICTIONS}
+
+
 def rows_to_predict(estimator: Any, X: Any) -> np.ndarray:
     """Validate rows for an average over draws, and what of its parameters predictions use."""
     X = new_rows(estimator, X)
     check_n_jobs(estimator.n_jobs)  # it may have changed since `fit`
-    wanted, used = estimator.max_predict_draws, estimator._max_predict_draws
-    if wanted != used:
-        warnings.warn(
-            f"max_predict_draws={wanted!r} has no effect before the next fit: the draws that enter "
-            f"predictions were chosen in fit, with max_predict_draws={used!r}.",
-            UserWarning,
-            stacklevel=3,
-        )
+    for name, used in estimator._for_predictions.items():
+        if (wanted := getattr(estimator, name)) != used:
+            warnings.warn(
+                f"{name}={wanted!r} has no effect before the next fit: {_FOR_PREDICTIONS[name]} in "
+                f"fit, with {name}={used!r}.",
+                UserWarning,
+                stacklevel=3,
+            )
     return X
 
 

@@ -54,10 +54,17 @@ n_warmup : int or "auto", default="auto"
     them, and 100 for "discretizing" and "tempered".
 n_draws : int, default=500
     Kept iterations per chain; at most so many with `target_ess`.
-max_predict_draws : int or None, default=100
+max_predict_draws : int, "auto" or None, default="auto"
     At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
-    enter a prediction; None uses all, as do fits with all hyper-parameters fixed. A change
-    after `fit` waits for the next one, and predictions warn of it.
+    enter a prediction; None uses all, as do fits with all hyper-parameters fixed. "auto" takes
+    as many, from 16 to 400, as keep the Monte Carlo error of a predictive probability below
+    0.005, root mean square over rows, and that of other predictions below a twentieth of the
+    posterior standard deviation of f. A change after `fit` waits for the next one, and
+    predictions warn of it.
+predict_cache_bytes : int, default=512 MiB
+    Most memory for factors that predictions keep from one call to the next, so that a few rows
+    cost milliseconds; about 8 n^2 bytes for each posterior draw. It changes no result. Copies
+    and files of the estimator hold none of them.
 target_ess : float or None, default=None
     Stop as soon as every hyper-parameter has effective sample sizes, in bulk and tail, of at
     least this and of at least 100, and an R-hat of at most `max_rhat`, looked at every 50

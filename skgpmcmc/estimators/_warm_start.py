@@ -15,8 +15,8 @@ from ..run import SamplingRun
 
 #: Parameters that may differ from those of the fit that a warm start continues.
 _FREE_TO_CHANGE = frozenset(
-    {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "random_state"}
-    | {"n_jobs", "verbose", "warm_start"}
+    {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "predict_cache_bytes"}
+    | {"random_state", "n_jobs", "verbose", "warm_start"}
 )
 
 

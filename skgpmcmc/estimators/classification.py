@@ -130,7 +130,8 @@ class BayesianGPClassifier(LatentClassifier):
     n_chains: int = 4
     n_warmup: int | str = "auto"
     n_draws: int = 500
-    max_predict_draws: int | None = 100
+    max_predict_draws: int | str | None = "auto"
+    predict_cache_bytes: int = 2**29
     target_ess: float | None = None
     max_rhat: float = 1.01
     random_state: Any = None

@@ -16,12 +16,13 @@ from .kernels import (
     paper_prior,
 )
 from .low_rank import EigenGP, LowRankPrior, NystromGP
-from .prior import GaussianPrior, LatentMoments
+from .prior import Conditional, GaussianPrior, LatentMoments
 
 __all__ = [
     "ClasswiseGP",
     "ClasswisePrior",
     "Composite",
+    "Conditional",
     "Covariance",
     "CrossCovariance",
     "EigenGP",

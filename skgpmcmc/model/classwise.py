@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +11,8 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from .._typing import FloatArray
-from .covariance import CrossCovariance
 from .joint import LatentGP, Observations
-from .prior import GaussianPrior, LatentMoments
+from .prior import Conditional, GaussianPrior, OfAlikeFunctions, OfFunctions
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,31 +83,14 @@ class ClasswisePrior(GaussianPrior):
     ) -> FloatArray:
         return np.concatenate(list(map(verb, self.priors, self.split(f))))
 
-    def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Return moments of f* of all functions given f of shape (C n, g): (C, m, g), (C, m)."""
-        new = self.covariance.at_new(X_new)
+    def given(self, f: FloatArray) -> Conditional:
+        """Return f* of all functions at new inputs given f of shape (C n, g)."""
+        by_function = self.split(f)
         if self.shared:
-            n_functions, g = len(self.priors), f.shape[1]
-            side_by_side = np.concatenate(list(self.split(f)), axis=1)
-            mean, var = self.priors[0].condition(side_by_side, new)
-            by_function = np.moveaxis(mean.reshape(-1, n_functions, g), 1, 0)
-            return LatentMoments(by_function, np.tile(var, (n_functions, 1)))
-        pairs = zip(self.priors, self.split(f), strict=True)
-        return LatentMoments(*_stacked([prior.condition(own, new) for prior, own in pairs]))
-
-    def condition_jointly(
-        self, f: FloatArray, X_new: FloatArray | CrossCovariance
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return means (C, m, g) and covariances (C, m, m) of f* given f of shape (C n, g)."""
-        new = self.covariance.at_new(X_new)
-        pairs = zip(self.priors, self.split(f), strict=True)
-        mean, covariance = _stacked([prior.condition_jointly(own, new) for prior, own in pairs])
-        return mean, covariance
-
-
-def _stacked(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    first, second = zip(*pairs, strict=True)
-    return np.stack(first), np.stack(second)
+            side_by_side = self.priors[0].given(np.concatenate(list(by_function), axis=1))
+            return OfAlikeFunctions(side_by_side, len(self.priors), f.shape[1])
+        pairs = zip(self.priors, by_function, strict=True)
+        return OfFunctions([prior.given(own) for prior, own in pairs])
 
 
 @dataclass(frozen=True, eq=False)

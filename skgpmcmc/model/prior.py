@@ -1,15 +1,19 @@
-"""The Gaussian prior of the latent function at fixed hyper-parameters."""
+"""The Gaussian prior of the latent function at a theta, and what follows at new inputs.
+
+A `Conditional` holds one factor, and no more: predictions keep them from one call to the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from .._typing import BoolArray, FloatArray
+from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.roots import MassRoot
 from .covariance import Covariance, CrossCovariance
@@ -17,11 +21,185 @@ from .covariance import Covariance, CrossCovariance
 T = TypeVar("T")
 
 
+# --- new inputs ----------------------------------------------------------------------------------
+
+
 class LatentMoments(NamedTuple):
     """Gaussian moments of f* at m new inputs, for g posterior draws that share theta."""
 
     mean: FloatArray  # (m, g), latent scale; (C, m, g) for C latent functions
     var: FloatArray  # (m,), latent scale, shared by the draws; (C, m)
+
+
+class Conditional(ABC):
+    """f* at new inputs, Gaussian, for g things that may be known of f."""
+
+    @abstractmethod
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """Return moments at new inputs of shape (m, d), or what `Covariance.at_new` made of them.
+
+        A row depends on its own input alone.
+        """
+
+    @abstractmethod
+    def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, g) and covariance (m, m) of f* at all rows, or (C, m, g) and (C, m, m)."""
+
+    @abstractmethod
+    def of(self, columns: IntArray) -> Conditional:
+        """Return the same for some of the g, (k,), which may occur several times."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """Of the arrays that it holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class OfFunction(Conditional):
+    """f* of one function: its variance is k** less ``half' half``.
+
+    Attributes
+    ----------
+    covariance : Covariance
+    kernel_theta : ndarray of shape (p,)
+        Natural logs.
+    factor : ndarray of shape (n, n)
+        Lower triangle.
+    coefficients : ndarray of shape (n, g)
+        What means are linear in.
+    """
+
+    covariance: Covariance
+    kernel_theta: FloatArray
+    factor: FloatArray
+    coefficients: FloatArray
+
+    @abstractmethod
+    def _projected(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, g) and half (n, m) from k* of shape (n, m), which may be overwritten."""
+
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """See `Conditional`."""
+        new = self.covariance.at_new(X_new)
+        mean, half = self._projected(self.covariance.cross(self.kernel_theta, new))
+        var = self.covariance.diagonal(self.kernel_theta, new.X_new)
+        return LatentMoments(mean, np.maximum(var - np.einsum("im,im->m", half, half), 0.0))
+
+    def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
+        """See `Conditional`."""
+        new = self.covariance.at_new(X_new)
+        mean, half = self._projected(self.covariance.cross(self.kernel_theta, new))
+        return mean, self.covariance.square(self.kernel_theta, new.X_new) - half.T @ half
+
+    def of(self, columns: IntArray) -> Conditional:
+        """See `Conditional`."""
+        return replace(self, coefficients=self.coefficients[:, columns])
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Conditional`."""
+        return self.factor.nbytes + self.coefficients.nbytes
+
+
+class GivenLatent(OfFunction):
+    """f* given f: k*' K^-1 f and k** - k*' K^-1 k*, from L and L^-1 f."""
+
+    def _projected(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
+        half = linalg.solve_lower(self.factor, cross, overwrite=True)
+        return half.T @ self.coefficients, half
+
+
+@dataclass(frozen=True, eq=False)
+class GivenSites(OfFunction):
+    """f* given Gaussian sites of precision W: k*' a and k** - k*' (K + W^-1)^-1 k*.
+
+    From the factor of B = I + s s' o K with s = W^1/2; Rasmussen & Williams (2006), (3.21) and
+    (3.24), in the form without K^-1.
+    """
+
+    root_precision: FloatArray  # s, (n,)
+
+    def _projected(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean = cross.T @ self.coefficients
+        cross *= self.root_precision[:, None]
+        return mean, linalg.solve_lower(self.factor, cross, overwrite=True)
+
+
+@dataclass(frozen=True, eq=False)
+class OfFunctions(Conditional):
+    """f* of C independent functions that have hyper-parameters of their own."""
+
+    functions: Sequence[Conditional]
+
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """See `Conditional`."""
+        return LatentMoments(*_stacked([own.predict(X_new) for own in self.functions]))
+
+    def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
+        """See `Conditional`."""
+        return _stacked([own.predict_jointly(X_new) for own in self.functions])
+
+    def of(self, columns: IntArray) -> Conditional:
+        """See `Conditional`."""
+        return OfFunctions([own.of(columns) for own in self.functions])
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Conditional`."""
+        return sum(own.n_bytes for own in self.functions)
+
+
+@dataclass(frozen=True, eq=False)
+class OfAlikeFunctions(Conditional):
+    """f* of C independent functions that share their hyper-parameters, and so a factor.
+
+    Attributes
+    ----------
+    side_by_side : Conditional
+        Its columns are those of the first function, then of the second, and so on.
+    n_functions, n_columns : int
+        Functions, and columns of each.
+    """
+
+    side_by_side: Conditional
+    n_functions: int
+    n_columns: int
+
+    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
+        """See `Conditional`."""
+        mean, var = self.side_by_side.predict(X_new)
+        return LatentMoments(self._by_function(mean), np.tile(var, (self.n_functions, 1)))
+
+    def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
+        """See `Conditional`."""
+        mean, covariance = self.side_by_side.predict_jointly(X_new)
+        return self._by_function(mean), np.tile(covariance, (self.n_functions, 1, 1))
+
+    def of(self, columns: IntArray) -> Conditional:
+        """See `Conditional`."""
+        first = np.arange(self.n_functions)[:, None] * self.n_columns
+        return replace(
+            self,
+            side_by_side=self.side_by_side.of((first + columns).ravel()),
+            n_columns=len(columns),
+        )
+
+    def _by_function(self, mean: FloatArray) -> FloatArray:
+        return np.moveaxis(mean.reshape(len(mean), self.n_functions, -1), 1, 0)
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Conditional`."""
+        return self.side_by_side.n_bytes
+
+
+def _stacked(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    first, second = zip(*pairs, strict=True)
+    return np.stack(first), np.stack(second)
+
+
+# --- the prior -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,39 +401,6 @@ class GaussianPrior:
             return self.unwhiten(rng.standard_normal(self.size))
         return self.unwhiten(rng.standard_normal((size, self.size)).T)
 
-    def condition(self, f: FloatArray, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Return moments of f* at new inputs given f: k*' K^-1 f and k** - k*' K^-1 k*.
-
-        Parameters
-        ----------
-        f : ndarray of shape (n, g)
-            Latent values at the training inputs, one draw per column.
-        X_new : ndarray of shape (m, d), or CrossCovariance
-            New inputs, or what `Covariance.at_new` made of them.
-        """
-        new = self.covariance.at_new(X_new)
-        half = self._whitened_cross(new)
-        return LatentMoments(half.T @ self.whiten(f), self.remaining_variance(new, half))
-
-    def condition_jointly(
-        self, f: FloatArray, X_new: FloatArray | CrossCovariance
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mean (m, g) and full covariance (m, m) of f* at new inputs given f of shape (n, g)."""
-        new = self.covariance.at_new(X_new)
-        half = self._whitened_cross(new)
-        return half.T @ self.whiten(f), self.remaining_covariance(new, half)
-
-    def remaining_variance(self, new: CrossCovariance, half: FloatArray) -> FloatArray:
-        """Return the variances of f* less the diagonal of ``half' half``, half (n, m); (m,)."""
-        var = self.covariance.diagonal(self.kernel_theta, new.X_new)
-        return np.maximum(var - np.einsum("im,im->m", half, half), 0.0)
-
-    def remaining_covariance(self, new: CrossCovariance, half: FloatArray) -> FloatArray:
-        """Return the covariance of f* at new inputs less ``half' half``; (m, m)."""
-        return self.covariance.square(self.kernel_theta, new.X_new) - half.T @ half
-
-    def _whitened_cross(self, new: CrossCovariance) -> FloatArray:
-        """``L^-1 k*``; (n, m)."""
-        return linalg.solve_lower(
-            self.chol, self.covariance.cross(self.kernel_theta, new), overwrite=True
-        )
+    def given(self, f: FloatArray) -> Conditional:
+        """Return f* at new inputs given f of shape (n, g), one draw per column."""
+        return GivenLatent(self.covariance, self.kernel_theta, self.chol, self.whiten(f))

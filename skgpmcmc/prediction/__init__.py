@@ -3,19 +3,22 @@
 from .predictor import Predictor
 from .strategy import (
     Integrated,
+    Kept,
     LatentStrategy,
     OwnLatent,
     Particles,
-    density_arrays_at,
-    spread_subset,
 )
+from .subset import density_arrays_at, enough_draws, spread_subset, typical_values
 
 __all__ = [
     "Integrated",
+    "Kept",
     "LatentStrategy",
     "OwnLatent",
     "Particles",
     "Predictor",
     "density_arrays_at",
+    "enough_draws",
     "spread_subset",
+    "typical_values",
 ]

@@ -12,9 +12,10 @@ the density is below all numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import joblib
@@ -23,26 +24,30 @@ from scipy.optimize import elementwise
 
 from .._typing import FloatArray, IntArray
 from ..approximations import ReferenceDensity
-from ..model import CrossCovariance, LatentGP
+from ..model import Conditional, CrossCovariance, LatentGP
 from ..numerics.threads import one_thread
 from .strategy import (
-    GROUPS_PER_TASK,
     ClassProbabilities,
     Expectation,
     Group,
+    Kept,
     LatentFunction,
     LatentStrategy,
     LogPredictive,
     Summary,
-    density_arrays_at,
-    equal_rows,
     mean_of_target,
     moments_of_latent,
     moments_of_target,
+    stream_of,
 )
+from .subset import GROUPS_PER_TASK, density_arrays_at, equal_rows
 
 #: New rows that are handled at once.
 _ROW_BATCH = 1000
+#: Terms of a distribution function whose quantiles are sought, and what random numbers are for.
+_QUANTILE_TERMS, _OF_QUANTILES = 400, 2
+#: Keeps the last of many places within a sum that is rounded.
+_NEARLY_ONE = 1.0 - 1e-9
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
 _MAX_DISTANCES = 5_000_000
 
@@ -73,6 +78,8 @@ class Predictor:
         How f is averaged at each theta.
     reference : ReferenceDensity or None
         What finds `density_arrays` where there are none.
+    kept : Kept
+        Factors that averages keep; they change no result.
     """
 
     model: LatentGP
@@ -82,6 +89,7 @@ class Predictor:
     density_arrays: tuple[FloatArray, ...] | None
     strategy: LatentStrategy
     reference: ReferenceDensity | None = None
+    kept: Kept = field(default_factory=lambda: Kept(0))
 
     @property
     def _known_arrays(self) -> tuple[FloatArray, ...]:
@@ -174,7 +182,7 @@ class Predictor:
     def target_quantiles(self, probabilities: Sequence[float], X_new: FloatArray) -> FloatArray:
         """Posterior predictive quantiles of targets that are real numbers; (k, m).
 
-        Where f is not integrated out, each draw counts with its own f.
+        Where f is not integrated out, some of what it is averaged over stands for the rest.
         """
         with one_thread(), _overflow_is_refused_later():
             batches = self.batches(X_new)
@@ -185,14 +193,15 @@ class Predictor:
 
     def _quantiles_of(self, probabilities: Sequence[float], batch: _Batch) -> FloatArray:
         components = []
-        for members in equal_rows(self.theta):
-            group = self.group(members)
-            mean, var = self.strategy.own(group).predict(batch.X)
-            share = group.multiplicity / self.multiplicity.sum()
-            if mean.shape[1] == 1:
-                share = share.sum(keepdims=True)
-            likelihood = self.model.likelihood_at(group.theta).at_new_rows()
-            components.append((likelihood, mean, var, share))
+        groups = equal_rows(self.theta)
+        for group in map(self.group, groups):
+            rng = stream_of(group.theta, self.strategy.seed, _OF_QUANTILES)
+            for part in self.kept.parts(self.strategy, group):
+                conditional, log_weight = part.thinned(-(-_QUANTILE_TERMS // len(groups)), rng)
+                mean, var = conditional.predict(batch.X)
+                likelihood = self.model.likelihood_at(group.theta).at_new_rows()
+                share = np.exp(log_weight) / self.multiplicity.sum()
+                components.append((likelihood, mean, var, share))
 
         def cdf(y: FloatArray, row: IntArray, probability: FloatArray) -> FloatArray:
             at = row.astype(np.intp)
@@ -259,17 +268,39 @@ class Predictor:
         noise = rng.standard_normal((len(chosen), *self.model.shape_at(len(X_new))))
         out = np.empty_like(noise)
         with one_thread(), _overflow_is_refused_later():
-            for rows in equal_rows(self.theta[chosen]):
-                own = self.strategy.own(self.group(chosen[rows]))
-                means, covariances = own.predict_jointly(X_new)
-                variances = np.diagonal(covariances, axis1=-2, axis2=-1)
-                self.refuse_overflow("The variance of the latent function", variances, X_new)
-                self.refuse_overflow("A covariance of the latent function", covariances, X_new)
-                # One draw a row, where there are several functions for each of them.
-                steps = np.moveaxis(noise[rows], 0, -2) @ _transposed_root(covariances)
-                out[rows] = np.moveaxis(np.swapaxes(means, -1, -2) + steps, -2, 0)
+            for members in equal_rows(self.theta):
+                rows = rng.permutation(np.flatnonzero(np.isin(chosen, members)))
+                at = iter(rows)
+                for conditional, columns in self._drawn(members, len(rows), rng):
+                    some = np.array([*islice(at, len(columns))], dtype=np.intp)
+                    out[some] = self._continued(conditional, columns, noise[some], X_new)
         self.refuse_overflow("A draw of the latent function", out, X_new)
         return out
+
+    def _drawn(
+        self, members: IntArray, n: int, rng: np.random.Generator
+    ) -> Iterator[tuple[Conditional, IntArray]]:
+        """Give what f is averaged over at a theta, with columns drawn by weight, n in all."""
+        group = self.group(members)
+        ends = _NEARLY_ONE * group.multiplicity.sum() / max(n, 1)
+        places = ends * (np.arange(n) + rng.uniform())
+        for part in self.kept.parts(self.strategy, group) if n else ():
+            mass = np.exp(part.log_weight).sum()
+            yield part.conditional, part.drawn(places[(places >= 0.0) & (places < mass)])
+            places = places - mass
+
+    def _continued(
+        self, conditional: Conditional, columns: IntArray, noise: FloatArray, X_new: FloatArray
+    ) -> FloatArray:
+        """Draws of f* at all rows jointly, given columns of f; of the shape of noise."""
+        distinct, which = np.unique(columns, return_inverse=True)
+        means, covariances = conditional.of(distinct).predict_jointly(X_new)
+        variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+        self.refuse_overflow("The variance of the latent function", variances, X_new)
+        self.refuse_overflow("A covariance of the latent function", covariances, X_new)
+        # One draw a row, where there are several functions for each of them.
+        steps = np.moveaxis(noise, 0, -2) @ _transposed_root(covariances)
+        return np.moveaxis(np.swapaxes(means[..., which], -1, -2) + steps, -2, 0)
 
     def refuse_overflow(self, what: str, values: FloatArray, X_new: FloatArray) -> None:
         """Raise a ValueError that names the first row with a value that is not finite, and why.
@@ -309,6 +340,8 @@ class Predictor:
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None
     ) -> FloatArray:
         groups = equal_rows(self.theta)
+        if self._is_brief(len(groups), len(X_new)):
+            n_jobs = 1
         tasks = [groups[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
         with _overflow_is_refused_later():
             by_task = joblib.Parallel(n_jobs=n_jobs)(
@@ -316,6 +349,11 @@ class Predictor:
                 for task in tasks
             )
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
+
+    def _is_brief(self, n_groups: int, n_rows: int) -> bool:
+        """Whether factors are what a call costs, and are here, or will be once it is made."""
+        n = self.f.shape[1]
+        return n_rows <= n and 8 * n_groups * n * n <= self.kept.room
 
     def _subset(self, members: IntArray) -> Predictor:
         return replace(
@@ -365,8 +403,8 @@ def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> Flo
         totals: list[FloatArray | None] = [None] * len(batches)
         for members in equal_rows(predictor.theta):
             group = predictor.group(members)
-            # The matrices of a theta go with its iterator.
-            for conditional, log_weight in predictor.strategy.averaged(group):
+            # The matrices of a theta go with its iterator, unless there is room for them.
+            for conditional, log_weight in predictor.kept.parts(predictor.strategy, group):
                 for i, batch in enumerate(batches):
                     moments = conditional.predict(batch.X)
                     value = summary.of(group.theta, moments, batch.rows, log_weight)

@@ -1,36 +1,34 @@
 """One theta at a time: the draws that share it, how f is averaged there, and what is added up.
 
-And what `fit` prepares for that: which draws stand for all, and what their densities are made of.
+What averages need of a theta is kept from one prediction to the next.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Lock
 from typing import ClassVar, NamedTuple, Protocol
 
-import joblib
 import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..approximations import (
     Density,
-    ReferenceDensity,
     density_from,
     importance_estimate,
     log_importance_weights,
 )
 from ..likelihoods import Likelihood
-from ..model import CrossCovariance, GaussianPrior, LatentGP, LatentMoments
+from ..model import Conditional, GaussianPrior, LatentGP, LatentMoments
 from ..numerics.linalg import log_sum
-from ..numerics.threads import one_thread
 
-#: Distinct thetas per task of a worker.
-GROUPS_PER_TASK = 8
 #: Most draws whose f are handled at once.
 _MOST_AT_ONCE = 400
+#: Fewest importance draws of f in a prediction.
+_N_IN_ALL = 6400
 #: Importance draws of f for each further draw that has the same theta.
 _N_MORE = 4
 #: Pairs of continuations of each f to a new row, where classes have a latent function each.
@@ -38,14 +36,6 @@ _N_PAIRS = 2
 
 
 # --- draws with equal theta -----------------------------------------------------------------------
-
-
-def equal_rows(theta: FloatArray) -> list[IntArray]:
-    """Return the positions of equal rows, in the order of first appearance."""
-    groups: dict[bytes, list[int]] = {}
-    for position, row in enumerate(theta):
-        groups.setdefault(row.tobytes(), []).append(position)
-    return [np.array(positions, dtype=np.intp) for positions in groups.values()]
 
 
 def stream_of(theta: FloatArray, seed: int, *purpose: int) -> np.random.Generator:
@@ -61,6 +51,11 @@ class Group(NamedTuple):
     f: FloatArray  # (g, n)
     multiplicity: FloatArray  # (g,), how many draws each stands for
     density_arrays: tuple[FloatArray, ...]  # each (n,), see `Predictor`
+
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """All that distinguishes these draws from others of the model."""
+        return (self.theta, self.f, self.multiplicity, *self.density_arrays)
 
     def prior(self) -> GaussianPrior:
         """Return the prior of f there; it is factored anew at every call."""
@@ -82,102 +77,84 @@ class Group(NamedTuple):
             yield self._replace(f=self.f[some], multiplicity=self.multiplicity[some])
 
 
-# --- what `fit` prepares --------------------------------------------------------------------------
+# --- what is kept ---------------------------------------------------------------------------------
 
 
-class Subset(NamedTuple):
-    """Some of many draws, each standing for its neighborhood."""
+class Part(NamedTuple):
+    """Some of what f is averaged over at a theta."""
 
-    rows: IntArray  # (S,)
-    multiplicity: FloatArray  # (S,), how many draws each stands for
+    conditional: Conditional  # f* given some f, a column each
+    log_weight: FloatArray  # (g,), of the columns; over all parts they add up to the multiplicity
+
+    @property
+    def n_bytes(self) -> int:
+        """Of its arrays."""
+        return self.conditional.n_bytes + self.log_weight.nbytes
+
+    def drawn(self, places: FloatArray) -> IntArray:
+        """Return the columns at these places of the cumulative sum of the weights."""
+        ends = np.cumsum(np.exp(self.log_weight))
+        return np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
+
+    def thinned(self, n: int, rng: np.random.Generator) -> Part:
+        """Return n columns, drawn by weight, in place of more."""
+        if len(self.log_weight) <= n:
+            return self
+        share = np.exp(self.log_weight).sum() / n
+        chosen = self.drawn(share * (np.arange(n) + rng.uniform()))
+        return Part(self.conditional.of(chosen), np.full(n, np.log(share)))
 
 
-def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Generator) -> Subset:
-    """Choose `n_wanted` of the draws theta (n, p) so that they cover all; every one for None.
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The parts of thetas that predictions have made, as long as there is room.
 
-    Draws are parted into cells of nearly equal size, by medians along the widest direction, and one
-    of each cell is taken at random: a stratified sample, whose averages over theta vary far less
-    than those of draws taken anywhere.
+    A copy, or a pickle, is empty. The first that come stay: all predictions go through the thetas
+    in the same order, and what was needed last is what will be needed last.
+
+    Attributes
+    ----------
+    room : int
+        Most bytes of all arrays that are kept.
     """
-    if n_wanted is None or n_wanted >= len(theta):
-        return Subset(np.arange(len(theta)), np.ones(len(theta)))
-    spread = theta.std(axis=0)
-    z = theta / np.where(spread > 0.0, spread, 1.0)
-    cells = _cells(z, np.arange(len(theta)), n_wanted)
-    chosen = np.array([rng.choice(cell) for cell in cells], dtype=np.intp)
-    order = np.argsort(chosen)
-    return Subset(chosen[order], np.array([len(cell) for cell in cells], dtype=float)[order])
 
+    room: int
+    _parts: dict[Hashable, tuple[Part, ...]] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)  # predictions may run in several threads
 
-def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
-    if n_cells == 1:
-        return [members]
-    left = n_cells // 2
-    if z.shape[1]:
-        widest = int(np.argmax(z[members].std(axis=0)))
-        members = members[np.argsort(z[members, widest], kind="stable")]
-    cut = round(len(members) * left / n_cells)
-    return _cells(z, members[:cut], left) + _cells(z, members[cut:], n_cells - left)
+    def __reduce__(self) -> tuple[type[Kept], tuple[int]]:
+        return Kept, (self.room,)
 
+    @property
+    def n_bytes(self) -> int:
+        """Of all that is kept."""
+        return sum(part.n_bytes for parts in self._parts.values() for part in parts)
 
-def density_arrays_at(
-    model: LatentGP,
-    reference: ReferenceDensity | None,
-    theta: FloatArray,
-    n_jobs: int | None = None,
-) -> tuple[FloatArray, ...]:
-    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
+    def parts(self, strategy: LatentStrategy, group: Group) -> Iterable[Part]:
+        """Return what a strategy makes of draws, or have it made, part by part, and keep it."""
+        key = (strategy, *(array.tobytes() for array in group.arrays))
+        known = self._parts.get(key)
+        return self._keeping(key, strategy.averaged(group)) if known is None else known
 
-    Equal rows share one evaluation. Without a reference there are none.
-    """
-    if reference is None:
-        return ()
-    groups = equal_rows(theta)
-    distinct = theta[[group[0] for group in groups]]
-    rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
-    done = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_arrays_at)(model, reference, some) for some in rows
-    )
-    which = np.empty(len(theta), dtype=np.intp)
-    for position, group in enumerate(groups):
-        which[group] = position
-    stacked = zip(*(arrays for task in done for arrays in task), strict=True)
-    return tuple(np.array(array)[which] for array in stacked)
+    def _keeping(self, key: Hashable, parts: Iterable[Part]) -> Iterator[Part]:
+        some: list[Part] = []
+        fits = True
+        for part in parts:
+            some.append(part)
+            fits = fits and self._with(some) <= self.room
+            if not fits:
+                some.clear()
+            yield part
+        with self._lock:
+            if fits and self._with(some) <= self.room:
+                self._parts[key] = tuple(some)
 
-
-def _arrays_at(
-    model: LatentGP, reference: ReferenceDensity, theta: FloatArray
-) -> list[tuple[FloatArray, ...]]:
-    with one_thread():
-        return [reference.at(model, row).arrays for row in theta]
+    def _with(self, more: Iterable[Part]) -> int:
+        """Bytes of all that is kept, and of more."""
+        return self.n_bytes + sum(part.n_bytes for part in more)
 
 
 # --- how f is averaged ----------------------------------------------------------------------------
-
-
-class Conditional(Protocol):
-    """Something that knows f* at new rows, for one f or for several."""
-
-    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Return means (m, g) of f* at each row, or (C, m, g), and variances (m,) or (C, m)."""
-
-    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (m, g) and covariance (m, m) of f* at all rows."""
-
-
-class Given(NamedTuple):
-    """f* given f at the training rows."""
-
-    prior: GaussianPrior
-    f: FloatArray  # (n, g)
-
-    def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """See `Conditional`."""
-        return self.prior.condition(self.f, X_new)
-
-    def predict_jointly(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See `Conditional`."""
-        return self.prior.condition_jointly(self.f, X_new)
 
 
 @dataclass(frozen=True)
@@ -193,20 +170,16 @@ class LatentStrategy(ABC):
     seed: int = 0
 
     @abstractmethod
-    def own(self, group: Group) -> Conditional:
-        """f* given what the draws themselves say of f, one column for each that tells."""
+    def noise(self, n_thetas: int) -> float:
+        """Share of the variance of f given theta that averages over so many thetas have."""
+
+    def over(self, multiplicity: FloatArray) -> LatentStrategy:
+        """Return the strategy for thetas that stand for so many draws each; (S,)."""
+        return self
 
     @abstractmethod
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
-        """Give what f is averaged over, some at a time.
-
-        Yields
-        ------
-        conditional : Conditional
-            f* given some f, a column each.
-        log_weight : ndarray of shape (g,)
-            Of the columns; together the weights add up to the multiplicities of the draws.
-        """
+    def averaged(self, group: Group) -> Iterator[Part]:
+        """Give what f is averaged over, some at a time."""
 
 
 @dataclass(frozen=True)
@@ -216,28 +189,29 @@ class Integrated(LatentStrategy):
     f is integrated out under the Gaussian, as in the chains that were run.
     """
 
-    def own(self, group: Group) -> Conditional:
+    def noise(self, n_thetas: int) -> float:
         """See `LatentStrategy`."""
-        return group.density().q
+        return 0.0
 
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+    def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
-        return iter([(group.density().q, np.log(group.multiplicity.sum(keepdims=True)))])
+        conditional = group.density().q.conditional()
+        return iter([Part(conditional, np.log(group.multiplicity.sum(keepdims=True)))])
 
 
 @dataclass(frozen=True)
 class OwnLatent(LatentStrategy):
     """One column for each draw: its own f, as classical samplers leave it."""
 
-    def own(self, group: Group) -> Conditional:
+    def noise(self, n_thetas: int) -> float:
         """See `LatentStrategy`."""
-        return Given(group.prior(), group.f.T)
+        return 1.0 / n_thetas
 
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+    def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
         prior = group.prior()
         some_at_a_time = group.some_at_a_time()
-        return ((Given(prior, some.f.T), np.log(some.multiplicity)) for some in some_at_a_time)
+        return (Part(prior.given(some.f.T), np.log(some.multiplicity)) for some in some_at_a_time)
 
 
 @dataclass(frozen=True)
@@ -261,6 +235,15 @@ class Particles(OwnLatent):
     defensive: float = 0.0
     unit: float = 1.0
 
+    def noise(self, n_thetas: int) -> float:
+        """See `LatentStrategy`; weights differ, so that a third of the draws counts."""
+        return 3.0 / max(self.n * n_thetas, _N_IN_ALL)
+
+    def over(self, multiplicity: FloatArray) -> Particles:
+        """See `LatentStrategy`; where thetas are few, each has more importance draws."""
+        n = max(self.n, -(-_N_IN_ALL // len(multiplicity)))
+        return replace(self, n=n, unit=float(multiplicity.mean()))
+
     def n_fresh(self, multiplicity: float) -> int:
         """Importance draws of f at a theta whose draws have this multiplicity together.
 
@@ -269,16 +252,14 @@ class Particles(OwnLatent):
         """
         return self.n + int(_N_MORE * max(multiplicity / self.unit - 1.0, 0.0))
 
-    def averaged(self, group: Group) -> Iterator[tuple[Conditional, FloatArray]]:
+    def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
         density, rng = group.density(), stream_of(group.theta, self.seed)
         weighted = partial(self._weighted, density=density, rng=rng)
         return map(weighted, group.some_at_a_time())
 
-    def _weighted(
-        self, group: Group, density: Density, rng: np.random.Generator
-    ) -> tuple[Conditional, FloatArray]:
-        """All f that stand for some draws, a column each, and their log weights."""
+    def _weighted(self, group: Group, density: Density, rng: np.random.Generator) -> Part:
+        """All f that stand for some draws, and their weights."""
         model, own = group.model, group.f.T
         n = self.n_fresh(group.multiplicity.sum())
         fresh = importance_estimate(model, density, n, rng, defensive=self.defensive)
@@ -287,7 +268,8 @@ class Particles(OwnLatent):
         log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
         log_share = np.log(group.multiplicity) - log_total
         log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
-        return Given(density.q.prior, np.concatenate([own, fresh.particles], axis=1)), log_weight
+        every = np.concatenate([own, fresh.particles], axis=1)
+        return Part(density.q.prior.given(every), log_weight)
 
 
 # --- what is added up over draws ------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Draws and predictions are functions of data and seed; predictions against slow references."""
 
 import time
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -13,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, density_from, importance_estimate, log_importance_weights
-from skgpmcmc.prediction import Integrated
+from skgpmcmc.prediction import Integrated, OwnLatent
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
 
@@ -424,7 +425,7 @@ def test_marginal_predictions_average_ep_over_theta(fitted_marginal):
     proba, means, variances = [], [], []
     for point in distinct:
         q = EP().fit(problem, point).q
-        mean, variance = q.predict(X_new)
+        mean, variance = q.conditional().predict(X_new)
         proba.append(ndtr(mean[:, 0] / np.sqrt(1.0 + variance)))
         means.append(mean[:, 0])
         variances.append(variance)
@@ -444,11 +445,7 @@ def test_marginal_predictions_average_ep_over_theta(fitted_marginal):
 def test_latent_draws_have_the_latent_moments(sampler, request):
     model = request.getfixturevalue("fitted" if sampler == "pm" else "fitted_marginal")
     X_new = np.concatenate([new_inputs(3), binary_data()[0][:2]])
-    if sampler == "marginal":
-        mean, variance = model.latent_mean_and_variance(X_new)
-    else:  # each function belongs to the f of a draw, not to the importance draws beside it
-        means, covariances = conditionals(model, binary_data()[0], X_new)
-        mean, variance = means.mean(axis=0), means.var(axis=0) + diagonals(covariances).mean(axis=0)
+    mean, variance = model.latent_mean_and_variance(X_new)
     draws = model.sample_latent(X_new, n_draws=8000, random_state=2)
     assert draws.shape == (8000, 5)
     for j in range(5):
@@ -457,13 +454,19 @@ def test_latent_draws_have_the_latent_moments(sampler, request):
     assert len(np.unique(draws[:, 0])) == len(draws)
 
 
+def own_latent(fitted):
+    """Predictions by the draws' own f alone, without importance draws beside them."""
+    return replace(fitted._predictor, strategy=OwnLatent())
+
+
 def test_latent_draws_are_joint(fitted):
     X, _ = binary_data()
     X_new = np.concatenate([new_inputs(3), X[:2]])
+    used = own_latent(fitted)
     means, covariances = conditionals(fitted, X, X_new)
     center = means.mean(axis=0)
     expected = covariances.mean(axis=0) + np.cov(means.T, bias=True)
-    deviations = fitted.sample_latent(X_new, n_draws=8000, random_state=4) - center
+    deviations = used.sample_latent(X_new, 8000, np.random.default_rng(4)) - center
     for i in range(5):
         for j in range(i):
             products = deviations[:, i] * deviations[:, j]
@@ -474,7 +477,7 @@ def test_latent_draws_pass_through_the_sampled_values(fitted):
     # Given f at the training inputs there is nothing left to draw there, but for the jitter.
     X, _ = binary_data()
     f = np.concatenate(fitted.latent_samples_)
-    draws = fitted.sample_latent(X, n_draws=len(f), random_state=0)
+    draws = own_latent(fitted).sample_latent(X, len(f), np.random.default_rng(0))
     scale = np.abs(f).max()
     # Every draw is used once; sorting undoes the order.
     assert_allclose(np.sort(draws, axis=0), np.sort(f, axis=0), atol=2e-3 * scale)

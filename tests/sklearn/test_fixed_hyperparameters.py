@@ -60,7 +60,7 @@ def test_all_draws_enter_a_prediction():
     assert predictor.multiplicity.tolist() == [1.0] * 140
     for n_draws, n_fresh in ((1, 48), (2, 52), (140, 48 + 4 * 139)):
         ((given, _),) = predictor.strategy.averaged(predictor.group(np.arange(n_draws)))
-        assert given.f.shape == (6, n_draws + n_fresh)
+        assert given.coefficients.shape == (6, n_draws + n_fresh)
 
 
 @pytest.mark.statistical
@@ -87,7 +87,8 @@ def test_draws_that_do_not_fit_together_are_averaged_some_at_a_time(monkeypatch)
     """In parts of any size, from other random numbers, to the same within their error."""
     from skgpmcmc.prediction import strategy
 
-    model, X_new = fit(n_draws=300, n_warmup=5), np.random.default_rng(0).uniform(size=(5, 2))
+    model = fit(n_draws=300, n_warmup=5, predict_cache_bytes=0)
+    X_new = np.random.default_rng(0).uniform(size=(5, 2))
     whole = model.predict_proba(X_new)
     np.testing.assert_array_equal(model.predict_proba(X_new), whole)
     assert_allclose(model.predict_proba(X_new[[3]])[0], whole[3], atol=1e-10)

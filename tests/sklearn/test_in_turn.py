@@ -161,7 +161,7 @@ def test_predictions_condition_on_the_draws(name):
     for theta, f in zip(
         model.theta_samples_.reshape(12, -1), model.latent_samples_.reshape(12, -1), strict=True
     ):
-        mean, var = run.models[0].model.prior_at(theta).condition(f[:, None], new)
+        mean, var = run.models[0].model.prior_at(theta).given(f[:, None]).predict(new)
         expected.append(stats.norm.cdf(mean[:, 0] / np.sqrt(1.0 + var)))
     assert_allclose(model.predict_proba(new)[:, 1], np.mean(expected, axis=0), rtol=1e-8)
     latent = model.sample_latent(new, n_draws=5, random_state=0)

@@ -512,6 +512,10 @@ def test_draws_of_predictions_are_chosen_in_fit(y):
         np.testing.assert_array_equal(model.predict_proba(X), expected)
     assert len(caught) == 1
     model.set_params(max_predict_draws=4).predict_proba(X)  # no warning: that is an error here
+    message = "predict_cache_bytes=0 has no effect before the next fit"
+    with pytest.warns(UserWarning, match=message) as caught:
+        model.set_params(predict_cache_bytes=0).predict_proba(X)
+    assert len(caught) == 1
     for binary in getattr(model, "estimators_", []):
         binary.predict_proba(X)
 

@@ -1,6 +1,7 @@
 """Chains that do not move keep no matrices: between rounds, and after a fit."""
 
 import gc
+import pickle
 import types
 
 import numpy as np
@@ -62,9 +63,18 @@ SETTINGS = {
 def test_a_fitted_estimator_holds_no_matrices(name):
     X, y = toy_classes(N, 2, seed=0)
     model = BayesianGPClassifier(**QUICK, **SETTINGS[name]).fit(X, y)
-    model.predict_proba(X[:3])
-    assert len(model._sampling.run.models[0].chains) == 2  # they can be continued all the same
     assert matrices(model) == []
+    assert len(model._sampling.run.models[0].chains) == 2  # they can be continued all the same
+
+
+def test_predictions_keep_matrices_where_they_may_and_only_there():
+    X, y = toy_classes(N, 2, seed=0)
+    for n_bytes in (0, 2**29):
+        settings = {**QUICK, **SETTINGS["ep"], "predict_cache_bytes": n_bytes}
+        model = BayesianGPClassifier(**settings).fit(X, y)
+        model.predict_proba(X[:3])
+        assert bool(matrices(model)) == (n_bytes > 0)
+        assert matrices(pickle.loads(pickle.dumps(model))) == []
 
 
 def test_matrices_are_found_where_they_are():

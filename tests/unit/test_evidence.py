@@ -121,9 +121,8 @@ def test_weights_that_are_all_zero_are_no_evidence():
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(1)
-    X = rng.uniform(size=(20, 1))
-    return X, np.sin(5.0 * X[:, 0]), rng
+    X = np.random.default_rng(1).uniform(size=(20, 1))
+    return X, np.sin(5.0 * X[:, 0])
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +133,7 @@ def classifier():
 
 
 def fitted(kind, data):
-    X, f, rng = data
+    (X, f), rng = data, np.random.default_rng(2)
     with short_chains():
         if kind == "counts":
             y = rng.poisson(np.exp(f) * 2.0)
@@ -184,7 +183,7 @@ def test_a_softmax_has_one_evidence(data):
 
 
 def test_one_against_the_rest_has_none(data):
-    X, f, _ = data
+    X, f = data
     with short_chains():
         model = BayesianGPClassifier(**QUICK).fit(X, np.digitize(f, [-0.5, 0.5]))
     with pytest.raises(ValueError, match=r"call estimators_\[k\].log_evidence"):
@@ -243,7 +242,7 @@ def test_an_improper_prior_has_no_evidence():
 
 def test_units_of_y(data):
     """Densities are per unit of y: 128 times the unit, 1/128 of the density for every row."""
-    X, f, _ = data
+    X, f = data
     y = 3.0 + f + 0.2 * np.random.default_rng(4).standard_normal(20)
     weight = np.where(X[:, 0] > 0.5, 2.0, 1.0)
     with short_chains():
@@ -271,7 +270,7 @@ def test_fixed_hyperparameters_leave_the_conditional_evidence():
 
 @pytest.fixture(scope="module")
 def two_models(data):
-    X, f, _ = data
+    X, f = data
     y = f + 0.1 * np.random.default_rng(3).standard_normal(20)
     with short_chains():
         return {
@@ -326,7 +325,7 @@ def test_elpd_is_that_of_arviz(two_models):
 
 
 def test_other_targets_cannot_be_compared(two_models, data):
-    X, f, _ = data
+    X, f = data
     with short_chains():
         other = BayesianGPRegressor(**QUICK).fit(X, np.exp(f))
     with pytest.raises(ValueError, match="'rough' and 'other' were fitted to different targets"):

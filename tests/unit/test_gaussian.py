@@ -96,11 +96,11 @@ def test_conditioning_is_the_textbook_formula(prior, X_new):
     f = np.random.default_rng(4).standard_normal((N, 3))
     cross = prior.covariance.cross(prior.theta, X_new)
     square = prior.covariance.square(prior.theta, X_new)
-    mean, var = prior.condition(f, X_new)
+    mean, var = prior.given(f).predict(X_new)
     expected = square - cross.T @ np.linalg.solve(prior.K, cross)
     assert_allclose(mean, cross.T @ np.linalg.solve(prior.K, f), rtol=1e-7, atol=1e-8)
     assert_allclose(var, expected.diagonal(), atol=1e-9)
-    joint_mean, joint = prior.condition_jointly(f, X_new)
+    joint_mean, joint = prior.given(f).predict_jointly(X_new)
     assert_allclose(joint_mean, mean, atol=1e-12)
     assert_allclose(joint, expected, atol=1e-9)
     assert_allclose(joint.diagonal(), var, atol=1e-12)
@@ -111,14 +111,15 @@ def test_bound_inputs_give_the_same(prior, X_new):
     new = prior.covariance.at_new(X_new)
     for theta in (prior.theta, prior.theta - 0.5):
         other = GaussianPrior(prior.covariance, theta)
-        for verb in (other.condition, other.condition_jointly):
-            for bound, unbound in zip(verb(f, new), verb(f, X_new), strict=True):
+        given = other.given(f)
+        for verb in (given.predict, given.predict_jointly):
+            for bound, unbound in zip(verb(new), verb(X_new), strict=True):
                 assert_array_equal(bound, unbound)
 
 
 def test_a_new_input_does_not_notice_the_others(prior, X_new):
     f = np.random.default_rng(4).standard_normal((N, 3))
-    every, some = prior.condition(f, X_new), prior.condition(f, X_new[1:3])
+    every, some = prior.given(f).predict(X_new), prior.given(f).predict(X_new[1:3])
     assert_allclose(some.mean, every.mean[1:3], rtol=1e-10, atol=1e-12)
     assert_allclose(some.var, every.var[1:3], rtol=1e-10, atol=1e-12)
 
@@ -128,10 +129,10 @@ def test_at_the_training_inputs_nothing_is_left_to_know():
     covariance = make_covariance(ConstantKernel(2.0) * Matern(0.6, nu=0.5), X, 0.0)
     prior = GaussianPrior(covariance, covariance.start)
     f = prior.sample(np.random.default_rng(5))
-    mean, var = prior.condition(f[:, None], X)
+    mean, var = prior.given(f[:, None]).predict(X)
     assert_allclose(mean[:, 0], f, atol=1e-10)
     assert_allclose(var, 0.0, atol=1e-12)
-    _, square = prior.condition_jointly(f[:, None], X)
+    _, square = prior.given(f[:, None]).predict_jointly(X)
     assert (square.diagonal() < 0.0).any()  # where rounding has the last word,
     assert (var >= 0.0).all()  # a variance must not go below zero
 
@@ -162,7 +163,7 @@ def test_one_factorization_serves_everything(prior, X_new):
         prior.log_prob(f)
         prior.whiten(prior.unwhiten(f))
         prior.sample(np.random.default_rng(0), 3)
-        prior.condition(f[:, None], X_new)
+        prior.given(f[:, None]).predict(X_new)
     assert count.cholesky == 1.0
 
 

@@ -148,7 +148,7 @@ def test_scikit_learns_classifier(kernel):
     # Their mode, hence their gradient, is a little less tight than ours.
     assert_allclose(TIGHT.gradient(model, fit), gradient, atol=1e-4)
     mean, var = theirs.latent_mean_and_variance(X_new)
-    ours = fit.q.predict(X_new)
+    ours = fit.q.conditional().predict(X_new)
     assert_allclose(ours.mean[:, 0], mean, atol=1e-5)
     assert_allclose(ours.var, var, atol=1e-5)
 
@@ -405,9 +405,9 @@ def test_bound_inputs_give_the_same_predictions():
     q = random_gaussian()
     X_new = np.random.default_rng(1).uniform(size=(6, 2))
     new = q.prior.covariance.at_new(X_new)
-    for verb in (q.predict, q.predict_jointly):
+    for verb in (q.conditional().predict, q.conditional().predict_jointly):
         for bound, unbound in zip(verb(new), verb(X_new), strict=True):
             assert_array_equal(bound, unbound)
-    some = q.predict(X_new[2:4])
-    assert_allclose(some.mean, q.predict(new).mean[2:4], rtol=1e-12)
-    assert_allclose(some.var, q.predict(new).var[2:4], rtol=1e-12)
+    some = q.conditional().predict(X_new[2:4])
+    assert_allclose(some.mean, q.conditional().predict(new).mean[2:4], rtol=1e-12)
+    assert_allclose(some.var, q.conditional().predict(new).var[2:4], rtol=1e-12)

@@ -8,7 +8,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Laplace, Sites
-from skgpmcmc.prediction import Integrated, Particles, Predictor, density_arrays_at, spread_subset
+from skgpmcmc.prediction import (
+    Integrated,
+    OwnLatent,
+    Particles,
+    Predictor,
+    density_arrays_at,
+    enough_draws,
+    spread_subset,
+    typical_values,
+)
+from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS, equal_rows
 
 from ..helpers import (
     THREE_THETA,
@@ -71,6 +81,89 @@ def test_draws_that_coincide_are_no_obstacle():
     assert weight.sum() == 50
 
 
+# --- how many are enough --------------------------------------------------------------------------
+
+
+def no_noise(n):
+    return 0.0
+
+
+def rows_of(theta, scale, noise=0.0):
+    """Quantities that are smooth in theta, of which the draws show noise besides; (S, 60)."""
+    rng = np.random.default_rng(8)
+    slope = rng.standard_normal((theta.shape[1], 60)) / np.sqrt(theta.shape[1])
+    smooth = np.tanh(theta @ slope + 0.3 * rng.standard_normal(60))
+    return scale * smooth + noise * rng.standard_normal((len(theta), 60))
+
+
+@pytest.mark.parametrize("p", [1, 2, 6])
+@pytest.mark.parametrize("scale", [0.01, 0.04, 0.1])
+def test_enough_draws_have_a_small_error_and_fewer_have_not(p, scale):
+    theta = np.random.default_rng(p).standard_normal((1000, p))
+    values = rows_of(theta, scale)
+    n = enough_draws(theta, values, no_noise)
+
+    def error(n):
+        averages = []
+        for seed in range(60):
+            rows, weight = spread_subset(theta, n, np.random.default_rng(seed))
+            averages.append(weight @ values[rows] / weight.sum())
+        square = np.mean((np.array(averages) - values.mean(axis=0)) ** 2, axis=0)
+        return np.sqrt(square.mean()), np.sqrt(np.quantile(square, 0.99))
+
+    if n < MOST_DRAWS:
+        assert (np.array(error(n)) < LARGEST_ERROR).all()
+    if n > FEWEST_DRAWS:
+        assert (np.array(error(n // 2)) > 0.5 * LARGEST_ERROR).any()
+
+
+def test_noise_of_f_needs_draws_too():
+    """Where a draw has its own f alone, averages over theta have all of its noise."""
+    theta = np.random.default_rng(0).standard_normal((1000, 2))
+    values = rows_of(theta, 0.001, noise=0.06)
+    assert enough_draws(theta, values, no_noise) == FEWEST_DRAWS
+    own, few = OwnLatent(), Particles(0, 48)
+    found = enough_draws(theta, values, own.noise)
+    needed = (1.25 * 0.06 / 0.005) ** 2
+    assert needed < found < 2.0 * needed
+    assert enough_draws(theta, values, few.noise) == FEWEST_DRAWS
+    assert enough_draws(theta, 3.0 * values, own.noise) == MOST_DRAWS
+
+
+@pytest.mark.parametrize("n_draws", [1, 5, 15, 40])
+def test_few_draws_are_all_taken(n_draws):
+    theta = np.random.default_rng(0).standard_normal((n_draws, 2))
+    assert enough_draws(theta, rows_of(theta, 1.0), OwnLatent().noise) == n_draws
+
+
+def test_draws_that_all_coincide_are_enough_as_they_are():
+    theta, values = np.ones((300, 2)), np.full((300, 4), 0.3)
+    assert enough_draws(theta, values, OwnLatent().noise) == FEWEST_DRAWS
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_what_predictions_resemble(labels):
+    X, y = toy_classes(300, 2, seed=1)
+    model = make_model(X, y)
+    rng = np.random.default_rng(0)
+    theta, f = rng.standard_normal((1500, 2)), rng.standard_normal((1500, 300))
+    some, values = typical_values(model, theta, f, labels=labels)
+    assert some.shape == (1000, 2)
+    assert values.shape == (1000, 200)
+    if labels:
+        first, last = ndtr(y[0] * f[0, 0]), ndtr(y[-1] * f[-1, -1])
+    else:
+        first, last = 0.1 * f[[0, -1], [0, -1]] / f.std(axis=0)[[0, -1]]
+    assert_allclose(values[[0, -1], [0, -1]], [first, last], rtol=0.2)
+
+
+def test_few_thetas_have_more_importance_draws():
+    particles = Particles(5, 48, 0.05)
+    assert particles.over(np.full(16, 3.0)) == replace(particles, n=400, unit=3.0)
+    assert particles.over(np.full(500, 1.0)) == replace(particles, unit=1.0)
+    assert INTEGRATED.over(np.ones(3)) is INTEGRATED
+
+
 # --- a predictor by hand --------------------------------------------------------------------------
 
 N = 12
@@ -129,9 +222,9 @@ def by_hand(used, X_new):
         # Its importance draws are those of its theta, for all draws that share that.
         sharing = np.flatnonzero((used.theta == used.theta[s]).all(axis=1))
         ((given, _),) = used.strategy.averaged(used.group(sharing))
-        f, n_fresh = given.f, used.strategy.n_fresh(used.multiplicity[sharing].sum())
-        assert f.shape == (N, len(sharing) + n_fresh)
-        assert_array_equal(f[:, : len(sharing)].T, used.f[sharing])
+        f = np.tril(given.factor) @ given.coefficients
+        assert f.shape[1] == len(sharing) + used.strategy.n_fresh(used.multiplicity[sharing].sum())
+        assert_allclose(f[:, : len(sharing)].T, used.f[sharing], rtol=1e-6, atol=1e-8)
         f = np.concatenate([used.f[s][:, None], f[:, len(sharing) :]], axis=1)
         log_weights = log_weights_by_hand(used.model, used.theta[s], sites, f, 0.05)
         w = used.multiplicity[s] / total * np.exp(log_weights - logsumexp(log_weights))
@@ -157,7 +250,7 @@ def test_averages_over_weighted_particles_by_hand(n_distinct):
 def test_without_particles_f_is_integrated_out(approximation):
     used = predictor(INTEGRATED, approximation)
     share = used.multiplicity / used.multiplicity.sum()
-    moments = [approximation.fit(used.model, t).q.predict(X_NEW) for t in used.theta]
+    moments = [approximation.fit(used.model, t).q.conditional().predict(X_NEW) for t in used.theta]
     mean = np.array([m.mean[:, 0] for m in moments])
     var = np.array([m.var for m in moments])
     log_p = used.log_predictive(BOTH, X_NEW)
@@ -232,9 +325,26 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
         assert abs(z_score(np.array(squares)[:, j], covariance[j, j])) < Z_LIMIT
 
 
+def test_draws_have_the_joint_moments_of_what_is_averaged():
+    used = predictor(SOME)
+    total, mean, square = used.multiplicity.sum(), 0.0, 0.0
+    for members in equal_rows(used.theta):
+        for conditional, log_weight in used.strategy.averaged(used.group(members)):
+            share = np.exp(log_weight) / total
+            means, covariance = conditional.predict_jointly(X_NEW)
+            mean = mean + means @ share
+            square = square + (means * share) @ means.T + share.sum() * covariance
+    assert_allclose(mean, used.latent_moments(X_NEW)[0], rtol=1e-10)
+    draws = used.sample_latent(X_NEW, 12_000, np.random.default_rng(2))
+    for i in range(len(X_NEW)):
+        assert abs(z_score(draws[:, i], mean[i])) < Z_LIMIT
+        for j in range(i + 1):
+            assert abs(z_score(draws[:, i] * draws[:, j], square[i, j])) < Z_LIMIT
+
+
 def test_functions_are_drawn_as_often_as_their_draws_weigh():
     """A draw that stands for many others is drawn for all of them."""
-    used = predictor(SOME, n_distinct=10)
+    used = predictor(OwnLatent(), n_distinct=10)
     weight = np.array([5.0, *np.ones(9)])
     used = replace(used, multiplicity=weight, f=used.f + 100.0 * np.arange(10)[:, None])
     draws = used.sample_latent(used.model.covariance.X[:1], 1400, np.random.default_rng(7))

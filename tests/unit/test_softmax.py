@@ -159,10 +159,10 @@ def test_prior_against_dense_matrices(model):
 def test_conditional_moments_at_new_rows(model):
     prior, X_new = model.prior_at(theta_of(model)), RNG.uniform(size=(4, 2))
     f = np.stack([F, -0.5 * F], axis=1)
-    moments = prior.condition(f, X_new)
-    means, covariances = prior.condition_jointly(f, X_new)
+    moments = prior.given(f).predict(X_new)
+    means, covariances = prior.given(f).predict_jointly(X_new)
     for c, alone in enumerate(prior.priors):
-        own = alone.condition(prior.split(f)[c], X_new)
+        own = alone.given(prior.split(f)[c]).predict(X_new)
         assert_allclose(moments.mean[c], own.mean, rtol=1e-10)
         assert_allclose(moments.var[c], own.var, rtol=1e-10)
         assert_allclose(means[c], own.mean, rtol=1e-10)
@@ -325,7 +325,7 @@ def test_probabilities_of_new_rows_by_quadrature():
     theta, X_new = np.array([1.0, -1.0]), RNG.uniform(size=(3, 2))
     prior = model.prior_at(theta)
     f = prior.sample(np.random.default_rng(5), 1)
-    moments = prior.condition(f, X_new)
+    moments = prior.given(f).predict(X_new)
     summary = ClassProbabilities(seed=0)
     thetas = theta + 1e-12 * np.arange(400)[:, None]
     found = np.mean([summary.of(t, moments, slice(0, 3), np.zeros(1)) for t in thetas], axis=0)

@@ -1,0 +1,210 @@
+"""What `fit` prepares for predictions: which draws stand for all, and how many that takes.
+
+And what their densities are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import joblib
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..approximations import ReferenceDensity
+from ..model import LatentGP
+from ..numerics.threads import one_thread
+
+#: Distinct thetas per task of a worker.
+GROUPS_PER_TASK = 8
+#: Largest error of a predictive probability, over rows: root mean square and 99th percentile.
+LARGEST_ERROR = np.array([0.005, 0.015])
+#: Fewest and most draws that a subset takes by itself.
+FEWEST_DRAWS, MOST_DRAWS = 16, 400
+#: Sizes that are tried.
+_SIZES = tuple(round(FEWEST_DRAWS * 2.0 ** (k / 2)) for k in range(10))
+#: Errors are larger than they are thought to be: a quadratic does not show all that varies.
+_MARGIN = 1.25
+#: Draws for each term of the quadratic.
+_DRAWS_PER_TERM = 10
+#: Most draws and training rows that are looked at.
+_MOST_LOOKED_AT, _MOST_ROWS = 1000, 200
+
+
+def equal_rows(theta: FloatArray) -> list[IntArray]:
+    """Return the positions of equal rows, in the order of first appearance."""
+    groups: dict[bytes, list[int]] = {}
+    for position, row in enumerate(theta):
+        groups.setdefault(row.tobytes(), []).append(position)
+    return [np.array(positions, dtype=np.intp) for positions in groups.values()]
+
+
+class Subset(NamedTuple):
+    """Some of many draws, each standing for its neighborhood."""
+
+    rows: IntArray  # (S,)
+    multiplicity: FloatArray  # (S,), how many draws each stands for
+
+
+def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Generator) -> Subset:
+    """Choose `n_wanted` of the draws theta (n, p) so that they cover all; every one for None.
+
+    Draws are parted into cells of nearly equal size, by medians along the widest direction, and one
+    of each cell is taken at random: a stratified sample, whose averages over theta vary far less
+    than those of draws taken anywhere.
+    """
+    if n_wanted is None or n_wanted >= len(theta):
+        return Subset(np.arange(len(theta)), np.ones(len(theta)))
+    cells = spread_cells(theta, n_wanted)
+    chosen = np.array([rng.choice(cell) for cell in cells], dtype=np.intp)
+    order = np.argsort(chosen)
+    return Subset(chosen[order], np.array([len(cell) for cell in cells], dtype=float)[order])
+
+
+def spread_cells(theta: FloatArray, n_cells: int) -> list[IntArray]:
+    """Part the rows of theta (n, p) into cells of nearly equal size."""
+    return _cells(_standardized(theta), np.arange(len(theta)), n_cells)
+
+
+def _standardized(theta: FloatArray) -> FloatArray:
+    spread = theta.std(axis=0)
+    return np.asarray((theta - theta.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))
+
+
+def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
+    if n_cells == 1:
+        return [members]
+    left = n_cells // 2
+    if z.shape[1]:
+        widest = int(np.argmax(z[members].std(axis=0)))
+        members = members[np.argsort(z[members, widest], kind="stable")]
+    cut = round(len(members) * left / n_cells)
+    return _cells(z, members[:cut], left) + _cells(z, members[cut:], n_cells - left)
+
+
+def typical_values(
+    model: LatentGP, theta: FloatArray, f: FloatArray, *, labels: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what predictions resemble, for some of the draws and at some of the training rows.
+
+    Of labels the probability of the one that was observed. Of all else f, in tenths of its
+    posterior standard deviation: an error of 0.005 is a twentieth of that.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Of the draws.
+    theta : ndarray of shape (S, p)
+        Draws; natural logs.
+    f : ndarray of shape (S, n)
+        Draws; latent scale.
+    labels : bool
+        Whether targets are labels.
+
+    Returns
+    -------
+    theta : ndarray of shape (s, p)
+        Some of the draws.
+    values : ndarray of shape (s, r)
+        Of each of them.
+    """
+    some = _evenly(len(theta), _MOST_LOOKED_AT)
+    theta, f = theta[some], f[some]
+    if labels:
+        values = np.array(
+            [model.observations_at(t).log_prob(own) for t, own in zip(theta, f, strict=True)]
+        )
+        np.exp(values, out=values)
+    else:
+        spread = f.std(axis=0)
+        values = 0.1 * f / np.where(spread > 0.0, spread, 1.0)
+    return theta, values[:, _evenly(values.shape[1], _MOST_ROWS)]
+
+
+def _evenly(n: int, most: int) -> IntArray:
+    """At most so many of n positions, spread evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
+
+
+def enough_draws(theta: FloatArray, values: FloatArray, noise: Callable[[int], float]) -> int:
+    """Return how many draws a subset needs for averages with a small Monte Carlo error.
+
+    The error has two parts. What varies with theta does so within the cells of a stratified sample,
+    and is smooth: a quadratic in theta, fitted to all draws. The rest is noise of f given theta, of
+    which averages have a share.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (S, p)
+        Draws; natural logs.
+    values : ndarray of shape (S, r)
+        Of r quantities that predictions resemble, for each draw; see `typical_values`.
+    noise : callable
+        That share, as a function of the number of draws; see `LatentStrategy.noise`.
+
+    Returns
+    -------
+    int
+        At which the error is at most `LARGEST_ERROR`, root mean square and 99th percentile over the
+        quantities; at most `MOST_DRAWS`.
+    """
+    smooth = _smoothed(theta, values)
+    left = (values - smooth).var(axis=0)
+    for n in _SIZES:
+        if n >= len(theta):
+            return len(theta)
+        error = np.sqrt(_variance_within(spread_cells(theta, n), smooth) + noise(n) * left)
+        size = np.sqrt(np.mean(error**2)), np.quantile(error, 0.99)
+        if np.all(_MARGIN * np.array(size) <= LARGEST_ERROR):
+            return n
+    return MOST_DRAWS
+
+
+def _smoothed(theta: FloatArray, values: FloatArray) -> FloatArray:
+    """Fit a quadratic to values (S, r) as a function of theta (S, p), or what S allows."""
+    z = _standardized(theta)
+    first, second = np.triu_indices(z.shape[1])
+    columns = [np.ones((len(z), 1)), z, z[:, first] * z[:, second]]
+    while len(columns) > 1 and _DRAWS_PER_TERM * sum(c.shape[1] for c in columns) > len(z):
+        columns.pop()
+    terms = np.hstack(columns)
+    return np.asarray(terms @ np.linalg.lstsq(terms, values)[0])
+
+
+def _variance_within(cells: list[IntArray], values: FloatArray) -> FloatArray:
+    """Variance of an average over one member of each cell, for each column of values (S, r)."""
+    shares = np.array([len(cell) for cell in cells]) / len(values)
+    return np.asarray(shares**2 @ np.array([values[cell].var(axis=0) for cell in cells]))
+
+
+def density_arrays_at(
+    model: LatentGP,
+    reference: ReferenceDensity | None,
+    theta: FloatArray,
+    n_jobs: int | None = None,
+) -> tuple[FloatArray, ...]:
+    """Find what the reference's densities are made of at each row of theta (S, p); each (S, n).
+
+    Equal rows share one evaluation. Without a reference there are none.
+    """
+    if reference is None:
+        return ()
+    groups = equal_rows(theta)
+    distinct = theta[[group[0] for group in groups]]
+    rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
+    done = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_arrays_at)(model, reference, some) for some in rows
+    )
+    which = np.empty(len(theta), dtype=np.intp)
+    for position, group in enumerate(groups):
+        which[group] = position
+    stacked = zip(*(arrays for task in done for arrays in task), strict=True)
+    return tuple(np.array(array)[which] for array in stacked)
+
+
+def _arrays_at(
+    model: LatentGP, reference: ReferenceDensity, theta: FloatArray
+) -> list[tuple[FloatArray, ...]]:
+    with one_thread():
+        return [reference.at(model, row).arrays for row in theta]
