@@ -32,6 +32,7 @@ from ..prediction import (
     Predictor,
     density_arrays_at,
     enough_draws,
+    for_draws,
     spread_subset,
     typical_values,
 )
@@ -236,7 +237,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         wanted = None if all_draws else self.max_predict_draws
         if wanted == "auto":
             typical = typical_values(model, theta, f, labels=is_classifier(self))
-            wanted = enough_draws(*typical, strategy.noise)
+            wanted = enough_draws(*typical, strategy)
         rows, multiplicity = spread_subset(theta, wanted, rng)
         arrays = self._density_arrays(run, own, theta[rows])
         marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}
@@ -256,7 +257,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 f[rows],
                 multiplicity,
                 arrays,
-                strategy.over(multiplicity),
+                for_draws(strategy, multiplicity),
                 reference=own.reference if arrays is None else None,
                 kept=Kept(self.predict_cache_bytes // len(run.models)),
             ),

@@ -8,7 +8,7 @@ from .strategy import (
     OwnLatent,
     Particles,
 )
-from .subset import density_arrays_at, enough_draws, spread_subset, typical_values
+from .subset import density_arrays_at, enough_draws, for_draws, spread_subset, typical_values
 
 __all__ = [
     "Integrated",
@@ -19,6 +19,7 @@ __all__ = [
     "Predictor",
     "density_arrays_at",
     "enough_draws",
+    "for_draws",
     "spread_subset",
     "typical_values",
 ]

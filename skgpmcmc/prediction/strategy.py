@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import ClassVar, NamedTuple, Protocol
@@ -27,8 +27,6 @@ from ..numerics.linalg import log_sum
 
 #: Most draws whose f are handled at once.
 _MOST_AT_ONCE = 400
-#: Fewest importance draws of f in a prediction.
-_N_IN_ALL = 6400
 #: Importance draws of f for each further draw that has the same theta.
 _N_MORE = 4
 #: Pairs of continuations of each f to a new row, where classes have a latent function each.
@@ -165,17 +163,14 @@ class LatentStrategy(ABC):
     ----------
     seed : int
         Of the random numbers that belong to a theta: the same whenever they are needed.
+    inefficiency : float
+        Of the columns that f is averaged over: so many are worth one independent draw. 0 where f
+        is integrated out.
     """
 
+    inefficiency: ClassVar[float]
+
     seed: int = 0
-
-    @abstractmethod
-    def noise(self, n_thetas: int) -> float:
-        """Share of the variance of f given theta that averages over so many thetas have."""
-
-    def over(self, multiplicity: FloatArray) -> LatentStrategy:
-        """Return the strategy for thetas that stand for so many draws each; (S,)."""
-        return self
 
     @abstractmethod
     def averaged(self, group: Group) -> Iterator[Part]:
@@ -189,9 +184,7 @@ class Integrated(LatentStrategy):
     f is integrated out under the Gaussian, as in the chains that were run.
     """
 
-    def noise(self, n_thetas: int) -> float:
-        """See `LatentStrategy`."""
-        return 0.0
+    inefficiency: ClassVar[float] = 0.0
 
     def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
@@ -203,9 +196,7 @@ class Integrated(LatentStrategy):
 class OwnLatent(LatentStrategy):
     """One column for each draw: its own f, as classical samplers leave it."""
 
-    def noise(self, n_thetas: int) -> float:
-        """See `LatentStrategy`."""
-        return 1.0 / n_thetas
+    inefficiency: ClassVar[float] = 1.0
 
     def averaged(self, group: Group) -> Iterator[Part]:
         """See `LatentStrategy`."""
@@ -231,18 +222,11 @@ class Particles(OwnLatent):
         Multiplicity that counts as one draw.
     """
 
+    inefficiency: ClassVar[float] = 3.0  # weights differ
+
     n: int = 48
     defensive: float = 0.0
     unit: float = 1.0
-
-    def noise(self, n_thetas: int) -> float:
-        """See `LatentStrategy`; weights differ, so that a third of the draws counts."""
-        return 3.0 / max(self.n * n_thetas, _N_IN_ALL)
-
-    def over(self, multiplicity: FloatArray) -> Particles:
-        """See `LatentStrategy`; where thetas are few, each has more importance draws."""
-        n = max(self.n, -(-_N_IN_ALL // len(multiplicity)))
-        return replace(self, n=n, unit=float(multiplicity.mean()))
 
     def n_fresh(self, multiplicity: float) -> int:
         """Importance draws of f at a theta whose draws have this multiplicity together.

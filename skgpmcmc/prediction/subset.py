@@ -5,16 +5,18 @@ And what their densities are made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import joblib
 import numpy as np
+from scipy.special import ndtr
 
 from .._typing import FloatArray, IntArray
 from ..approximations import ReferenceDensity
 from ..model import LatentGP
 from ..numerics.threads import one_thread
+from .strategy import LatentStrategy, Particles
 
 #: Distinct thetas per task of a worker.
 GROUPS_PER_TASK = 8
@@ -22,6 +24,8 @@ GROUPS_PER_TASK = 8
 LARGEST_ERROR = np.array([0.005, 0.015])
 #: Fewest and most draws that a subset takes by itself.
 FEWEST_DRAWS, MOST_DRAWS = 16, 400
+#: Fewest importance draws of f in a prediction.
+_N_IN_ALL = 4800
 #: Sizes that are tried.
 _SIZES = tuple(round(FEWEST_DRAWS * 2.0 ** (k / 2)) for k in range(10))
 #: Errors are larger than they are thought to be: a quadratic does not show all that varies.
@@ -127,7 +131,25 @@ def _evenly(n: int, most: int) -> IntArray:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
-def enough_draws(theta: FloatArray, values: FloatArray, noise: Callable[[int], float]) -> int:
+def for_draws(strategy: LatentStrategy, multiplicity: FloatArray) -> LatentStrategy:
+    """Return the strategy for thetas that stand for so many draws each, (S,).
+
+    Where thetas are few, each has more importance draws.
+    """
+    if not isinstance(strategy, Particles):
+        return strategy
+    n = _n_columns(strategy, len(multiplicity)) // len(multiplicity)
+    return replace(strategy, n=n, unit=float(multiplicity.mean()))
+
+
+def _n_columns(strategy: LatentStrategy, n_thetas: int) -> int:
+    """How many f a prediction averages over, or is noisy as if it did."""
+    if not isinstance(strategy, Particles):
+        return n_thetas
+    return n_thetas * max(strategy.n, -(-_N_IN_ALL // n_thetas))
+
+
+def enough_draws(theta: FloatArray, values: FloatArray, strategy: LatentStrategy) -> int:
     """Return how many draws a subset needs for averages with a small Monte Carlo error.
 
     The error has two parts. What varies with theta does so within the cells of a stratified sample,
@@ -140,8 +162,8 @@ def enough_draws(theta: FloatArray, values: FloatArray, noise: Callable[[int], f
         Draws; natural logs.
     values : ndarray of shape (S, r)
         Of r quantities that predictions resemble, for each draw; see `typical_values`.
-    noise : callable
-        That share, as a function of the number of draws; see `LatentStrategy.noise`.
+    strategy : LatentStrategy
+        How f is averaged.
 
     Returns
     -------
@@ -150,15 +172,21 @@ def enough_draws(theta: FloatArray, values: FloatArray, noise: Callable[[int], f
         quantities; at most `MOST_DRAWS`.
     """
     smooth = _smoothed(theta, values)
-    left = (values - smooth).var(axis=0)
+    left = strategy.inefficiency * (values - smooth).var(axis=0)
     for n in _SIZES:
         if n >= len(theta):
             return len(theta)
-        error = np.sqrt(_variance_within(spread_cells(theta, n), smooth) + noise(n) * left)
-        size = np.sqrt(np.mean(error**2)), np.quantile(error, 0.99)
-        if np.all(_MARGIN * np.array(size) <= LARGEST_ERROR):
+        variance = _variance_within(spread_cells(theta, n), smooth) + left / _n_columns(strategy, n)
+        if _is_small(_MARGIN * np.sqrt(variance)):
             return n
     return MOST_DRAWS
+
+
+def _is_small(sd: FloatArray) -> bool:
+    """Whether errors with these standard deviations, (r,), are small enough."""
+    typical, extreme = LARGEST_ERROR
+    beyond = 2.0 * ndtr(-extreme / np.maximum(sd, np.finfo(float).tiny))
+    return bool(np.mean(sd**2) <= typical**2 and beyond.mean() <= 0.01)
 
 
 def _smoothed(theta: FloatArray, values: FloatArray) -> FloatArray:

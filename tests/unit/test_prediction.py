@@ -15,6 +15,7 @@ from skgpmcmc.prediction import (
     Predictor,
     density_arrays_at,
     enough_draws,
+    for_draws,
     spread_subset,
     typical_values,
 )
@@ -84,10 +85,6 @@ def test_draws_that_coincide_are_no_obstacle():
 # --- how many are enough --------------------------------------------------------------------------
 
 
-def no_noise(n):
-    return 0.0
-
-
 def rows_of(theta, scale, noise=0.0):
     """Quantities that are smooth in theta, of which the draws show noise besides; (S, 60)."""
     rng = np.random.default_rng(8)
@@ -101,15 +98,15 @@ def rows_of(theta, scale, noise=0.0):
 def test_enough_draws_have_a_small_error_and_fewer_have_not(p, scale):
     theta = np.random.default_rng(p).standard_normal((1000, p))
     values = rows_of(theta, scale)
-    n = enough_draws(theta, values, no_noise)
+    n = enough_draws(theta, values, Integrated())
 
     def error(n):
         averages = []
         for seed in range(60):
             rows, weight = spread_subset(theta, n, np.random.default_rng(seed))
             averages.append(weight @ values[rows] / weight.sum())
-        square = np.mean((np.array(averages) - values.mean(axis=0)) ** 2, axis=0)
-        return np.sqrt(square.mean()), np.sqrt(np.quantile(square, 0.99))
+        errors = np.abs(np.array(averages) - values.mean(axis=0))
+        return np.sqrt(np.mean(errors**2)), np.quantile(errors, 0.99)
 
     if n < MOST_DRAWS:
         assert (np.array(error(n)) < LARGEST_ERROR).all()
@@ -121,24 +118,24 @@ def test_noise_of_f_needs_draws_too():
     """Where a draw has its own f alone, averages over theta have all of its noise."""
     theta = np.random.default_rng(0).standard_normal((1000, 2))
     values = rows_of(theta, 0.001, noise=0.06)
-    assert enough_draws(theta, values, no_noise) == FEWEST_DRAWS
+    assert enough_draws(theta, values, Integrated()) == FEWEST_DRAWS
     own, few = OwnLatent(), Particles(0, 48)
-    found = enough_draws(theta, values, own.noise)
+    found = enough_draws(theta, values, own)
     needed = (1.25 * 0.06 / 0.005) ** 2
     assert needed < found < 2.0 * needed
-    assert enough_draws(theta, values, few.noise) == FEWEST_DRAWS
-    assert enough_draws(theta, 3.0 * values, own.noise) == MOST_DRAWS
+    assert enough_draws(theta, values, few) == FEWEST_DRAWS
+    assert enough_draws(theta, 3.0 * values, own) == MOST_DRAWS
 
 
 @pytest.mark.parametrize("n_draws", [1, 5, 15, 40])
 def test_few_draws_are_all_taken(n_draws):
     theta = np.random.default_rng(0).standard_normal((n_draws, 2))
-    assert enough_draws(theta, rows_of(theta, 1.0), OwnLatent().noise) == n_draws
+    assert enough_draws(theta, rows_of(theta, 1.0), OwnLatent()) == n_draws
 
 
 def test_draws_that_all_coincide_are_enough_as_they_are():
     theta, values = np.ones((300, 2)), np.full((300, 4), 0.3)
-    assert enough_draws(theta, values, OwnLatent().noise) == FEWEST_DRAWS
+    assert enough_draws(theta, values, OwnLatent()) == FEWEST_DRAWS
 
 
 @pytest.mark.parametrize("labels", [True, False])
@@ -159,9 +156,9 @@ def test_what_predictions_resemble(labels):
 
 def test_few_thetas_have_more_importance_draws():
     particles = Particles(5, 48, 0.05)
-    assert particles.over(np.full(16, 3.0)) == replace(particles, n=400, unit=3.0)
-    assert particles.over(np.full(500, 1.0)) == replace(particles, unit=1.0)
-    assert INTEGRATED.over(np.ones(3)) is INTEGRATED
+    assert for_draws(particles, np.full(16, 3.0)) == replace(particles, n=300, unit=3.0)
+    assert for_draws(particles, np.full(500, 1.0)) == replace(particles, unit=1.0)
+    assert for_draws(INTEGRATED, np.ones(3)) is INTEGRATED
 
 
 # --- a predictor by hand --------------------------------------------------------------------------
