@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from docutils import nodes
-from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
+from paper_tables import annealed_fits, annealed_noise, comparative, fast_approximations, rmhmc
 from rst_tables import decimals, list_table, provenance, two
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -700,6 +700,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "fast_approximations_": fast_approximations,
     "rmhmc_": rmhmc,
     "annealed_noise": annealed_noise,
+    "annealed_fits": annealed_fits,
 }
 
 
