@@ -266,7 +266,7 @@ class Predictor:
         self, X_new: FloatArray, chosen: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         noise = rng.standard_normal((len(chosen), *self.model.shape_at(len(X_new))))
-        out = np.empty_like(noise)
+        out = np.full_like(noise, np.nan)
         with one_thread(), _overflow_is_refused_later():
             for members in equal_rows(self.theta):
                 rows = rng.permutation(np.flatnonzero(np.isin(chosen, members)))
@@ -282,11 +282,13 @@ class Predictor:
     ) -> Iterator[tuple[Conditional, IntArray]]:
         """Give what f is averaged over at a theta, with columns drawn by weight, n in all."""
         group = self.group(members)
-        ends = _NEARLY_ONE * group.multiplicity.sum() / max(n, 1)
-        places = ends * (np.arange(n) + rng.uniform())
+        step = _NEARLY_ONE * group.multiplicity.sum() / max(n, 1)
+        places = step * (np.arange(n) + rng.uniform())
         for part in self.kept.parts(self.strategy, group) if n else ():
             mass = np.exp(part.log_weight).sum()
-            yield part.conditional, part.drawn(places[(places >= 0.0) & (places < mass)])
+            here = places[(places >= 0.0) & (places < mass)]
+            if len(here):
+                yield part.conditional, part.drawn(here)
             places = places - mass
 
     def _continued(

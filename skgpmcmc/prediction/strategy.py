@@ -126,7 +126,8 @@ class Kept:
     @property
     def n_bytes(self) -> int:
         """Of all that is kept."""
-        return sum(part.n_bytes for parts in self._parts.values() for part in parts)
+        known = list(self._parts.values())  # at once: another thread may add to them
+        return sum(part.n_bytes for parts in known for part in parts)
 
     def parts(self, strategy: LatentStrategy, group: Group) -> Iterable[Part]:
         """Return what a strategy makes of draws, or have it made, part by part, and keep it."""

@@ -205,6 +205,7 @@ def test_predictions_in_several_threads_at_once():
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: used.latent_moments(X_NEW), range(12)):
             assert_array_equal(found, expected)
+    assert len(used.kept._parts) == N_THETAS - 1
     room = used.kept.n_bytes
     used.latent_moments(X_NEW)
     assert used.kept.n_bytes == room
