@@ -52,7 +52,9 @@ X, X_test = scaler.transform(X), scaler.transform(X_test)
 
 # %%
 # All four have a variance and the default priors. The draws of theta shape the importance density
-# from which the evidence is estimated, and its standard error says how well.
+# from which the evidence is estimated, and its standard error says how well. With a length-scale
+# for each column chains should be some times longer, and a warning says so: the draws of their
+# tails are few. The evidence has an error of its own, which does not rest on them.
 
 kernels = {
     "RBF": RBF(),
