@@ -323,7 +323,8 @@ def test_pickle_of_a_large_fit():
     """With 4 x 100 draws at n = 768 it takes less than 10 MB; nearly all of it grows with n."""
     n = 256
     X, y = make_moons(n, noise=0.3, random_state=0)
-    model = quick(sampler="pm", n_chains=4, n_draws=25, n_importance="auto").fit(X, y)
+    settings = {"sampler": "pm", "n_importance": "auto", "max_predict_draws": 100}
+    model = quick(**settings, n_chains=4, n_draws=25).fit(X, y)
     assert len(model._predictor.theta) == 100
     more_draws = 300 * 8 * n
     assert (len(pickle.dumps(model)) + more_draws) * 768 / n < 10e6

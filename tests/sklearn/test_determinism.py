@@ -389,10 +389,10 @@ def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
     every = quick(**settings, max_predict_draws=None).fit(X, y)
     some = quick(**settings).fit(X, y)
     assert_array_equal(some.theta_samples_, every.theta_samples_)
-    assert len(some._predictor.theta) == 100
+    assert len(some._predictor.theta) < 0.3 * len(every._predictor.theta)
     gap = np.abs(some.predict_proba(X_new) - every.predict_proba(X_new))
-    assert gap.max() < 0.04  # measured: 0.02, for three seeds
-    assert np.sqrt(np.mean(gap**2)) < 0.012  # measured: 0.007
+    assert gap.max() < 0.03
+    assert np.sqrt(np.mean(gap**2)) < 0.0075  # the error that is allowed, and half of it
     mean, variance = every.latent_mean_and_variance(X_new)
     assert (
         np.abs(some.latent_mean_and_variance(X_new)[0] - mean).max() < 0.1 * variance.max() ** 0.5
