@@ -109,8 +109,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_importance = check.resolve_n_importance(self.n_importance)
         models = self._models(X, observed)
         sampler.check_model(models[0])
-        n_warmup = self._n_warmup(sampler)
-        rounds = sampler.n_set_up_rounds(n_warmup) + n_rounds(self.n_draws)
+        rounds = sampler.n_set_up_rounds(self._n_discarded(sampler)) + n_rounds(self.n_draws, stop)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
         run = sample_chains(
             models,
@@ -118,7 +117,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             approximation,
             n_importance=n_importance,
             n_chains=self.n_chains,
-            n_warmup=n_warmup,
+            n_warmup=self._n_warmup,
             n_draws=self.n_draws,
             seed=_seed_sequence(self.random_state, _OF_CHAINS),
             cheap=cheap,
@@ -140,7 +139,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=5,
             )
-        n_rounds_left = n_rounds(self.n_draws - run.n_draws)
+        n_rounds_left = n_rounds(self.n_draws - run.n_draws, stop)
         monitor = CallbackMonitor(self, len(run.models) * self.n_chains, n_rounds_left, n_bytes)
         run = continue_chains(
             run, n_draws=self.n_draws, stop=stop, n_jobs=self.n_jobs, monitor=monitor
@@ -162,8 +161,12 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             return [LatentGP(covariance, own, hyperprior) for own in observed]
         return [ClasswiseGP(covariance, own, hyperprior, self._separate) for own in observed]
 
-    def _n_warmup(self, sampler: Sampler) -> int:
-        return sampler.n_warmup(None if self.n_warmup == "auto" else self.n_warmup)
+    @property
+    def _n_warmup(self) -> int | None:
+        return None if self.n_warmup == "auto" else self.n_warmup
+
+    def _n_discarded(self, sampler: Sampler) -> int:
+        return sampler.n_warmup(self._n_warmup)
 
     def _require_memory(
         self, X: np.ndarray, observed: Sequence[Observations], sampler: Sampler
@@ -173,7 +176,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_chains = len(observed) * self.n_chains
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other.
-        n_held = max(_COPIES_OF_DRAWS * self.n_draws, self._n_warmup(sampler))
+        n_held = max(_COPIES_OF_DRAWS * self.n_draws, self._n_discarded(sampler))
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             len(X),

@@ -129,10 +129,10 @@ class BayesianGPClassifier(LatentClassifier):
     multi_class: str = "one_vs_rest"
     n_chains: int = 4
     n_warmup: int | str = "auto"
-    n_draws: int = 500
+    n_draws: int = 2000
     max_predict_draws: int | str | None = "auto"
     predict_cache_bytes: int = 2**29
-    target_ess: float | None = None
+    target_ess: float | None = 400.0
     max_rhat: float = 1.01
     random_state: Any = None
     n_jobs: int | None = None

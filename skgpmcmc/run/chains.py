@@ -46,20 +46,17 @@ from .records import Draws, ModelRun, Ongoing, SamplingRun
 
 #: Iterations between two looks of the parent at the chains.
 ROUND_LENGTH = 50
+#: Fewest of them where few draws are missing, and how often there may be fewer than usual.
+_SHORTEST, _N_SHORT = 10, 4
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
 _MANY_ROWS = 2000
 #: Draws that a wanted effective sample takes, about, of all chains together.
 _DRAWS_PER_EFFECTIVE = 5.0
 
 
-def n_rounds(n_draws: int) -> int:
-    """Return how many rounds an uninterrupted run needs for so many kept draws per chain."""
-    return len(_round_lengths(n_draws))
-
-
-def _round_lengths(n_draws: int) -> list[int]:
-    full, rest = divmod(max(n_draws, 0), ROUND_LENGTH)
-    return [ROUND_LENGTH] * full + ([rest] if rest else [])
+def n_rounds(n_draws: int, stop: StoppingRule | None) -> int:
+    """Return how many rounds so many kept draws per chain need at most."""
+    return -(-max(n_draws, 0) // ROUND_LENGTH) + (0 if stop is None else _N_SHORT)
 
 
 def sample_chains(
@@ -69,7 +66,7 @@ def sample_chains(
     *,
     n_importance: int | None,
     n_chains: int,
-    n_warmup: int,
+    n_warmup: int | None,
     n_draws: int,
     seed: np.random.SeedSequence,
     cheap: CheapApproximation | None = None,
@@ -89,8 +86,10 @@ def sample_chains(
         What the sampler builds on.
     n_importance : int or None
         Draws per likelihood estimate; None leaves the choice to the sampler.
-    n_chains, n_warmup, n_draws : int
-        Chains per model, discarded and kept iterations per chain.
+    n_chains, n_draws : int
+        Chains per model, kept iterations per chain.
+    n_warmup : int or None
+        Discarded iterations per chain; None for as many as the sampler needs.
     seed : numpy.random.SeedSequence
         Every chain spawns its own stream from it.
     cheap : CheapApproximation, optional
@@ -115,18 +114,20 @@ def sample_chains(
     """
     clock = time.perf_counter()
     monitor = monitor or Silent()
-    n_iterations = n_chains * (n_warmup + _likely(n_draws, stop, n_chains))
+    n_discarded = sampler.n_warmup(n_warmup)
+    n_iterations = n_chains * (n_discarded + _likely(n_draws, stop, n_chains))
     plan = _plan(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
     if plan.n_rows > _MANY_ROWS:
         seconds = seconds_per_operation(plan.n_rows)
         monitor.expect(plan.effort(seconds, "the time of a small factorization"))
+    settings = n_importance, n_discarded, cheap, n_warmup is None
     set_ups = [
-        set_up(model, sampler, approximation, own, n_chains, n_importance, n_warmup, cheap)
+        set_up(model, sampler, approximation, own, n_chains, *settings)
         for model, own in zip(models, seed.spawn(len(models)), strict=True)
     ]
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
     with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
-        n_rounds_before = sampler.n_set_up_rounds(n_warmup) - 1
+        n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
         ready, operations = run_set_ups(pool, set_ups, n_rounds_before, monitor, plan)
         monitor.begin_round()
         settled = iter(list(pool(call for one in ready for call in one.calls())))
@@ -225,11 +226,12 @@ class _Done(NamedTuple):
         """Rounds of the chains of one model."""
         return [of_models[m] for of_models in self.rounds]
 
-    def meets(self, stop: StoppingRule | None, run: SamplingRun) -> bool:
-        """Whether the draws of all models are enough."""
+    def missing(self, stop: StoppingRule | None, run: SamplingRun) -> float:
+        """How many draws of each chain are missing by a rule, about; infinitely many without."""
         if stop is None:
-            return False
-        return stop.met([own.judged(self.of_model(m)) for m, own in enumerate(run.models)])
+            return np.inf
+        judged = [own.judged(self.of_model(m)) for m, own in enumerate(run.models)]
+        return stop.missing(judged) * (run.n_draws + self.n_new)
 
 
 def _sample_more(
@@ -242,16 +244,20 @@ def _sample_more(
 ) -> SamplingRun:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt."""
     clock, interrupted = time.perf_counter(), False
-    done = _Done((), [own.chains for own in run.models])
+    done, missing, n_short = _Done((), [own.chains for own in run.models]), np.inf, 0
     likely = _likely(n_draws, stop, len(done.chains[0])) - run.n_draws
     try:
-        for length in _round_lengths(n_draws - run.n_draws):
+        while missing > 0.0 and run.n_draws + done.n_new < n_draws:
+            length = _round_length(missing if n_short < _N_SHORT else np.inf)
+            n_short += length < ROUND_LENGTH
             monitor.begin_round()
+            length = min(length, n_draws - run.n_draws - done.n_new)
             done = done.advanced(pool(done.calls(run, length)))
             pace = (time.perf_counter() - clock) / done.n_new
             monitor.expect(Effort(plan, max(likely - done.n_new, 0) * pace, "the draws so far"))
-            if monitor.end_round() or done.meets(stop, run):
+            if monitor.end_round():
                 break
+            missing = done.missing(stop, run)
     except KeyboardInterrupt:
         if not run.n_draws + done.n_new:
             raise
@@ -265,6 +271,11 @@ def _sample_more(
     models = [own.extended(done.of_model(m), done.chains[m]) for m, own in enumerate(run.models)]
     seconds = run.seconds_sampling + time.perf_counter() - clock
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
+
+
+def _round_length(missing: float) -> int:
+    """Iterations of a round where so many are missing."""
+    return int(min(max(np.ceil(min(missing, ROUND_LENGTH)), _SHORTEST), ROUND_LENGTH))
 
 
 #: Batch of work that tells how long others take; in the first one workers are still waking up.
@@ -315,6 +326,7 @@ def set_up(
     n_importance: int | None,
     n_warmup: int,
     cheap: CheapApproximation | None = None,
+    settles: bool = False,
 ) -> Generator[Sequence[Task], Sequence[Any], Ready]:
     """Set up the chains of one model, with a jitter that suits its posterior.
 
@@ -331,10 +343,9 @@ def set_up(
         *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(n_chains + 1)]
         starts = [model.hyperprior.sample(own) for own in rngs]
         model = _with_safe_jitter(model, starts)
+        begun = Request(model, approximation, starts, rngs, rng, n_importance, n_warmup)
         try:
-            prepared = yield from sampler.set_up(
-                Request(model, approximation, starts, rngs, rng, n_importance, n_warmup, cheap)
-            )
+            prepared = yield from sampler.set_up(begun._replace(cheap=cheap, settles=settles))
             require_factors(model, [has_factor(model, theta) for theta in prepared.thetas])
         except SingularCovarianceError:
             model = _with_more_jitter(model)

@@ -131,13 +131,20 @@ class StoppingRule:
     target_ess: float
     max_rhat: float
 
-    def met(self, thetas: Sequence[FloatArray]) -> bool:
-        """Whether draws of shape (n_chains, n_draws, p), one array per model, are enough."""
-        summaries = [summarize_convergence(theta) for theta in thetas]
-        return all(
-            bool(enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all())
-            for s in summaries
-        )
+    def missing(self, thetas: Sequence[FloatArray]) -> float:
+        """Return how many more draws are needed, as a share of those there are, about.
+
+        For draws of shape (n_chains, n_draws, p), one array per model: 0 where they are enough, and
+        infinity where a larger effective sample size alone would not do.
+        """
+        return max(self._missing(summarize_convergence(theta)) for theta in thetas)
+
+    def _missing(self, s: ConvergenceSummary) -> float:
+        if enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all():
+            return 0.0
+        least = float(np.minimum(s.ess_bulk, s.ess_tail).min())
+        wanted = least_ess(self.target_ess)
+        return wanted / least - 1.0 if 0.0 < least < wanted else np.inf
 
 
 #: Chains that fall short of what is wanted and stay within these are usable all the same: the

@@ -37,10 +37,8 @@ from .emulator.learn import (
     TRUSTED,
     Knowledge,
     Step,
-    explored,
-    measured,
+    learned,
     refined,
-    searched,
 )
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import (
@@ -70,6 +68,8 @@ _TUNING_TRAJECTORIES = (20, 20, 10)
 _CORRELATED = 0.5
 #: Held-out error from which the emulator of an exact evidence, which is cheap, learns more.
 _WELL_EMULATED = 0.1
+#: See `settling`.
+_UNSETTLED, _SHORTEST_SETTLING = 1e-3, 10
 #: Probabilities of the moves: surrogate, random walk, and whatever else there is.
 _MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor, and with trajectories on the approximate posterior first.
@@ -99,10 +99,7 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     """
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
-    known = yield from searched(request)
-    known = yield from measured(known)
-    known = yield from explored(known)
-    known = yield from refined(known)
+    known = yield from learned(request)
     known, pool = known.posterior_pool()
     known, probed = yield from probe(known, pool, settings)
     if probed.too_noisy:
@@ -126,15 +123,17 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     known, pool = known.posterior_pool()
     thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
     transition = _transition(known, probed, pool, trajectories, settings)
-    return _prepared(request, transition, thetas, known.n_evaluations, probed)
+    cautious = trajectories is not None
+    return _prepared(request, transition, thetas, known.n_evaluations, probed, cautious)
 
 
 def _prepared(
     request: Request,
     transition: Mixture[PseudoMarginalState],
     thetas: Sequence[FloatArray],
-    n_evaluations: int = 0,
+    n_evaluations: float = 0.0,
     probed: Probed | None = None,
+    cautious: bool = False,
 ) -> Prepared:
     """Return what chains need whose first move has the estimate of p(y | theta)."""
     estimator = transition.moves[0]
@@ -145,10 +144,23 @@ def _prepared(
         estimator=estimator,
         thetas=thetas,
         rngs=request.rngs,
-        n_settle=request.n_warmup,
+        n_settle=request.n_warmup if probed is None else settling(request, probed.report, cautious),
         n_evaluations=n_evaluations,
         report=None if probed is None else probed.report,
     )
+
+
+def settling(request: Request, report: EmulatorReport, cautious: bool) -> int:
+    """Return how many iterations chains are to settle.
+
+    Where moves are nearly independent of where they begin, each accepted one forgets the start. Of
+    twice as many as let a share `_UNSETTLED` of the chains remain there, none does.
+    """
+    if cautious or not request.settles:
+        return request.n_warmup
+    accepted = float(np.clip(report.predicted_acceptance, 0.01, 0.99))
+    wanted = 2.0 * np.log(_UNSETTLED) / np.log1p(-accepted)
+    return int(np.clip(np.ceil(wanted), _SHORTEST_SETTLING, request.n_warmup))
 
 
 def _rehearsed(
@@ -289,10 +301,7 @@ def set_up_collapsed(request: Request) -> SetUp:
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, RandomWalk())
         return Prepared(walk, starts, rngs, 0, reference=approximation)
-    known = yield from searched(request)
-    known = yield from measured(known)
-    known = yield from explored(known)
-    known = yield from refined(known)
+    known = yield from learned(request)
     known, report = yield from _examined(known)
     if report.held_out_error >= _WELL_EMULATED:
         known = yield from refined(known, LATER_ROUNDS, report.held_out_error)
@@ -313,7 +322,7 @@ def set_up_collapsed(request: Request) -> SetUp:
         reference=approximation,
         thetas=overdispersed_starts(known, target, trajectories, len(rngs)),
         rngs=rngs,
-        n_settle=request.n_warmup,
+        n_settle=settling(request, report, trajectories is not None),
         n_evaluations=known.n_evaluations,
         report=report,
     )

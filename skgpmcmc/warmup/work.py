@@ -252,6 +252,7 @@ class Request(NamedTuple):
     n_importance: int | None  # draws per likelihood estimate; None leaves the choice to the sampler
     n_warmup: int  # discarded iterations per chain
     cheap: CheapApproximation | None = None  # what proposes, for samplers that want it
+    settles: bool = False  # whether fewer are enough where chains settle sooner
 
 
 class Task(NamedTuple):
@@ -276,7 +277,7 @@ class Prepared(NamedTuple):
     thetas: Sequence[FloatArray]  # where each chain begins; (p,), natural logs
     rngs: Sequence[np.random.Generator]  # one per chain
     n_settle: int  # iterations to be discarded first
-    n_evaluations: int = 0  # of a (marginal) likelihood, in the set-up
+    n_evaluations: float = 0.0  # of a (marginal) likelihood, in the set-up
     n_tuned: int = 0  # iterations that each chain has made in the set-up
     reference: ReferenceDensity | None = (
         None  # the Gaussian q(f) of the transition at any theta, if any

@@ -188,7 +188,7 @@ def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArr
 
 
 #: Tolerance of the approximation.
-_TOLERANCE = 1e-4
+_TOLERANCE = 1e-3
 #: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
 _ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
 _MAX_START_ATTEMPTS = 30
@@ -227,9 +227,9 @@ def _log_density(point: DesignPoint) -> float:
 
 
 def examine(
-    model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
+    model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites | None
 ) -> DesignPoint | None:
-    """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
+    """Fit the approximation at theta, from the sites of a neighbor; None where K is singular."""
     precise = approximation.refined(_TOLERANCE)
     found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
     return None if found is None else DesignPoint.of(model, found, start)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import linalg
 
-from ..._typing import FloatArray
+from ..._typing import FloatArray, IntArray
 from ...approximations.importance import Quadratic
 from ...model import HyperPrior
 from ...numerics.linalg import cholesky
@@ -90,24 +90,29 @@ class Emulator:
         Design points in these coordinates.
     top, span : float
         Largest value, and s; natural logs.
-    mean : float
-        Constant mean, by generalized least squares. A trend that falls away from the design would
-        make pi* too small there, and chains stay where it is.
+    trend : ndarray of shape (1,) or (2,)
+        Mean of the process: a constant and, with a `base`, the factor of that; by generalized least
+        squares. A trend that falls away from the design would make pi* too small there, and chains
+        stay where it is.
     value_weights : ndarray of shape (D,)
     gradient_weights : ndarray of shape (D, p)
+    base : Emulator or None
+        Of a cheaper function of much the same form: what the process adds to it is smooth.
 
     References
     ----------
-    Rasmussen & Williams (2006), section 9.4, for derivative observations.
+    Rasmussen & Williams (2006), section 9.4, for derivative observations; Kennedy & O'Hagan (2000)
+    for the base: an autoregressive model of two codes, of which one is cheap.
     """
 
     coordinates: Coordinates
     nodes: FloatArray
     top: float
     span: float
-    mean: float
+    trend: FloatArray
     value_weights: FloatArray
     gradient_weights: FloatArray
+    base: Emulator | None = None
 
     @classmethod
     def fit(
@@ -119,6 +124,7 @@ class Emulator:
         draws: FloatArray,
         flat: FloatArray,
         span: float,
+        base: Emulator | None = None,
     ) -> Self:
         """Condition on values (D,) and gradients (D, p) at theta (D, p), natural logs.
 
@@ -132,6 +138,8 @@ class Emulator:
             See `Coordinates`.
         span : float
             Depth s below which values are compressed.
+        base : Emulator, optional
+            Of a cheaper function.
         """
         top = float(values.max())
         depth = (top - values) / span
@@ -139,29 +147,67 @@ class Emulator:
         gradients = gradients / (1.0 + depth)[:, None]
         n_compared = max(10, _MAX_COMPARED // (theta.shape[1] + 1))
         some = np.argsort(values)[-n_compared:]
-        typical = Coordinates.typical(draws, flat)
-        coordinates = _most_likely(typical, theta[some], values[some], gradients[some])
-        nodes, slopes = coordinates.at(theta)
-        c = _condition(nodes, values, gradients / slopes)
-        return cls(coordinates, nodes, top, span, c.mean, c.value_weights, c.gradient_weights)
+        observed = _Observed.of(theta, values, gradients, base)
+        coordinates = _most_likely(Coordinates.typical(draws, flat), observed.at(some))
+        nodes, _ = coordinates.at(theta)
+        c = _condition(nodes, *observed.columns(coordinates))
+        weights = c.value_weights, c.gradient_weights
+        return cls(coordinates, nodes, top, span, c.trend, *weights, base)
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
+        inner, gradient = self.compressed(theta)
+        stretch = np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
+        value = self.top - self.span * (stretch - 1.0)
+        return value, gradient * stretch[..., None]
+
+    def compressed(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the process at theta (..., p), below 0 where it is known: as the function's."""
         z, slopes = self.coordinates.at(theta)
         gap = z[..., None, :] - self.nodes
         k, first, second = _covariance(np.einsum("...ij,...ij->...i", gap, gap))
         slope = np.einsum("...ij,ij->...i", gap, self.gradient_weights)
-        inner = self.mean + k @ self.value_weights + np.einsum("...i,...i->...", first, slope)
+        inner = self.trend[0] + k @ self.value_weights + np.einsum("...i,...i->...", first, slope)
         pull = second * slope - first * self.value_weights
         gradient = np.einsum("...i,...ij->...j", pull, gap) + first @ self.gradient_weights
-        stretch = np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
-        value = self.top - self.span * (stretch - 1.0)
-        return value, gradient * stretch[..., None] * slopes
+        gradient *= slopes
+        if self.base is not None:
+            below, slope_below = self.base.compressed(theta)
+            inner += self.trend[1] * below
+            gradient += self.trend[1] * slope_below
+        return inner, gradient
 
 
-def _most_likely(
-    typical: Coordinates, theta: FloatArray, values: FloatArray, gradients: FloatArray
-) -> Coordinates:
+class _Observed(NamedTuple):
+    """Values and gradients by theta of what is emulated, and of each term of its trend."""
+
+    theta: FloatArray  # (D, p)
+    values: FloatArray  # (D, 1 + q), of the function first
+    gradients: FloatArray  # (D, p, 1 + q)
+
+    @classmethod
+    def of(
+        cls, theta: FloatArray, values: FloatArray, gradients: FloatArray, base: Emulator | None
+    ) -> Self:
+        """Collect them: the trend is a constant and, with a base, what that says."""
+        columns = [(values, gradients), (np.ones(len(theta)), np.zeros_like(theta))]
+        if base is not None:
+            columns.append(base.compressed(theta))
+        return cls(theta, *(np.stack(parts, axis=-1) for parts in zip(*columns, strict=True)))
+
+    def at(self, some: IntArray) -> _Observed:
+        """Return some of the points."""
+        return _Observed(*(part[some] for part in self))
+
+    def columns(self, coordinates: Coordinates) -> tuple[FloatArray, FloatArray]:
+        """Return the function, (D (p + 1),), and the trend, (D (p + 1), q), in coordinates."""
+        _, slopes = coordinates.at(self.theta)
+        gradients = (self.gradients / slopes[..., None]).reshape(slopes.size, -1)
+        every = np.concatenate([self.values, gradients])
+        return every[:, 0], every[:, 1:]
+
+
+def _most_likely(typical: Coordinates, observed: _Observed) -> Coordinates:
     """Stretch coordinates by a length-scale: climb, from the middle one, to a local maximum."""
     stretched = [typical.stretched(length_scale) for length_scale in _LENGTH_SCALES]
     at, best, scores = -1, len(stretched) // 2, dict[int, float]()
@@ -170,24 +216,23 @@ def _most_likely(
         near = [i for i in (at, at + 1, at - 1) if 0 <= i < len(stretched)]
         for i in near:
             if i not in scores:
-                scores[i] = _score(stretched[i], theta, values, gradients)
+                scores[i] = _score(stretched[i], observed)
         best = max(near, key=scores.__getitem__)
     return stretched[at]
 
 
-def _score(
-    coordinates: Coordinates, theta: FloatArray, values: FloatArray, gradients: FloatArray
-) -> float:
+def _score(coordinates: Coordinates, observed: _Observed) -> float:
     """Log marginal likelihood of values and gradients in some coordinates."""
-    nodes, slopes = coordinates.at(theta)
+    nodes, slopes = coordinates.at(observed.theta)
+    conditioned = _condition(nodes, *observed.columns(coordinates))
     # The density is that of the gradients by theta.
-    return _condition(nodes, values, gradients / slopes).log_likelihood - np.log(slopes).sum()
+    return conditioned.log_likelihood - float(np.log(slopes).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class _Conditioned:
     log_likelihood: float
-    mean: float
+    trend: FloatArray
     value_weights: FloatArray
     gradient_weights: FloatArray
 
@@ -215,7 +260,7 @@ def _joint_covariance(nodes: FloatArray) -> FloatArray:
     return K
 
 
-def _condition(nodes: FloatArray, values: FloatArray, gradients: FloatArray) -> _Conditioned:
+def _condition(nodes: FloatArray, observed: FloatArray, trend: FloatArray) -> _Conditioned:
     """Condition on values and gradients in the coordinates of the nodes; profile likelihood.
 
     Not counted among the O(n^3) operations: the size is that of the design, not of the data.
@@ -224,19 +269,19 @@ def _condition(nodes: FloatArray, values: FloatArray, gradients: FloatArray) -> 
     K = _joint_covariance(nodes)
     K.flat[:: len(K) + 1] += _NUGGET
     factor = linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-    observed = np.concatenate([values, gradients.ravel()])
-    constant = np.concatenate([np.ones(n), np.zeros(n * p)])
-    solved = linalg.cho_solve((factor, True), np.stack([observed, constant], axis=1))
-    precision = constant @ solved[:, 1]
-    mean = float(constant @ solved[:, 0] / precision)
-    weights = solved[:, 0] - mean * solved[:, 1]
-    variance = max(float(weights @ (observed - mean * constant)) / len(observed), 1e-300)
-    log_likelihood = (
-        -0.5 * len(observed) * np.log(variance)
-        - float(np.log(factor.diagonal()).sum())
-        - 0.5 * float(np.log(precision))
+    columns = np.concatenate([observed[:, None], trend], axis=1)
+    solved = linalg.cho_solve((factor, True), columns)
+    precision = trend.T @ solved[:, 1:]
+    # A ridge too small to matter, unless two terms of the trend are the same at all nodes.
+    precision.flat[:: len(precision) + 1] *= 1.0 + 1e-10
+    root = linalg.cholesky(precision, lower=True)
+    terms = linalg.cho_solve((root, True), trend.T @ solved[:, 0])
+    weights = solved[:, 0] - solved[:, 1:] @ terms
+    variance = max(float(weights @ (observed - trend @ terms)) / len(observed), 1e-300)
+    log_likelihood = -0.5 * len(observed) * np.log(variance) - float(
+        np.log(factor.diagonal()).sum() + np.log(root.diagonal()).sum()
     )
-    return _Conditioned(log_likelihood, mean, weights[:n], weights[n:].reshape(n, p))
+    return _Conditioned(log_likelihood, terms, weights[:n], weights[n:].reshape(n, p))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ..work import Request, Task, has_factor
+from ..work import Request, Task, has_factor, no_density
 from .design import Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, Pool, root_of, run_pool
 from .trajectories import explore
@@ -43,6 +43,10 @@ _N_EXPLORED, _N_LEAPFROG = 60, 4
 _FLAT = 0.005
 #: Held-out error of the log evidence at which the design is complete.
 _ENOUGH = 0.05
+#: The same where it is that of some of the rows.
+_ROUGHLY = 0.5
+#: One row of so many is learned first, if these are so many at least.
+_SHARE, _FEWEST_ROWS = 4, 50
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
 
@@ -69,13 +73,15 @@ class Knowledge:
         Where the searches for modes ended.
     root : ndarray of shape (p, p)
         Cholesky factor of a covariance: the scale on which theta moves.
-    n_evaluations : int
-        Of the evidence.
+    n_evaluations : float
+        Of the evidence; one of some rows counts by their share of the operations.
     held_out_error : float
         Of the emulator, at the last points before they joined the design; infinite where that says
         nothing yet.
     explored : ndarray of shape (m, p)
         Where trajectories with the exact gradient went, with many hyper-parameters.
+    base : Emulator or None
+        Of the evidence of some of the rows, on which the emulator builds.
     emulator : Emulator or None
         Of the design; None if that has grown since.
     """
@@ -86,9 +92,10 @@ class Knowledge:
     design: Design
     ends: tuple[DesignPoint, ...]
     root: FloatArray
-    n_evaluations: int
+    n_evaluations: float
     held_out_error: float
     explored: FloatArray
+    base: Emulator | None = None
     emulator: Emulator | None = None
 
     @property
@@ -155,12 +162,9 @@ class Knowledge:
         return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
 
     def tasks(self, thetas: FloatArray) -> list[Task]:
-        """Return the work of examining points, each from the sites of its nearest neighbor."""
-        model, approximation, scale = self.model, self.approximation, self.scale
-        return [
-            Task(examine, (model, approximation, t, self.design.nearest(t, scale).sites))
-            for t in thetas
-        ]
+        """Return the work of examining points, each from sites that the design lets expect."""
+        expected = self.reference(0, 0.0).sites_at
+        return [Task(examine, (self.model, self.approximation, t, expected(t))) for t in thetas]
 
     def factor_tasks(self, thetas: FloatArray) -> list[Task]:
         """Return the work of factoring K at points, which the evidence alone does not need."""
@@ -184,6 +188,7 @@ class Knowledge:
             draws=self.design.best.theta + noise @ self.root.T,
             flat=_flattening(self.model),
             span=_SPAN + self.dim,
+            base=self.base,
         )
         return replace(self, emulator=emulator)
 
@@ -233,6 +238,59 @@ class Knowledge:
             n_sweeps=n_sweeps,
             strength=strength,
         )
+
+
+def learned(request: Request, enough: float = _ENOUGH) -> Step[Knowledge]:
+    """Learn where the posterior is, and to predict the evidence there.
+
+    From all rows at once if they are few. If they are many, some of them are learned first, which
+    costs next to nothing: where that posterior is, all rows are then examined at a few points.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    n = len(request.model.y)
+    if n < _SHARE * _FEWEST_ROWS:
+        known = yield from searched(request)
+        known = yield from measured(known)
+        known = yield from explored(known)
+    else:
+        rows = np.sort(request.rng.choice(n, n // _SHARE, replace=False))
+        rough = yield from learned(request._replace(model=request.model.of_rows(rows)), _ROUGHLY)
+        known = yield from promoted(rough, request.model)
+    return (yield from refined(known, enough=enough))
+
+
+def promoted(rough: Knowledge, model: LatentGP) -> Step[Knowledge]:
+    """Examine all rows where some of them are known to have their posterior.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
+    """
+    rough, pool = rough.posterior_pool()
+    modes, draws = rough.modes, pool.theta[-1]
+    first = yield [Task(examine, (model, rough.approximation, mode, None)) for mode in modes]
+    ends = tuple(point for point in first if point is not None)
+    if not ends:
+        raise RuntimeError(no_density(model, modes[0]))
+    share = (len(rough.model.y) / len(model.y)) ** 3  # of an evaluation
+    known = replace(
+        rough,
+        model=model,
+        design=Design(ends),
+        ends=ends,
+        n_evaluations=rough.n_evaluations * share + len(modes),
+        held_out_error=0.0 if rough.few else np.inf,
+        explored=rough.explored if rough.few else draws,
+        base=rough.emulator,
+        emulator=None,
+    )
+    where = spread_out(draws / rough.scale, modes / rough.scale, rough.batch_size)
+    return known.joined((yield known.tasks(draws[where])))
 
 
 def searched(request: Request) -> Step[Knowledge]:
@@ -317,7 +375,10 @@ def explored(known: Knowledge) -> Step[Knowledge]:
 
 
 def refined(
-    known: Knowledge, max_rounds: int | None = None, known_error: float | None = None
+    known: Knowledge,
+    max_rounds: int | None = None,
+    known_error: float = 0.0,
+    enough: float = _ENOUGH,
 ) -> Step[Knowledge]:
     """Add points from the tempered emulated posterior until they are predicted well.
 
@@ -327,9 +388,10 @@ def refined(
         What there is to begin with.
     max_rounds : int, optional
         Most batches of points.
-    known_error : float, optional
+    known_error : float, default=0
         Error at draws from pi*, where it is known to be large, whatever the last batch showed.
-        Then pi* is large where the posterior is not, and points there count as well.
+    enough : float
+        Error of prediction that is small enough.
 
     Returns
     -------
@@ -343,8 +405,7 @@ def refined(
     """
     if max_rounds is None:
         max_rounds = 8 + 2 * known.dim if known.few else LATER_ROUNDS
-    if known_error is not None:
-        known = replace(known, held_out_error=max(known.held_out_error, known_error))
+    known = replace(known, held_out_error=max(known.held_out_error, known_error))
     for n_more in range(max_rounds, -1, -1):
         known = known.emulated()
         target, n_moves = known.target(), 20 if known.few else 6
@@ -352,7 +413,7 @@ def refined(
         pool = run_pool(wide, known.pool_starts(), known.root, n_moves, known.rng)
         if known.held_out_error < TRUSTED:
             known = replace(known, root=root_of(pool.theta, shrink=1.0 / known.temperature))
-        if 0.0 < known.held_out_error < _ENOUGH or n_more == 0:
+        if 0.0 < known.held_out_error < enough or n_more == 0:
             break
         # A random part, so that the design follows the density and not its outermost points.
         candidates = known.rng.permutation(pool.theta[-1])[: 2 * known.batch_size]
@@ -360,29 +421,21 @@ def refined(
         where = spread_out(candidates / known.scale, used, known.batch_size)
         found = yield known.tasks(candidates[where])
         known = known.joined(found)
-        error = _error(known, target, found, everywhere=known_error is not None)
-        known = replace(known, held_out_error=error)
+        known = replace(known, held_out_error=_error(known, target, found))
     return known
 
 
 def _error(
-    known: Knowledge,
-    target: EmulatedPosterior,
-    points: Sequence[DesignPoint | None],
-    *,
-    everywhere: bool,
+    known: Knowledge, target: EmulatedPosterior, points: Sequence[DesignPoint | None]
 ) -> float:
-    """Root mean square error of prediction, over points that the posterior could visit.
-
-    Or over all that it or pi* could.
-    """
+    """Root mean square error of prediction, over points that the posterior or pi* could visit."""
     limit = known.design.best.log_density - known.dim - 5.0
     gaps = []
     for point in points:
         if point is None:
             continue
         gap = float(target.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
-        if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
+        if point.log_density + max(gap, 0.0) > limit:
             gaps.append(gap)
     return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
 

@@ -23,7 +23,7 @@ from .learn import TRUSTED, Knowledge, Step
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
-_N_COMPARED = (12, 48)
+_N_COMPARED = (8, 48)
 #: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
 _TERM_SD = 0.3
 
@@ -128,7 +128,7 @@ def probe(
     if known.few:  # others, from its tails
         wide = target.tempered(1.0 / known.temperature)
         tails = run_pool(wide, pool.theta[-1], known.root, 20, known.rng).theta[-1]
-        thetas = np.concatenate([thetas, tails[: len(thetas)]])
+        thetas = np.concatenate([thetas, tails[: len(thetas) // 2]])
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
     typical = np.arange(len(thetas)) < n_typical
     compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
@@ -166,7 +166,7 @@ def _some_of(pool: Pool, known: Knowledge) -> FloatArray:
     """Draws of a pool, as many as are probed; (m, p)."""
     draws = pool.theta.reshape(-1, known.dim)
     return draws[
-        known.rng.choice(len(draws), min(12 + 4 * known.dim, 60, len(draws)), replace=False)
+        known.rng.choice(len(draws), min(8 + 2 * known.dim, 60, len(draws)), replace=False)
     ]
 
 
