@@ -256,6 +256,11 @@ class Quadratic:
         p = len(center)
         return cls(center, scale, constant, np.zeros(p), np.zeros((p, p)))
 
+    def value(self, theta: FloatArray) -> FloatArray:
+        """Return values (...) at theta (..., p)."""
+        z = np.minimum(np.maximum((theta - self.center) / self.scale, -3.0), 3.0)
+        return np.asarray(self.constant + z @ self.linear + ((z @ self.curvature) * z).sum(axis=-1))
+
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (...) and gradients (..., p) at theta (..., p)."""
         raw = (theta - self.center) / self.scale

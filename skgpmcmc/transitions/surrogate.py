@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -26,12 +26,19 @@ class CheapDensity(Protocol):
         """Log density (...) and its gradient (..., p) at theta (..., p)."""
 
 
+class ComparableDensity(CheapDensity, Protocol):
+    """One that can be had without its gradient, for less."""
+
+    def log_prob(self, theta: FloatArray) -> FloatArray:
+        """Log density (...) at theta (..., p)."""
+
+
 class CheapPoint(NamedTuple):
     """A point, or a batch of points, with what the next move would otherwise recompute."""
 
     position: FloatArray  # (..., p), theta, natural logs
     log_density: FloatArray  # (...)
-    gradient: FloatArray  # (..., p)
+    gradient: Any  # (..., p); None until a trajectory wants it
 
     @classmethod
     def at(cls, target: CheapDensity, theta: FloatArray) -> Self:
@@ -77,10 +84,16 @@ class Leapfrog:
     n_steps: int
     fewest_steps: int | None = None
 
+    def begun(self, target: CheapDensity, theta: FloatArray) -> CheapPoint:
+        """Return the point from which to move."""
+        return CheapPoint.at(target, theta)
+
     def move(
         self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
     ) -> tuple[CheapPoint, FloatArray]:
         """Make one trajectory; returns where it ends and the acceptance probability (...)."""
+        if point.gradient is None:
+            point = CheapPoint.at(target, point.position)
         shape = point.log_density.shape
         n_steps = self.n_steps
         if self.fewest_steps is not None:
@@ -170,32 +183,37 @@ class IndependenceMetropolis:
     proposal: TMixture
     n_candidates: int
 
+    def begun(self, target: ComparableDensity, theta: FloatArray) -> CheapPoint:
+        """Return the point from which to move."""
+        return CheapPoint(theta, target.log_prob(theta), None)
+
     def move(
-        self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
+        self, target: ComparableDensity, point: CheapPoint, rng: np.random.Generator
     ) -> tuple[CheapPoint, FloatArray]:
         """Go through the candidates, for one point, of shape (p,).
 
         Returns where that leads, and whether it leads anywhere (1 or 0).
         """
-        theta = np.concatenate([point.position[None], self.proposal.sample(rng, self.n_candidates)])
-        log_prob, gradient = target.value_and_gradient(theta)
+        theta = self.proposal.sample(rng, self.n_candidates)
+        log_prob = target.log_prob(theta)
         log_weights = log_prob - self.proposal.log_prob(theta)
-        log_uniforms = np.log1p(-rng.uniform(size=len(theta)))
-        at = 0
-        for i in range(1, len(theta)):
-            if log_uniforms[i] < log_weights[i] - log_weights[at]:
-                at = i
-        if at == 0:
+        # What a weight must exceed to be accepted, less the weight it is compared with.
+        margins = log_weights - np.log1p(-rng.uniform(size=len(theta)))
+        current, at = point.log_density - self.proposal.log_prob(point.position[None])[0], -1
+        for i in range(len(theta)):
+            if margins[i] > current:
+                current, at = log_weights[i], i
+        if at < 0:
             return point, np.asarray(0.0)
-        return CheapPoint(theta[at], log_prob[at], gradient[at]), np.asarray(1.0)
+        return CheapPoint(theta[at], log_prob[at], None), np.asarray(1.0)
 
     def probability_of_staying(
-        self, target: CheapDensity, theta: FloatArray, rng: np.random.Generator
+        self, target: ComparableDensity, theta: FloatArray, rng: np.random.Generator
     ) -> float:
         """Estimate how likely no candidate is accepted, on average over draws theta (m, p)."""
 
         def log_weight(theta: FloatArray) -> FloatArray:
-            return target.value_and_gradient(theta)[0] - self.proposal.log_prob(theta)
+            return target.log_prob(theta) - self.proposal.log_prob(theta)
 
         candidates = log_weight(self.proposal.sample(rng, len(theta)))
         own = log_weight(theta)
@@ -216,7 +234,8 @@ class SurrogateProposal:
     Attributes
     ----------
     target : CheapDensity
-        pi*, unnormalized.
+        pi*, unnormalized; a `ComparableDensity` if any of the moves is independence
+        Metropolis-Hastings.
     moves : tuple of Leapfrog and IndependenceMetropolis
         The same forwards and backwards.
 
@@ -226,12 +245,12 @@ class SurrogateProposal:
     mapping).
     """
 
-    target: CheapDensity
+    target: Any
     moves: tuple[Leapfrog | IndependenceMetropolis, ...]
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""
-        point = start = CheapPoint.at(self.target, theta)
+        point = start = self.moves[0].begun(self.target, theta)
         for move in self.moves:
             point, _ = move.move(self.target, point, rng)
         return point.position, float(start.log_density - point.log_density)

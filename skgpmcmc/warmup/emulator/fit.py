@@ -8,6 +8,7 @@ so that its errors cost speed and not correctness.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -67,10 +68,14 @@ class Coordinates:
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return coordinates of theta (..., p), and their derivatives by theta; both (..., p)."""
         inverse_square = np.exp(-2.0 * theta)
-        # Not through the total, whose logarithm would lose a theta beyond 300.
-        flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
         slope = inverse_square / (inverse_square + self.flat)
-        return (flattened - self.center) / self.scale, slope / self.scale
+        return self.flattened(theta), slope / self.scale
+
+    def flattened(self, theta: FloatArray) -> FloatArray:
+        """Return coordinates of theta (..., p) alone; (..., p)."""
+        # Not through the total, whose logarithm would lose a theta beyond 300.
+        flattened = theta - 0.5 * np.log1p(self.flat * np.exp(2.0 * theta))
+        return (flattened - self.center) / self.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +162,33 @@ class Emulator:
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
         inner, gradient = self.compressed(theta)
-        stretch = np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
-        value = self.top - self.span * (stretch - 1.0)
-        return value, gradient * stretch[..., None]
+        stretch = self._stretch(inner)
+        return self.top - self.span * (stretch - 1.0), gradient * stretch[..., None]
+
+    def value(self, theta: FloatArray) -> FloatArray:
+        """Return the emulated function alone at theta (..., p); (...)."""
+        return self.top - self.span * (self._stretch(self._compressed_value(theta)) - 1.0)
+
+    def _stretch(self, inner: FloatArray) -> FloatArray:
+        return np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
+
+    def _compressed_value(self, theta: FloatArray) -> FloatArray:
+        """Return `compressed` without its gradient: products of matrices are all that it takes."""
+        z = self.coordinates.flattened(theta)
+        squares, offsets = self._of_nodes
+        gap = squares + (z * z).sum(axis=-1)[..., None] - 2.0 * (z @ self.nodes.T)
+        k, first, _ = _covariance(np.maximum(gap, 0.0))
+        slope = z @ self.gradient_weights.T - offsets
+        inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
+        if self.base is not None:
+            inner = inner + self.trend[1] * self.base._compressed_value(theta)
+        return np.asarray(inner)
+
+    @cached_property
+    def _of_nodes(self) -> tuple[FloatArray, FloatArray]:
+        """Squares of the nodes, and their products with the gradients' weights; both (D,)."""
+        products = self.nodes * self.nodes, self.nodes * self.gradient_weights
+        return products[0].sum(axis=1), products[1].sum(axis=1)
 
     def compressed(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the process at theta (..., p), below 0 where it is known: as the function's."""
@@ -334,7 +363,10 @@ class EmulatedPosterior:
 
     def log_prob(self, theta: FloatArray) -> FloatArray:
         """Unnormalized log pi* at theta (..., p); (...)."""
-        return self.value_and_gradient(theta)[0]
+        inside = np.minimum(np.maximum(theta, self.low), self.high)
+        m = self.emulator.value(inside) + self.correction.value(inside)
+        log_lik = np.logaddexp(np.minimum(m, self.ceiling), self.log_floor)
+        return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Unnormalized log pi* at theta (..., p), shape (...), and its gradient, (..., p)."""

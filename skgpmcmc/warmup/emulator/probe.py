@@ -39,13 +39,18 @@ _SWEEPS = (0, 1)
 _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
-FEWEST_DRAWS, MOST_ANNEALED = 16, 64
+FEWEST_DRAWS, MOST_ANNEALED = 32, 64
 #: Noise of estimates from which annealing their draws is worth its price.
 TOO_NOISY = 1.0
 #: From this share of n on, draws through the whitened factor take less time.
 _MANY_DRAWS = 0.1
+#: What the calls of an evaluation take, whatever its size, and each number of a particle, of a
+#: Gaussian or a skewed density; times n^-3 and N / n^2, in O(n^3) operations.
+_CALLS, _PER_NUMBER = 1.5e7, (750.0, 1500.0)
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 4_000_000
+#: Largest number of draws that is no reason to save any, however small n is.
+_FEW_ENOUGH = 1000
 #: Most O(n^3) operations of an evaluation, on average over the posterior; with several latent
 #: functions, for each of them. There chains stay more, and densities of another kind are missing.
 _MOST_OPERATIONS, _MOST_OPERATIONS_EACH = 5.4, 10.0
@@ -400,11 +405,11 @@ def plan_for(
     n : int
         Number of rows. An evaluation takes two factorizations, two operations a sweep, and for N
         draws 4 N / n, or 1 + 2 N / n through the whitened factor, with N / n more for skewed
-        ones.
+        ones; and more where n is so small that calls and single numbers matter.
     noise : float
         What is aimed at if it can be had for the budget.
     budget : float
-        Most operations of an evaluation, on average.
+        Most operations of an evaluation, on average, but for calls: draws may take as long.
 
     Returns
     -------
@@ -412,14 +417,15 @@ def plan_for(
         With its score.
     """
     n_sweeps, strength = VARIANTS[variant]
-    variance = np.exp(log_variance)
+    variance, calls = np.exp(log_variance), _CALLS / n**3
     for target, most in _noise_and_most(noise, n):
         counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
         share = float(counts.mean()) / n
         whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
-        drawing = 1.0 + (3.0 if strength else 2.0) * share if whitened else 4.0 * share
-        cost = 2.0 + 2.0 * n_sweeps + drawing
-        if cost <= budget:
+        each = (3.0 if strength else 2.0) if whitened else 4.0
+        each += _PER_NUMBER[strength > 0.0] / n
+        cost = 2.0 + 2.0 * n_sweeps + whitened + each * share + calls
+        if cost <= budget + 2.0 * calls:
             break
     # Acceptance rate of proposals that only the noise of the estimates can reject, where the
     # noise is large: that is where chains stay.
@@ -441,5 +447,5 @@ def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
 
 
 def most_draws(n: int, times: float = 1.0) -> int:
-    """Most importance draws for n rows: `times` 4 n, if that many fit in memory."""
-    return max(FEWEST_DRAWS, min(int(4 * n * times), _MOST_NUMBERS // n))
+    """Most importance draws for n rows: `times` 4 n or a thousand, if they fit in memory."""
+    return max(FEWEST_DRAWS, min(int(max(4 * n, _FEW_ENOUGH) * times), _MOST_NUMBERS // n))
