@@ -109,7 +109,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_importance = check.resolve_n_importance(self.n_importance)
         models = self._models(X, observed)
         sampler.check_model(models[0])
-        rounds = sampler.n_set_up_rounds(self._n_discarded(sampler)) + n_rounds(self.n_draws, stop)
+        rounds = sampler.n_set_up_rounds(self._n_discarded(sampler)) + n_rounds(self.n_draws)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
         run = sample_chains(
             models,
@@ -139,7 +139,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=5,
             )
-        n_rounds_left = n_rounds(self.n_draws - run.n_draws, stop)
+        n_rounds_left = n_rounds(self.n_draws - run.n_draws)
         monitor = CallbackMonitor(self, len(run.models) * self.n_chains, n_rounds_left, n_bytes)
         run = continue_chains(
             run, n_draws=self.n_draws, stop=stop, n_jobs=self.n_jobs, monitor=monitor
@@ -203,7 +203,9 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         pairs = list(zip(run.models, map(np.random.default_rng, streams), strict=True))
         noise = np.array([_noise(own, rng) for own, rng in pairs])
         fitted = self._joined(run, [self._of_model(run, *pair) for pair in pairs], noise, names)
-        if units != (0.0, 1.0):
+        if run.models[0].draws.f_is_mean:
+            del fitted["latent_samples_"]  # drawn when asked for
+        elif units != (0.0, 1.0):
             fitted["latent_samples_"] = in_units_of_y(fitted["latent_samples_"], *units)
         kept = {
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
@@ -254,6 +256,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "n_iter_": n_draws + run.n_discarded,
             "_draws": draws,
             "_evidence_parts": (own.estimator, int(rng.integers(2**31))),
+            "_latent_seed": int(rng.integers(2**31)),
             "_predictor": Predictor(
                 model,
                 theta[rows],

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_choice, check_integer
-from ..run import LeaveOneOut, leave_one_out
+from ..run import Draws, LeaveOneOut, leave_one_out, with_latent_draws
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
@@ -107,7 +107,16 @@ class OneLatentFunction(BaseBayesianGP):
         """
         check_is_fitted(self)
         self._check_single("loo")
-        return leave_one_out(self._predictor.model, self._draws, self._log_density_shift())
+        draws = self._with_latent_draws()
+        return leave_one_out(self._predictor.model, draws, self._log_density_shift())
+
+    def _with_latent_draws(self) -> Draws:
+        """Draws with f, made now and kept where chains have gone without."""
+        own = self._sampling.run.models[0]
+        self._draws = with_latent_draws(
+            own.model, own.reference, self._draws, self._latent_seed, self.n_jobs
+        )
+        return self._draws
 
     def log_evidence(self, method: Any = "integrated", theta: Any = None) -> Evidence:
         """Log evidence: how probable the model made the training targets.

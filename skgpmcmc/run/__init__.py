@@ -12,11 +12,12 @@ from .diagnostics import (
 )
 from .effort import Effort
 from .leave_one_out import LeaveOneOut, leave_one_out
-from .records import MarkedSamples, ModelRun, SamplingRun
+from .records import Draws, MarkedSamples, ModelRun, SamplingRun, with_latent_draws
 from .scale_reduction import autocorrelation, gelman_rubin
 
 __all__ = [
     "Diagnostics",
+    "Draws",
     "Effort",
     "LeaveOneOut",
     "MarkedSamples",
@@ -34,4 +35,5 @@ __all__ = [
     "rank_r_hat",
     "sample_chains",
     "summarize_convergence",
+    "with_latent_draws",
 ]

@@ -44,19 +44,23 @@ from .diagnostics import StoppingRule
 from .effort import Effort, Monitor, Plan, Silent, seconds_per_operation
 from .records import Draws, ModelRun, Ongoing, SamplingRun
 
-#: Iterations between two looks of the parent at the chains.
-ROUND_LENGTH = 50
-#: Fewest of them where few draws are missing, and how often there may be fewer than usual.
-_SHORTEST, _N_SHORT = 10, 4
+#: Iterations between two looks of the parent at the chains, and fewest of them where few are
+#: missing.
+ROUND_LENGTH, _SHORTEST = 50, 10
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
 _MANY_ROWS = 2000
 #: Draws that a wanted effective sample takes, about, of all chains together.
 _DRAWS_PER_EFFECTIVE = 5.0
 
 
-def n_rounds(n_draws: int, stop: StoppingRule | None) -> int:
-    """Return how many rounds so many kept draws per chain need at most."""
-    return -(-max(n_draws, 0) // ROUND_LENGTH) + (0 if stop is None else _N_SHORT)
+def n_rounds(n_draws: int) -> int:
+    """Return how many rounds an uninterrupted run needs for so many kept draws per chain."""
+    return len(_round_lengths(n_draws))
+
+
+def _round_lengths(n_draws: int) -> list[int]:
+    full, rest = divmod(max(n_draws, 0), ROUND_LENGTH)
+    return [ROUND_LENGTH] * full + ([rest] if rest else [])
 
 
 def sample_chains(
@@ -244,20 +248,19 @@ def _sample_more(
 ) -> SamplingRun:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt."""
     clock, interrupted = time.perf_counter(), False
-    done, missing, n_short = _Done((), [own.chains for own in run.models]), np.inf, 0
+    done, missing = _Done((), [own.chains for own in run.models]), np.inf
     likely = _likely(n_draws, stop, len(done.chains[0])) - run.n_draws
     try:
-        while missing > 0.0 and run.n_draws + done.n_new < n_draws:
-            length = _round_length(missing if n_short < _N_SHORT else np.inf)
-            n_short += length < ROUND_LENGTH
+        for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
-            length = min(length, n_draws - run.n_draws - done.n_new)
-            done = done.advanced(pool(done.calls(run, length)))
+            end = done.n_new + length
+            while missing > 0.0 and done.n_new < end:
+                done = done.advanced(pool(done.calls(run, _until(end - done.n_new, missing))))
+                missing = done.missing(stop, run)
             pace = (time.perf_counter() - clock) / done.n_new
             monitor.expect(Effort(plan, max(likely - done.n_new, 0) * pace, "the draws so far"))
-            if monitor.end_round():
+            if monitor.end_round() or missing == 0.0:
                 break
-            missing = done.missing(stop, run)
     except KeyboardInterrupt:
         if not run.n_draws + done.n_new:
             raise
@@ -273,9 +276,9 @@ def _sample_more(
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
 
 
-def _round_length(missing: float) -> int:
-    """Iterations of a round where so many are missing."""
-    return int(min(max(np.ceil(min(missing, ROUND_LENGTH)), _SHORTEST), ROUND_LENGTH))
+def _until(end: int, missing: float) -> int:
+    """Iterations until the next look: to the end of the round, or sooner if few are missing."""
+    return min(end, max(_SHORTEST, int(np.ceil(min(missing, end)))))
 
 
 #: Batch of work that tells how long others take; in the first one workers are still waking up.
@@ -312,6 +315,7 @@ class Ready(NamedTuple):
             marked=np.empty((n_chains, 0, n_marked, p)) if n_marked else None,
             chain_counts=[Counts() for _ in settled],
             warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
+            f_is_mean=not own.draws_latent,
         )
         chains = [Ongoing(own.transition, segment.state, segment.rng) for segment in settled]
         return ModelRun(model, draws, chains, own.reference, own.estimator, own.report)

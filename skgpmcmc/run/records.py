@@ -6,13 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import ReferenceDensity
+from ..approximations import Approximation, GaussianApproximation, ReferenceDensity
 from ..model import LatentGP
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
-from ..warmup import Counts, EmulatorReport, Segment, sum_counts
+from ..warmup import (
+    MAX_JITTER,
+    Counts,
+    EmulatorReport,
+    Segment,
+    at_work,
+    has_factor,
+    sum_counts,
+)
 
 #: Most latent values by which chains are judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10
@@ -28,6 +37,8 @@ class Draws:
         Hyper-parameters, natural logs.
     f : ndarray of shape (n_chains, n_draws, n)
         Latent values at the training inputs.
+    f_is_mean : bool
+        Whether these are means of p(f | y, theta) in place of draws.
     chain_counts : list of Counts
         Counts of the kept iterations of each chain.
     warmup_counts : Counts
@@ -41,6 +52,7 @@ class Draws:
     chain_counts: list[Counts]
     warmup_counts: Counts
     marked: FloatArray | None = None
+    f_is_mean: bool = False
 
     @property
     def sampling_counts(self) -> Counts:
@@ -70,6 +82,58 @@ class Draws:
             return None
         pairs = zip(self.marked, per_chain, strict=True)
         return np.stack([np.concatenate([own, *(s.marked for s in new)]) for own, new in pairs])
+
+
+#: Draws of theta in a task that draws f.
+_PER_TASK = 25
+
+
+def with_latent_draws(
+    model: LatentGP,
+    approximation: Approximation,
+    draws: Draws,
+    seed: int,
+    n_jobs: int | None = None,
+) -> Draws:
+    """Return the draws with f drawn from the approximation at every theta, where it is not.
+
+    They are the same for every number of workers.
+    """
+    if not draws.f_is_mean:
+        return draws
+    thetas = draws.theta.reshape(-1, draws.theta.shape[2])
+    tasks = [thetas[i : i + _PER_TASK] for i in range(0, len(thetas), _PER_TASK)]
+    seeds = np.random.SeedSequence(seed).spawn(len(tasks))
+    drawn = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_latent_draws)(model, approximation, some, own)
+        for some, own in zip(tasks, seeds, strict=True)
+    )
+    return replace(draws, f=np.concatenate(drawn).reshape(draws.f.shape), f_is_mean=False)
+
+
+def _latent_draws(
+    model: LatentGP, approximation: Approximation, thetas: FloatArray, seed: np.random.SeedSequence
+) -> FloatArray:
+    """Draw f at each theta, runs of equal ones at once; (m, n)."""
+    rng, f = np.random.default_rng(seed), np.empty((len(thetas), model.n_latent))
+    begins = np.flatnonzero(np.r_[True, (thetas[1:] != thetas[:-1]).any(axis=1)])
+    with at_work():
+        for begin, end in zip(begins, [*begins[1:], len(thetas)], strict=True):
+            q = with_factor(model, approximation, thetas[begin])
+            f[begin:end] = q.sample(rng, end - begin).f.T
+    return f
+
+
+def with_factor(
+    model: LatentGP, approximation: Approximation, theta: FloatArray
+) -> GaussianApproximation:
+    """Return q at theta with a factor of K, which its evidence does without.
+
+    Where K has none, it is given more jitter than the model has.
+    """
+    while model.covariance.jitter < MAX_JITTER and not has_factor(model, theta):
+        model = model.with_jitter(10.0 * model.covariance.jitter)
+    return approximation.fit(model, theta).q
 
 
 class MarkedSamples(NamedTuple):

@@ -21,7 +21,7 @@ class MarginalState(NamedTuple):
 
     theta: FloatArray  # (p,), natural logs
     log_target: float  # log q(y | theta) + log p(theta)
-    f: FloatArray  # (n,), a draw from q(f | y, theta); empty where none was asked for
+    f: FloatArray  # (n,), a draw from q(f | y, theta), or its mean if no draws were asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class MarginalMetropolis(Evaluating[MarginalState]):
     approximation : Approximation
     proposal : Proposal
     with_latent : bool
-        Draw f with every accepted theta; warm-up does without (it saves a factorization).
+        Draw f with every accepted theta. Without, which saves a factorization, there is its mean.
     name : str
         What diagnostics call the move.
 
@@ -85,7 +85,7 @@ class MarginalMetropolis(Evaluating[MarginalState]):
         Such a theta is outside the target, always, so that turning it down is an exact rejection.
         """
         if not self.with_latent:
-            return found.state
+            return found.state._replace(f=found.source.mean)
         try:
             return found.state._replace(f=found.source.sample(rng, 1).f[:, 0])
         except NotPositiveDefiniteError:

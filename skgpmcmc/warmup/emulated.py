@@ -221,7 +221,7 @@ def tuned_trajectories(
     """
     approximation = known.approximation.roughened()
     target = ApproximatePosterior(known.model, approximation, sites, known.no_correction)
-    starts, root = known.pool_starts()[: len(known.ends)], known.root
+    starts, root = known.pool_starts()[: known.n_chains], known.root
     if len(known.explored):
         root = root_of(known.explored, correlated=_CORRELATED)
     log_step, later, n_points = first_log_step(known.dim), [], 0
@@ -279,7 +279,7 @@ def _transition(
 
 
 def set_up_collapsed(request: Request) -> SetUp:
-    """Prepare chains on the marginal posterior of theta, f drawn with every theta.
+    """Prepare chains on the marginal posterior of theta, whose f is left to be drawn later.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def set_up_collapsed(request: Request) -> SetUp:
     target = known.target()
     known, pool = known.posterior_pool()
     moves = [
-        MarginalMetropolis(approximation, proposal, name=name)
+        MarginalMetropolis(approximation, proposal, with_latent=False, name=name)
         for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
     ]
     shares = np.array(probabilities(trajectories)[: len(moves)])
@@ -325,6 +325,7 @@ def set_up_collapsed(request: Request) -> SetUp:
         n_settle=settling(request, report, trajectories is not None),
         n_evaluations=known.n_evaluations,
         report=report,
+        draws_latent=False,
     )
 
 

@@ -285,6 +285,7 @@ class Prepared(NamedTuple):
     estimator: PseudoMarginalMetropolis | None = None  # what estimates p(y | theta), if anything
     report: EmulatorReport | None = None
     states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta
+    draws_latent: bool = True  # whether f of the chains is a draw, and not a mean
 
 
 #: Yields batches of tasks, is sent the values that they returned, returns what it prepared.

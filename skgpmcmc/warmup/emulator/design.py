@@ -227,9 +227,9 @@ def _log_density(point: DesignPoint) -> float:
 
 
 def examine(
-    model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites | None
+    model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
 ) -> DesignPoint | None:
-    """Fit the approximation at theta, from the sites of a neighbor; None where K is singular."""
+    """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
     precise = approximation.refined(_TOLERANCE)
     found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
     return None if found is None else DesignPoint.of(model, found, start)

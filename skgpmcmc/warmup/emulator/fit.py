@@ -24,6 +24,8 @@ from ...transitions import CheapDensity, CheapPoint, Leapfrog
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
 #: Relative variance of the observations around the process: their tolerance, and rounding.
 _NUGGET = 1e-6
+#: Least and largest factor of the base.
+_SHARE_OF_BASE = (0.5, 4.0)
 #: Largest log(1 + (top - v) / s) that is undone.
 _MAX_DEPTH = 20.0
 #: Length-scales are compared on so many observations at most.
@@ -305,6 +307,9 @@ def _condition(nodes: FloatArray, observed: FloatArray, trend: FloatArray) -> _C
     precision.flat[:: len(precision) + 1] *= 1.0 + 1e-10
     root = linalg.cholesky(precision, lower=True)
     terms = linalg.cho_solve((root, True), trend.T @ solved[:, 0])
+    if len(terms) > 1:  # a base that a few nodes contradict is still the best guess of the tails
+        terms[1] = np.clip(terms[1], *_SHARE_OF_BASE)
+        terms[0] = (solved[:, 1] @ (observed - trend[:, 1] * terms[1])) / precision[0, 0]
     weights = solved[:, 0] - solved[:, 1:] @ terms
     variance = max(float(weights @ (observed - trend @ terms)) / len(observed), 1e-300)
     log_likelihood = -0.5 * len(observed) * np.log(variance) - float(

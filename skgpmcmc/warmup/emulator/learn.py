@@ -13,7 +13,7 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ..work import Request, Task, has_factor, no_density
+from ..work import Request, Task, has_factor
 from .design import Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, Pool, root_of, run_pool
 from .trajectories import explore
@@ -42,7 +42,7 @@ _N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Scaled mean squared difference of two rows below which a length-scale hardly matters.
 _FLAT = 0.005
 #: Held-out error of the log evidence at which the design is complete.
-_ENOUGH = 0.05
+_ENOUGH = 0.1
 #: The same where it is that of some of the rows.
 _ROUGHLY = 0.5
 #: One row of so many is learned first, if these are so many at least.
@@ -69,6 +69,8 @@ class Knowledge:
         Of the set-up.
     design : Design
         Where log evidence, its gradient and the sites are known.
+    n_chains : int
+        Chains of the run.
     ends : tuple of DesignPoint
         Where the searches for modes ended.
     root : ndarray of shape (p, p)
@@ -82,6 +84,8 @@ class Knowledge:
         Where trajectories with the exact gradient went, with many hyper-parameters.
     base : Emulator or None
         Of the evidence of some of the rows, on which the emulator builds.
+    box : ndarray of shape (b, p)
+        Corners of where that is known.
     emulator : Emulator or None
         Of the design; None if that has grown since.
     """
@@ -90,11 +94,13 @@ class Knowledge:
     approximation: Approximation
     rng: np.random.Generator
     design: Design
+    n_chains: int
     ends: tuple[DesignPoint, ...]
     root: FloatArray
     n_evaluations: float
     held_out_error: float
     explored: FloatArray
+    box: FloatArray
     base: Emulator | None = None
     emulator: Emulator | None = None
 
@@ -140,6 +146,12 @@ class Knowledge:
     @property
     def _most(self) -> int:
         return _MOST_OBSERVATIONS // (self.dim + 1)
+
+    @property
+    def corners(self) -> FloatArray:
+        """Ends of the box in which the evidence is known; (2, p)."""
+        known = np.concatenate([self.used.theta, self.box])
+        return np.array([known.min(axis=0), known.max(axis=0)])
 
     @property
     def modes(self) -> FloatArray:
@@ -202,15 +214,14 @@ class Knowledge:
             self.model.hyperprior,
             self.emulator,
             correction,
-            used.theta.min(axis=0),
-            used.theta.max(axis=0),
+            *self.corners,
             float(used.values.max()) + 2.0 + shift,
             self.design.best.log_density + volume - _FLOOR + shift,
         )
 
     def pool_starts(self) -> FloatArray:
         """Where the chains of a pool begin: explored points, else around the modes in turn."""
-        size = max(_N_CHAINS, len(self.ends))
+        size = max(_N_CHAINS, self.n_chains)
         if len(self.explored):
             return self.explored[self.rng.integers(len(self.explored), size=size)]
         noise = self.rng.standard_normal((size, self.dim)) @ self.root.T
@@ -244,57 +255,27 @@ def learned(request: Request, enough: float = _ENOUGH) -> Step[Knowledge]:
     """Learn where the posterior is, and to predict the evidence there.
 
     From all rows at once if they are few. If they are many, some of them are learned first, which
-    costs next to nothing: where that posterior is, all rows are then examined at a few points.
+    costs next to nothing: searches then begin at their modes, and what is learned is a difference.
 
     Yields
     ------
     sequence of Task
         Work whose results are to be sent back.
     """
-    n = len(request.model.y)
-    if n < _SHARE * _FEWEST_ROWS:
-        known = yield from searched(request)
-        known = yield from measured(known)
-        known = yield from explored(known)
-    else:
+    n, base = len(request.model.y), None
+    if n >= _SHARE * _FEWEST_ROWS:
         rows = np.sort(request.rng.choice(n, n // _SHARE, replace=False))
-        rough = yield from learned(request._replace(model=request.model.of_rows(rows)), _ROUGHLY)
-        known = yield from promoted(rough, request.model)
+        some = request._replace(model=request.model.of_rows(rows))
+        base, _ = (yield from learned(some, _ROUGHLY)).posterior_pool()
+    known = yield from searched(request, base)
+    known = yield from measured(known)
+    if base is None:
+        known = yield from explored(known)
     return (yield from refined(known, enough=enough))
 
 
-def promoted(rough: Knowledge, model: LatentGP) -> Step[Knowledge]:
-    """Examine all rows where some of them are known to have their posterior.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
-    """
-    rough, pool = rough.posterior_pool()
-    modes, draws = rough.modes, pool.theta[-1]
-    first = yield [Task(examine, (model, rough.approximation, mode, None)) for mode in modes]
-    ends = tuple(point for point in first if point is not None)
-    if not ends:
-        raise RuntimeError(no_density(model, modes[0]))
-    share = (len(rough.model.y) / len(model.y)) ** 3  # of an evaluation
-    known = replace(
-        rough,
-        model=model,
-        design=Design(ends),
-        ends=ends,
-        n_evaluations=rough.n_evaluations * share + len(modes),
-        held_out_error=0.0 if rough.few else np.inf,
-        explored=rough.explored if rough.few else draws,
-        base=rough.emulator,
-        emulator=None,
-    )
-    where = spread_out(draws / rough.scale, modes / rough.scale, rough.batch_size)
-    return known.joined((yield known.tasks(draws[where])))
-
-
-def searched(request: Request) -> Step[Knowledge]:
-    """Climb to a mode from every start.
+def searched(request: Request, base: Knowledge | None = None) -> Step[Knowledge]:
+    """Climb to a mode from every start, or where some of the rows are known, from their modes.
 
     Yields
     ------
@@ -302,8 +283,9 @@ def searched(request: Request) -> Step[Knowledge]:
         Work whose results are to be sent back.
     """
     model, approximation = request.model, request.approximation
+    starts = request.starts if base is None else base.modes
     paths: Sequence[list[DesignPoint]] = yield [
-        Task(search, (model, approximation, start)) for start in request.starts
+        Task(search, (model, approximation, start)) for start in starts
     ]
     dim, design = len(request.starts[0]), Design(tuple(point for path in paths for point in path))
     few = dim <= _FEW
@@ -314,11 +296,14 @@ def searched(request: Request) -> Step[Knowledge]:
         # With many hyper-parameters improbable points are many, and are learned only where the
         # emulator leads to them.
         design if few else design.plausible(_MARGIN + 2.0 * dim),
+        len(request.starts),
         tuple(path[-1] for path in paths),
         root=np.eye(dim),
-        n_evaluations=len(design),
+        n_evaluations=len(design) + (0.0 if base is None else base.n_evaluations / _SHARE**3),
         held_out_error=0.0 if few else np.inf,
         explored=np.empty((0, dim)),
+        box=np.empty((0, dim)) if base is None else base.corners,
+        base=None if base is None else base.emulator,
     )
 
 
