@@ -43,6 +43,7 @@ def measure(case: str, anneals: bool, seed: int) -> dict[str, Any]:
         ConstantKernel() * RBF(),
         approximation=approximation,
         n_draws=N_DRAWS,
+        target_ess=None,
         n_jobs=1,
         random_state=seed,
         **more,

@@ -38,6 +38,7 @@ def measure(
         priors="paper",
         sampler=PseudoMarginal(moves=moves),
         n_draws=n_draws,
+        target_ess=None,
         random_state=seed,
         n_jobs=1,
     )

@@ -32,6 +32,7 @@ def main() -> None:
         approximation=args.approximation,
         n_warmup="auto" if args.n_warmup is None else args.n_warmup,
         n_draws=args.n_draws,
+        target_ess=None,
         n_jobs=args.n_jobs,
         random_state=0,
         max_rhat=1.05,

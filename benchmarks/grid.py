@@ -189,7 +189,7 @@ def against_grid(name: str, n_draws: int, n_some: int) -> dict[str, Any]:
     load, ard = DATA[name]
     X, y = load()
     classifier = BayesianGPClassifier(
-        ard=ard, priors="paper", n_draws=n_draws, random_state=0, n_jobs=1
+        ard=ard, priors="paper", n_draws=n_draws, target_ess=None, random_state=0, n_jobs=1
     )
     fit_quietly(classifier, X, y)
     d, draws = classifier.diagnostics_, classifier.theta_samples_
@@ -277,7 +277,7 @@ def control_variates(name: str, n_batches: int, length: int) -> dict[str, Any]:
     load, ard = DATA[name]
     X, y = load()
     classifier = BayesianGPClassifier(
-        ard=ard, priors="paper", n_draws=100, random_state=0, n_jobs=1
+        ard=ard, priors="paper", n_draws=100, target_ess=None, random_state=0, n_jobs=1
     )
     fit_quietly(classifier, X, y)
     target: EmulatedPosterior = classifier._sampling.run.models[0].estimator.proposal.target

@@ -183,7 +183,7 @@ def run_case(name: str, args: argparse.Namespace) -> None:
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         X, y = case.load(seed)
         estimator = case.estimator().set_params(
-            priors="paper", n_draws=args.n_draws, random_state=seed, n_jobs=1
+            priors="paper", n_draws=args.n_draws, target_ess=None, random_state=seed, n_jobs=1
         )
         ours = fit_until(estimator, X, y, args.min_ess, args.max_draws)
         record.keep("ours", str(seed), ours)

@@ -47,7 +47,7 @@ def averaged(parts: Parts, seed: int, n_draws: int) -> dict[str, Any]:
     """Errors of the most probable class of our classifier."""
     X, X_test, y, y_test = parts
     classifier = BayesianGPOrdinalClassifier(
-        priors="paper", n_draws=n_draws, random_state=seed, n_jobs=1
+        priors="paper", n_draws=n_draws, target_ess=None, random_state=seed, n_jobs=1
     )
     seconds, _, warned = fit_quietly(classifier, X, y)
     log_p = classifier.predict_log_proba(X_test)

@@ -50,7 +50,9 @@ def with_predict_draws(
 def memory(n_draws: int) -> list[dict[str, float]]:
     """Peak of what Python allocates while a small fit predicts many rows."""
     X, y = CASES["sim2"].load(0)
-    classifier = BayesianGPClassifier(priors="paper", n_draws=n_draws, random_state=0, n_jobs=1)
+    classifier = BayesianGPClassifier(
+        priors="paper", n_draws=n_draws, target_ess=None, random_state=0, n_jobs=1
+    )
     fit_quietly(classifier, X, y)
     rng = np.random.default_rng(1)
     rows = []
@@ -75,7 +77,9 @@ def main() -> None:
     X, y = load_binary("pima")
     X, y = X[: args.max_rows], y[: args.max_rows]
     X_new = new_rows(X, N_ROWS, np.random.default_rng(0))
-    default = BayesianGPClassifier(priors="paper", n_draws=args.n_draws, random_state=0, n_jobs=1)
+    default = BayesianGPClassifier(
+        priors="paper", n_draws=args.n_draws, target_ess=None, random_state=0, n_jobs=1
+    )
     seconds_fit, _, _ = fit_quietly(default, X, y)
     pickled = pickle.dumps(default)
     proba, seconds = timed(default, X_new)

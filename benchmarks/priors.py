@@ -47,7 +47,7 @@ from .common import RESULTS, print_table, save
 from .prior_problems import MANY_CLASSES, PROBLEMS, Problem, Sample, draw_function, standardized
 
 FILE = RESULTS / "priors.csv"
-QUICK = {"n_chains": 4, "n_draws": 150, "n_jobs": 1}
+QUICK = {"n_chains": 4, "n_draws": 150, "target_ess": None, "n_jobs": 1}
 GRID = np.linspace(-3.0, 3.0, 201)  # of standardized inputs with one column
 
 # --- candidates -----------------------------------------------------------------------------------

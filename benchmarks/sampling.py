@@ -125,7 +125,12 @@ def run_ours(
 ) -> tuple[dict[str, Any], BayesianGPClassifier]:
     """Fit with the defaults; the chains go on until they can be compared with quadrature."""
     classifier = BayesianGPClassifier(
-        ard=case.ard, priors=args.priors, n_draws=args.n_draws, random_state=seed, n_jobs=1
+        ard=case.ard,
+        priors=args.priors,
+        n_draws=args.n_draws,
+        target_ess=None,
+        random_state=seed,
+        n_jobs=1,
     )
     wanted = 0.0 if case.ard else args.min_ess
     return fit_until(classifier, X, y, wanted, args.max_draws), classifier
@@ -160,6 +165,7 @@ def run_paper(
         sampler=scheme.sampler,
         n_warmup=scheme.longer * args.papers_warmup,
         n_draws=scheme.longer * args.papers_draws,
+        target_ess=None,
         random_state=seed,
         n_jobs=1,
         **options,

@@ -64,7 +64,7 @@ N_ROWS, N_COLUMNS = 30, 2
 N_KEPT = 63  # 64 ranks
 SEED = 2018
 
-SCHEDULE = {"n_chains": 2, "n_draws": 150, "max_predict_draws": 1, "n_jobs": 1}
+SCHEDULE = {"n_chains": 2, "n_draws": 150, "target_ess": None, "max_predict_draws": 1, "n_jobs": 1}
 #: Chains are continued until every hyper-parameter has twice the draws that are kept.
 LEAST_ESS = 2.0 * N_KEPT
 MOST_DRAWS = 9600

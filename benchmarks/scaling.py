@@ -59,7 +59,9 @@ def measure(
     """Fit some rows."""
     use_core(core)
     before = peak_mebibytes()
-    classifier = BayesianGPClassifier(priors="paper", n_draws=n_draws, random_state=seed, n_jobs=1)
+    classifier = BayesianGPClassifier(
+        priors="paper", n_draws=n_draws, target_ess=None, random_state=seed, n_jobs=1
+    )
     wall, processor, _ = fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     ess = min_ess(classifier.theta_samples_)
@@ -127,8 +129,8 @@ def fit_large(estimator: BaseEstimator, X: np.ndarray, y: np.ndarray) -> dict[st
 def cheap(name: str, n_draws: int, seed: int) -> dict[str, Any]:
     """Fit Abalone in one of the ways."""
     X, y = load_binary("abalone_mf")
-    own = {"priors": "paper", "n_draws": n_draws, "random_state": seed, "n_jobs": N_JOBS}
-    return fit_large(BayesianGPClassifier(**own, **CLASSIFIERS[name]), X, y)
+    own = {"n_draws": n_draws, "target_ess": None, "random_state": seed, "n_jobs": N_JOBS}
+    return fit_large(BayesianGPClassifier(priors="paper", **own, **CLASSIFIERS[name]), X, y)
 
 
 def simulated(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,8 +140,8 @@ def simulated(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def regression(X: np.ndarray, y: np.ndarray, n_draws: int, seed: int) -> dict[str, Any]:
     """Fit a regression."""
-    own = {"priors": "paper", "n_draws": n_draws, "random_state": seed, "n_jobs": N_JOBS}
-    return fit_large(BayesianGPRegressor(**own), X, y)
+    own = {"n_draws": n_draws, "target_ess": None, "random_state": seed, "n_jobs": N_JOBS}
+    return fit_large(BayesianGPRegressor(priors="paper", **own), X, y)
 
 
 def maximized(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def gpc(seed: int) -> GaussianProcessClassifier:
 METHODS: dict[str, Callable[[int], Any]] = {
     "ours": lambda seed: BayesianGPClassifier(random_state=seed, n_jobs=1),
     "SVM, 5 x 5": tuned_svm,
-    #"SVM, 11 x 10": lambda seed: svm_platt_classifier(),
+    "SVM, 11 x 10": lambda seed: svm_platt_classifier(),
     "scikit-learn GPC": gpc,
 }
 
@@ -132,9 +132,7 @@ print(time.perf_counter() - start)
 def first_fit(method: str) -> float:
     """Seconds of the first fit of a process, imports apart; the median of three processes."""
     command = [sys.executable, "-c", FIRST.format(method=method)]
-    runs = [
-        subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(3)
-    ]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(3)]
     return float(np.median([float(run.stdout.split()[-1]) for run in runs]))
 
 

@@ -50,10 +50,10 @@ n_chains : int, default=4
     Independent chains, from overdispersed starts%(more)s.
 n_warmup : int or "auto", default="auto"
     Discarded iterations per chain, after the set-up in which the sampler learns. "auto" leaves
-    the number to the sampler: 50 for the default one, 500 for a random walk, which is tuned in
-    them, and 100 for "discretizing" and "tempered".
-n_draws : int, default=500
-    Kept iterations per chain; at most so many with `target_ess`.
+    the number to the sampler: 10 to 50 for the default one, 500 for a random walk, which is tuned
+    in them, and 100 for "discretizing" and "tempered".
+n_draws : int, default=2000
+    Most kept iterations per chain; exactly so many with ``target_ess=None``.
 max_predict_draws : int, "auto" or None, default="auto"
     At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
     enter a prediction; None uses all, as do fits with all hyper-parameters fixed. "auto" takes
@@ -65,11 +65,11 @@ predict_cache_bytes : int, default=512 MiB
     Most memory for factors that predictions keep from one call to the next, so that a few rows
     cost milliseconds; about 8 n^2 bytes for each posterior draw. It changes no result. Copies
     and files of the estimator hold none of them.
-target_ess : float or None, default=None
+target_ess : float or None, default=400
     Stop as soon as every hyper-parameter has effective sample sizes, in bulk and tail, of at
-    least this and of at least 100, and an R-hat of at most `max_rhat`, looked at every 50
+    least this and of at least 100, and an R-hat of at most `max_rhat`, looked at every 10 to 50
     iterations; None makes `n_draws`. With all hyper-parameters fixed, log p(y | f) and some
-    latent values are looked at instead.
+    latent values are looked at instead. Of several one-vs-rest problems each ends for itself.
 max_rhat : float, default=1.01
     A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
     effective sample size, in bulk or tail, is below 100 or `target_ess`, and says how bad that

@@ -112,10 +112,11 @@ class OneLatentFunction(BaseBayesianGP):
 
     def _with_latent_draws(self) -> Draws:
         """Draws with f, made now and kept where chains have gone without."""
-        own = self._sampling.run.models[0]
-        self._draws = with_latent_draws(
-            own.model, own.reference, self._draws, self._latent_seed, self.n_jobs
-        )
+        if self._draws.f_is_mean:
+            own = self._sampling.run.models[0]
+            self._draws = with_latent_draws(
+                own.model, own.reference, self._draws, self._latent_seed, self.n_jobs
+            )
         return self._draws
 
     def log_evidence(self, method: Any = "integrated", theta: Any = None) -> Evidence:

@@ -219,7 +219,7 @@ class BayesianGPClassifier(LatentClassifier):
             estimators.append(binary)
         return {
             "estimators_": estimators,
-            "n_iter_": estimators[0].n_iter_,
+            "n_iter_": max(binary.n_iter_ for binary in estimators),
             "diagnostics_": diagnose(run, elements, noise, range(len(models)), labels),
         }
 

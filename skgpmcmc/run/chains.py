@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -90,10 +90,12 @@ def sample_chains(
         What the sampler builds on.
     n_importance : int or None
         Draws per likelihood estimate; None leaves the choice to the sampler.
-    n_chains, n_draws : int
-        Chains per model, kept iterations per chain.
+    n_chains : int
+        Chains per model.
     n_warmup : int or None
         Discarded iterations per chain; None for as many as the sampler needs.
+    n_draws : int
+        Kept iterations per chain.
     seed : numpy.random.SeedSequence
         Every chain spawns its own stream from it.
     cheap : CheapApproximation, optional
@@ -193,49 +195,42 @@ def _likely(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
     return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + ROUND_LENGTH)
 
 
-class _Done(NamedTuple):
-    """Rounds of all chains so far, and where they have led."""
+class _Grown(NamedTuple):
+    """The chains of one model, their rounds so far, and where these have led."""
 
-    rounds: tuple[list[list[Segment]], ...]  # by model and chain, without their states
-    chains: list[list[Ongoing]]  # by model
+    own: ModelRun
+    chains: list[Ongoing]
+    rounds: tuple[list[Segment], ...] = ()  # by chain, without their states
+    missing: float = np.inf  # draws of each chain, about, by the rule
 
     @property
     def n_new(self) -> int:
+        """Draws of each chain since."""
+        return sum(len(chains[0].theta) for chains in self.rounds)
+
+    @property
+    def n_draws(self) -> int:
         """Draws of each chain."""
-        return sum(len(of_models[0][0].theta) for of_models in self.rounds)
+        return self.own.draws.theta.shape[1] + self.n_new
 
-    def calls(self, run: SamplingRun, length: int) -> list[Any]:
+    def calls(self, length: int) -> list[Any]:
         """Return the work of another round of all chains, for a pool of workers."""
-        return [
-            joblib.delayed(sample)(own.model, *chain, length)
-            for own, chains in zip(run.models, self.chains, strict=True)
-            for chain in chains
-        ]
+        return [joblib.delayed(sample)(self.own.model, *chain, length) for chain in self.chains]
 
-    def advanced(self, segments: Iterable[Segment]) -> _Done:
+    def advanced(self, segments: Iterator[Segment], stop: StoppingRule | None) -> _Grown:
         """Return where another round has led. States serve the next round only."""
-        drawn = iter(segments)
-        new = [[next(drawn) for _ in chains] for chains in self.chains]
-        chains = [
-            [
-                Ongoing(chain.transition, segment.state, segment.rng)
-                for chain, segment in zip(*of_model, strict=True)
-            ]
-            for of_model in zip(self.chains, new, strict=True)
-        ]
-        kept = [[segment._replace(state=None) for segment in own] for own in new]
-        return _Done((*self.rounds, kept), chains)
-
-    def of_model(self, m: int) -> list[list[Segment]]:
-        """Rounds of the chains of one model."""
-        return [of_models[m] for of_models in self.rounds]
-
-    def missing(self, stop: StoppingRule | None, run: SamplingRun) -> float:
-        """How many draws of each chain are missing by a rule, about; infinitely many without."""
+        pairs = [(chain, next(segments)) for chain in self.chains]
+        chains = [Ongoing(chain.transition, new.state, new.rng) for chain, new in pairs]
+        kept = [new._replace(state=None) for _, new in pairs]
+        grown = self._replace(chains=chains, rounds=(*self.rounds, kept))
         if stop is None:
-            return np.inf
-        judged = [own.judged(self.of_model(m)) for m, own in enumerate(run.models)]
-        return stop.missing(judged) * (run.n_draws + self.n_new)
+            return grown
+        share = stop.missing(self.own.judged(grown.rounds))
+        return grown._replace(missing=share * grown.n_draws)
+
+    def ended(self) -> ModelRun:
+        """Return the record of the model."""
+        return self.own.extended(self.rounds, self.chains)
 
 
 def _sample_more(
@@ -246,34 +241,56 @@ def _sample_more(
     monitor: Monitor,
     plan: Plan,
 ) -> SamplingRun:
-    """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt."""
+    """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt.
+
+    Every model ends for itself: the draws of one do not depend on the others.
+    """
     clock, interrupted = time.perf_counter(), False
-    done, missing = _Done((), [own.chains for own in run.models]), np.inf
-    likely = _likely(n_draws, stop, len(done.chains[0])) - run.n_draws
+    grown = [_Grown(own, own.chains) for own in run.models]
+    likely = _likely(n_draws, stop, len(grown[0].chains))
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
-            end = done.n_new + length
-            while missing > 0.0 and done.n_new < end:
-                done = done.advanced(pool(done.calls(run, _until(end - done.n_new, missing))))
-                missing = done.missing(stop, run)
-            pace = (time.perf_counter() - clock) / done.n_new
-            monitor.expect(Effort(plan, max(likely - done.n_new, 0) * pace, "the draws so far"))
-            if monitor.end_round() or missing == 0.0:
+            end = min(one.n_draws for one in grown if one.missing > 0.0) + length
+            while any(_goes_on(one, end) for one in grown):
+                grown = _advanced(pool, grown, end, stop)
+            pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
+            monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
+            if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
                 break
     except KeyboardInterrupt:
-        if not run.n_draws + done.n_new:
+        n_kept = min(one.n_draws for one in grown)
+        if not n_kept:
             raise
         interrupted = True
         warnings.warn(
-            f"Sampling was interrupted: the {run.n_draws + done.n_new} draws per chain of the "
-            f"complete rounds (of {n_draws} asked for) are kept.",
+            f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
+            f"{n_draws} asked for) are kept.",
             UserWarning,
             stacklevel=2,
         )
-    models = [own.extended(done.of_model(m), done.chains[m]) for m, own in enumerate(run.models)]
     seconds = run.seconds_sampling + time.perf_counter() - clock
+    models = [one.ended() for one in grown]
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
+
+
+def _goes_on(one: _Grown, end: int) -> bool:
+    """Whether the chains of a model are to have more draws, up to `end`."""
+    return one.missing > 0.0 and one.n_draws < end
+
+
+def _advanced(
+    pool: joblib.Parallel, grown: Sequence[_Grown], end: int, stop: StoppingRule | None
+) -> list[_Grown]:
+    """Let all chains that go on make draws until the next look at them, in one batch of work."""
+    calls = (
+        call
+        for one in grown
+        if _goes_on(one, end)
+        for call in one.calls(_until(end - one.n_draws, one.missing))
+    )
+    segments = iter(list(pool(calls)))
+    return [one.advanced(segments, stop) if _goes_on(one, end) else one for one in grown]
 
 
 def _until(end: int, missing: float) -> int:

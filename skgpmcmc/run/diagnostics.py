@@ -118,7 +118,7 @@ def enough(
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When the draws of all models are enough.
+    """When the draws of a model are enough.
 
     Attributes
     ----------
@@ -131,15 +131,13 @@ class StoppingRule:
     target_ess: float
     max_rhat: float
 
-    def missing(self, thetas: Sequence[FloatArray]) -> float:
+    def missing(self, samples: FloatArray) -> float:
         """Return how many more draws are needed, as a share of those there are, about.
 
-        For draws of shape (n_chains, n_draws, p), one array per model: 0 where they are enough, and
-        infinity where a larger effective sample size alone would not do.
+        For draws of shape (n_chains, n_draws, p): 0 where they are enough, and infinity where a
+        larger effective sample size alone would not do.
         """
-        return max(self._missing(summarize_convergence(theta)) for theta in thetas)
-
-    def _missing(self, s: ConvergenceSummary) -> float:
+        s = summarize_convergence(samples)
         if enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all():
             return 0.0
         least = float(np.minimum(s.ess_bulk, s.ess_tail).min())

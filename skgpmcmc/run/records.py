@@ -95,12 +95,10 @@ def with_latent_draws(
     seed: int,
     n_jobs: int | None = None,
 ) -> Draws:
-    """Return the draws with f drawn from the approximation at every theta, where it is not.
+    """Return the draws with f drawn from the approximation at every theta.
 
     They are the same for every number of workers.
     """
-    if not draws.f_is_mean:
-        return draws
     thetas = draws.theta.reshape(-1, draws.theta.shape[2])
     tasks = [thetas[i : i + _PER_TASK] for i in range(0, len(thetas), _PER_TASK)]
     seeds = np.random.SeedSequence(seed).spawn(len(tasks))
@@ -236,5 +234,5 @@ class SamplingRun:
 
     @property
     def n_draws(self) -> int:
-        """Kept draws per chain."""
-        return self.models[0].draws.theta.shape[1]
+        """Kept draws per chain: of the model that has the fewest."""
+        return min(own.draws.theta.shape[1] for own in self.models)

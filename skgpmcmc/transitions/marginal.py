@@ -21,7 +21,7 @@ class MarginalState(NamedTuple):
 
     theta: FloatArray  # (p,), natural logs
     log_target: float  # log q(y | theta) + log p(theta)
-    f: FloatArray  # (n,), a draw from q(f | y, theta), or its mean if no draws were asked for
+    f: FloatArray  # (n,), a draw from q(f | y, theta), or its mean; empty where neither is wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,9 @@ class MarginalMetropolis(Evaluating[MarginalState]):
     approximation : Approximation
     proposal : Proposal
     with_latent : bool
-        Draw f with every accepted theta. Without, which saves a factorization, there is its mean.
+        Draw f with every accepted theta; warm-up does without (it saves a factorization).
+    with_mean : bool
+        Record the mean of f instead, which takes none.
     name : str
         What diagnostics call the move.
 
@@ -48,6 +50,7 @@ class MarginalMetropolis(Evaluating[MarginalState]):
     approximation: Approximation
     proposal: Proposal
     with_latent: bool = True
+    with_mean: bool = False
     name: str = "random walk on the approximate marginal"
 
     def start(
@@ -84,8 +87,10 @@ class MarginalMetropolis(Evaluating[MarginalState]):
 
         Such a theta is outside the target, always, so that turning it down is an exact rejection.
         """
-        if not self.with_latent:
+        if self.with_mean:
             return found.state._replace(f=found.source.mean)
+        if not self.with_latent:
+            return found.state
         try:
             return found.state._replace(f=found.source.sample(rng, 1).f[:, 0])
         except NotPositiveDefiniteError:

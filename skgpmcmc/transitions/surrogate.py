@@ -218,6 +218,8 @@ class IndependenceMetropolis:
         candidates = log_weight(self.proposal.sample(rng, len(theta)))
         own = log_weight(theta)
         own = own[np.isfinite(own), None]
+        if not len(own):
+            return 1.0
         accepted = np.exp(np.minimum(candidates - own, 0.0)).mean(axis=1)
         return float(((1.0 - accepted) ** self.n_candidates).mean())
 

@@ -313,7 +313,7 @@ def set_up_collapsed(request: Request) -> SetUp:
     target = known.target()
     known, pool = known.posterior_pool()
     moves = [
-        MarginalMetropolis(approximation, proposal, with_latent=False, name=name)
+        MarginalMetropolis(approximation, proposal, with_mean=True, name=name)
         for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
     ]
     shares = np.array(probabilities(trajectories)[: len(moves)])

@@ -86,6 +86,9 @@ class Bell:
         z = theta - THETA[: theta.shape[-1]]
         return -0.5 * np.einsum("...i,...i->...", z, z), -z
 
+    def log_prob(self, theta):
+        return self.value_and_gradient(theta)[0]
+
 
 def walk(dim=2, scale=0.5):
     return RandomWalk(np.log(scale))
@@ -566,6 +569,9 @@ def test_a_surrogate_of_the_target_itself_is_always_accepted(model):
             return np.asarray(value), np.zeros(
                 2
             )  # a wrong gradient costs acceptance in the cheap chain only
+
+        def log_prob(self, theta):
+            return self.value_and_gradient(theta)[0]
 
     leapfrog = Leapfrog(np.eye(2), 0.2, 2)
     transition = marginal(SurrogateProposal(Exact(), (leapfrog, jump(), leapfrog)))

@@ -33,8 +33,8 @@ def test_a_target_is_a_target_for_f():
     of_model = model._predictor.model
     earlier = Draws(model.theta_samples_[:, :-50], model.latent_samples_[:, :-50], [], None)
     assert ROUND_LENGTH == 50
-    assert StoppingRule(300.0, 1.05).met([judged(of_model, model._draws)])
-    assert not StoppingRule(300.0, 1.05).met([judged(of_model, earlier)])
+    assert StoppingRule(300.0, 1.05).missing(judged(of_model, model._draws)) == 0.0
+    assert StoppingRule(300.0, 1.05).missing(judged(of_model, earlier)) > 0.0
 
 
 def test_what_is_judged():

@@ -44,14 +44,14 @@ def test_sampling_goes_on_until_the_tails_are_known():
     assert found.ess_tail[0] < found.ess_bulk[0]
     between = 0.5 * float(found.ess_tail[0] + found.ess_bulk[0])
     assert found.r_hat[0] < 1.1
-    assert not StoppingRule(between, 1.1).met([chains])
-    assert StoppingRule(MIN_ESS, 1.1).met([normal(4, 400, 1)])
+    assert StoppingRule(between, 1.1).missing(chains) > 0.0
+    assert StoppingRule(MIN_ESS, 1.1).missing(normal(4, 400, 1)) == 0.0
 
 
 def test_sampling_does_not_stop_where_a_warning_would_follow():
     chains = normal(2, 40, 2)
     assert summarize_convergence(chains).ess_bulk.min() < MIN_ESS
-    assert not StoppingRule(20.0, 2.0).met([chains])
+    assert StoppingRule(20.0, 2.0).missing(chains) > 0.0
 
 
 def test_chains_that_differ_are_not_enough_however_long():
@@ -60,8 +60,18 @@ def test_chains_that_differ_are_not_enough_however_long():
     found = summarize_convergence(chains)
     assert found.r_hat[1] > 1.01
     assert min(found.ess_bulk.min(), found.ess_tail.min()) > MIN_ESS
-    assert StoppingRule(MIN_ESS, 1.5).met([chains])
-    assert not StoppingRule(MIN_ESS, 1.01).met([chains])
+    assert StoppingRule(MIN_ESS, 1.5).missing(chains) == 0.0
+    assert StoppingRule(MIN_ESS, 1.01).missing(chains) == np.inf  # more draws alone do not help
+
+
+def test_what_is_missing_follows_from_the_effective_sample_size():
+    chains = normal(4, 400, 1)
+    found = summarize_convergence(chains)
+    least = float(np.minimum(found.ess_bulk, found.ess_tail).min())
+    assert StoppingRule(3.0 * least, 1.1).missing(chains) == pytest.approx(2.0)
+    chains[:] = chains[:1]  # nothing is known of chains that are copies of one another
+    chains[:, :, 0] = 1.0
+    assert StoppingRule(MIN_ESS, 1.1).missing(chains) == np.inf
 
 
 @pytest.mark.parametrize("target_ess", [None, 20.0, 150.0, 600.0])
@@ -73,7 +83,7 @@ def test_reports_and_stops_agree(n_draws, target_ess):
     report = object.__new__(Diagnostics)
     vars(report).update(r_hat=found.r_hat, ess_bulk=found.ess_bulk, ess_tail=found.ess_tail)
     rule = StoppingRule(MIN_ESS if target_ess is None else target_ess, 1.05)
-    assert rule.met([chains]) == report.converged(1.05, target_ess)
+    assert (rule.missing(chains) == 0.0) == report.converged(1.05, target_ess)
 
 
 @pytest.mark.parametrize(

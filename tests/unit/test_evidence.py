@@ -159,7 +159,7 @@ def test_every_likelihood(kind, data):
         value, own = model.log_evidence(method)
         assert own == 0.0
         assert value == pytest.approx(exact, abs=tolerance + Z_LIMIT * error)
-    for annealed in ("ais", AnnealedImportance("hmc", n_particles=64, n_moves=1)):
+    for annealed in ("ais", AnnealedImportance("hmc", n_particles=256, n_moves=1)):
         value, own = model.log_evidence(annealed)
         assert value == pytest.approx(exact, abs=Z_LIMIT * np.hypot(own, error))
     value, error = model.log_evidence()

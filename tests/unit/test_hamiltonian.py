@@ -25,6 +25,9 @@ class Skewed:
     def value_and_gradient(self, theta):
         return (self.shape * theta - np.exp(theta)).sum(axis=-1), self.shape - np.exp(theta)
 
+    def log_prob(self, theta):
+        return self.value_and_gradient(theta)[0]
+
     def sample(self, rng, size):
         return np.log(rng.gamma(self.shape, size=(size, 2)))
 
@@ -37,6 +40,9 @@ class Gaussian:
 
     def value_and_gradient(self, theta):
         return -0.5 * (theta**2).sum(axis=-1), -theta
+
+    def log_prob(self, theta):
+        return self.value_and_gradient(theta)[0]
 
 
 TARGET = Skewed()
@@ -239,14 +245,14 @@ def test_draws_of_the_mixture_have_its_density():
     assert all(stats.kstest(z, stats.t(6).cdf).pvalue > P_LIMIT for z in whitened)
 
 
-def test_a_jump_returns_value_and_gradient_and_whether_it_moved():
+def test_a_jump_returns_the_value_and_whether_it_moved():
     rng = np.random.default_rng(10)
     point, moves = points(np.array([5.0, 5.0])), []
     for _ in range(30):
         new, moved = IndependenceMetropolis(MIXTURE, 2).move(TARGET, point, rng)
         assert float(moved) == float(not np.array_equal(new.position, point.position))
         assert_allclose(new.log_density, points(new.position).log_density, atol=1e-12)
-        assert_allclose(new.gradient, points(new.position).gradient, atol=1e-12)
+        assert new.gradient is None or new is point  # made where a trajectory wants it
         moves.append(float(moved))
         point = new
     assert 0 < sum(moves) < 30

@@ -36,7 +36,7 @@ def complete():
 
 
 def test_complete_design_stays(complete):
-    assert 0.0 < complete.held_out_error < 0.05
+    assert 0.0 < complete.held_out_error < 0.1
     same, n_batches = finish(refined(complete, 6))
     assert n_batches == 0
     assert same.design is complete.design
@@ -46,7 +46,7 @@ def test_known_error_makes_the_design_grow(complete):
     known, n_batches = finish(refined(complete, 6, known_error=3.0))
     assert n_batches > 0
     assert len(known.design) > len(complete.design)
-    assert 0.0 < known.held_out_error < 0.05
+    assert 0.0 < known.held_out_error < 0.1
 
 
 def test_what_was_known_before_a_step_stays(complete):
@@ -57,11 +57,10 @@ def test_what_was_known_before_a_step_stays(complete):
     np.testing.assert_array_equal(complete.root, root)
 
 
-def test_points_that_only_the_emulator_believes_in_count_where_pi_star_is_in_doubt(complete):
+def test_points_that_only_the_emulator_believes_in_count(complete):
     known = complete.emulated()
     target, point = known.target(), known.design.best
     emulated = float(target.emulator.value_and_gradient(point.theta)[0])
     lower = point.log_density + emulated - 40.0 - point.log_evidence
     pocket = point._replace(log_evidence=emulated - 40.0, log_density=lower)
-    assert _error(known, target, [pocket], everywhere=False) == np.inf  # no point counts
-    assert _error(known, target, [pocket], everywhere=True) == pytest.approx(40.0)
+    assert _error(known, target, [pocket]) == pytest.approx(40.0)

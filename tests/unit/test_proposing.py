@@ -25,6 +25,9 @@ class Normal:
         squares = np.einsum("...r,...r->...", theta, theta)
         return -0.5 * self.power * squares, -self.power * theta
 
+    def log_prob(self, theta):
+        return self.value_and_gradient(theta)[0]
+
 
 def knowledge(dim):
     """As much of it as proposals ask for."""
@@ -34,11 +37,13 @@ def knowledge(dim):
         approximation=None,
         rng=rng,
         design=None,
+        n_chains=1,
         ends=(DesignPoint(mode, 0.0, mode, 0.0, None, None),),
         root=np.eye(dim),
         n_evaluations=0,
         held_out_error=0.0,
         explored=rng.standard_normal((1000, dim)),
+        box=np.empty((0, dim)),
     )
 
 

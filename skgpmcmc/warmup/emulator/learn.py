@@ -209,12 +209,13 @@ class Knowledge:
         assert self.emulator is not None
         used, correction = self.used, correction or self.no_correction
         volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
-        shift = correction.constant
+        shift, (low, high) = correction.constant, self.corners
         return EmulatedPosterior(
             self.model.hyperprior,
             self.emulator,
             correction,
-            *self.corners,
+            low,
+            high,
             float(used.values.max()) + 2.0 + shift,
             self.design.best.log_density + volume - _FLOOR + shift,
         )

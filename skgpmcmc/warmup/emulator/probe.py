@@ -430,8 +430,8 @@ def plan_for(
     # Acceptance rate of proposals that only the noise of the estimates can reject, where the
     # noise is large: that is where chains stay.
     accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
-    # Squared, for few draws do not show the rarest weights: less noise is the safer choice.
-    return Plan(variant, target, most, whitened, cost / accepted**2)
+    # Few draws do not show the rarest weights: less noise is the safer choice.
+    return Plan(variant, target, most, whitened, cost / accepted**4)
 
 
 def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
