@@ -50,7 +50,7 @@ n_chains : int, default=4
     Independent chains, from overdispersed starts%(more)s.
 n_warmup : int or "auto", default="auto"
     Discarded iterations per chain, after the set-up in which the sampler learns. "auto" leaves
-    the number to the sampler: 10 to 50 for the default one, 500 for a random walk, which is tuned
+    the number to the sampler: 5 to 50 for the default one, 500 for a random walk, which is tuned
     in them, and 100 for "discretizing" and "tempered".
 n_draws : int, default=2000
     Most kept iterations per chain; exactly so many with ``target_ess=None``.

@@ -54,7 +54,7 @@ from .work import Prepared, Request, SetUp, Task, no_density, require_factors, s
 #: Importance draws where nothing is learned about them.
 N_IMPORTANCE = 64
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
-_REHEARSAL, _N_KEPT = 100, 24
+_REHEARSAL, _N_KEPT = 50, 24
 #: How many times less noise estimates have where a trajectory costs far more than they do.
 _LESS_NOISE = 2.0
 #: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
@@ -69,7 +69,7 @@ _CORRELATED = 0.5
 #: Held-out error from which the emulator of an exact evidence, which is cheap, learns more.
 _WELL_EMULATED = 0.1
 #: See `settling`.
-_UNSETTLED, _SHORTEST_SETTLING = 1e-3, 10
+_UNSETTLED, _SHORTEST_SETTLING = 1e-3, 5
 #: Probabilities of the moves: surrogate, random walk, and whatever else there is.
 _MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor, and with trajectories on the approximate posterior first.

@@ -19,8 +19,10 @@ from skgpmcmc.model import HyperPrior
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
+from skgpmcmc.warmup import emulated
+from skgpmcmc.warmup.emulated import overdispersed_starts
 
-from ..helpers import Z_LIMIT, make_model, orthant_probability, seeded
+from ..helpers import P_LIMIT, Z_LIMIT, make_model, orthant_probability, seeded
 from .test_joint import prepared, small_model
 
 LEAST_ESS = 1000
@@ -433,3 +435,26 @@ def test_the_prior_dominates():
     model = make_model([[0.0], [0.4], [1.0]], [1.0, 1.0, -1.0])
     grid = Grid((np.arange(-11.0, 5.01, 0.2), np.arange(-12.0, 4.01, 0.2)))
     check_closed_form(model, grid, n_draws=1200)
+
+
+@pytest.mark.statistical
+def test_the_first_draws_have_the_law_of_the_posterior(monkeypatch):
+    """Of many chains, after as few iterations as they need to settle; their starts do not."""
+    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
+    marginals = SMALL_GRID.marginals(closed_form(model, SMALL_GRID))
+    starts = []
+
+    def begun(*args):
+        starts.extend(overdispersed_starts(*args))
+        return starts
+
+    monkeypatch.setattr(emulated, "overdispersed_starts", begun)
+    draws = run_chains(model, PseudoMarginal(), EP(), 1, n_chains=800, n_warmup=None)
+
+    def least_p_value(theta):
+        return min(
+            stats.kstest(marginal.below(theta[:, r]), "uniform").pvalue
+            for r, marginal in enumerate(marginals)
+        )
+
+    assert least_p_value(np.array(starts)) < P_LIMIT < least_p_value(draws.theta[:, 0])

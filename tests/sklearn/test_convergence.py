@@ -165,7 +165,7 @@ def test_what_meets_the_rule():
     rule = StoppingRule(300.0, 1.05)
     assert rule.missing(good) == 0.0
     assert rule.missing(short) > 0.0
-    assert rule.missing(apart) == np.inf
+    assert rule.missing(apart) > 10.0
     assert 0.0 < StoppingRule(2000.0, 1.05).missing(good) < np.inf
     assert rule.missing(np.zeros((4, 200, 1))) == np.inf  # chains that do not move
     assert rule.missing(rng.standard_normal((4, 0, 2))) == np.inf

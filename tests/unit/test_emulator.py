@@ -293,3 +293,78 @@ def test_no_density_outside_the_prior():
     assert np.isfinite(value[0])
     assert value[1] == -np.inf
     assert np.isfinite(gradient).all()
+
+
+# --- a cheaper function below ---------------------------------------------------------------------
+
+
+def cheaper():
+    """An emulator of a function of much the same form, lower by a factor and shifted."""
+    theta = typical(60, seed=11, spread=2.0)
+    values, gradients = smooth(theta - 0.2 * SD)
+    return Emulator.fit(
+        theta, values / 1.6, gradients / 1.6, draws=typical(200), flat=np.zeros(3), span=13.0
+    )
+
+
+def built_on(base, size):
+    """An emulator of the function itself, from few points."""
+    theta = typical(size, seed=12, spread=1.5)
+    values, gradients = smooth(theta)
+    return Emulator.fit(
+        theta,
+        values,
+        gradients,
+        draws=typical(200),
+        flat=np.array([0.0, 0.05, 0.05]),
+        span=13.0,
+        base=base,
+    )
+
+
+def test_a_base_saves_points():
+    new = typical(300, seed=13)
+    errors = [np.std(built_on(base, 8).value(new) - smooth(new)[0]) for base in (None, cheaper())]
+    assert errors[1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+def test_a_value_alone_is_that_with_its_gradient(with_base):
+    emulator = built_on(cheaper() if with_base else None, 20)
+    theta = typical(30, seed=14).reshape(5, 6, 3)
+    assert_allclose(emulator.value(theta), emulator.value_and_gradient(theta)[0], atol=1e-9)
+    assert emulator.value(theta[0, 0]).shape == ()
+    for at in typical(5, seed=3):
+        numeric = finite_difference(lambda t: float(emulator.value(t)), at)
+        assert_allclose(emulator.value_and_gradient(at)[1], numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_a_base_that_points_contradict_keeps_its_direction():
+    """Two points can make any factor fit, also a negative one."""
+    theta = CENTER + np.array([[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0]]) * SD
+    values, gradients = smooth(theta)
+    emulator = Emulator.fit(
+        theta,
+        -values,
+        -gradients,
+        draws=typical(200),
+        flat=np.zeros(3),
+        span=13.0,
+        base=cheaper(),
+    )
+    assert emulator.trend[1] == pytest.approx(0.5)
+    assert_allclose(emulator.value(theta), -values, atol=1e-2)
+
+
+def test_a_posterior_without_gradients_is_the_same():
+    emulator = built_on(cheaper(), 30)
+    names = ["a", "b", "c"]
+    hyperprior = HyperPrior(names, {name: stats.lognorm(1.0) for name in names})
+    rng = np.random.default_rng(15)
+    curvature = 0.05 * np.eye(3)
+    correction = Quadratic(CENTER, SD, 0.3, np.array([0.1, -0.2, 0.05]), curvature)
+    low, high = CENTER - 2.0 * SD, CENTER + 2.0 * SD
+    target = EmulatedPosterior(hyperprior, emulator, correction, low, high, -95.0, -120.0, 0.7)
+    theta = CENTER + 3.0 * SD * rng.standard_normal((200, 3))
+    assert_allclose(target.log_prob(theta), target.value_and_gradient(theta)[0], atol=1e-9)
+    assert_allclose(target.log_prob(theta[0]), target.value_and_gradient(theta[0])[0], atol=1e-9)

@@ -5,7 +5,8 @@ import pytest
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import Request, perform
-from skgpmcmc.warmup.emulator.learn import _error, measured, refined, searched
+from skgpmcmc.warmup.emulator import learn
+from skgpmcmc.warmup.emulator.learn import _error, learned, measured, refined, searched
 
 from ..helpers import make_model, toy_classes
 
@@ -64,3 +65,73 @@ def test_points_that_only_the_emulator_believes_in_count(complete):
     lower = point.log_density + emulated - 40.0 - point.log_evidence
     pocket = point._replace(log_evidence=emulated - 40.0, log_density=lower)
     assert _error(known, target, [pocket]) == pytest.approx(40.0)
+
+
+# --- a quarter of the rows first ------------------------------------------------------------------
+
+
+def request_for(model, n_starts=4, seed=0):
+    rng = np.random.default_rng(seed)
+    starts = [model.hyperprior.sample(rng) for _ in range(n_starts)]
+    return Request(model, Laplace(), starts, [None] * n_starts, rng, None, 0)
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    return make_model(*toy_classes(240, 2, 0))
+
+
+@pytest.fixture(scope="module")
+def by_a_quarter(many_rows):
+    return finish(learned(request_for(many_rows)))[0]
+
+
+def test_many_rows_are_learned_by_a_quarter_of_them_first(many_rows, by_a_quarter, monkeypatch):
+    """The same error for half as many evaluations: one search instead of four, near its end."""
+    monkeypatch.setattr(learn, "_FEWEST_ROWS", 1000)
+    at_once, _ = finish(learned(request_for(many_rows)))
+    assert at_once.base is None
+    assert by_a_quarter.base is not None
+    assert max(at_once.held_out_error, by_a_quarter.held_out_error) < 0.1
+    assert by_a_quarter.n_evaluations < 0.6 * at_once.n_evaluations
+
+
+def test_evaluations_of_a_quarter_count_by_their_operations(by_a_quarter):
+    own = len(by_a_quarter.design)
+    assert own < by_a_quarter.n_evaluations < own + 3.0
+
+
+def test_few_rows_are_learned_at_once():
+    known, _ = finish(learned(request_for(make_model(*toy_classes(40, 2, 0)))))
+    assert known.base is None
+    np.testing.assert_array_equal(known.corners[0], known.used.theta.min(axis=0))
+
+
+def test_the_box_is_also_that_of_the_quarter(by_a_quarter):
+    low, high = by_a_quarter.corners
+    own = by_a_quarter.used.theta
+    assert np.all(low <= own.min(axis=0))
+    assert np.all(high >= own.max(axis=0))
+    assert np.any(low < own.min(axis=0)) or np.any(high > own.max(axis=0))
+    target = by_a_quarter.emulated().target()
+    np.testing.assert_array_equal([target.low, target.high], by_a_quarter.corners)
+
+
+def test_sites_are_expected_where_they_will_be(many_rows, by_a_quarter):
+    """Interpolated sites are nearer to those that are found than the neighbor's are."""
+    known = by_a_quarter
+    thetas = known.design.best.theta + 0.5 * known.scale * np.random.default_rng(1).normal(
+        size=(12, known.dim)
+    )
+    gaps = []
+    for task in known.tasks(thetas):
+        found = perform(task).value
+        neighbor = known.design.nearest(found.theta, known.scale).sites
+        gaps.append(
+            [
+                np.abs(np.log(s.precision / found.sites.precision)).max()
+                for s in (task.arguments[3], neighbor)
+            ]
+        )
+    expected, nearest = np.median(gaps, axis=0)
+    assert expected < 0.5 * nearest

@@ -256,3 +256,23 @@ def test_where_estimates_are_too_noisy_draws_are_annealed(n_importance, anneals)
         assert prepared.report.noise < 1.0
     else:
         assert prepared.report.noise > 1.0
+
+
+# --- settling -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accepted", "cautious", "settles", "expected"),
+    [
+        (0.9, False, True, 6),  # 0.1^3 = 0.001, twice
+        (0.5, False, True, 20),
+        (0.99, False, True, 5),
+        (0.05, False, True, 50),
+        (0.9, True, True, 50),
+        (0.9, False, False, 50),
+    ],
+)
+def test_chains_settle_for_as_long_as_they_need(accepted, cautious, settles, expected):
+    request = Request(None, None, [], [], None, None, 50, settles=settles)
+    report = SimpleNamespace(predicted_acceptance=accepted)
+    assert emulated.settling(request, report, cautious) == expected

@@ -1,0 +1,112 @@
+"""Regression integrates f out: its draws are made when somebody asks for them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skgpmcmc import BayesianGPRegressor
+from skgpmcmc.approximations import Exact
+from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
+from skgpmcmc.run.records import with_factor
+
+from ..helpers import P_LIMIT, make_model, short_chains
+
+QUICK = {"n_chains": 2, "n_draws": 60, "target_ess": None, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(25, 1))
+    return X, 100.0 + 20.0 * np.sin(2.0 * X[:, 0]) + 2.0 * rng.standard_normal(25)
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def fitted(data):
+    return BayesianGPRegressor(**QUICK).fit(*data)
+
+
+def twin(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def test_nothing_is_drawn_before(fitted):
+    fresh = twin(fitted)
+    assert "latent_samples_" not in vars(fresh)
+    assert fresh.latent_samples_.shape == (2, 60, 25)
+    assert fresh.latent_samples_ is fresh.latent_samples_
+    assert not hasattr(BayesianGPRegressor(), "latent_samples_")
+    assert not hasattr(clone(fresh), "latent_samples_")
+
+
+def test_draws_are_the_same_wherever_they_are_made(fitted):
+    here, there = twin(fitted), twin(fitted)
+    assert_array_equal(there.set_params(n_jobs=2).latent_samples_, here.latent_samples_)
+    assert_array_equal(twin(here).latent_samples_, here.latent_samples_)
+
+
+@short_chains()
+def test_another_fit_has_draws_of_its_own(fitted, data):
+    model = twin(fitted)
+    before = model.latent_samples_
+    model.set_params(warm_start=True, n_draws=70).fit(*data)
+    assert model.latent_samples_.shape == (2, 70, 25)
+    model.set_params(warm_start=False, random_state=1).fit(*data)
+    assert not np.any(model.latent_samples_[:, :60] == before)
+
+
+def test_draws_have_the_law_of_f_given_theta(fitted, data):
+    """At each theta, whitened by the closed form; in units of y."""
+    X, y = data
+    model, kernel = twin(fitted), fitted.kernel_
+    shift, scale = y.mean(), y.std()
+    z = []
+    for theta, f in zip(
+        model.theta_samples_.reshape(-1, 3), model.latent_samples_.reshape(-1, 25), strict=True
+    ):
+        K = kernel.clone_with_theta(theta[:2])(X)
+        A = K @ np.linalg.inv(K + np.exp(2.0 * theta[2]) * np.eye(25))
+        offset = (f - shift) / scale - A @ ((y - shift) / scale)
+        # A few directions that the data leave some freedom.
+        values, vectors = np.linalg.eigh(K - A @ K)
+        z.append((vectors[:, -3:].T @ offset) / np.sqrt(values[-3:]))
+    assert stats.kstest(np.ravel(z), "norm").pvalue > P_LIMIT
+
+
+def test_leave_one_out_draws_them_too(fitted):
+    model = twin(fitted)
+    found = model.loo()
+    assert np.isfinite(found.elpd)
+    asked = twin(fitted)
+    _ = asked.latent_samples_
+    assert_array_equal(asked.loo().elpd_i, found.elpd_i)
+
+
+@short_chains()
+def test_fixed_hyper_parameters_record_draws(data):
+    """They are what chains are judged by."""
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    likelihood = Gaussian(0.3)
+    model = BayesianGPRegressor(kernel, **QUICK)
+    assert model.fit(*data).latent_samples_.shape == (2, 60, 25)
+    assert likelihood.parameters
+
+
+def test_more_jitter_where_K_has_no_factor():
+    """The evidence needs none, so that chains go where the factor of K fails."""
+    X = np.repeat(np.linspace(0.0, 1.0, 10), 2)[:, None]
+    y = np.sin(6.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(20)
+    model = make_model(X, y, likelihood=Gaussian(0.3), jitter=1e-18)
+    theta = np.array([5.0, 3.0, -1.0])
+    with pytest.raises(NotPositiveDefiniteError):
+        _ = model.prior_at(theta).chol
+    plain, jittered = Exact().fit(model, theta).q, with_factor(model, Exact(), theta)
+    assert_allclose(jittered.mean, plain.mean, atol=1e-3)
+    assert np.isfinite(jittered.sample(np.random.default_rng(0), 3).f).all()
