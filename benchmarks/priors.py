@@ -79,6 +79,14 @@ def inverse_gamma_between(low: float, high: float, tail: float = 0.01) -> Any:
     return stats.invgamma(shape, scale=low / stats.invgamma(shape).ppf(tail))
 
 
+def lognormal_between(X: np.ndarray, of_low: float, tail: float) -> Any:
+    """The default's law with a multiple of its lower end, and a share of `tail` beyond each end."""
+    low, high = length_bounds(X)
+    low *= of_low
+    log_sd = np.log(high / low) / (-2.0 * stats.norm.ppf(tail))
+    return stats.lognorm(log_sd, scale=np.sqrt(low * high))
+
+
 def spacing_and_width(X: np.ndarray) -> tuple[float, float]:
     """Smallest and largest distance of two different rows; Betancourt (2017)."""
     distances = pdist(X)
@@ -136,6 +144,9 @@ CANDIDATES: dict[str, Candidate] = {
     "length: neighbors, inverse gamma": Candidate(
         length=lambda X: inverse_gamma_between(*length_bounds(X))
     ),
+    "length: shorter": Candidate(length=lambda X: lognormal_between(X, 0.5, 0.01)),
+    "length: wider": Candidate(length=lambda X: lognormal_between(X, 1.0, 0.05)),
+    "length: of papers": Candidate(length=lambda X: stats.gamma(1.0, scale=root(X))),
     "length: Hvarfner": Candidate(
         length=lambda X: stats.lognorm(np.sqrt(3.0), scale=np.exp(np.sqrt(2.0)) * root(X))
     ),

@@ -86,7 +86,7 @@ def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
     >>> X = np.linspace(0.0, 4.0, 20)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(20)
     >>> def fitted(kernel):
-    ...     model = BayesianGPRegressor(ConstantKernel() * kernel, n_draws=100, max_rhat=1.1)
+    ...     model = BayesianGPRegressor(ConstantKernel() * kernel, target_ess=200, max_rhat=1.1)
     ...     return model.set_params(random_state=0).fit(X, y)
     >>> models = {"rough": fitted(Matern(nu=0.5)), "smooth": fitted(RBF())}
     >>> [record.name for record in compare_evidence(models).records]

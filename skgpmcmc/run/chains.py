@@ -50,7 +50,7 @@ ROUND_LENGTH, _SHORTEST = 50, 10
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
 _MANY_ROWS = 2000
 #: Draws that a wanted effective sample takes, about, of all chains together.
-_DRAWS_PER_EFFECTIVE = 5.0
+_DRAWS_PER_EFFECTIVE = 2.0
 
 
 def n_rounds(n_draws: int) -> int:

@@ -13,7 +13,7 @@ from ..numerics.threads import one_thread
 
 #: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
 #: are 2 to 14 and 3 to 17 with the samplers and approximations that there are.
-_OF_ITERATION, _OF_LEARNING = 5.0, 10.0
+_OF_ITERATION, _OF_LEARNING = 4.0, 10.0
 #: Rows of the small problem that is timed.
 _SMALL = 1000
 

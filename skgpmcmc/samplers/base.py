@@ -31,7 +31,7 @@ _N_TUNED, _N_SETTLED = 500, 50
 #: set-up begins, and the last round takes all batches that follow.
 _LEARNING_ROUNDS = 4
 #: Evaluations that a set-up learns from, about, for each hyper-parameter.
-_N_LEARNED = 100
+_N_LEARNED = 30
 
 _MOVES = ("emulated", "trajectories", "random_walk")
 

@@ -75,7 +75,9 @@ def test_more_draws_make_better_predictions():
 
     def spread(n_draws, seeds):
         found = [
-            fit(6, n_draws=n_draws, n_warmup=5, n_chains=1, random_state=seed).predict_proba(x_new)
+            fit(
+                6, n_draws=n_draws, target_ess=None, n_warmup=5, n_chains=1, random_state=seed
+            ).predict_proba(x_new)
             for seed in seeds
         ]
         return np.std([p[0, 1] for p in found], ddof=1)

@@ -1,0 +1,48 @@
+"""Tables of whole fits: beside a tuned support vector machine, and part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rst_tables import decimals, list_table, provenance
+
+
+def tuned_svm(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Seconds of fits to 400 effective draws, and of a tuned machine."""
+    (document,) = documents
+    results = document["results"]
+    rows = [
+        [
+            r["problem"],
+            *(decimals(r[name], 2) for name in ("ours", "SVM, 5 x 5", "ratio", "wanted")),
+            decimals(r.get("SVM, 11 x 10"), 1),
+            decimals(r["scikit-learn GPC"], 2),
+            f"{100.0 * r['set_up']:.0f} %",
+            decimals(r["evaluations"], 0),
+            decimals(r["ess"], 0),
+        ]
+        for r in results["rows"]
+    ]
+    first = results["first fit"]
+    numbers = [decimals(first[name], 2) for name in ("ours", "SVM, 5 x 5", "ratio")]
+    rows.append(["moons, first fit of a process", *numbers, "0.90", *("" for _ in range(5))])
+    head = ["data", "ours, s", "SVM with a 5 x 5 grid, s", "ratio", "wanted"]
+    head += ["SVM of `skgpmcmc.baselines`, s", "scikit-learn's GPC, s", "set-up", "evaluations"]
+    return [*list_table("", [*head, "ESS"], rows), *provenance(document)]
+
+
+def set_up(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """What the set-up costs without one of its parts, or by the number of rows."""
+    (document,) = documents
+    what = "rows" if part == "rows" else "parts"
+    rows = []
+    for name, r in document["results"].get(what, {}).items():
+        columns = [("seconds_before", 2), ("seconds", 2), ("evaluations_before", 0), ("worth", 0)]
+        columns += [("ess", 0), ("per_evaluation", 2)]
+        row = [name, f"{100.0 * r['share']:.0f} %"]
+        rows.append([*row, *(decimals(r[column], digits) for column, digits in columns)])
+    head = ["rows" if what == "rows" else "data: without", "share of the set-up", "set-up, s"]
+    head += ["whole fit, s", "evaluations before the first draw"]
+    head += ["operations of the set-up, in evaluations of a chain", "ESS", "ESS per evaluation"]
+    return [*list_table("", head, rows), *provenance(document)]
