@@ -38,11 +38,11 @@ def set_up(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     what = "rows" if part == "rows" else "parts"
     rows = []
     for name, r in document["results"].get(what, {}).items():
-        columns = [("seconds_before", 2), ("seconds", 2), ("evaluations_before", 0), ("worth", 0)]
+        columns = [("seconds_before", 2), ("seconds", 2), ("evaluations_before", 0)]
         columns += [("ess", 0), ("per_evaluation", 2)]
         row = [name, f"{100.0 * r['share']:.0f} %"]
         rows.append([*row, *(decimals(r[column], digits) for column, digits in columns)])
     head = ["rows" if what == "rows" else "data: without", "share of the set-up", "set-up, s"]
     head += ["whole fit, s", "evaluations before the first draw"]
-    head += ["operations of the set-up, in evaluations of a chain", "ESS", "ESS per evaluation"]
+    head += ["ESS", "ESS per evaluation"]
     return [*list_table("", head, rows), *provenance(document)]

@@ -198,8 +198,8 @@ class Collapsed(Sampler):
 
     Proposals come from a cheap chain on an emulator of the marginal likelihood, learned in the
     set-up, or, where that is poor, from Hamiltonian trajectories under its gradient; the exact
-    marginal likelihood corrects them. f is drawn from its Gaussian with every theta, and
-    predictions integrate it out.
+    marginal likelihood corrects them. Chains go without f: predictions integrate it out, and its
+    draws are made when they are asked for.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ from .work import Prepared, Request, SetUp, Task, no_density, require_factors, s
 #: Importance draws where nothing is learned about them.
 N_IMPORTANCE = 64
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
-_REHEARSAL, _N_KEPT = 50, 24
+_REHEARSAL, _N_KEPT = 100, 24
 #: How many times less noise estimates have where a trajectory costs far more than they do.
 _LESS_NOISE = 2.0
 #: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.

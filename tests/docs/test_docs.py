@@ -421,6 +421,8 @@ def test_methods_state_the_constants_of_the_set_up():
     assert f"with probability {surrogate}, or {cautious[1]} if the set-up" in guide
     assert f"then {cautious[0]} are *trajectory*" in guide
     assert f"{round(100 * cautious[0])} of a hundred are\nHamiltonian" in methods
-    assert f"predicted to within {learn._ENOUGH}" in methods
-    assert learn._FEW == 4
+    assert (
+        f"predicted to within {learn._ENOUGH[0]} ({learn._ENOUGH[1]} with more than four" in methods
+    )
+    assert learn.FEW == 4
     assert learn.TRUSTED == 1.0

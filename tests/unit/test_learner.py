@@ -64,7 +64,8 @@ def test_points_that_only_the_emulator_believes_in_count(complete):
     emulated = float(target.emulator.value_and_gradient(point.theta)[0])
     lower = point.log_density + emulated - 40.0 - point.log_evidence
     pocket = point._replace(log_evidence=emulated - 40.0, log_density=lower)
-    assert _error(known, target, [pocket]) == pytest.approx(40.0)
+    assert _error(known, target, [pocket], everywhere=False) == np.inf  # no point counts
+    assert _error(known, target, [pocket], everywhere=True) == pytest.approx(40.0)
 
 
 # --- a quarter of the rows first ------------------------------------------------------------------
@@ -78,7 +79,7 @@ def request_for(model, n_starts=4, seed=0):
 
 @pytest.fixture(scope="module")
 def many_rows():
-    return make_model(*toy_classes(240, 2, 0))
+    return make_model(*toy_classes(400, 2, 0))
 
 
 @pytest.fixture(scope="module")

@@ -187,8 +187,11 @@ def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArr
     return np.array(chosen, dtype=np.intp)
 
 
-#: Tolerance of the approximation.
-_TOLERANCE = 1e-3
+#: With more hyper-parameters than this, trajectories with exact gradients come before the emulator,
+#: and what it learns from has to be more precise and more.
+FEW = 4
+#: Tolerance of the approximation, with few hyper-parameters and with many.
+_TOLERANCES = (1e-3, 1e-4)
 #: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
 _ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
 _MAX_START_ATTEMPTS = 30
@@ -204,16 +207,16 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     RuntimeError
         If there is no way from there; the message names theta.
     """
-    theta = start
+    theta, tolerance = start, _TOLERANCES[len(start) > FEW]
     for _ in range(_MAX_START_ATTEMPTS):
-        precise = approximation.refined(_TOLERANCE)
+        precise = approximation.refined(tolerance)
         if evaluate(model, precise, theta, with_hyperprior=True) is not None:
             mode = find_mode(
                 model,
                 approximation,
                 [theta],
                 with_hyperprior=True,
-                tol=_TOLERANCE,
+                tol=tolerance,
                 options=_ROUGHLY,
                 keep=partial(DesignPoint.of, model),
             )
@@ -230,6 +233,6 @@ def examine(
     model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
 ) -> DesignPoint | None:
     """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
-    precise = approximation.refined(_TOLERANCE)
+    precise = approximation.refined(_TOLERANCES[len(theta) > FEW])
     found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
     return None if found is None else DesignPoint.of(model, found, start)

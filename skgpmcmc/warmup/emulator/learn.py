@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation, InterpolatedSites
+from ...approximations import Approximation, InterpolatedSites, Sites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
 from ..work import Request, Task, has_factor
-from .design import Design, DesignPoint, examine, search, spread_out
+from .design import FEW, Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, Pool, root_of, run_pool
 from .trajectories import explore
 
@@ -29,8 +29,6 @@ _SPAN = 10.0
 #: A second mode counts if its log density is at most so much lower, and it is so far away (times
 #: the root of p, in standard deviations).
 _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
-#: With more hyper-parameters than this, trajectories with exact gradients come before the emulator.
-_FEW = 4
 #: c of pi* is so much below the emulated evidence, in logs.
 _FLOOR = 12.0
 #: Chains of a pool: at least so many, and one for every chain of the run.
@@ -41,12 +39,13 @@ LATER_ROUNDS = 6
 _N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Scaled mean squared difference of two rows below which a length-scale hardly matters.
 _FLAT = 0.005
-#: Held-out error of the log evidence at which the design is complete.
-_ENOUGH = 0.1
+#: Held-out error of the log evidence at which the design is complete, with few hyper-parameters and
+#: with many.
+_ENOUGH = (0.1, 0.05)
 #: The same where it is that of some of the rows.
 _ROUGHLY = 0.5
 #: One row of so many is learned first, if these are so many at least.
-_SHARE, _FEWEST_ROWS = 4, 50
+_SHARE, _FEWEST_ROWS = 4, 100
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
 
@@ -112,7 +111,7 @@ class Knowledge:
     @property
     def few(self) -> bool:
         """Whether there are few hyper-parameters."""
-        return self.dim <= _FEW
+        return self.dim <= FEW
 
     @property
     def coupled(self) -> bool:
@@ -175,8 +174,11 @@ class Knowledge:
 
     def tasks(self, thetas: FloatArray) -> list[Task]:
         """Return the work of examining points, each from sites that the design lets expect."""
-        expected = self.reference(0, 0.0).sites_at
+        expected = self.reference(0, 0.0).sites_at if self.few else self._sites_of_neighbor
         return [Task(examine, (self.model, self.approximation, t, expected(t))) for t in thetas]
+
+    def _sites_of_neighbor(self, theta: FloatArray) -> Sites:
+        return self.design.nearest(theta, self.scale).sites
 
     def factor_tasks(self, thetas: FloatArray) -> list[Task]:
         """Return the work of factoring K at points, which the evidence alone does not need."""
@@ -252,11 +254,12 @@ class Knowledge:
         )
 
 
-def learned(request: Request, enough: float = _ENOUGH) -> Step[Knowledge]:
+def learned(request: Request, enough: float | None = None) -> Step[Knowledge]:
     """Learn where the posterior is, and to predict the evidence there.
 
     From all rows at once if they are few. If they are many, some of them are learned first, which
     costs next to nothing: searches then begin at their modes, and what is learned is a difference.
+    Not so with many hyper-parameters: what few rows do not know of would be missed.
 
     Yields
     ------
@@ -264,14 +267,13 @@ def learned(request: Request, enough: float = _ENOUGH) -> Step[Knowledge]:
         Work whose results are to be sent back.
     """
     n, base = len(request.model.y), None
-    if n >= _SHARE * _FEWEST_ROWS:
+    if n >= _SHARE * _FEWEST_ROWS and len(request.starts[0]) <= FEW:
         rows = np.sort(request.rng.choice(n, n // _SHARE, replace=False))
         some = request._replace(model=request.model.of_rows(rows))
         base, _ = (yield from learned(some, _ROUGHLY)).posterior_pool()
     known = yield from searched(request, base)
     known = yield from measured(known)
-    if base is None:
-        known = yield from explored(known)
+    known = yield from explored(known)
     return (yield from refined(known, enough=enough))
 
 
@@ -289,7 +291,7 @@ def searched(request: Request, base: Knowledge | None = None) -> Step[Knowledge]
         Task(search, (model, approximation, start)) for start in starts
     ]
     dim, design = len(request.starts[0]), Design(tuple(point for path in paths for point in path))
-    few = dim <= _FEW
+    few = dim <= FEW
     return Knowledge(
         model,
         approximation,
@@ -364,7 +366,7 @@ def refined(
     known: Knowledge,
     max_rounds: int | None = None,
     known_error: float = 0.0,
-    enough: float = _ENOUGH,
+    enough: float | None = None,
 ) -> Step[Knowledge]:
     """Add points from the tempered emulated posterior until they are predicted well.
 
@@ -376,7 +378,7 @@ def refined(
         Most batches of points.
     known_error : float, default=0
         Error at draws from pi*, where it is known to be large, whatever the last batch showed.
-    enough : float
+    enough : float, optional
         Error of prediction that is small enough.
 
     Returns
@@ -389,6 +391,7 @@ def refined(
     sequence of Task
         Work whose results are to be sent back.
     """
+    enough = enough or _ENOUGH[not known.few]
     if max_rounds is None:
         max_rounds = 8 + 2 * known.dim if known.few else LATER_ROUNDS
     known = replace(known, held_out_error=max(known.held_out_error, known_error))
@@ -407,21 +410,30 @@ def refined(
         where = spread_out(candidates / known.scale, used, known.batch_size)
         found = yield known.tasks(candidates[where])
         known = known.joined(found)
-        known = replace(known, held_out_error=_error(known, target, found))
+        everywhere = known.few or known_error > 0.0
+        error = _error(known, target, found, everywhere=everywhere)
+        known = replace(known, held_out_error=error)
     return known
 
 
 def _error(
-    known: Knowledge, target: EmulatedPosterior, points: Sequence[DesignPoint | None]
+    known: Knowledge,
+    target: EmulatedPosterior,
+    points: Sequence[DesignPoint | None],
+    *,
+    everywhere: bool,
 ) -> float:
-    """Root mean square error of prediction, over points that the posterior or pi* could visit."""
+    """Root mean square error of prediction, over points that the posterior could visit.
+
+    Or over all that it or pi* could: with many hyper-parameters these are too many to begin with.
+    """
     limit = known.design.best.log_density - known.dim - 5.0
     gaps = []
     for point in points:
         if point is None:
             continue
         gap = float(target.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
-        if point.log_density + max(gap, 0.0) > limit:
+        if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
             gaps.append(gap)
     return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
 

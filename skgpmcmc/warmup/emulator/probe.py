@@ -17,7 +17,7 @@ from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
-from .design import DesignPoint
+from .design import FEW, DesignPoint
 from .fit import EmulatedPosterior, Pool, run_pool
 from .learn import TRUSTED, Knowledge, Step
 
@@ -30,8 +30,9 @@ _TERM_SD = 0.3
 
 #: Importance draws of a probe.
 N_DRAWS = 256
-#: Noise at which a probe is long enough, and most draws of one, in all and at once.
-_NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
+#: Noise at which a probe is long enough, with few hyper-parameters and with many, and most draws of
+#: one, in all and at once.
+_NOISES, _MOST_DRAWS, _MOST_AT_ONCE = (0.1, 0.05), 4096, 512
 #: Importance densities to choose from: sweeps that improve the interpolated sites, and the share of
 #: the skewness of the margins that the density has. All of it is best where the latent variance is
 #: large, and none where f is smooth: skewed neighbors then do not move together.
@@ -170,9 +171,8 @@ def _tasks(
 def _some_of(pool: Pool, known: Knowledge) -> FloatArray:
     """Draws of a pool, as many as are probed; (m, p)."""
     draws = pool.theta.reshape(-1, known.dim)
-    return draws[
-        known.rng.choice(len(draws), min(8 + 2 * known.dim, 60, len(draws)), replace=False)
-    ]
+    wanted = 8 + 2 * known.dim if known.few else 12 + 4 * known.dim
+    return draws[known.rng.choice(len(draws), min(wanted, 60, len(draws)), replace=False)]
 
 
 def _planned(
@@ -339,7 +339,7 @@ def take_probe(
             if len(log_weights) == N_DRAWS:
                 if np.isneginf(log_weights.max()):
                     return None
-                enough = np.exp(_log_variance(log_weights)) / _NOISE**2
+                enough = np.exp(_log_variance(log_weights)) / _NOISES[len(theta) > FEW] ** 2
                 wanted = int(
                     np.clip(enough, N_DRAWS, N_DRAWS if settings.annealing else _MOST_DRAWS)
                 )
