@@ -109,7 +109,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_importance = check.resolve_n_importance(self.n_importance)
         models = self._models(X, observed)
         sampler.check_model(models[0])
-        rounds = sampler.n_set_up_rounds(self._n_discarded(sampler)) + n_rounds(self.n_draws)
+        rounds = sampler.n_set_up_rounds(sampler.n_warmup(self._n_warmup)) + n_rounds(self.n_draws)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
         run = sample_chains(
             models,
@@ -165,9 +165,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
     def _n_warmup(self) -> int | None:
         return None if self.n_warmup == "auto" else self.n_warmup
 
-    def _n_discarded(self, sampler: Sampler) -> int:
-        return sampler.n_warmup(self._n_warmup)
-
     def _require_memory(
         self, X: np.ndarray, observed: Sequence[Observations], sampler: Sampler
     ) -> float:
@@ -176,7 +173,7 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         n_chains = len(observed) * self.n_chains
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other.
-        n_held = max(_COPIES_OF_DRAWS * self.n_draws, self._n_discarded(sampler))
+        n_held = max(_COPIES_OF_DRAWS * self.n_draws, sampler.n_warmup(self._n_warmup))
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             len(X),
@@ -256,7 +253,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
             "n_iter_": n_draws + run.n_discarded,
             "_draws": draws,
             "_evidence_parts": (own.estimator, int(rng.integers(2**31))),
-            "_latent_seed": int(rng.integers(2**31)),
             "_predictor": Predictor(
                 model,
                 theta[rows],

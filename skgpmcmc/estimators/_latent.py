@@ -115,7 +115,7 @@ class OneLatentFunction(BaseBayesianGP):
         if self._draws.f_is_mean:
             own = self._sampling.run.models[0]
             self._draws = with_latent_draws(
-                own.model, own.reference, self._draws, self._latent_seed, self.n_jobs
+                own.model, own.reference, self._draws, self._evidence_parts[1], self.n_jobs
             )
         return self._draws
 

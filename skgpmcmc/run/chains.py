@@ -213,8 +213,15 @@ class _Grown(NamedTuple):
         """Draws of each chain."""
         return self.own.draws.theta.shape[1] + self.n_new
 
-    def calls(self, length: int) -> list[Any]:
-        """Return the work of another round of all chains, for a pool of workers."""
+    def goes_on(self, end: int) -> bool:
+        """Whether the chains are to have more draws, up to `end`."""
+        return self.missing > 0.0 and self.n_draws < end
+
+    def calls(self, end: int) -> list[Any]:
+        """Return the work of all chains until the next look at them, for a pool of workers."""
+        if not self.goes_on(end):
+            return []
+        length = _until(end - self.n_draws, self.missing)
         return [joblib.delayed(sample)(self.own.model, *chain, length) for chain in self.chains]
 
     def advanced(self, segments: Iterator[Segment], stop: StoppingRule | None) -> _Grown:
@@ -252,8 +259,9 @@ def _sample_more(
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
             end = min(one.n_draws for one in grown if one.missing > 0.0) + length
-            while any(_goes_on(one, end) for one in grown):
-                grown = _advanced(pool, grown, end, stop)
+            while any(one.goes_on(end) for one in grown):
+                segments = iter(list(pool(call for one in grown for call in one.calls(end))))
+                grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
             if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
@@ -272,25 +280,6 @@ def _sample_more(
     seconds = run.seconds_sampling + time.perf_counter() - clock
     models = [one.ended() for one in grown]
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
-
-
-def _goes_on(one: _Grown, end: int) -> bool:
-    """Whether the chains of a model are to have more draws, up to `end`."""
-    return one.missing > 0.0 and one.n_draws < end
-
-
-def _advanced(
-    pool: joblib.Parallel, grown: Sequence[_Grown], end: int, stop: StoppingRule | None
-) -> list[_Grown]:
-    """Let all chains that go on make draws until the next look at them, in one batch of work."""
-    calls = (
-        call
-        for one in grown
-        if _goes_on(one, end)
-        for call in one.calls(_until(end - one.n_draws, one.missing))
-    )
-    segments = iter(list(pool(calls)))
-    return [one.advanced(segments, stop) if _goes_on(one, end) else one for one in grown]
 
 
 def _until(end: int, missing: float) -> int:

@@ -37,8 +37,11 @@ from .emulator.learn import (
     TRUSTED,
     Knowledge,
     Step,
-    learned,
+    explored,
+    measured,
+    quarter,
     refined,
+    searched,
 )
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import (
@@ -99,7 +102,10 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     """
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
-    known = yield from learned(request)
+    known = yield from searched(request, (yield from quarter(request)))
+    known = yield from measured(known)
+    known = yield from explored(known)
+    known = yield from refined(known)
     known, pool = known.posterior_pool()
     known, probed = yield from probe(known, pool, settings)
     if probed.too_noisy:
@@ -301,7 +307,10 @@ def set_up_collapsed(request: Request) -> SetUp:
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, RandomWalk())
         return Prepared(walk, starts, rngs, 0, reference=approximation)
-    known = yield from learned(request)
+    known = yield from searched(request, (yield from quarter(request)))
+    known = yield from measured(known)
+    known = yield from explored(known)
+    known = yield from refined(known)
     known, report = yield from _examined(known)
     if report.held_out_error >= _WELL_EMULATED:
         known = yield from refined(known, LATER_ROUNDS, report.held_out_error)

@@ -212,7 +212,7 @@ def test_callbacks_leave_no_attribute():
     model.fit(*moons())
     added = {name for name in set(vars(model)) - before if name.startswith("_")}
     expected = {"_predictor", "_sampling", "_draws", "_units", "_for_predictions"}
-    assert added == expected | {"_evidence_parts", "_latent_seed"}
+    assert added == expected | {"_evidence_parts"}
     assert "_skl_callbacks" not in vars(clone(quick()).fit(*moons()))
 
 

@@ -6,7 +6,7 @@ import pytest
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import Request, perform
 from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator.learn import _error, learned, measured, refined, searched
+from skgpmcmc.warmup.emulator.learn import _error, measured, quarter, refined, searched
 
 from ..helpers import make_model, toy_classes
 
@@ -69,6 +69,13 @@ def test_points_that_only_the_emulator_believes_in_count(complete):
 
 
 # --- a quarter of the rows first ------------------------------------------------------------------
+
+
+def learned(request):
+    """All steps up to the refinement."""
+    known = yield from searched(request, (yield from quarter(request)))
+    known = yield from measured(known)
+    return (yield from refined(known))
 
 
 def request_for(model, n_starts=4, seed=0):

@@ -193,7 +193,7 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
 
 @pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
 def test_a_probe_is_one_long_estimate(model, reference, strength):
-    """As long as it takes: at 0.05, noise does not matter any more."""
+    """As long as it takes: at 0.1, noise does not matter any more."""
     variant = reference.with_strength(strength)
     probe = take_probe(model, variant, THETA, wanted(), np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
@@ -202,7 +202,7 @@ def test_a_probe_is_one_long_estimate(model, reference, strength):
     n_draws = np.exp(probe.log_variance) / probe.noise**2
     assert n_draws == pytest.approx(round(n_draws), rel=1e-9)
     assert 256 <= round(n_draws) <= 4096
-    assert probe.noise < 0.07 or round(n_draws) == 4096  # it was 0.05 when 256 draws were taken
+    assert probe.noise < 0.14 or round(n_draws) == 4096  # it was 0.1 when 256 draws were taken
 
 
 def test_equal_seeds_give_equal_probes(model, reference):

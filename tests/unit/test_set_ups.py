@@ -154,13 +154,13 @@ def test_the_jitter_stays_where_it_is_not_needed():
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
-        ([0.5, 0.5], ["learn", "probe", "rehearse", "probe"]),
+        ([0.5, 0.5], ["refine", "probe", "rehearse", "probe"]),
         (
             [0.5, 2.0 * TRUSTED, 0.5],
-            ["learn", "probe", "rehearse", "probe", "trajectories", "probe"],
+            ["refine", "probe", "rehearse", "probe", "trajectories", "probe"],
         ),
-        ([2.0, 2.0, 0.5], ["learn", "probe", "refine", "probe", "trajectories", "probe"]),
-        ([2.0, 0.5, 0.5], ["learn", "probe", "refine", "probe", "rehearse", "probe"]),
+        ([2.0, 2.0, 0.5], ["refine", "probe", "refine", "probe", "trajectories", "probe"]),
+        ([2.0, 0.5, 0.5], ["refine", "probe", "refine", "probe", "rehearse", "probe"]),
     ],
     ids=["good", "poor where chains went", "poor", "mended"],
 )
@@ -174,7 +174,8 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
 
     def step(name, result):
         def act(*_, **__):
-            done.append(name)
+            if name:
+                done.append(name)
             yield []
             return result()
 
@@ -187,7 +188,9 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
         return known, Probed(None, None, target, report)
 
     estimator = PseudoMarginalMetropolis(None, None, 4)
-    monkeypatch.setattr(emulated, "learned", step("learn", lambda: known))
+    monkeypatch.setattr(emulated, "quarter", step("", lambda: None))
+    for name in ("searched", "measured", "explored"):
+        monkeypatch.setattr(emulated, name, step("", lambda: known))
     monkeypatch.setattr(emulated, "refined", step("refine", lambda: known))
     monkeypatch.setattr(emulated, "probe", step("probe", probed))
     monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", lambda: (known, None)))

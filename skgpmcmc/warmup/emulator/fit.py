@@ -70,14 +70,10 @@ class Coordinates:
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return coordinates of theta (..., p), and their derivatives by theta; both (..., p)."""
         inverse_square = np.exp(-2.0 * theta)
-        slope = inverse_square / (inverse_square + self.flat)
-        return self.flattened(theta), slope / self.scale
-
-    def flattened(self, theta: FloatArray) -> FloatArray:
-        """Return coordinates of theta (..., p) alone; (..., p)."""
         # Not through the total, whose logarithm would lose a theta beyond 300.
-        flattened = theta - 0.5 * np.log1p(self.flat * np.exp(2.0 * theta))
-        return (flattened - self.center) / self.scale
+        flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
+        slope = inverse_square / (inverse_square + self.flat)
+        return (flattened - self.center) / self.scale, slope / self.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,39 +157,13 @@ class Emulator:
         weights = c.value_weights, c.gradient_weights
         return cls(coordinates, nodes, top, span, c.trend, *weights, base)
 
-    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
-        inner, gradient = self.compressed(theta)
-        stretch = self._stretch(inner)
-        return self.top - self.span * (stretch - 1.0), gradient * stretch[..., None]
+    def value_and_gradient(
+        self, theta: FloatArray, *, compressed: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the emulated function at theta (..., p): values (...) and gradients (..., p).
 
-    def value(self, theta: FloatArray) -> FloatArray:
-        """Return the emulated function alone at theta (..., p); (...)."""
-        return self.top - self.span * (self._stretch(self._compressed_value(theta)) - 1.0)
-
-    def _stretch(self, inner: FloatArray) -> FloatArray:
-        return np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
-
-    def _compressed_value(self, theta: FloatArray) -> FloatArray:
-        """Return `compressed` without its gradient: products of matrices are all that it takes."""
-        z = self.coordinates.flattened(theta)
-        squares, offsets = self._of_nodes
-        gap = squares + (z * z).sum(axis=-1)[..., None] - 2.0 * (z @ self.nodes.T)
-        k, first, _ = _covariance(np.maximum(gap, 0.0))
-        slope = z @ self.gradient_weights.T - offsets
-        inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
-        if self.base is not None:
-            inner = inner + self.trend[1] * self.base._compressed_value(theta)
-        return np.asarray(inner)
-
-    @cached_property
-    def _of_nodes(self) -> tuple[FloatArray, FloatArray]:
-        """Squares of the nodes, and their products with the gradients' weights; both (D,)."""
-        products = self.nodes * self.nodes, self.nodes * self.gradient_weights
-        return products[0].sum(axis=1), products[1].sum(axis=1)
-
-    def compressed(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the process at theta (..., p), below 0 where it is known: as the function's."""
+        Or the process itself, below 0 where it is known.
+        """
         z, slopes = self.coordinates.at(theta)
         gap = z[..., None, :] - self.nodes
         k, first, second = _covariance(np.einsum("...ij,...ij->...i", gap, gap))
@@ -203,10 +173,36 @@ class Emulator:
         gradient = np.einsum("...i,...ij->...j", pull, gap) + first @ self.gradient_weights
         gradient *= slopes
         if self.base is not None:
-            below, slope_below = self.base.compressed(theta)
+            below, slope_below = self.base.value_and_gradient(theta, compressed=True)
             inner += self.trend[1] * below
             gradient += self.trend[1] * slope_below
-        return inner, gradient
+        if compressed:
+            return inner, gradient
+        stretch = self._stretch(inner)
+        return self.top - self.span * (stretch - 1.0), gradient * stretch[..., None]
+
+    def value(self, theta: FloatArray, *, compressed: bool = False) -> FloatArray:
+        """Return the same without gradients, (...): products of matrices are all that it takes."""
+        z, _ = self.coordinates.at(theta)
+        squares, offsets = self._of_nodes
+        gap = squares + (z * z).sum(axis=-1)[..., None] - 2.0 * (z @ self.nodes.T)
+        k, first, _ = _covariance(np.maximum(gap, 0.0))
+        slope = z @ self.gradient_weights.T - offsets
+        inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
+        if self.base is not None:
+            inner = inner + self.trend[1] * self.base.value(theta, compressed=True)
+        if compressed:
+            return np.asarray(inner)
+        return np.asarray(self.top - self.span * (self._stretch(inner) - 1.0))
+
+    def _stretch(self, inner: FloatArray) -> FloatArray:
+        return np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
+
+    @cached_property
+    def _of_nodes(self) -> tuple[FloatArray, FloatArray]:
+        """Squares of the nodes, and their products with the gradients' weights; both (D,)."""
+        products = self.nodes * self.nodes, self.nodes * self.gradient_weights
+        return products[0].sum(axis=1), products[1].sum(axis=1)
 
 
 class _Observed(NamedTuple):
@@ -223,7 +219,7 @@ class _Observed(NamedTuple):
         """Collect them: the trend is a constant and, with a base, what that says."""
         columns = [(values, gradients), (np.ones(len(theta)), np.zeros_like(theta))]
         if base is not None:
-            columns.append(base.compressed(theta))
+            columns.append(base.value_and_gradient(theta, compressed=True))
         return cls(theta, *(np.stack(parts, axis=-1) for parts in zip(*columns, strict=True)))
 
     def at(self, some: IntArray) -> _Observed:

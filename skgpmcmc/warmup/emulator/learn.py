@@ -40,10 +40,8 @@ _N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Scaled mean squared difference of two rows below which a length-scale hardly matters.
 _FLAT = 0.005
 #: Held-out error of the log evidence at which the design is complete, with few hyper-parameters and
-#: with many.
-_ENOUGH = (0.1, 0.05)
-#: The same where it is that of some of the rows.
-_ROUGHLY = 0.5
+#: with many; and where it is that of some of the rows.
+_ENOUGH, _ROUGHLY = (0.1, 0.05), 0.5
 #: One row of so many is learned first, if these are so many at least.
 _SHARE, _FEWEST_ROWS = 4, 100
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
@@ -75,7 +73,7 @@ class Knowledge:
     root : ndarray of shape (p, p)
         Cholesky factor of a covariance: the scale on which theta moves.
     n_evaluations : float
-        Of the evidence; one of some rows counts by their share of the operations.
+        Of the evidence; those of some rows count by their share of the operations.
     held_out_error : float
         Of the emulator, at the last points before they joined the design; infinite where that says
         nothing yet.
@@ -149,8 +147,7 @@ class Knowledge:
     @property
     def corners(self) -> FloatArray:
         """Ends of the box in which the evidence is known; (2, p)."""
-        known = np.concatenate([self.used.theta, self.box])
-        return np.array([known.min(axis=0), known.max(axis=0)])
+        return _corners(self.used.theta, self.box)
 
     @property
     def modes(self) -> FloatArray:
@@ -211,7 +208,7 @@ class Knowledge:
         assert self.emulator is not None
         used, correction = self.used, correction or self.no_correction
         volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
-        shift, (low, high) = correction.constant, self.corners
+        shift, (low, high) = correction.constant, _corners(used.theta, self.box)
         return EmulatedPosterior(
             self.model.hyperprior,
             self.emulator,
@@ -254,27 +251,26 @@ class Knowledge:
         )
 
 
-def learned(request: Request, enough: float | None = None) -> Step[Knowledge]:
-    """Learn where the posterior is, and to predict the evidence there.
+def _corners(theta: FloatArray, box: FloatArray) -> FloatArray:
+    every = np.concatenate([theta, box])
+    return np.array([every.min(axis=0), every.max(axis=0)])
 
-    From all rows at once if they are few. If they are many, some of them are learned first, which
-    costs next to nothing: searches then begin at their modes, and what is learned is a difference.
-    Not so with many hyper-parameters: what few rows do not know of would be missed.
 
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
+def quarter(request: Request) -> Step[Knowledge | None]:
+    """Learn a quarter of the rows, where they are many, which costs next to nothing.
+
+    Searches then begin at their modes, and what is left to be learned is a difference. Not so with
+    many hyper-parameters: what few rows do not know of would be missed. Yields batches of tasks.
     """
-    n, base = len(request.model.y), None
-    if n >= _SHARE * _FEWEST_ROWS and len(request.starts[0]) <= FEW:
-        rows = np.sort(request.rng.choice(n, n // _SHARE, replace=False))
-        some = request._replace(model=request.model.of_rows(rows))
-        base, _ = (yield from learned(some, _ROUGHLY)).posterior_pool()
-    known = yield from searched(request, base)
+    n = len(request.model.y)
+    if n < _SHARE * _FEWEST_ROWS or len(request.starts[0]) > FEW:
+        return None
+    rows = np.sort(request.rng.choice(n, n // _SHARE, replace=False))
+    some = request._replace(model=request.model.of_rows(rows))
+    known = yield from searched(some, (yield from quarter(some)))
     known = yield from measured(known)
-    known = yield from explored(known)
-    return (yield from refined(known, enough=enough))
+    known = yield from refined(known, enough=_ROUGHLY)
+    return known.posterior_pool()[0]
 
 
 def searched(request: Request, base: Knowledge | None = None) -> Step[Knowledge]:

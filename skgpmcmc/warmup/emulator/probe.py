@@ -30,8 +30,7 @@ _TERM_SD = 0.3
 
 #: Importance draws of a probe.
 N_DRAWS = 256
-#: Noise at which a probe is long enough, with few hyper-parameters and with many, and most draws of
-#: one, in all and at once.
+#: Noise of a probe, with few hyper-parameters and with many; most draws of one, in all and at once.
 _NOISES, _MOST_DRAWS, _MOST_AT_ONCE = (0.1, 0.05), 4096, 512
 #: Importance densities to choose from: sweeps that improve the interpolated sites, and the share of
 #: the skewness of the margins that the density has. All of it is best where the latent variance is
