@@ -216,7 +216,7 @@ class GaussianApproximation:
     @cached_property
     def root_precision(self) -> FloatArray:
         """``s = W^1/2``; (n,)."""
-        return np.sqrt(self.precision)
+        return np.sqrt(self.sites.precision)
 
     @cached_property
     def chol_B(self) -> FloatArray:

@@ -18,10 +18,9 @@ from .design import FEW, Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, Pool, root_of, run_pool
 from .trajectories import explore
 
-#: Points whose log density is lower than the best by more than this plus 2 p only mark the edge.
-_MARGIN = 15.0
-#: Points with a log p(theta) so much below that of the best are of no use.
-_PRIOR_MARGIN = 50.0
+#: Points whose log density is lower than the best by more than this plus 2 p only mark the edge; those
+#: with a log p(theta) so much below that of the best are of no use.
+_MARGIN, _PRIOR_MARGIN = 15.0, 50.0
 #: Most values and derivatives that the emulator is conditioned on.
 _MOST_OBSERVATIONS = 5000
 #: Log evidences are compressed below the largest by more than about this plus p.
@@ -171,8 +170,8 @@ class Knowledge:
 
     def tasks(self, thetas: FloatArray) -> list[Task]:
         """Return the work of examining points, each from sites that the design lets expect."""
-        expected = self.reference(0, 0.0).sites_at if self.few else self._sites_of_neighbor
-        return [Task(examine, (self.model, self.approximation, t, expected(t))) for t in thetas]
+        sites_at = self.reference(0, 0.0).sites_at if self.few else self._sites_of_neighbor
+        return [Task(examine, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
 
     def _sites_of_neighbor(self, theta: FloatArray) -> Sites:
         return self.design.nearest(theta, self.scale).sites
@@ -421,7 +420,7 @@ def _error(
 ) -> float:
     """Root mean square error of prediction, over points that the posterior could visit.
 
-    Or over all that it or pi* could: with many hyper-parameters these are too many to begin with.
+    Or over all that it or pi* could, which with many hyper-parameters are too many to begin with.
     """
     limit = known.design.best.log_density - known.dim - 5.0
     gaps = []
