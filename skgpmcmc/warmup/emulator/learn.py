@@ -18,8 +18,8 @@ from .design import FEW, Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, Pool, root_of, run_pool
 from .trajectories import explore
 
-#: Points whose log density is lower than the best by more than this plus 2 p only mark the edge; those
-#: with a log p(theta) so much below that of the best are of no use.
+#: Points whose log density is lower than the best by more than this plus 2 p only mark the edge;
+#: those with a log p(theta) so much below that of the best are of no use.
 _MARGIN, _PRIOR_MARGIN = 15.0, 50.0
 #: Most values and derivatives that the emulator is conditioned on.
 _MOST_OBSERVATIONS = 5000
