@@ -253,6 +253,7 @@ class RetainedParticle(_OfParticles):
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
     ) -> tuple[PseudoMarginalState, StepInfo]:
         """Draw a particle, move it, and put it back with its new weight."""
+        _ = state.density.q.made()  # all factors that a state at rest has lost
         index = state.estimate.draw_index(rng)
         latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
         for _ in range(self.n_steps):
