@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation, InterpolatedSites, Sites
+from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
@@ -23,17 +23,14 @@ from .trajectories import explore
 _MARGIN, _PRIOR_MARGIN = 15.0, 50.0
 #: Most values and derivatives that the emulator is conditioned on.
 _MOST_OBSERVATIONS = 5000
-#: Log evidences are compressed below the largest by more than about this plus p.
-_SPAN = 10.0
+#: Log evidences are compressed below the largest by more than about this plus p; c of pi* is so much
+#: below the emulated evidence, in logs.
+_SPAN, _FLOOR = 10.0, 12.0
 #: A second mode counts if its log density is at most so much lower, and it is so far away (times
 #: the root of p, in standard deviations).
 _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
-#: c of pi* is so much below the emulated evidence, in logs.
-_FLOOR = 12.0
-#: Chains of a pool: at least so many, and one for every chain of the run.
-_N_CHAINS = 64
-#: Most batches of points of a later refinement of the emulator.
-LATER_ROUNDS = 6
+#: Chains of a pool, or one for every chain of the run; most batches of points of a later refinement.
+_N_CHAINS, LATER_ROUNDS = 64, 6
 #: Points on exploring trajectories, and those of one trajectory.
 _N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Scaled mean squared difference of two rows below which a length-scale hardly matters.
@@ -170,11 +167,9 @@ class Knowledge:
 
     def tasks(self, thetas: FloatArray) -> list[Task]:
         """Return the work of examining points, each from sites that the design lets expect."""
-        sites_at = self.reference(0, 0.0).sites_at if self.few else self._sites_of_neighbor
+        near, scale = self.design.nearest, self.scale
+        sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
         return [Task(examine, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
-
-    def _sites_of_neighbor(self, theta: FloatArray) -> Sites:
-        return self.design.nearest(theta, self.scale).sites
 
     def factor_tasks(self, thetas: FloatArray) -> list[Task]:
         """Return the work of factoring K at points, which the evidence alone does not need."""
@@ -259,7 +254,12 @@ def quarter(request: Request) -> Step[Knowledge | None]:
     """Learn a quarter of the rows, where they are many, which costs next to nothing.
 
     Searches then begin at their modes, and what is left to be learned is a difference. Not so with
-    many hyper-parameters: what few rows do not know of would be missed. Yields batches of tasks.
+    many hyper-parameters: what few rows do not know of would be missed.
+
+    Yields
+    ------
+    sequence of Task
+        Work whose results are to be sent back.
     """
     n = len(request.model.y)
     if n < _SHARE * _FEWEST_ROWS or len(request.starts[0]) > FEW:
