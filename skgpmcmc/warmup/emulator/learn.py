@@ -23,13 +23,13 @@ from .trajectories import explore
 _MARGIN, _PRIOR_MARGIN = 15.0, 50.0
 #: Most values and derivatives that the emulator is conditioned on.
 _MOST_OBSERVATIONS = 5000
-#: Log evidences are compressed below the largest by more than about this plus p; c of pi* is so much
-#: below the emulated evidence, in logs.
+#: Log evidences are compressed below the largest by more than about this plus p; c of pi* is so
+#: much below the emulated evidence, in logs.
 _SPAN, _FLOOR = 10.0, 12.0
 #: A second mode counts if its log density is at most so much lower, and it is so far away (times
 #: the root of p, in standard deviations).
 _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
-#: Chains of a pool, or one for every chain of the run; most batches of points of a later refinement.
+#: Chains of a pool, or one for each of the run; most batches of points of a later refinement.
 _N_CHAINS, LATER_ROUNDS = 64, 6
 #: Points on exploring trajectories, and those of one trajectory.
 _N_EXPLORED, _N_LEAPFROG = 60, 4
