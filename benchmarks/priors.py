@@ -13,14 +13,12 @@ has its own training rows (of simulated data: its own function), the same for al
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import joblib
 import numpy as np
 from scipy import optimize, stats
 from scipy.signal import savgol_filter
@@ -45,8 +43,8 @@ from skgpmcmc.model import default_prior, length_bounds, paper_prior
 
 from .common import RESULTS, print_table, save
 from .prior_problems import MANY_CLASSES, PROBLEMS, Problem, Sample, draw_function, standardized
+from .rows import Rows
 
-FILE = RESULTS / "priors.csv"
 QUICK = {"n_chains": 4, "n_draws": 150, "target_ess": None, "n_jobs": 1}
 GRID = np.linspace(-3.0, 3.0, 201)  # of standardized inputs with one column
 
@@ -167,9 +165,13 @@ CANDIDATES: dict[str, Candidate] = {
 }
 # --- one fit --------------------------------------------------------------------------------------
 
-COLUMNS = (
-    *("problem", "candidate", "split", "loss", "coverage", "covered_function", "capacity"),
-    *("deviance", "roughness", "r_hat", "per_evaluation", "seconds", "failed"),
+MEASURES = ("loss", "coverage", "covered_function", "capacity", "deviance", "roughness")
+ROWS = Rows(
+    RESULTS / "priors.csv",
+    key=("problem", "candidate", "split"),
+    columns=(*MEASURES, "r_hat", "per_evaluation", "seconds", "failed"),
+    words=("problem", "candidate", "failed"),
+    whole=("split",),
 )
 
 
@@ -295,17 +297,16 @@ def fit_peer(make: Callable[[np.ndarray], BaseEstimator], data: Sample, seed: in
 
 
 def one(problem: str, candidate: str, split: int) -> dict[str, Any]:
-    """One row of the file."""
-    row: dict[str, Any] = {"problem": problem, "candidate": candidate, "split": split}
+    """One row of the file, but for its key."""
     what = PROBLEMS[problem]
     data = standardized(what.load(what.n, split))
     with threadpool_limits(1):
         try:
             if candidate in PEERS:
-                return {**row, **fit_peer(PEERS[candidate][1], data, split)}
-            return {**row, **fit_candidate(what, CANDIDATES[candidate], data, split)}
+                return fit_peer(PEERS[candidate][1], data, split)
+            return fit_candidate(what, CANDIDATES[candidate], data, split)
         except (RuntimeError, ValueError) as error:
-            return {**row, "failed": str(error)[:80]}
+            return {"failed": str(error)[:80]}
 
 
 def methods(problem: str, candidates: Iterable[str]) -> list[str]:
@@ -320,25 +321,6 @@ def methods(problem: str, candidates: Iterable[str]) -> list[str]:
 
 
 # --- the table ------------------------------------------------------------------------------------
-
-
-def read() -> list[dict[str, Any]]:
-    """All rows so far; numbers as floats, nothing as NaN."""
-    if not FILE.exists():
-        return []
-    with FILE.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    words = ("problem", "candidate", "failed")
-    return [
-        {
-            k: v if k in words else int(v) if k == "split" else float(v or "nan")
-            for k, v in r.items()
-        }
-        for r in rows
-    ]
-
-
-MEASURES = ("loss", "coverage", "covered_function", "capacity", "deviance", "roughness")
 
 
 def summarize(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -404,19 +386,15 @@ def main() -> None:
     if args.picture:
         draw_picture()
         return
-    rows = read()
     if not args.table:
-        done = {(row["problem"], row["candidate"], row["split"]) for row in rows}
         tasks = [
             (problem, method, split)
             for split in range(args.first, args.splits)
             for problem in args.problems
             for method in methods(problem, args.candidates)
-            if (problem, method, split) not in done
         ]
-        run(tasks, args.jobs)
-        rows = read()
-    results = summarize(rows)
+        ROWS.run(tasks, one, args.jobs)
+    results = summarize(ROWS.read())
     for name in (*MEASURES, "difference", "error", "not_converged", "per_evaluation", "seconds"):
         show(results, name)
     save("priors", QUICK, results)
@@ -445,22 +423,6 @@ def draw_picture() -> None:
     fig.supylabel("f")
     fig.supxlabel("x (ticks: training inputs)")
     fig.savefig(RESULTS / "priors.png", dpi=110)
-
-
-def run(tasks: list[tuple[str, str, int]], n_jobs: int) -> None:
-    """Make fits, and append each to the file as it comes."""
-    new = not FILE.exists()
-    with FILE.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        results = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-            joblib.delayed(one)(*task) for task in tasks
-        )
-        for row in results:
-            numbers = {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()}
-            writer.writerow(numbers)
-            file.flush()
 
 
 if __name__ == "__main__":
