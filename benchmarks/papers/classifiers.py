@@ -1,0 +1,312 @@
+"""Comparison of probabilistic classifiers: Filippone & Girolami (2014), section 5, and beyond it.
+
+Run as ``python -m benchmarks.papers.classifiers [--data pima ...] [--repeats 40] [--jobs 2]``, with
+``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. It takes many hours: every fit is one row of
+``results/classifiers.csv``, those that are there are not made again, and sizes beyond `FULL` have
+`FEWER` training sets. ``--table`` prints what there is and draws figures 6 and 7, ``--curves``
+figure 5.
+
+As in the paper, features are standardized once on all rows, training sets have as many rows of each
+class, and are the same for all methods. All other rows are tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
+from skgpmcmc.compare.methods import score
+from skgpmcmc.displays import AbstentionCurveDisplay
+
+from ..common import RESULTS, data_folder, load_binary, mean_and_error, print_table, save
+from ..rows import Rows
+
+#: Rows of a training set, for each data set: as many as leave rows of both classes to test on.
+SIZES = {
+    "pima": (20, 50, 100, 200, 400),
+    "thyroid": (20, 50, 100),
+    "ionosphere": (20, 50, 100, 200),
+    "glass": (20, 50, 80),
+    "usps": (20, 50, 100, 200, 400),
+}
+#: Largest size with all training sets, and how many larger ones have.
+FULL, FEWER = 100, 10
+#: Bins of the calibration error.
+N_BINS = 10
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Standardized features, and classes 0 and 1."""
+    if name in ("pima", "ionosphere"):
+        X, y = load_binary(name)
+        return X, (y > 0.0).astype(int)
+    if name == "usps":
+        file = np.load(data_folder() / "usps_3v5.npz")
+        return StandardScaler().fit_transform(file["X"] / 1000.0), (file["target"] == 5).astype(int)
+    path = data_folder() / f"{'thyroid_new' if name == 'thyroid' else name}.csv"
+    table = np.genfromtxt(path, delimiter=",", skip_header=1)
+    X, target = table[:, :-1], table[:, -1]
+    # Thyroid: normal or not; glass: of windows or not.
+    y = target > 1 if name == "thyroid" else target >= 5
+    return StandardScaler().fit_transform(X), y.astype(int)
+
+
+def training_rows(y: np.ndarray, n: int, repeat: int) -> np.ndarray:
+    """As many rows of each class, at random."""
+    rng = np.random.default_rng([n, repeat])
+    return np.concatenate([rng.choice(np.flatnonzero(y == k), n // 2, False) for k in (0, 1)])
+
+
+# --- methods --------------------------------------------------------------------------------------
+
+
+def _bayes(**settings: Any) -> Callable[[int, int], BaseEstimator]:
+    return lambda seed, d: BayesianGPClassifier(random_state=seed, **settings)
+
+
+def _calibrated(model: BaseEstimator, method: str) -> CalibratedClassifierCV:
+    return CalibratedClassifierCV(model, method=method, cv=5)
+
+
+def _boosting(seed: int) -> BaseEstimator:
+    # With the 20 rows that a leaf has by default, trees of 20 rows would have no branch.
+    return HistGradientBoostingClassifier(min_samples_leaf=5, random_state=seed)
+
+
+METHODS: dict[str, Callable[[int, int], BaseEstimator]] = {
+    "default": _bayes(),
+    "papers' priors": _bayes(priors="paper"),
+    "PM EP (64)": _bayes(priors="paper", approximation="ep", n_importance=64),
+    "ARD": _bayes(ard=True),
+    "MCMC EP": _bayes(priors="paper", sampler="marginal", approximation="ep", target_ess=100),
+    "EP ML": lambda seed, d: EPMLClassifier(random_state=seed),
+    "SVM": lambda seed, d: svm_platt_classifier(random_state=seed),
+    "scikit-learn GPC": lambda seed, d: GaussianProcessClassifier(
+        ConstantKernel() * RBF(np.sqrt(d)), n_restarts_optimizer=2, random_state=seed
+    ),
+    "logistic regression": lambda seed, d: LogisticRegressionCV(
+        scoring="neg_log_loss", l1_ratios=(0.0,), use_legacy_attributes=False, max_iter=1000
+    ),
+    "random forest": lambda seed, d: RandomForestClassifier(500, random_state=seed),
+    "random forest, isotonic": lambda seed, d: _calibrated(
+        RandomForestClassifier(500, random_state=seed), "isotonic"
+    ),
+    "boosting": lambda seed, d: _boosting(seed),
+    "boosting, sigmoid": lambda seed, d: _calibrated(_boosting(seed), "sigmoid"),
+}
+#: Gaussian process methods: the default is to be as good as the best of them.
+GP = ("default", "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML", "scikit-learn GPC")
+
+
+def is_tried(data: str, method: str) -> bool:
+    """A length-scale for each of 256 pixels is left out: such chains are long."""
+    return not (data == "usps" and method == "ARD")
+
+
+# --- one fit --------------------------------------------------------------------------------------
+
+SCORES = (
+    *("accuracy", "auc", "capacity_accuracy", "capacity_auc", "selective_accuracy"),
+    *("log_loss", "brier", "calibration_error"),
+)
+#: Of which more is better.
+LARGE = SCORES[:5]
+ROWS = Rows(
+    RESULTS / "classifiers.csv",
+    key=("data", "n", "repeat", "method"),
+    columns=(*SCORES, "r_hat", "ess", "seconds", "failed"),
+    words=("data", "method", "failed"),
+    whole=("n", "repeat"),
+)
+
+
+def calibration_error(y: np.ndarray, proba: np.ndarray) -> float:
+    """Expected calibration error: confidence minus accuracy, over bins of equal width."""
+    confidence = np.maximum(proba, 1.0 - proba)
+    right = (proba > 0.5) == y
+    bins = np.minimum((2.0 * N_BINS * (confidence - 0.5)).astype(int), N_BINS - 1)
+    gaps = np.bincount(bins, weights=confidence - right, minlength=N_BINS)
+    return float(np.abs(gaps).sum() / len(y))
+
+
+def fit(data: str, n: int, repeat: int, method: str) -> tuple[BaseEstimator, Any, Any, float]:
+    """A fitted method, test rows and their classes, and processor seconds."""
+    X, y = load(data)
+    rows = training_rows(y, n, repeat)
+    tested = np.setdiff1d(np.arange(len(y)), rows)
+    model = METHODS[method](repeat, X.shape[1])
+    start = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        model.fit(X[rows], y[rows])
+    return model, X[tested], y[tested], time.process_time() - start
+
+
+def one(data: str, n: int, repeat: int, method: str) -> dict[str, Any]:
+    """One row of the file, but for its key."""
+    try:
+        model, X, y, seconds = fit(data, n, repeat, method)
+    except (RuntimeError, ValueError) as error:
+        return {"failed": str(error)[:80]}
+    proba = model.predict_proba(X)
+    found = {k: v for k, v in score(y, proba, model.classes_).items() if k in SCORES}
+    found |= {"calibration_error": calibration_error(y, proba[:, 1]), "seconds": seconds}
+    if hasattr(model, "diagnostics_"):
+        of = model.diagnostics_
+        found["r_hat"] = float(of.r_hat.max())
+        found["ess"] = float(min(of.ess_bulk.min(), of.ess_tail.min()))
+    return found
+
+
+def tasks(
+    data: Iterable[str], methods: Iterable[str], repeats: int
+) -> Iterator[tuple[str, int, int, str]]:
+    """All fits, such that a study that ends early has as many training sets of every size.
+
+    Yields
+    ------
+    tuple
+        Data set, size, number of the training set, method.
+    """
+    for repeat in range(repeats):
+        for name in data:
+            for n in SIZES[name]:
+                if n <= FULL or repeat < FEWER:
+                    yield from ((name, n, repeat, m) for m in methods if is_tried(name, m))
+
+
+# --- tables and figures ---------------------------------------------------------------------------
+
+
+def summarize(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By data set, size and method: means, and what is left of the default's in pairs."""
+    groups: dict[tuple[str, int, str], dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["data"], row["n"], row["method"]), {})[row["repeat"]] = row
+    found = []
+    for (data, n, method), fits in sorted(groups.items()):
+        of_default = groups.get((data, n, "default"), {})
+        shared = [r for r in fits if r in of_default]
+        summary: dict[str, Any] = {"data": data, "n": n, "method": method, "repeats": len(fits)}
+        summary["failed"] = sum(bool(row["failed"]) for row in fits.values())
+        for name in (*SCORES, "seconds", "r_hat"):
+            summary[name] = _mean([row[name] for row in fits.values()])
+        for name in SCORES:
+            gaps = [fits[r][name] - of_default[r][name] for r in shared]
+            summary[f"{name}_difference"], summary[f"{name}_interval"] = _interval(gaps)
+        found.append(summary)
+    return found
+
+
+def _mean(values: list[float]) -> float:
+    each = np.array(values)[np.isfinite(values)]
+    return float(each.mean()) if len(each) else float("nan")
+
+
+def _interval(gaps: list[float]) -> tuple[float, float]:
+    """Mean, and half the width of its 95 % confidence interval by Student's t."""
+    each = np.array(gaps, dtype=float)
+    each = each[np.isfinite(each)]
+    if len(each) < 2:
+        return _mean(gaps) if gaps else float("nan"), float("nan")
+    error = each.std(ddof=1) / np.sqrt(len(each))
+    return float(each.mean()), float(stats.t.ppf(0.975, len(each) - 1) * error)
+
+
+def show(rows: list[dict[str, Any]], name: str) -> None:
+    """Print a score: means and standard errors, a row for each data set and size."""
+    places = sorted({(row["data"], row["n"]) for row in rows})
+    body = []
+    for place in places:
+        of = {m: [r[name] for r in rows if (r["data"], r["n"], r["method"]) == (*place, m)]
+              for m in METHODS}  # fmt: skip
+        cells = [mean_and_error([v for v in of[m] if np.isfinite(v)]) if of[m] else "" for m in of]
+        body.append([*place, *cells])
+    print(f"\n{name}")
+    print_table(["data", "n", *METHODS], body)
+
+
+def draw_scores(summary: list[dict[str, Any]]) -> None:
+    """Figures 6 and 7: scores against the size of the training set."""
+    import matplotlib.pyplot as plt
+
+    shown = ("accuracy", "auc", "capacity_accuracy", "capacity_auc", "log_loss")
+    names = [name for name in SIZES if any(row["data"] == name for row in summary)]
+    fig, axes = plt.subplots(
+        len(names), len(shown), figsize=(15, 2.6 * len(names)), squeeze=False, layout="constrained"
+    )
+    methods = ("default", "PM EP (64)", "MCMC EP", "EP ML", "SVM", "scikit-learn GPC",
+               "random forest")  # fmt: skip
+    for line, name in zip(axes, names, strict=True):
+        for ax, measure in zip(line, shown, strict=True):
+            for method in methods:
+                points = [r for r in summary if (r["data"], r["method"]) == (name, method)]
+                points.sort(key=lambda r: r["n"])
+                ax.plot([r["n"] for r in points], [r[measure] for r in points], "o-", ms=3,
+                        lw=2.0 if method == "default" else 1.0, label=method)  # fmt: skip
+            ax.set(xscale="log", title=f"{name}: {measure.replace('_', ' ')}")
+            ax.set_xticks(SIZES[name], [str(n) for n in SIZES[name]], minor=False)
+            ax.minorticks_off()
+    axes[-1, 0].set_xlabel("rows of the training set")
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
+    fig.savefig(RESULTS / "classifiers.png", dpi=100)
+
+
+def draw_curves() -> None:
+    """Figure 5: accuracy and AUC against abstention, one training set each."""
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for ax, (name, n, kind) in zip(
+        axes, (("glass", 50, "accuracy"), ("pima", 20, "auc")), strict=True
+    ):
+        for method in ("default", "EP ML", "SVM"):
+            model, X, y, _ = fit(name, n, 0, method)
+            AbstentionCurveDisplay.from_predictions(
+                y, model.predict_proba(X), score=kind, name=method, ax=ax
+            )
+        ax.set_title(f"{name}, {n} rows")
+    fig.savefig(RESULTS / "classifiers_curves.png", dpi=100)
+
+
+def main() -> None:
+    """Run what is missing, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="+", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--repeats", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--table", action="store_true", help="print the tables, run nothing")
+    parser.add_argument("--curves", action="store_true", help="draw figure 5, run nothing else")
+    args = parser.parse_args()
+    if args.curves:
+        draw_curves()
+        return
+    if not args.table:
+        ROWS.run(tasks(args.data, args.methods, args.repeats), one, args.jobs)
+    rows = ROWS.read()
+    for name in (*SCORES, "seconds"):
+        show(rows, name)
+    summary = summarize(rows)
+    draw_scores(summary)
+    save("classifiers", {"repeats": args.repeats, "fewer": FEWER, "full": FULL}, summary)
+
+
+if __name__ == "__main__":
+    main()
