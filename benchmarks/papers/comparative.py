@@ -364,13 +364,14 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
         key = [seed, cell.table, len(problem.model.y), *map(ord, cell.group + method)]
         run = cell.make(problem, method, length, key)
         chains = [
-            _sample(run.model, prepared, chain, length.n_draws)
+            sample_chain(run.model, prepared, chain, length.n_draws)
             for prepared in map(prepare, run.set_ups)
             for chain in range(len(prepared.thetas))
         ]
         draws = np.stack([run.draws(segment) for segment in chains])
         seconds = time.perf_counter() - clock
-        sets.append({**_convergence(draws), **_cost(chains, length.n_draws), "seconds": seconds})
+        found = {**convergence(draws, ITERATIONS), **cost(chains, length.n_draws)}
+        sets.append({**found, "seconds": seconds})
     return {"length": asdict(length), "sets": sets}
 
 
@@ -384,7 +385,7 @@ def prepare(set_up: SetUp) -> Prepared:
             return stop.value
 
 
-def _sample(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> Segment:
+def sample_chain(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> Segment:
     """Let one chain settle, then draw."""
     settled = switch(
         model,
@@ -397,19 +398,22 @@ def _sample(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> Se
     return sample(model, prepared.transition, settled.state, settled.rng, n_draws)
 
 
-def _convergence(draws: FloatArray) -> dict[str, Any]:
-    """ESS of each chain, and R-hat of each variable at checkpoints; draws (chains, draws, p)."""
+def convergence(draws: FloatArray, iterations: int) -> dict[str, Any]:
+    """ESS of each chain in so many iterations, and R-hat of each variable at checkpoints.
+
+    Draws have the shape (chains, draws, p).
+    """
     n_draws = draws.shape[1]
     least, smooth = (
-        [_least(chain, ess) * ITERATIONS / n_draws for chain in draws]
+        [_least(chain, ess) * iterations / n_draws for chain in draws]
         for ess in (_geyer, _autoregressive)
     )
     checkpoints = sorted({*(c for c in CHECKPOINTS if c < n_draws), n_draws})
     return {
         "ess": least,
         "ess_autoregressive": smooth,
-        "r_hat": {c: _r_hat(draws[:, :c]).max() for c in checkpoints},
-        "r_hat_of_each": _r_hat(draws),
+        "r_hat": {c: r_hat(draws[:, :c]).max() for c in checkpoints},
+        "r_hat_of_each": r_hat(draws),
     }
 
 
@@ -455,7 +459,7 @@ def _density_at_zero(covariances: FloatArray, n: int) -> float:
     return float(density)
 
 
-def _r_hat(draws: FloatArray) -> FloatArray:
+def r_hat(draws: FloatArray) -> FloatArray:
     """R-hat of each variable, of whole chains and without ranks; infinite where none has moved."""
     if (np.ptp(draws, axis=1) == 0.0).all():
         return np.full(draws.shape[2], np.inf)
@@ -464,7 +468,7 @@ def _r_hat(draws: FloatArray) -> FloatArray:
     return np.nan_to_num(np.atleast_1d(r_hat), nan=np.inf)
 
 
-def _cost(chains: Sequence[Segment], n_draws: int) -> dict[str, Any]:
+def cost(chains: Sequence[Segment], n_draws: int) -> dict[str, Any]:
     """Operations of one iteration by kind, acceptance rates, and effective draws per operation."""
     n_iterations = n_draws * len(chains)
     operations: dict[str, float] = {}
