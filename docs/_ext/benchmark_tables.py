@@ -20,6 +20,7 @@ from paper_tables import annealed_fits, annealed_noise, comparative, fast_approx
 from rst_tables import decimals, list_table, provenance, two
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from study_tables import classifiers, pseudo_marginal
 
 from skgpmcmc.compare import SCORES
 
@@ -704,6 +705,8 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "annealed_fits": annealed_fits,
     "tuned_svm": tuned_svm,
     "set_up": set_up,
+    "pseudo_marginal_": pseudo_marginal,
+    "classifiers": classifiers,
 }
 
 
