@@ -71,7 +71,7 @@ def _per_operation(one: Mapping[str, Any], iterations: int) -> float:
 
 
 def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Render a score, "log_loss differences" and the like, the "verdict" or the "settings"."""
+    """Render a score, "log_loss_differences" and the like, the "verdict" or the "settings"."""
     (document,) = documents
     if part == "settings":
         return provenance(document)
@@ -81,7 +81,8 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     places = sorted({key[:2] for key in of})
     if part == "verdict":
         return _verdict(of, places)
-    score, _, differences = part.partition(" ")
+    differences = part.endswith("_differences")
+    score = part.removesuffix("_differences")
     body = []
     for place in places:
         cells = {m: of[(*place, m)] for m in methods if (*place, m) in of}
