@@ -53,7 +53,7 @@ class OneLatentFunction(BaseBayesianGP):
         shift, scale = self._units
         return in_units_of_y(mean.T, shift, scale), in_units_of_y(scale * var.T, 0.0, scale)
 
-    def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.
 
         Parameters
@@ -64,19 +64,19 @@ class OneLatentFunction(BaseBayesianGP):
             Number of functions drawn. Each continues one of the draws of (theta, f) that
             predictions use: at training rows there are no more different ones than
             `max_predict_draws`. For histograms there take `latent_samples_`.
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState instance or None, default=0
             Seed of the draws.
 
         Returns
         -------
-        ndarray of shape (n_draws, n_samples)
-            On the latent scale; (n_draws, n_samples, n_classes) for a softmax.
+        ndarray of shape (n_samples, n_draws)
+            On the latent scale; (n_samples, n_draws, n_classes) for a softmax.
         """
         X = rows_to_predict(self, X)
         self._check_single("sample_latent")
         rng = self._joint_stream(X, "n_draws", n_draws, random_state)
         draws = self._predictor.sample_latent(X, n_draws, rng)
-        return in_units_of_y(np.moveaxis(draws, 1, -1), *self._units)
+        return in_units_of_y(np.moveaxis(draws, -1, 0), *self._units)
 
     def _joint_stream(
         self, X: np.ndarray, name: str, n_draws: int, random_state: Any

@@ -45,8 +45,8 @@ _REMEDY = (
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
 
-    The latent function is integrated out in closed form (``sampler="collapsed"``), so that chains
-    move on the hyper-parameters alone; Student-t noise is sampled by pseudo-marginal MCMC.
+    With Gaussian noise the latent function is integrated out in closed form, so that chains move
+    on the hyper-parameters alone; with other noise, such as Student's t, they are pseudo-marginal.
 
     Parameters
     ----------
@@ -54,14 +54,15 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
-        targets). "student_t" lets outliers be, and needs ``sampler="pm"``.
-    sampler : {"collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
-            "discretizing", "tempered"} or Sampler, default="collapsed"
-        "collapsed": the latent function is integrated out, exact. "discretizing" and "tempered":
-        the same, with moves that follow a cheap posterior of theta. "pm": pseudo-marginal, exact,
-        for any likelihood. "marginal": theta from the approximate marginal posterior. The others
-        move f and theta in turn: exact and slow, for comparisons. Or a configured object from
-        `skgpmcmc.samplers`.
+        targets). "student_t" lets outliers be.
+    sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
+            "discretizing", "tempered"} or Sampler, default="auto"
+        "auto" is "collapsed" where the noise is Gaussian, and "pm" where it is not. "collapsed":
+        the latent function is integrated out, exact, for Gaussian noise. "pm": pseudo-marginal,
+        exact, for any likelihood. "discretizing" and "tempered": exact too, with moves that follow
+        a cheap posterior of theta; they integrate f out where "collapsed" does. "marginal": theta
+        from the approximate marginal posterior. The others move f and theta in turn: exact and
+        slow, for comparisons. Or a configured object from `skgpmcmc.samplers`.
     %(approximation)s
     alpha : float, default=0.0
         Known noise variance that is added for every row, in units of y squared.
@@ -100,14 +101,14 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         "gaussian": Gaussian,
         "student_t": StudentT,
     }
-    _samplers = ("collapsed", *OneLatentFunction._samplers)
+    _samplers = ("auto", "collapsed", *OneLatentFunction._samplers)
 
     kernel: Any = None
     _: KW_ONLY
     ard: bool = False
     priors: Any = None
     likelihood: Any = "gaussian"
-    sampler: Any = "collapsed"
+    sampler: Any = "auto"
     approximation: Any = "auto"
     n_importance: int | str = "auto"
     alpha: float = 0.0
