@@ -160,7 +160,7 @@ MODELS: dict[str, ModelCase] = {
     "student_t": _model(
         "Student-t regression, simulated n=200, d=1",
         lambda seed: simulate(StudentT(noise_scale=0.3), 200, np.array([0.0, -1.5]), seed),
-        lambda: BayesianGPRegressor(likelihood="student_t", sampler="pm"),
+        lambda: BayesianGPRegressor(likelihood="student_t"),
     ),
     "regression": _model(
         "Gaussian regression, simulated n=300, d=2",

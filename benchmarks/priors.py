@@ -200,7 +200,7 @@ def measure(model: BaseEstimator, data: Sample) -> dict[str, float]:
         found["deviance"] = deviance(data.y_test, model.predict(data.X_test))
     if data.f_test is not None and isinstance(model, BayesianGPRegressor | BayesianGPClassifier):
         draws = model.sample_latent(data.X_test, n_draws=400, random_state=0)
-        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        low, high = np.quantile(draws, [0.05, 0.95], axis=1)
         found["covered_function"] = float(((low <= data.f_test) & (data.f_test <= high)).mean())
     if data.X.shape[1] == 1:
         found["roughness"] = roughness(model.latent_mean_and_variance(GRID[:, None])[0])

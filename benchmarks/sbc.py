@@ -130,7 +130,7 @@ CASES: dict[str, Case] = {
     ),
     "student_t": Case(
         "regressor, Student t",
-        BayesianGPRegressor(likelihood="student_t", sampler="pm", normalize_y=False),
+        BayesianGPRegressor(likelihood="student_t", normalize_y=False),
         StudentT(),
         variance=1.0,
         priors=_NOISE,

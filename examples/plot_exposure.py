@@ -113,7 +113,7 @@ left.scatter(
 for (name, model), color in zip(models.items(), ("C1", "C0"), strict=True):
     label = name.capitalize().replace("_", " ")
     rates = np.exp(model.sample_latent(grid, n_draws=2000, random_state=0))
-    band = np.quantile(rates, [0.05, 0.95], axis=0)
+    band = np.quantile(rates, [0.05, 0.95], axis=1)
     left.fill_between(grid[:, 0], *band, color=color, alpha=0.25)
     left.plot(grid[:, 0], model.predict(grid), color=color, label=f"{label}: mean and 90 % band")
     expected = model.predict_count_proba([[26.0]], counts, exposure=[6])[0]

@@ -44,7 +44,7 @@ for model, name, color in ((bayes, "MCMC", "C0"), (point, "maximum likelihood", 
     bottom.plot(grid, model.predict_proba(grid[:, None])[:, 1], color=color, label=name)
 
 draws = bayes.sample_latent(grid[:, None], n_draws=10, random_state=0)
-top.plot(grid, draws.T, color="C0", linewidth=0.5)
+top.plot(grid, draws, color="C0", linewidth=0.5)
 top.set_ylabel("latent function")
 top.legend()
 bottom.plot(x, (y == bayes.classes_[1]).astype(float), "k|")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from ._shown import Shown
 from .run.annealed import AnnealedImportance
 
 __all__ = ["AnnealedImportance", "ComparedModel", "ModelComparison", "compare_evidence"]
@@ -28,8 +29,8 @@ class ComparedModel(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class ModelComparison:
-    """What `compare_evidence` returns; prints as a table.
+class ModelComparison(Shown):
+    """What `compare_evidence` returns; shows itself as a table.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class ModelComparison:
 
     records: tuple[ComparedModel, ...]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         width = max(5, *(len(record.name) for record in self.records))
         titles = ("log evidence", "probability", "elpd", "difference")
         lines = [f"{'model':{width}}" + "".join(f"  {title:>18}" for title in titles)]

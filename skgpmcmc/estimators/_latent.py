@@ -31,13 +31,26 @@ class OneLatentFunction(BaseBayesianGP):
         """Added to log p(y | f) so that it is per unit of y as the user gave it."""
         return 0.0
 
-    def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def _target_units(self) -> tuple[float, float]:
+        """Shift and scale from targets as the likelihood encodes them to those of the user."""
+        return (0.0, 1.0)
+
+    def _as_given(self, encoded: np.ndarray) -> np.ndarray:
+        """Return encoded targets as the user knows them."""
+        return in_units_of_y(encoded, *self._target_units)
+
+    def latent_mean_and_variance(
+        self, X: Any, return_cov: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and variance of the latent function, over theta and f.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
+        return_cov : bool, default=False
+            Return the covariance of the rows in place of their variances.
 
         Returns
         -------
@@ -46,14 +59,20 @@ class OneLatentFunction(BaseBayesianGP):
         latent_var : ndarray of shape (n_samples,)
             Total variance, on the latent scale: mean of variances plus variance of means; of the
             same shape. Zero where it is below the smallest number, in the units of y squared.
+            With `return_cov` the covariance, of shape (n_samples, n_samples), whose diagonal that
+            is; (n_samples, n_samples, n_classes) for a softmax.
         """
         X = rows_to_predict(self, X)
         self._check_single("latent_mean_and_variance")
-        mean, var = self._predictor.latent_moments(X, self.n_jobs)
+        if return_cov:
+            require_joint_memory(len(X))
+            mean, var = self._predictor.latent_covariance(X)
+        else:
+            mean, var = self._predictor.latent_moments(X, self.n_jobs)
         shift, scale = self._units
         return in_units_of_y(mean.T, shift, scale), in_units_of_y(scale * var.T, 0.0, scale)
 
-    def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.
 
         Parameters
@@ -64,28 +83,54 @@ class OneLatentFunction(BaseBayesianGP):
             Number of functions drawn. Each continues one of the draws of (theta, f) that
             predictions use: at training rows there are no more different ones than
             `max_predict_draws`. For histograms there take `latent_samples_`.
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState instance or None, default=0
             Seed of the draws.
 
         Returns
         -------
-        ndarray of shape (n_draws, n_samples)
-            On the latent scale; (n_draws, n_samples, n_classes) for a softmax.
+        ndarray of shape (n_samples, n_draws)
+            On the latent scale; (n_samples, n_draws, n_classes) for a softmax.
         """
         X = rows_to_predict(self, X)
         self._check_single("sample_latent")
         rng = self._joint_stream(X, "n_draws", n_draws, random_state)
         draws = self._predictor.sample_latent(X, n_draws, rng)
-        return in_units_of_y(np.moveaxis(draws, 1, -1), *self._units)
+        return in_units_of_y(np.moveaxis(draws, -1, 0), *self._units)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Draw new targets from the posterior predictive, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+            Rows at which targets are drawn.
+        n_samples : int, default=1
+            Number of draws for each row; see `sample_latent` for how many different ones there are.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples)
+            Targets as `fit` takes them, labels where they are classes. The rows of a column share
+            hyper-parameters and the latent function.
+        """
+        return self._sample_y(rows_to_predict(self, X), n_samples, random_state)
+
+    def _sample_y(
+        self, X: np.ndarray, n_samples: int, random_state: Any, offset: np.ndarray | float = 0.0
+    ) -> np.ndarray:
+        """Draw targets where `offset` is added to f."""
+        self._check_single("sample_y")
+        rng = self._joint_stream(X, "n_samples", n_samples, random_state)
+        return self._as_given(self._predictor.sample_targets(X, n_samples, rng, offset).T)
 
     def _joint_stream(
         self, X: np.ndarray, name: str, n_draws: int, random_state: Any
     ) -> np.random.Generator:
         """Return the random numbers of joint draws, refused if the machine has no memory for."""
         check_integer(name, n_draws, 1)
-        require_memory(
-            "A joint draw at n rows", len(X), _JOINT_MATRICES, n_doubles=n_draws * len(X)
-        )
+        require_joint_memory(len(X), n_draws)
         return np.random.default_rng(check.check_seed(random_state).randint(2**31))
 
     def loo(self) -> LeaveOneOut:
@@ -211,8 +256,16 @@ default="integrated"
         return theta
 
 
+def require_joint_memory(n_rows: int, n_draws: int = 0) -> None:
+    """Refuse what has a covariance of more rows than the machine has memory for."""
+    require_memory("A joint draw at n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
+
+
 class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
     """Labels and their probabilities, from the logs of these."""
+
+    def _as_given(self, encoded):
+        return self.classes_[encoded.astype(np.intp)]
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive probability of each label.

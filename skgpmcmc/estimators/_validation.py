@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._params import check_flag, check_integer
 from ..approximations import APPROXIMATIONS, CHEAP, Approximation, CheapApproximation, Exact
-from ..likelihoods import Likelihood
+from ..likelihoods import Gaussian, Likelihood
 from ..model import (
     Covariance,
     HyperPrior,
@@ -73,8 +73,12 @@ def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Lik
 
 
 def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) -> Sampler:
-    """Return the sampler that `sampler` names, one of `names` unless it is an object."""
-    known = {name: SAMPLERS[name] for name in names}
+    """Return the sampler that `sampler` names, one of `names` unless it is an object.
+
+    "auto", where it is a name, integrates f out if the likelihood allows it.
+    """
+    best = "collapsed" if isinstance(likelihood, Gaussian) else "pm"
+    known = {name: SAMPLERS[best if name == "auto" else name] for name in names}
     sampler = _named_or_configured("sampler", value, known, Sampler)
     sampler.check()
     sampler.check_likelihood(likelihood)

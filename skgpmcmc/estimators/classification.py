@@ -260,6 +260,9 @@ class BayesianGPClassifier(LatentClassifier):
             )
         return normalized_columns(log_p)
 
+    def _as_given(self, encoded):
+        return super()._as_given(encoded > 0.0 if self._one_versus_rest else encoded)
+
     @property
     def _one_versus_rest(self) -> bool:
         """Whether the fitted models are binary."""

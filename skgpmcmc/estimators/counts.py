@@ -17,6 +17,7 @@ from . import _validation as check
 from ._data import check_numbers, check_rows, rows_to_predict, validated, weighted_rows
 from ._docs import documented
 from ._latent import OneLatentFunction
+from ._predictive import predicted
 
 #: Numbers beyond are not counted one by one any more.
 _LARGEST_COUNT = 1e15
@@ -163,24 +164,57 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
     def _offset(self, exposure, n_rows: int) -> np.ndarray:
         return self._units[0] + np.log(self._exposure(exposure, n_rows))
 
-    def predict(self, X, exposure=None):
-        """Posterior mean of the rate times exposure.
+    def predict(self, X, exposure=None, return_std=False, return_quantiles=None):
+        """Posterior mean of the rate times exposure, and what else is asked for.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         exposure : array-like of shape (n_samples,), default=None
-            Positive; without it, the result is the rate per unit of exposure.
+            Positive; without it, the result is the rate per unit of exposure, and the rest is of
+            a count of one unit.
+        return_std : bool, default=False
+            Return the standard deviation of a new count, too: how uncertain the rate is, and how
+            counts vary around it.
+        return_quantiles : sequence of float, default=None
+            Probabilities, between 0 and 1, of the quantiles of a new count to return, too.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        y_mean : ndarray of shape (n_samples,)
             Means of the counts.
+        y_std : ndarray of shape (n_samples,)
+            Only with `return_std`.
+        y_quantiles : ndarray of shape (n_quantiles, n_samples)
+            Only with `return_quantiles`: the least counts that have at least these probabilities
+            at or below them.
+        """
+        X = rows_to_predict(self, X)
+        return predicted(self, X, return_std, return_quantiles, self._offset(exposure, len(X)))
+
+    def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
+        """Draw new counts from the posterior predictive, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+            Rows at which counts are drawn.
+        n_samples : int, default=1
+            Number of draws for each row; see `sample_latent` for how many different ones there are.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the draws.
+        exposure : array-like of shape (n_samples_X,), default=None
+            Positive; None is one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples)
+            Counts. The rows of a column share hyper-parameters and the latent function.
         """
         X = rows_to_predict(self, X)
         offset = self._offset(exposure, len(X))
-        return self._predictor.target_mean(X, self.n_jobs, offset)
+        return self._sample_y(X, n_samples, random_state, offset)
 
     def predict_count_proba(self, X, counts, exposure=None):
         """Posterior predictive probabilities of counts.

@@ -23,6 +23,7 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import LatentClassifier
+from ._predictive import check_probabilities, only_point
 
 #: Least gap between two thresholds at the start.
 _LEAST_GAP = 0.05
@@ -167,6 +168,56 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         start = np.sqrt(2.0) * ndtri(share)
         gaps = np.maximum(np.diff(start), _LEAST_GAP)
         return OrdinalProbit(tuple(np.cumsum([start[0], *gaps]).tolist()))
+
+    def predict(self, X, return_std=False, return_quantiles=None):
+        """Most probable class, and what else is asked for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        return_std : bool, default=False
+            Return the standard deviation of the label of a new row, too, around its mean; only for
+            labels that are numbers.
+        return_quantiles : sequence of float, default=None
+            Probabilities, between 0 and 1, of the quantiles of the label of a new row to return,
+            too.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels among `classes_`.
+        y_std : ndarray of shape (n_samples,)
+            Only with `return_std`.
+        y_quantiles : ndarray of shape (n_quantiles, n_samples)
+            Only with `return_quantiles`: the lowest labels that have at least these probabilities
+            at or below them, in the order of `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If `return_std` is asked for and labels are not numbers.
+        """
+        wanted = None if return_quantiles is None else check_probabilities(return_quantiles)
+        log_p = self.predict_log_proba(X)
+        p, found = np.exp(log_p), [self.classes_[np.argmax(log_p, axis=1)]]
+        if return_std:
+            found.append(self._standard_deviation(p))
+        if wanted is not None:
+            at_most = np.cumsum(p, axis=1)[:, :-1]  # the last is one, whatever rounding makes of it
+            found.append(self.classes_[[(at_most < each).sum(axis=1) for each in wanted]])
+        return only_point(found)
+
+    def _standard_deviation(self, p):
+        """Return that of labels with probabilities p of shape (m, n_classes)."""
+        if not np.issubdtype(self.classes_.dtype, np.number):
+            raise ValueError(
+                "return_std is for labels that are numbers, and the classes are "
+                f"{self.classes_.tolist()}: use return_quantiles, which are labels."
+            )
+        values = self.classes_.astype(float)
+        away = values - (p @ values)[:, None]
+        return np.sqrt(np.einsum("ij,ij->i", p, away**2))
 
     def predict_log_proba(self, X):
         """Natural logs of the class probabilities, accurate where they are tiny.

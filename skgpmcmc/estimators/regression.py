@@ -17,7 +17,6 @@ from ..likelihoods import Gaussian, Likelihood, StudentT
 from ..model import Observations
 from . import _validation as check
 from ._data import (
-    check_numbers,
     check_rows,
     in_units_of_y,
     power_of_two,
@@ -27,7 +26,8 @@ from ._data import (
     weighted_rows,
 )
 from ._docs import documented
-from ._latent import OneLatentFunction
+from ._latent import OneLatentFunction, require_joint_memory
+from ._predictive import predicted
 
 #: Where chains may start: the noise of normalized targets.
 _NOISE_START = 0.3
@@ -45,8 +45,8 @@ _REMEDY = (
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
 
-    The latent function is integrated out in closed form (``sampler="collapsed"``), so that chains
-    move on the hyper-parameters alone; Student-t noise is sampled by pseudo-marginal MCMC.
+    With Gaussian noise the latent function is integrated out in closed form, so that chains move
+    on the hyper-parameters alone; with other noise, such as Student's t, they are pseudo-marginal.
 
     Parameters
     ----------
@@ -54,14 +54,15 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
-        targets). "student_t" lets outliers be, and needs ``sampler="pm"``.
-    sampler : {"collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
-            "discretizing", "tempered"} or Sampler, default="collapsed"
-        "collapsed": the latent function is integrated out, exact. "discretizing" and "tempered":
-        the same, with moves that follow a cheap posterior of theta. "pm": pseudo-marginal, exact,
-        for any likelihood. "marginal": theta from the approximate marginal posterior. The others
-        move f and theta in turn: exact and slow, for comparisons. Or a configured object from
-        `skgpmcmc.samplers`.
+        targets). "student_t" lets outliers be.
+    sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
+            "discretizing", "tempered"} or Sampler, default="auto"
+        "auto" is "collapsed" where the noise is Gaussian, and "pm" where it is not. "collapsed":
+        the latent function is integrated out, exact, for Gaussian noise. "pm": pseudo-marginal,
+        exact, for any likelihood. "discretizing" and "tempered": exact too, with moves that follow
+        a cheap posterior of theta; they integrate f out where "collapsed" does. "marginal": theta
+        from the approximate marginal posterior. The others move f and theta in turn: exact and
+        slow, for comparisons. Or a configured object from `skgpmcmc.samplers`.
     %(approximation)s
     alpha : float, default=0.0
         Known noise variance that is added for every row, in units of y squared.
@@ -100,14 +101,14 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         "gaussian": Gaussian,
         "student_t": StudentT,
     }
-    _samplers = ("collapsed", *OneLatentFunction._samplers)
+    _samplers = ("auto", "collapsed", *OneLatentFunction._samplers)
 
     kernel: Any = None
     _: KW_ONLY
     ard: bool = False
     priors: Any = None
     likelihood: Any = "gaussian"
-    sampler: Any = "collapsed"
+    sampler: Any = "auto"
     approximation: Any = "auto"
     n_importance: int | str = "auto"
     alpha: float = 0.0
@@ -206,7 +207,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     def _log_density_shift(self):
         return -float(np.log(self._units[1]))
 
-    def predict(self, X, return_std=False, return_quantiles=None):
+    @property
+    def _target_units(self):
+        return self._units
+
+    def predict(self, X, return_std=False, return_quantiles=None, return_cov=False):
         """Posterior predictive mean, and what else is asked for.
 
         Parameters
@@ -217,6 +222,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             Return the standard deviation of a new target, too, noise included.
         return_quantiles : sequence of float, default=None
             Probabilities, between 0 and 1, of the quantiles of a new target to return, too.
+        return_cov : bool, default=False
+            Return the covariance of new targets at all rows, too: that of the latent function, and
+            noise on the diagonal, which is the square of what `return_std` returns.
 
         Returns
         -------
@@ -224,47 +232,42 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             Mean, in units of y.
         y_std : ndarray of shape (n_samples,)
             Only with `return_std`.
+        y_cov : ndarray of shape (n_samples, n_samples)
+            Only with `return_cov`; in units of y squared.
         y_quantiles : ndarray of shape (n_quantiles, n_samples)
             Only with `return_quantiles`.
+
+        Raises
+        ------
+        RuntimeError
+            If both `return_std` and `return_cov` are asked for, as in scikit-learn.
+        ValueError
+            If a row is out of reach, or if `return_cov` is asked for and the mean of a target is
+            not the latent function.
         """
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std and return_cov can be asked for.")
         X = rows_to_predict(self, X)
-        shift, scale = self._units
-        if return_std:
-            mean, var = self._predictor.target_moments(X, self.n_jobs)
-            results = [(mean, shift), (np.sqrt(var), 0.0)]
-        else:
-            results = [(self._predictor.target_mean(X, self.n_jobs), shift)]
-        if return_quantiles is not None:
-            probabilities = np.atleast_1d(check_numbers("return_quantiles", return_quantiles))
-            if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
-                raise ValueError(
-                    "return_quantiles must be probabilities between 0 and 1; got "
-                    f"{return_quantiles!r}."
-                )
-            results.append((self._predictor.target_quantiles(probabilities.tolist(), X), shift))
-        results = [in_units_of_y(values, own, scale) for values, own in results]
-        return results[0] if len(results) == 1 else tuple(results)
+        if not return_cov:
+            return predicted(self, X, return_std, return_quantiles)
+        mean, covariance = self._joint_moments(X)
+        point = in_units_of_y(mean, *self._units)
+        found = predicted(self, X, False, return_quantiles, point=point)
+        _, *quantiles = found if isinstance(found, tuple) else (found,)
+        scale = self._units[1]
+        return (point, in_units_of_y(scale * covariance, 0.0, scale), *quantiles)
 
-    def sample_y(self, X, n_samples=1, random_state=None):
-        """Draw new targets from the posterior predictive, jointly over the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-            Rows at which targets are drawn.
-        n_samples : int, default=1
-            Number of draws for each row.
-        random_state : int, RandomState instance or None, default=None
-            Seed of the draws.
-
-        Returns
-        -------
-        ndarray of shape (n_samples_X, n_samples)
-            In units of y; noise of one scale in each column.
-        """
-        X = rows_to_predict(self, X)
-        rng = self._joint_stream(X, "n_samples", n_samples, random_state)
-        return in_units_of_y(self._predictor.sample_targets(X, n_samples, rng).T, *self._units)
+    def _joint_moments(self, X):
+        """Predictive mean and covariance of the encoded targets at all rows."""
+        require_joint_memory(len(X))
+        f, likelihood = np.array([-1.0, 0.5]), self._predictor.model.likelihood.at_new_rows()
+        if not np.array_equal(likelihood.predictive_moments(f, np.ones(2)).mean, f):
+            raise ValueError(
+                "return_cov is for noise around the latent function, and the mean of a target is "
+                f"not that under the {likelihood.name!r} likelihood: use the covariance of many "
+                "draws by sample_y."
+            )
+        return self._predictor.target_covariance(X)
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.

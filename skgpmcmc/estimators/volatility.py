@@ -24,6 +24,7 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import OneLatentFunction
+from ._predictive import predicted
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
 _RESOLUTION = 1e-3
@@ -148,21 +149,35 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     def _log_density_shift(self):
         return -self._units[0]
 
-    def predict(self, X):
-        """Posterior mean of the standard deviation of y.
+    @property
+    def _target_units(self):
+        return 0.0, float(np.exp(self._units[0]))
+
+    def predict(self, X, return_std=False, return_quantiles=None):
+        """Posterior mean of the standard deviation of y, and what else is asked for.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
+        return_std : bool, default=False
+            Return the standard deviation of a new target, too, over y and all that is unknown: the
+            root of the posterior mean of exp(2 f), which is larger than the mean of exp(f).
+        return_quantiles : sequence of float, default=None
+            Probabilities, between 0 and 1, of the quantiles of a new target to return, too.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Posterior means of exp(f).
+        scale_mean : ndarray of shape (n_samples,)
+            Posterior means of exp(f). The mean of a new target is zero.
+        y_std : ndarray of shape (n_samples,)
+            Only with `return_std`.
+        y_quantiles : ndarray of shape (n_quantiles, n_samples)
+            Only with `return_quantiles`.
         """
         X = rows_to_predict(self, X)
-        return self._predictor.expectation(_scale, X, self.n_jobs, self._units[0])[0]
+        scale = self._predictor.expectation(_scale, X, self.n_jobs, self._units[0])[0]
+        return predicted(self, X, return_std, return_quantiles, point=scale)
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.

@@ -88,6 +88,8 @@ class Likelihood(ABC):
         iterations for q should begin near its mode.
     quadratic : bool
         Whether log p(y | f) is a quadratic function of f, so that p(f | y, theta) is Gaussian.
+    counts : bool
+        Whether targets are the integers from zero; `predictive_cdf` rises in between as well.
     targets : str
         What messages call the legal targets.
     """
@@ -96,6 +98,7 @@ class Likelihood(ABC):
     log_concave: ClassVar[bool]
     steep: ClassVar[bool] = False
     quadratic: ClassVar[bool] = False
+    counts: ClassVar[bool] = False
     targets: ClassVar[str] = "finite numbers"
 
     @property

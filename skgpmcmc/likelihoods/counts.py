@@ -11,10 +11,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln, log_expit, xlogy
+from scipy.special import (
+    betainc,
+    betaincinv,
+    digamma,
+    expit,
+    gammaincc,
+    gammainccinv,
+    gammaincinv,
+    gammaln,
+    log_expit,
+    xlogy,
+)
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.quadrature import Bend
+from ..numerics.quadrature import FALL_TAIL, Bend, mean_of_falling
 from .base import Derivatives, Likelihood, OneScale, ParameterDerivatives, PredictiveMoments
 
 #: exp of this is the largest rate that is drawn from; NumPy refuses means near 2^63.
@@ -35,6 +46,7 @@ class _Counts(Likelihood):
 
     log_concave: ClassVar[bool] = True
     steep: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
     targets: ClassVar[str] = "counts: integers >= 0"
 
     def legal(self, y: FloatArray) -> BoolArray:
@@ -97,6 +109,23 @@ class Poisson(_Counts):
         """Mean and variance of a count over f ~ N(mean, var)."""
         rate = np.exp(mean + 0.5 * var)
         return PredictiveMoments(rate, rate + rate * rate * np.expm1(var))
+
+    def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Probability that a count over f ~ N(mean, var) is at most y; (m, 1), (m, g), (m, 1).
+
+        At most y given f: a gamma variable of shape y + 1 is larger than exp(f). Any y > -1.
+        """
+        shape = np.asarray(y + 1.0)
+
+        def at_most(f: FloatArray) -> FloatArray:
+            with np.errstate(over="ignore"):
+                return np.asarray(gammaincc(shape[..., None], np.exp(f)))
+
+        with np.errstate(divide="ignore"):  # where the gamma variable is below all numbers
+            low, high = (
+                np.log(inverse(shape, FALL_TAIL)) for inverse in (gammaincinv, gammainccinv)
+            )
+        return mean_of_falling(at_most, low, high, mean, var)
 
 
 @dataclass(frozen=True)
@@ -176,6 +205,22 @@ class NegativeBinomial(_Counts, OneScale):
         square = rate * rate * np.exp(var)
         excess = rate * rate * np.expm1(var)
         return PredictiveMoments(rate, rate + square / self.shape + excess)
+
+    def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Probability that a count over f ~ N(mean, var) is at most y; (m, 1), (m, g), (m, 1).
+
+        At most y given f: a beta variable is smaller than shape / (mu + shape). Any y > -1.
+        """
+        k, b = self.shape, np.asarray(y + 1.0)
+
+        def at_most(f: FloatArray) -> FloatArray:
+            return np.asarray(betainc(k, b[..., None], expit(-self._log_odds(f))))
+
+        with np.errstate(divide="ignore"):  # where the odds are beyond all numbers
+            p, q = betaincinv(b, k, FALL_TAIL), betaincinv(k, b, FALL_TAIL)
+            low = np.log(k) + np.log(p) - np.log1p(-p)
+            high = np.log(k) + np.log1p(-q) - np.log(q)
+        return mean_of_falling(at_most, low, high, mean, var)
 
     def _log_odds(self, f: FloatArray) -> FloatArray:
         return np.asarray(f - np.log(self.shape))

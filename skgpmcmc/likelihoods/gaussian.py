@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import erf, ndtr
 
 from .._typing import FloatArray, IntArray
-from ..numerics.quadrature import Bend
+from ..numerics.quadrature import FALL_TAIL, Bend, mean_of_falling
 from .base import (
     Derivatives,
     Likelihood,
@@ -22,6 +22,8 @@ from .base import (
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _LOG_SMALLEST = -300.0
+#: Log of the standard deviations that a normal variable keeps within.
+_LOG_OF_MOST = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +183,22 @@ class Volatility(Likelihood):
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean (zero) and variance of a target over f ~ N(mean, var)."""
         return PredictiveMoments(np.zeros(np.shape(mean)), np.exp(2.0 * (mean + var)))
+
+    def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Probability that a target over f ~ N(mean, var) is at most y; (m, 1), (m, g), (m, 1).
+
+        P(-y < target < y | f) falls with f, around log y.
+        """
+        with np.errstate(divide="ignore"):
+            log_size = np.maximum(np.log(np.abs(y)), _LOG_SMALLEST)
+        inside = mean_of_falling(
+            lambda f: erf(np.exp(np.minimum(log_size[..., None] - f, 50.0)) / np.sqrt(2.0)),
+            log_size - _LOG_OF_MOST,
+            log_size - np.log(FALL_TAIL),
+            mean,
+            var,
+        )
+        return np.asarray(0.5 + 0.5 * np.sign(y) * inside)
 
 
 def _square(y: FloatArray, f: FloatArray) -> FloatArray:

@@ -26,9 +26,11 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import ndtr
 
 from .._typing import FloatArray, IntArray
 
@@ -45,6 +47,9 @@ _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line with
 _MOST_STEPS = 10_000.0
 _PANEL_NODES = 32
 _GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
+#: How far a falling function may be off one and zero at its ends, the standard deviations that
+#: count (4e-11 lies beyond), and nodes in between.
+FALL_TAIL, _FALL_REACH, _FALL_NODES = 1e-10, 6.5, 40
 _ROWS = 256  # points per block: a block of nodes stays in the processor's cache
 
 
@@ -260,10 +265,16 @@ def _panel_rule(block: _Block, cuts: Cuts) -> _Nodes:
         own = np.broadcast_to(_GAUSSIAN_CUTS, (len(sd), len(_GAUSSIAN_CUTS)))
     places = np.clip(places, own.min(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
     edges = np.sort(np.concatenate([places, own], axis=1), axis=1)
-    node, share = np.polynomial.legendre.leggauss(_PANEL_NODES)
+    node, share = _legendre(_PANEL_NODES)
     half = 0.5 * np.diff(edges, axis=1)[:, :, None]
     x = (edges[:, :-1, None] + half * (1.0 + node)).reshape(len(sd), -1)
     return _Nodes.of(block, x, (half * share).reshape(len(sd), -1))
+
+
+@cache
+def _legendre(n: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of the Gauss-Legendre rule on [-1, 1]."""
+    return np.polynomial.legendre.leggauss(n)
 
 
 def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
@@ -380,3 +391,40 @@ def _edges(block: _Block, near_mode: FloatArray) -> tuple[FloatArray, FloatArray
         inner = np.where(negligible, inner, middle)
     low, high = near_mode + sides * outer
     return low, high
+
+
+def mean_of_falling(
+    function: Callable[[FloatArray], FloatArray],
+    low: FloatArray,
+    high: FloatArray,
+    mean: FloatArray,
+    var: FloatArray,
+) -> FloatArray:
+    """Mean over f ~ N(mean, var) of a function that falls from one to zero.
+
+    Between the places where it falls, and within reach of the Gaussian, by a Gauss-Legendre rule:
+    whichever of the two is narrower has the nodes to itself.
+
+    Parameters
+    ----------
+    function : callable
+        Called with f of shape (m, g, number of nodes).
+    low, high : ndarray of shape (m, 1)
+        Below `low` it is one, above `high` zero, each to within `FALL_TAIL`; may be infinite.
+    mean, var : ndarray of shape (m, g) and (m, 1)
+        A variance of zero is legal.
+
+    Returns
+    -------
+    ndarray of shape (m, g)
+        For counts the error is below 1e-7 where the standard deviation is below 2, and below 1e-4
+        everywhere; see `tests/unit/test_falling.py`.
+    """
+    sd = np.maximum(np.sqrt(var), _SMALLEST)
+    with np.errstate(over="ignore"):
+        begin, end = (np.clip((x - mean) / sd, -_FALL_REACH, _FALL_REACH) for x in (low, high))
+    node, share = _legendre(_FALL_NODES)
+    half = 0.5 * (end - begin)
+    x = begin[..., None] + half[..., None] * (1.0 + node)
+    values = function(mean[..., None] + sd[..., None] * x) * np.exp(-0.5 * x * x)
+    return np.asarray(ndtr(begin) + half * (values @ share) / np.sqrt(2.0 * np.pi))

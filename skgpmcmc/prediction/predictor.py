@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import joblib
 import numpy as np
-from scipy.optimize import elementwise
 
 from .._typing import FloatArray, IntArray
 from ..approximations import ReferenceDensity
@@ -38,14 +37,11 @@ from .strategy import (
     mean_of_target,
     moments_of_latent,
     moments_of_target,
-    stream_of,
 )
 from .subset import GROUPS_PER_TASK, density_arrays_at, equal_rows
 
 #: New rows that are handled at once.
 _ROW_BATCH = 1000
-#: Terms of a distribution function whose quantiles are sought, and what random numbers are for.
-_QUANTILE_TERMS, _OF_QUANTILES = 400, 2
 #: Keeps the last of many places within a sum that is rounded.
 _NEARLY_ONE = 1.0 - 1e-9
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
@@ -174,54 +170,50 @@ class Predictor:
         return self.expectation(mean_of_target, X_new, n_jobs, offset)[0]
 
     def target_moments(
-        self, X_new: FloatArray, n_jobs: int | None = None
+        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
         """Posterior predictive mean and variance of targets that are numbers, each (m,)."""
-        return _total_variance(*self.expectation(moments_of_target, X_new, n_jobs))
+        return _total_variance(*self.expectation(moments_of_target, X_new, n_jobs, offset))
 
-    def target_quantiles(self, probabilities: Sequence[float], X_new: FloatArray) -> FloatArray:
-        """Posterior predictive quantiles of targets that are real numbers; (k, m).
+    def target_quantiles(
+        self,
+        probabilities: Sequence[float],
+        X_new: FloatArray,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Posterior predictive quantiles of targets that are numbers; (k, m).
 
-        Where f is not integrated out, some of what it is averaged over stands for the rest.
+        Of counts the least that has at least the probability at or below it. Where f is not
+        integrated out, some of what it is averaged over stands for the rest.
         """
+        from .quantiles import quantiles_of  # few predictions need it
+
+        offset = _per_row(offset, X_new)
         with one_thread(), _overflow_is_refused_later():
             batches = self.batches(X_new)
-            by_batch = [self._quantiles_of(probabilities, batch) for batch in batches]
+            by_batch = [quantiles_of(self, probabilities, *b, offset[b.rows]) for b in batches]
         quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
         return quantiles
 
-    def _quantiles_of(self, probabilities: Sequence[float], batch: _Batch) -> FloatArray:
-        components = []
-        groups = equal_rows(self.theta)
-        for group in map(self.group, groups):
-            rng = stream_of(group.theta, self.strategy.seed, _OF_QUANTILES)
-            for part in self.kept.parts(self.strategy, group):
-                conditional, log_weight = part.thinned(-(-_QUANTILE_TERMS // len(groups)), rng)
-                mean, var = conditional.predict(batch.X)
-                likelihood = self.model.likelihood_at(group.theta).at_new_rows()
-                share = np.exp(log_weight) / self.multiplicity.sum()
-                components.append((likelihood, mean, var, share))
+    def latent_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and covariance of f* at all rows; (m,) and (m, m).
 
-        def cdf(y: FloatArray, row: IntArray, probability: FloatArray) -> FloatArray:
-            at = row.astype(np.intp)
-            total = -probability
-            for likelihood, mean, var, share in components:
-                below = likelihood.predictive_cdf(y[:, None], mean[at], var[at, None])
-                total = total + below @ share
-            return np.asarray(total)
+        With an axis in front for C latent functions.
+        """
+        from .covariance import latent_covariance  # few predictions need it
 
-        center = np.mean([mean.mean(axis=1) for _, mean, _, _ in components], axis=0)
-        spread = np.max([np.sqrt(var) + 1.0 for _, _, var, _ in components], axis=0)
-        rows = np.arange(len(center), dtype=float)
-        found = []
-        for probability in probabilities:
-            wanted = np.full(len(center), probability)
-            bracket = elementwise.bracket_root(
-                cdf, center - spread, center + spread, args=(rows, wanted)
-            ).bracket
-            found.append(elementwise.find_root(cdf, bracket, args=(rows, wanted)).x)
-        return np.stack(found)
+        with one_thread(), _overflow_is_refused_later():
+            mean, covariance = latent_covariance(self, X_new)
+        self.refuse_overflow("The variance of the latent function", covariance, X_new)
+        return mean, covariance
+
+    def target_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior predictive mean and covariance of targets whose mean is f; (m,) and (m, m)."""
+        mean, covariance = self.latent_covariance(X_new)
+        # Noise is independent from row to row: it is on the diagonal alone.
+        np.fill_diagonal(covariance, self.target_moments(X_new)[1])
+        return mean, covariance
 
     def class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
         """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
@@ -246,11 +238,15 @@ class Predictor:
         return self._sample_latent(X_new, self._resampled(n_draws, rng), rng)
 
     def sample_targets(
-        self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
+        self,
+        X_new: FloatArray,
+        n_draws: int,
+        rng: np.random.Generator,
+        offset: FloatArray | float = 0.0,
     ) -> FloatArray:
         """Joint draws of targets at all rows of X_new, which share theta and f*; (n_draws, m)."""
         chosen = self._resampled(n_draws, rng)
-        f = self._sample_latent(X_new, chosen, rng)
+        f = (self._sample_latent(X_new, chosen, rng) + offset).reshape(n_draws, -1)
         likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
         return np.stack(
             [law.at_new_rows().sample(row, rng) for law, row in zip(likelihoods, f, strict=True)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._shown import Shown
 from .._typing import BoolArray, FloatArray
 from ..numerics.linalg import OperationCount
 from ..warmup import EmulatorReport, sum_counts
@@ -152,9 +153,9 @@ USABLE_RHAT, USABLE_ESS = 1.05, 50.0
 USELESS_RHAT, USELESS_ESS = 1.2, 10.0
 
 
-@dataclass(frozen=True, eq=False)
-class Diagnostics:
-    """How well chains have converged and what they cost; ``print`` shows a table.
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnostics(Shown):
+    """How well chains have converged and what they cost; shows itself as a table.
 
     Attributes
     ----------

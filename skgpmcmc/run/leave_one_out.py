@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
+from .._shown import Shown
 from .._typing import FloatArray
 from ..model import LatentGP
 from .diagnostics import min_draws
@@ -16,9 +17,9 @@ from .records import Draws
 _LEAST_DRAWS = 25
 
 
-@dataclass(frozen=True, eq=False)
-class LeaveOneOut:
-    """Outcome of PSIS-LOO.
+@dataclass(frozen=True, eq=False, repr=False)
+class LeaveOneOut(Shown):
+    """Outcome of PSIS-LOO; shows itself in a line.
 
     Attributes
     ----------

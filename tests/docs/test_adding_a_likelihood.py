@@ -95,6 +95,6 @@ def test_cuts_at_the_wrong_places_are_refused(page):
 
 
 def test_an_estimator_refuses_what_has_no_cuts(page):
-    regressor = BayesianGPRegressor(likelihood=page["WithoutCuts"](), sampler="pm")
+    regressor = BayesianGPRegressor(likelihood=page["WithoutCuts"]())
     with pytest.raises(ValueError, match=r"is not log-concave, .* `bend` to return Cuts"):
         regressor.fit(np.arange(5.0)[:, None], np.arange(5.0))

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
 # A room may import rooms on earlier lines.
 ORDER = (
     ("_typing",),
-    ("_params", "numerics"),
+    ("_params", "_shown", "numerics"),
     ("likelihoods",),
     ("model",),
     ("approximations",),

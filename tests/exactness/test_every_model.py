@@ -69,7 +69,7 @@ CASES = {
         lambda rng: F + 0.4 * rng.standard_normal(32),
     ),
     "student-t": (
-        BayesianGPRegressor(ONE_SCALE, likelihood="student_t", sampler="pm"),
+        BayesianGPRegressor(ONE_SCALE, likelihood="student_t"),
         lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
     ),
     "poisson": (

@@ -438,7 +438,7 @@ def test_binary_estimators_of_one_vs_rest(fitted_iris):
         assert binary.latent_samples_.shape == (2, 20, len(X))
         assert binary.diagnostics_.r_hat.shape == (2,)
         mean, _ = binary.latent_mean_and_variance(X)
-        assert binary.sample_latent(X[:3], 5, random_state=0).shape == (5, 3)
+        assert binary.sample_latent(X[:3], 5, random_state=0).shape == (3, 5)
         # The class against the rest: its latent function is higher on its own rows.
         assert mean[y == label].min() > mean[y != label].mean()
 

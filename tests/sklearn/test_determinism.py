@@ -447,11 +447,11 @@ def test_latent_draws_have_the_latent_moments(sampler, request):
     X_new = np.concatenate([new_inputs(3), binary_data()[0][:2]])
     mean, variance = model.latent_mean_and_variance(X_new)
     draws = model.sample_latent(X_new, n_draws=8000, random_state=2)
-    assert draws.shape == (8000, 5)
+    assert draws.shape == (5, 8000)
     for j in range(5):
-        assert abs(z_score(draws[:, j], mean[j])) < Z_LIMIT
-        assert abs(z_score((draws[:, j] - mean[j]) ** 2, variance[j])) < Z_LIMIT
-    assert len(np.unique(draws[:, 0])) == len(draws)
+        assert abs(z_score(draws[j], mean[j])) < Z_LIMIT
+        assert abs(z_score((draws[j] - mean[j]) ** 2, variance[j])) < Z_LIMIT
+    assert len(np.unique(draws[0])) == draws.shape[1]
 
 
 def own_latent(fitted):
@@ -498,7 +498,7 @@ def test_seed_of_the_latent_draws(fitted):
     first = fitted.sample_latent(X, 3, random_state=1)
     assert_array_equal(fitted.sample_latent(X, 3, random_state=1), first)
     assert not np.array_equal(fitted.sample_latent(X, 3, random_state=2), first)
-    assert fitted.sample_latent(X).shape == (1, 4)
+    assert fitted.sample_latent(X).shape == (4, 1)
 
 
 # --- log densities --------------------------------------------------------------------------------

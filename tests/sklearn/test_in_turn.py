@@ -165,7 +165,7 @@ def test_predictions_condition_on_the_draws(name):
         expected.append(stats.norm.cdf(mean[:, 0] / np.sqrt(1.0 + var)))
     assert_allclose(model.predict_proba(new)[:, 1], np.mean(expected, axis=0), rtol=1e-8)
     latent = model.sample_latent(new, n_draws=5, random_state=0)
-    assert latent.shape == (5, 4)
+    assert latent.shape == (4, 5)
 
 
 # --- runs -----------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def test_fitted_attributes(fitted, cls):
     mean, var = est.latent_mean_and_variance(X)
     assert_allclose(mean, est.latent_samples_.mean(axis=(0, 1)), atol=6.0 * np.sqrt(var.max() / 20))
     draws = est.sample_latent(X_NEW, 30, 0)
-    assert draws.shape == (30, 4)
+    assert draws.shape == (4, 30)
     assert_array_equal(draws, est.sample_latent(X_NEW, 30, 0))
 
 
@@ -274,16 +274,20 @@ def test_draws_of_targets(fitted):
     ("settings", "fit", "message"),
     [
         ({"alpha": -1.0}, {}, r"alpha must be a number in \[0, inf\); got -1.0"),
-        ({"likelihood": "student_t"}, {}, 'sampler="collapsed" integrates f out'),
         (
-            {"likelihood": "student_t", "sampler": "pm"},
+            {"likelihood": "student_t", "sampler": "collapsed"},
+            {},
+            'sampler="collapsed" integrates f out',
+        ),
+        (
+            {"likelihood": "student_t"},
             {"noise_variance": np.ones(N)},
             "variances of Gaussian noise",
         ),
         ({"likelihood": "probit"}, {}, "likelihood must be one of"),
-        ({"likelihood": Poisson(), "sampler": "pm"}, {}, "counts.*use normalize_y=False"),
+        ({"likelihood": Poisson()}, {}, "counts.*use normalize_y=False"),
         (
-            {"likelihood": Poisson(), "sampler": "pm", "normalize_y": False},
+            {"likelihood": Poisson(), "normalize_y": False},
             {},
             "y must consist of counts",
         ),

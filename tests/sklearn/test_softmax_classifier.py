@@ -94,10 +94,10 @@ def test_latent_functions(fitted):
     mean, var = fitted.latent_mean_and_variance(X_NEW)
     assert mean.shape == var.shape == (80, 3)
     sample = fitted.sample_latent(X_NEW[:5], 4000, random_state=0)
-    assert sample.shape == (4000, 5, 3)
+    assert sample.shape == (5, 4000, 3)
     # A sample continues the 80 draws of f only, the moments average over many more.
-    assert_allclose(sample.mean(axis=0), mean[:5], atol=0.5 * np.sqrt(var[:5]).max())
-    assert_allclose(sample.std(axis=0), np.sqrt(var[:5]), rtol=0.4)
+    assert_allclose(sample.mean(axis=1), mean[:5], atol=0.5 * np.sqrt(var[:5]).max())
+    assert_allclose(sample.std(axis=1), np.sqrt(var[:5]), rtol=0.4)
 
 
 def test_leave_one_out(fitted):

@@ -146,9 +146,7 @@ def fitted(kind, data):
         noise = rng.standard_normal(20)
         if kind == "volatility":
             return BayesianGPVolatilityRegressor(**QUICK).fit(X, np.exp(f) * noise)
-        return BayesianGPRegressor(likelihood="student_t", sampler="pm", **QUICK).fit(
-            X, f + 0.1 * noise
-        )
+        return BayesianGPRegressor(likelihood="student_t", **QUICK).fit(X, f + 0.1 * noise)
 
 
 @pytest.mark.parametrize("kind", ["counts", "ordinal", "volatility", "student_t"])

@@ -1,0 +1,51 @@
+"""Posterior covariance of the latent function at several new rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._typing import FloatArray
+from .subset import equal_rows
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
+
+
+def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of f* by the law of total covariance.
+
+    That is the mean of the covariances given the draws, and the covariance of the means. The latter
+    are taken relative to one of them, so that nothing cancels.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        What is averaged over.
+    X_new : ndarray of shape (m, d)
+        New rows.
+
+    Returns
+    -------
+    mean : ndarray of shape (m,)
+        Or (C, m), for C latent functions.
+    covariance : ndarray of shape (m, m)
+        Or (C, m, m).
+    """
+    shape = predictor.model.shape_at(len(X_new))
+    first, within = np.zeros(shape), np.zeros((*shape, len(X_new)))
+    between, origin = np.zeros_like(within), None
+    for members in equal_rows(predictor.theta):
+        group = predictor.group(members)
+        for part in predictor.kept.parts(predictor.strategy, group):
+            means, covariance = part.conditional.predict_jointly(X_new)
+            weight = np.exp(part.log_weight) / predictor.multiplicity.sum()
+            origin = means.mean(axis=-1) if origin is None else origin
+            away = means - origin[..., None]
+            first += away @ weight
+            between += (away * weight) @ np.swapaxes(away, -1, -2)
+            within += weight.sum() * covariance
+    covariance = within + between - first[..., :, None] * first[..., None, :]
+    covariance = 0.5 * (covariance + np.swapaxes(covariance, -1, -2))  # to the last bit
+    return first + (0.0 if origin is None else origin), covariance

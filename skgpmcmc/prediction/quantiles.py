@@ -1,0 +1,123 @@
+"""Quantiles of new targets: where the average of distribution functions reaches a probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import elementwise
+
+from .._typing import FloatArray, IntArray
+from ..likelihoods import Likelihood
+from ..model import CrossCovariance
+from .strategy import stream_of
+from .subset import equal_rows
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
+
+#: Terms of a distribution function whose quantiles are sought, and what random numbers are for.
+_TERMS, _OF_QUANTILES = 400, 2
+#: Terms whose integrals are made at once: their nodes stay in the processor's cache.
+_AT_ONCE = 5000
+#: Relative error of a probability; where the quantile is zero nothing else would end the search.
+_TOLERANCE = 1e-9
+#: Roots this near above an integer, relative to it, are that integer.
+_ROUNDING = 1e-9
+
+
+class _Component(NamedTuple):
+    """New targets given the draws of one theta."""
+
+    likelihood: Likelihood
+    mean: FloatArray  # (m, g), of f*
+    var: FloatArray  # (m,)
+    share: FloatArray  # (g,), of the posterior
+
+    def cdf(self, y: FloatArray, rows: IntArray) -> FloatArray:
+        """Share of these draws times the probability of a target of at most y in some rows."""
+        found = np.empty(len(rows))
+        step = max(_AT_ONCE // len(self.share), 1)
+        for some in (slice(i, i + step) for i in range(0, len(rows), step)):
+            at = rows[some]
+            moments = self.mean[at], self.var[at, None]
+            found[some] = self.likelihood.predictive_cdf(y[some, None], *moments) @ self.share
+        return found
+
+
+def quantiles_of(
+    predictor: Predictor,
+    probabilities: Sequence[float],
+    rows: slice,
+    X: FloatArray | CrossCovariance,
+    offset: FloatArray,
+) -> FloatArray:
+    """Return quantiles of targets at the rows of a batch.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        What is averaged over.
+    probabilities : sequence of k floats
+        Between 0 and 1.
+    rows : slice
+        Where the batch stands among all rows.
+    X : ndarray of shape (m, d) or CrossCovariance
+        The rows.
+    offset : ndarray of shape (m,)
+        Added to f*.
+
+    Returns
+    -------
+    ndarray of shape (k, m)
+        On the scale of encoded targets.
+    """
+    components = _components(predictor, X, offset)
+    center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
+    spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
+    counts = predictor.model.likelihood.counts
+
+    def cdf(y: FloatArray, row: FloatArray) -> FloatArray:
+        at = row.astype(np.intp)
+        return np.asarray(sum(component.cdf(y, at) for component in components))
+
+    def gap(place: FloatArray, row: FloatArray, probability: FloatArray) -> FloatArray:
+        if not counts:
+            return cdf(place, row) - probability
+        # Counts are looked for on the scale of f, and what is below zero stands for zero.
+        at_most = cdf(np.expm1(np.maximum(place, 0.0)), row)
+        return at_most * np.exp(np.minimum(place, 0.0)) - probability
+
+    every = np.arange(len(center), dtype=float)
+    found = []
+    for probability in probabilities:
+        args: Any = (every, np.full(len(center), probability))
+        bracket = elementwise.bracket_root(gap, center - spread, center + spread, args=args).bracket
+        within = {"fatol": _TOLERANCE * min(probability, 1.0 - probability)}
+        root = elementwise.find_root(gap, bracket, args=args, tolerances=within).x
+        found.append(_least_count(np.expm1(root)) if counts else root)
+    return np.stack(found)
+
+
+def _least_count(root: FloatArray) -> FloatArray:
+    """Return the first integer from a root on that is no less than zero."""
+    root = np.maximum(root, 0.0)
+    return np.ceil(root - _ROUNDING * (1.0 + root))
+
+
+def _components(
+    predictor: Predictor, X: FloatArray | CrossCovariance, offset: FloatArray
+) -> list[_Component]:
+    """Parts of the mixture, each of no more terms than are its due."""
+    components = []
+    groups = equal_rows(predictor.theta)
+    for group in map(predictor.group, groups):
+        rng = stream_of(group.theta, predictor.strategy.seed, _OF_QUANTILES)
+        for part in predictor.kept.parts(predictor.strategy, group):
+            conditional, log_weight = part.thinned(-(-_TERMS // len(groups)), rng)
+            mean, var = conditional.predict(X)
+            likelihood = predictor.model.likelihood_at(group.theta).at_new_rows()
+            share = np.exp(log_weight) / predictor.multiplicity.sum()
+            components.append(_Component(likelihood, mean + offset[:, None], var, share))
+    return components
