@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,23 @@ class OneLatentFunction(BaseBayesianGP):
     def _log_density_shift(self) -> float:
         """Added to log p(y | f) so that it is per unit of y as the user gave it."""
         return 0.0
+
+    def _as_reported(self, f: np.ndarray) -> np.ndarray:
+        """Arrange draws of f (n_chains, n_draws, n) as the user knows them."""
+        return f
+
+    @cached_property
+    def latent_samples_(self):
+        """Draws of the latent function; where chains integrate it out, made when asked for.
+
+        Returns
+        -------
+        ndarray of shape (n_chains, n_draws, n_train)
+            On the scale of `latent_mean_and_variance`; the same whatever `n_jobs` is.
+        """
+        check_is_fitted(self)
+        f = self._as_reported(self._with_latent_draws().f)
+        return f if self._units == (0.0, 1.0) else in_units_of_y(f, *self._units)
 
     def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and variance of the latent function, over theta and f.
@@ -107,6 +125,7 @@ class OneLatentFunction(BaseBayesianGP):
         """
         check_is_fitted(self)
         self._check_single("loo")
+        self._require_draws("loo")
         draws = self._with_latent_draws()
         return leave_one_out(self._predictor.model, draws, self._log_density_shift())
 
@@ -173,6 +192,7 @@ default="integrated"
 
         check_is_fitted(self)
         self._check_single("log_evidence")
+        self._require_draws("log_evidence")
         if not isinstance(method, evidence.AnnealedImportance):
             check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL))
         model, draws = self._predictor.model, self.theta_samples_
