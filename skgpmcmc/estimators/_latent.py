@@ -69,7 +69,8 @@ class OneLatentFunction(BaseBayesianGP):
         self._check_single("latent_mean_and_variance")
         mean, var = self._predictor.latent_moments(X, self.n_jobs)
         shift, scale = self._units
-        return in_units_of_y(mean.T, shift, scale), in_units_of_y(scale * var.T, 0.0, scale)
+        half_way = in_units_of_y(var.T, 0.0, scale)  # the square of the scale may be no number
+        return in_units_of_y(mean.T, shift, scale), in_units_of_y(half_way, 0.0, scale)
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.
