@@ -1,5 +1,6 @@
 """Fully Bayesian Gaussian-process models by MCMC, as scikit-learn estimators."""
 
+from ._version import __version__
 from .estimators import (
     BayesianGPClassifier,
     BayesianGPOrdinalClassifier,
@@ -7,8 +8,6 @@ from .estimators import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BayesianGPClassifier",

@@ -1,9 +1,17 @@
 """Options, markers and fixtures that several test files share; functions are in `tests.helpers`."""
 
+import os
+import tempfile
+
 import pytest
 from threadpoolctl import threadpool_limits
 
 from . import helpers
+
+# Hypothesis writes files of its own, which have no place in the tree.
+os.environ.setdefault(
+    "HYPOTHESIS_STORAGE_DIRECTORY", os.path.join(tempfile.gettempdir(), "hypothesis")
+)
 
 
 def pytest_addoption(parser):

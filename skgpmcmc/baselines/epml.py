@@ -22,6 +22,7 @@ from ..estimators._data import (
     replace_fitted,
     validated,
 )
+from ..estimators._saving import Versioned
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP, Observations, check_gradient
 from ..numerics.threads import one_thread
@@ -32,7 +33,7 @@ _N_MATRICES = 9.0
 
 
 @dataclass(eq=False, repr=False)
-class EPMLClassifier(LogProbabilityClassifierMixin, BaseEstimator):
+class EPMLClassifier(Versioned, LogProbabilityClassifierMixin, BaseEstimator):
     """Gaussian-process classifier with type-II maximum likelihood by expectation propagation.
 
     The kernel's hyper-parameters maximize EP's approximation of the marginal likelihood, by

@@ -123,7 +123,7 @@ def as_json(
     results: Sequence[Comparison], settings: Settings, random_state: int, *, complete: bool = True
 ) -> str:
     """Everything but the probabilities, with versions and settings; a failure has no scores."""
-    from .. import __version__
+    from .._version import __version__
 
     runs = [
         {

@@ -51,7 +51,8 @@ from ..run import (
 from ..run.effort import readable, require_memory
 from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
-from ._data import check_n_jobs, in_units_of_y, prediction_params, replace_fitted
+from ._data import check_n_jobs, prediction_params, replace_fitted
+from ._saving import ForPrediction
 from ._warm_start import Continuable
 
 #: Copies of all draws that are held while rounds are joined.
@@ -64,7 +65,7 @@ _USUAL_SCALE = (1.0 / 30.0, 30.0)
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
 
 
-class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
+class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
     """Machinery of the estimators; see a concrete one for the parameters."""
 
     #: Strings that `likelihood` accepts, set by each estimator that has this parameter.
@@ -200,10 +201,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         pairs = list(zip(run.models, map(np.random.default_rng, streams), strict=True))
         noise = np.array([_noise(own, rng) for own, rng in pairs])
         fitted = self._joined(run, [self._of_model(run, *pair) for pair in pairs], noise, names)
-        if run.models[0].draws.f_is_mean:
-            del fitted["latent_samples_"]  # drawn when asked for
-        elif units != (0.0, 1.0):
-            fitted["latent_samples_"] = in_units_of_y(fitted["latent_samples_"], *units)
         kept = {
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
             "_for_predictions": prediction_params(self),
@@ -246,7 +243,6 @@ class BaseBayesianGP(CallbackSupportMixin, BaseEstimator):
         return {
             **marked,
             "theta_samples_": draws.theta,
-            "latent_samples_": draws.f,
             "hyperparameter_names_": element_names(model.hyperprior.names),
             "priors_": dict(model.hyperprior.distributions),
             "kernel_": _kernel_at(model, theta.mean(axis=0)),

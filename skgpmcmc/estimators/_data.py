@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import warnings
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 #: Fitted attributes that are nobody else's business.
 _PRIVATE = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
-    "_evidence_parts",
+    *("_evidence_parts", "_only_predicts"),
 )
 #: Parameters that say what predictions have, and what `fit` does with them.
 _FOR_PREDICTIONS = {
@@ -47,7 +46,8 @@ def validated(
         y = check_labels("y", y)
     elif y is not None:
         check_numbers("y", y)
-    twin = copy.copy(estimator)  # validate_data sets attributes before it knows that all is well
+    twin = type(estimator).__new__(type(estimator))  # it is given attributes before all is well
+    vars(twin).update(vars(estimator))
     vars(twin).pop("feature_names_in_", None)
     # A copy, as the model keeps X: what the user does to it later must not change predictions.
     with _naming_the_rows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,23 @@ class OneLatentFunction(BaseBayesianGP):
         """Return encoded targets as the user knows them."""
         return in_units_of_y(encoded, *self._target_units)
 
+    def _as_reported(self, f: np.ndarray) -> np.ndarray:
+        """Arrange draws of f (n_chains, n_draws, n) as the user knows them."""
+        return f
+
+    @cached_property
+    def latent_samples_(self):
+        """Draws of the latent function; where chains integrate it out, made when asked for.
+
+        Returns
+        -------
+        ndarray of shape (n_chains, n_draws, n_train)
+            On the scale of `latent_mean_and_variance`; the same whatever `n_jobs` is.
+        """
+        check_is_fitted(self)
+        f = self._as_reported(self._with_latent_draws().f)
+        return f if self._units == (0.0, 1.0) else in_units_of_y(f, *self._units)
+
     def latent_mean_and_variance(
         self, X: Any, return_cov: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +88,8 @@ class OneLatentFunction(BaseBayesianGP):
         else:
             mean, var = self._predictor.latent_moments(X, self.n_jobs)
         shift, scale = self._units
-        return in_units_of_y(mean.T, shift, scale), in_units_of_y(scale * var.T, 0.0, scale)
+        half_way = in_units_of_y(var.T, 0.0, scale)  # the square of the scale may be no number
+        return in_units_of_y(mean.T, shift, scale), in_units_of_y(half_way, 0.0, scale)
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.
@@ -152,6 +171,7 @@ class OneLatentFunction(BaseBayesianGP):
         """
         check_is_fitted(self)
         self._check_single("loo")
+        self._require_draws("loo")
         draws = self._with_latent_draws()
         return leave_one_out(self._predictor.model, draws, self._log_density_shift())
 
@@ -218,6 +238,7 @@ default="integrated"
 
         check_is_fitted(self)
         self._check_single("log_evidence")
+        self._require_draws("log_evidence")
         if not isinstance(method, evidence.AnnealedImportance):
             check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL))
         model, draws = self._predictor.model, self.theta_samples_

@@ -52,6 +52,17 @@ class Continuable:
             )
 
 
+class NotContinuable:
+    """What stands for a run whose chains are not here."""
+
+    def check_unchanged(self, *_: Any) -> None:
+        """Refuse to continue."""
+        raise ValueError(
+            "warm_start=True continues chains, which a copy made by for_prediction() does not "
+            "hold: continue those of the full estimator, or use warm_start=False for new ones."
+        )
+
+
 def _same(a: Any, b: Any) -> bool:
     """Whether two parameters mean the same posterior."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):

@@ -200,11 +200,12 @@ class BayesianGPClassifier(LatentClassifier):
         if self._separate:
             of_kernel = element_names(run.models[0].model.covariance.names)
             own["hyperparameter_names_"] = [f"{n}[{label}]" for label in labels for n in of_kernel]
-        if self.multi_class != "one_vs_rest":
-            draws = own["latent_samples_"]  # class after class
-            by_class = draws.reshape(*draws.shape[:2], len(labels), -1)
-            own["latent_samples_"] = np.swapaxes(by_class, 2, 3)
         return super()._joined(run, models, noise, names)
+
+    def _as_reported(self, f):
+        if self._one_versus_rest:
+            return f
+        return np.swapaxes(f.reshape(*f.shape[:2], len(self.classes_), -1), 2, 3)
 
     def _one_per_class(self, run, models, noise, names, labels):
         """Fitted attributes of one against the rest: a binary classifier for each class."""
@@ -225,12 +226,14 @@ class BayesianGPClassifier(LatentClassifier):
 
     def __getattr__(self, name: str) -> Any:
         # Only called where normal look-up fails.
-        if name in _BINARY_ATTRIBUTES and "estimators_" in vars(self):
+        if name not in _BINARY_ATTRIBUTES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if "estimators_" in vars(self):
             raise AttributeError(
                 f"{name} exists once per class for more than two classes: see "
                 f"estimators_[k].{name} for the class classes_[k]."
             )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return super().__getattr__(name)
 
     def predict_log_proba(self, X):
         """Natural logs of the class probabilities, accurate where they are tiny.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_flag, check_in
 from ..likelihoods import Gaussian, Likelihood, StudentT
@@ -191,18 +189,6 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                 f"{self.likelihood!r} leave them out."
             )
         return check.resolve_likelihood(self.likelihood, self._likelihoods)
-
-    @cached_property
-    def latent_samples_(self):
-        """Draws of the latent function; where chains integrate it out, made when asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_chains, n_draws, n_train)
-            In units of y; the same whatever `n_jobs` is.
-        """
-        check_is_fitted(self)
-        return in_units_of_y(self._with_latent_draws().f, *self._units)
 
     def _log_density_shift(self):
         return -float(np.log(self._units[1]))

@@ -1,0 +1,495 @@
+"""Random estimators, kernels, priors, data and parameters: nothing odd may come out of odd things.
+
+An outcome is sound if it is a finite result (probabilities sum to one), with warnings of the
+documented kinds only, or an error that this package, or scikit-learn's validation, raises on
+purpose, and whose message names an argument. Every case is legal but for one oddity at most, so
+that most of them are sampled. The plain suite tries 20 cases of each estimator, with the samplers
+whose set-up is short; the statistical one 500, with all of them.
+"""
+
+import re
+import traceback
+import warnings
+from collections import Counter
+from typing import Any, NamedTuple
+
+import hypothesis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import strategies as st
+from scipy import sparse, stats
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgpmcmc import (
+    BayesianGPClassifier,
+    BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+    BayesianGPVolatilityRegressor,
+)
+from skgpmcmc.baselines import EPMLClassifier
+from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sufficient
+
+from ..helpers import REPOSITORY, seeded
+
+#: Where an error may be raised on purpose.
+_OURS = str(REPOSITORY / "skgpmcmc")
+_VALIDATION = re.compile(r"sklearn/(base|utils/(validation|multiclass|_\w+|metaestimators))\.py$")
+_MEANT = (ValueError, TypeError, MemoryError, AttributeError)
+_DOCUMENTED = (ConvergenceWarning, DataConversionWarning, UserWarning)
+#: A message names one of these, or a parameter of the estimator.
+_ARGUMENTS = (
+    *("X", "y", "sample_weight", "exposure", "noise_variance", "counts", "return_quantiles"),
+    *("n_samples", "n_draws", "row", "feature names", "Input", "array", "hyper-parameters"),
+)
+
+
+# --- what cases are made of -----------------------------------------------------------------------
+
+
+class NoGradient(RBF):
+    """A kernel that cannot be differentiated."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        if eval_gradient:
+            raise NotImplementedError("no gradient")
+        return super().__call__(X, Y)
+
+
+class _Improper(stats.rv_continuous):
+    """1 / x, of infinite mass."""
+
+    def _pdf(self, x):
+        return 1.0 / x
+
+
+IMPROPER = _Improper(a=0.0, name="improper")
+
+PRIORS = (
+    stats.gamma(2.0),
+    stats.invgamma(3.0, scale=3.0),
+    stats.halfcauchy(),
+    stats.lognorm(1.0),
+    stats.pareto(1e-3),
+    stats.uniform(0.5, 1.0),
+    stats.lognorm(0.1, scale=1e6),
+    stats.lognorm(0.1, scale=1e-6),
+    stats.lognorm(1e-6),
+    stats.lognorm(1e3),
+)
+ODD_PRIORS = (
+    *(IMPROPER(), stats.norm(), stats.gamma(np.nan), stats.gamma(-1.0), stats.gamma),
+    *(stats.poisson(3.0), "gamma", None),
+)
+LAWS = (None, None, "ep", "laplace")
+QUICK_SAMPLERS = (
+    *([PseudoMarginal(moves="random_walk")] * 3),
+    *("marginal", "sa", "aa", "asis", "surr", "khr"),
+    Ancillary(hyper="slice", latent="elliptical_slice"),
+    Sufficient(hyper="hmc", target_acceptance=0.9),
+)
+#: Those that need neither one latent function nor a certain likelihood.
+ANY_LIKELIHOOD = QUICK_SAMPLERS[:3]
+SLOW_SAMPLERS = ("pm", "pm", "collapsed", "collapsed", "discretizing", "tempered")
+QUICK = {
+    **{"n_chains": 2, "n_warmup": 3, "n_draws": 13, "target_ess": None, "max_predict_draws": 3},
+    **{"n_importance": 4, "random_state": 0},
+}
+#: Kinds of targets, and values of the parameters that not all estimators have; the first is usual.
+ESTIMATORS: dict[type, tuple[str, dict[str, tuple[Any, ...]]]] = {
+    BayesianGPClassifier: (
+        "classes",
+        {"likelihood": ("probit", "logit"), "multi_class": ("one_vs_rest", "softmax")},
+    ),
+    BayesianGPRegressor: (
+        "real",
+        {
+            "likelihood": ("gaussian", "student_t"),
+            "alpha": (0.0, 0.1),
+            "normalize_y": (True, False),
+        },
+    ),
+    BayesianGPPoissonRegressor: (
+        "counts",
+        {"likelihood": ("poisson", "negative_binomial"), "center": (True, False)},
+    ),
+    BayesianGPOrdinalClassifier: ("ordered", {"class_order": (None, [0, 1, 2, 3])}),
+    BayesianGPVolatilityRegressor: ("real", {"center": (True, True, False)}),
+    EPMLClassifier: ("two", {"likelihood": ("probit", "logit")}),
+}
+ODD_VALUES = ("a", -1, 0, 1.5, np.nan, np.inf, None, True, [], {}, 10**30)
+SCALES = (1.0, 1.0, 1.0, 1e-200, 1e-30, 1e-8, 1e8, 1e30, 1e150, 1e300)
+
+numbers = st.sampled_from((1.0, 0.3, 5.0, 1e-3, 1e3))
+bounds = st.sampled_from(((1e-5, 1e5), (1e-5, 1e5), "fixed"))
+
+
+def kernels(d):
+    lengths = numbers | st.just(np.full(d, 0.5))
+    leaves = st.one_of(
+        st.builds(RBF, lengths, bounds),
+        st.builds(Matern, lengths, bounds, st.sampled_from((0.5, 1.5, 2.5, np.inf, 0.7))),
+        st.builds(RationalQuadratic, numbers, numbers, bounds),
+        st.builds(ExpSineSquared, numbers, numbers, bounds),
+        st.builds(DotProduct, numbers, bounds),
+        st.builds(WhiteKernel, numbers, bounds),
+        st.builds(ConstantKernel, numbers, bounds),
+        st.builds(PairwiseKernel, metric=st.sampled_from(("laplacian", "polynomial", "cosine"))),
+        st.builds(NoGradient, numbers),
+    )
+
+    def more(kernel):
+        pairs = st.tuples(kernel, kernel)
+        return st.one_of(
+            pairs.map(lambda two: two[0] + two[1]),
+            pairs.map(lambda two: two[0] * two[1]),
+            kernel.map(lambda one: one**2),
+        )
+
+    return st.recursive(leaves, more, max_leaves=3)
+
+
+ODD_KERNELS = (
+    *("RBF", RBF, CompoundKernel([RBF(), RBF()]), RBF(np.ones(7)), ConstantKernel(-1.0) * RBF()),
+    *(RBF(1e-200), RBF(np.nan), ConstantKernel(1e200) * RBF(), ConstantKernel(0.0) * RBF()),
+)
+
+#: What may be done to a column, given the others.
+TWISTS = (
+    lambda X, rng: np.full(len(X), 3.0),
+    lambda X, rng: X[:, 0],
+    lambda X, rng: X.sum(axis=1),
+    lambda X, rng: (X[:, -1] > 0.0).astype(float),
+    lambda X, rng: 1e8 * X[:, -1],
+    lambda X, rng: 1e-8 * X[:, -1] + 1.0,
+    lambda X, rng: 1e150 * X[:, -1],
+    lambda X, rng: 1e-250 * X[:, -1],
+)
+
+
+def names(X):
+    return [f"x{j}" for j in range(X.shape[1])]
+
+
+def read_only(X):
+    X = X.copy()
+    X.flags.writeable = False
+    return X
+
+
+def single(X):
+    return np.clip(X, -1e38, 1e38).astype(np.float32)
+
+
+def with_category(X):
+    table = pd.DataFrame(X, columns=names(X))
+    table["x0"] = pd.Categorical(["red", "blue"] * len(X))[: len(X)]
+    return table
+
+
+def with_missing(X):
+    table = pd.DataFrame(X, columns=names(X)).convert_dtypes()
+    table.iloc[0, 0] = pd.NA
+    return table
+
+
+#: The same table, differently held.
+HOLDERS = (
+    *(lambda X: X, lambda X: X, single, read_only, np.asfortranarray, np.ndarray.tolist),
+    *(lambda X: np.clip(X, -1e9, 1e9).astype(int), lambda X: X > 0.0, lambda X: X.astype(object)),
+    lambda X: pd.DataFrame(X, columns=names(X)),
+    lambda X: pd.DataFrame(X, columns=names(X)).convert_dtypes(),
+    lambda X: pl.DataFrame(X, schema=names(X)),
+)
+ODD_TABLES = (
+    *(sparse.csr_array, with_category, with_missing, lambda X: X.astype(complex), lambda X: X[:0]),
+    *(lambda X: X[:, 0], lambda X: X[None], lambda X: X[:, :0], lambda X: "a", lambda X: None),
+    *(lambda X: np.where(X > 0, np.nan, X), lambda X: np.full_like(X, np.inf), lambda X: X[1:]),
+    lambda X: pd.DataFrame(X, columns=["x"] * X.shape[1]),
+    lambda X: pl.DataFrame(X, schema=names(X)).with_columns(x0=pl.lit(None)),
+)
+ODD_ROWS = (
+    *(lambda n: ["a"] * n, lambda n: [None] * n, lambda n: np.full(n, np.nan)),
+    *(lambda n: -np.ones(n), lambda n: np.ones(n + 1), lambda n: np.ones((n, 1))),
+    *(lambda n: np.full(n, 1e300), lambda n: np.full(n, 1e-300), lambda n: 3.0, lambda n: "a"),
+    *(lambda n: pd.array([1, pd.NA] * n, dtype="Int64")[:n], np.zeros, np.ones),
+)
+
+
+def classes_of(X, rng):
+    """Labels: separable, alternating, with a single positive, of three and more; and their type."""
+    first = X[:, 0] if np.ptp(X[:, 0] / 2.0) > 0.0 else np.arange(len(X))
+    kinds = (
+        (first > first.min()).astype(int),
+        np.arange(len(X)) % 2,
+        (np.arange(len(X)) == 0).astype(int),
+        rng.permutation(np.arange(len(X)) % 3),
+    )
+    y = kinds[rng.integers(4)]
+    held = (y, y, y.astype(float), y.astype(str), y > 0, pd.Series(y, dtype="category"))
+    return held[rng.integers(6)]
+
+
+TARGETS = {
+    "classes": classes_of,
+    "two": lambda X, rng: np.arange(len(X)) % 2,
+    "ordered": lambda X, rng: np.arange(len(X)) % int(rng.integers(2, 5)),
+    "counts": lambda X, rng: rng.poisson(
+        rng.choice([0.0, 1e-3, 1.0, 1e3, 1e9], p=[0.1, 0.1, 0.5, 0.2, 0.1]), len(X)
+    ),
+    "real": lambda X, rng: (
+        rng.choice(SCALES) * rng.standard_normal(len(X)) * rng.choice([0.0, 1.0], p=[0.1, 0.9])
+        + rng.choice([0.0, 150.0, 1e8], p=[0.8, 0.1, 0.1])
+    ),
+}
+
+
+class Case(NamedTuple):
+    """What is fitted to what, and predicted."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    arguments: dict[str, Any]
+    X_new: Any
+
+
+@st.composite
+def cases(draw, kind, samplers):
+    """Cases of an estimator; one in four has one thing that is odd."""
+    targets, own = ESTIMATORS[kind]
+    one = () if targets in ("classes", "two", "ordered") else (1,)
+    n, d = draw(st.sampled_from((8, 12, 5, 2, *one))), draw(st.sampled_from((2, 1, 3, 15)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = rng.standard_normal((n, d))
+    for twist in draw(st.lists(st.sampled_from(TWISTS), max_size=2)):
+        X[:, rng.integers(d)] = twist(X, rng)
+    if draw(st.booleans()):
+        X[: n // 3] = X[0]
+    known = kind().get_params(deep=False)
+    params = {name: draw(st.sampled_from(values)) for name, values in own.items()}
+    if draw(st.booleans()):
+        params["kernel"] = draw(kernels(d))
+    elif draw(st.booleans()):
+        names = ("k1__constant_value", "k2__length_scale")
+        some = st.dictionaries(st.sampled_from(names), st.sampled_from(PRIORS), min_size=1)
+        params["priors"] = draw(some)
+    else:
+        params["ard"] = draw(st.booleans())
+    sampler, law = draw(st.sampled_from(samplers)), draw(st.sampled_from(LAWS))
+    if params.get("multi_class") == "softmax" or params.get("likelihood") == "student_t":
+        params |= {"sampler": draw(st.sampled_from(ANY_LIKELIHOOD)), "approximation": "laplace"}
+        params |= {"alpha": 0.0}
+    else:
+        params |= {"sampler": sampler} | ({} if law is None else {"approximation": law})
+    if sampler == "collapsed" and kind is not BayesianGPRegressor:
+        params["sampler"] = "pm"
+    X_new = np.clip(draw(st.sampled_from(SCALES)) * np.clip(X[:2], -1e8, 1e8), -1e300, 1e300)
+    arguments, y = {}, TARGETS[targets](X, rng)
+    if kind is not EPMLClassifier and draw(st.booleans()):
+        arguments["sample_weight"] = rng.choice([rng.uniform(size=n), rng.integers(0, 3, n)])
+    if kind is BayesianGPPoissonRegressor and draw(st.booleans()):
+        arguments["exposure"] = rng.uniform(0.5, 2.0, n)
+    if params.get("likelihood") == "gaussian" and draw(st.booleans()):
+        arguments["noise_variance"] = rng.uniform(size=n)
+    holder = draw(st.sampled_from(HOLDERS))
+    X, X_new = holder(X), holder(X_new)
+    if draw(st.integers(0, 3)) == 3:
+        place = draw(st.sampled_from(("X", "y", "argument", "kernel", "prior", "value", "new")))
+        rows = draw(st.sampled_from(ODD_ROWS))(n)
+        if place == "X":
+            X = draw(st.sampled_from(ODD_TABLES))(np.array(X, dtype=float))
+        elif place == "y":
+            y = rows
+        elif place == "new":
+            X_new = draw(st.sampled_from(ODD_TABLES))(np.array(X_new, dtype=float))
+        elif place == "kernel":
+            params["kernel"] = draw(st.sampled_from(ODD_KERNELS))
+        elif place == "prior":
+            at = draw(st.sampled_from(("k2__length_scale", "k1__nothing", 3)))
+            params["priors"] = {at: draw(st.sampled_from(ODD_PRIORS))}
+        elif place == "argument" and arguments:
+            arguments[sorted(arguments)[-1]] = rows
+        else:
+            odd = draw(st.sampled_from(sorted(known)))
+            params[odd] = draw(st.sampled_from(ODD_VALUES))
+    params = {name: value for name, value in {**QUICK, **params}.items() if name in known}
+    return Case(kind(**params), X, y, arguments, X_new)
+
+
+# --- what is called, and what comes out -----------------------------------------------------------
+
+
+def calls(estimator, X_new, y):
+    """Names and arguments of the methods to call on a fitted estimator."""
+    wanted = [("predict", (X_new,), {})]
+    if hasattr(estimator, "predict_proba"):
+        wanted.append(("predict_proba", (X_new,), {}))
+    if isinstance(estimator, EPMLClassifier):
+        return wanted
+    wanted.append(("log_predictive_density", (X_new, y[: len(X_new)]), {}))
+    if not hasattr(estimator, "estimators_"):
+        wanted.append(("latent_mean_and_variance", (X_new,), {}))
+        wanted.append(("sample_latent", (X_new, 2), {"random_state": 0}))
+        wanted.append(("loo", (), {}))
+    if isinstance(estimator, BayesianGPRegressor):
+        wanted.append(("predict", (X_new,), {"return_std": True, "return_quantiles": [0.1, 0.9]}))
+        wanted.append(("sample_y", (X_new, 2), {"random_state": 0}))
+    if isinstance(estimator, BayesianGPPoissonRegressor):
+        wanted.append(("predict_count_proba", (X_new, [0, 1, 10**6]), {}))
+    return wanted
+
+
+def is_sound(method, result):
+    """Whether a result consists of finite numbers, and probabilities are some."""
+    if method == "loo":
+        result = (result.elpd, result.elpd_i)
+    for part in result if isinstance(result, tuple) else (result,):
+        array = np.asarray(part)
+        if array.dtype.kind not in "fiu":
+            continue
+        if method == "log_predictive_density":  # of which minus infinity is one
+            array = np.where(np.isneginf(array), 0.0, array)
+        if not np.isfinite(array).all():
+            return False
+        if method == "predict_count_proba" and not ((array >= 0.0) & (array <= 1 + 1e-9)).all():
+            return False
+        if method == "predict_proba":
+            total = array.sum(axis=1)
+            if not (array >= 0.0).all() or not np.allclose(total, 1.0, rtol=0.0, atol=1e-9):
+                return False
+    return True
+
+
+def why_not_meant(error, parameters):
+    """What is wrong with an error; None if it is raised on purpose, and says what is wrong."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}"
+    if isinstance(error, RuntimeError) and str(error).startswith("No chain can start"):
+        return None  # documented: it names the part of the model and theta
+    meant = frames[-1].filename.startswith(_OURS) or _VALIDATION.search(frames[-1].filename)
+    if not isinstance(error, _MEANT) or not meant:
+        return f"a raw {type(error).__name__} from {where}: {error}"
+    if not any(
+        re.search(rf"(?<!\w){re.escape(n)}", str(error)) for n in (*_ARGUMENTS, *parameters)
+    ):
+        return f"an error that names no argument, from {where}: {error}"
+    return None
+
+
+def attempt(what, function, parameters, *arguments, **named):
+    """Return the result of a call, or None after an error that is meant; what is not fails."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = function(*arguments, **named)
+        except Exception as error:
+            fault, result = why_not_meant(error, parameters), None
+            if fault is not None:
+                pytest.fail(f"{what}: {fault}")
+    stray = [w for w in caught if not issubclass(w.category, _DOCUMENTED)]
+    assert not stray, f"{what}: {[(str(w.message), w.filename, w.lineno) for w in stray]}"
+    assert result is None or is_sound(what, result), f"{what}: {result}"
+    return result
+
+
+def examine(case):
+    """Run a case; returns whether it was sampled."""
+    parameters = sorted(case.estimator.get_params(deep=False))
+    fitted = attempt("fit", case.estimator.fit, parameters, case.X, case.y, **case.arguments)
+    if fitted is None:
+        return False
+    for method, arguments, named in calls(fitted, case.X_new, case.y):
+        attempt(method, getattr(fitted, method), parameters, *arguments, **named)
+    return True
+
+
+def run(kind, n_cases, samplers, seed):
+    """Examine so many cases; at least half of them are sampled."""
+    counts = Counter()
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=n_cases,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        suppress_health_check=list(hypothesis.HealthCheck),
+        print_blob=True,
+    )
+    @hypothesis.given(cases(kind, samplers))
+    def sound(case):
+        counts[examine(case)] += 1
+
+    sound()
+    assert counts[True] >= counts[False]
+
+
+every_estimator = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+
+
+@every_estimator
+def test_nothing_odd_comes_out(kind):
+    run(kind, 20, QUICK_SAMPLERS, seed=0)
+
+
+@every_estimator
+@pytest.mark.statistical
+def test_nothing_odd_comes_out_of_many(kind):
+    run(kind, 500, (*(QUICK_SAMPLERS * 3), *SLOW_SAMPLERS), seed=seeded(0))
+
+
+# --- that a fault would be noticed ----------------------------------------------------------------
+
+
+def test_an_error_from_elsewhere_is_a_fault():
+    with pytest.raises(np.linalg.LinAlgError) as raw:
+        np.linalg.cholesky(-np.eye(2))
+    assert "raw LinAlgError" in why_not_meant(raw.value, [])
+
+
+def test_an_error_that_names_no_argument_is_a_fault():
+    with pytest.raises(ValueError, match="n_draws") as good:
+        BayesianGPRegressor(n_draws=0).fit([[0.0], [1.0]], [0.0, 1.0])
+    assert why_not_meant(good.value, ["n_draws"]) is None
+    good.value.args = ("something is wrong, nobody knows what",)
+    assert "names no argument" in why_not_meant(good.value, ["n_draws"])
+
+
+def test_results_that_are_not_finite_are_faults():
+    assert is_sound("predict", np.ones(3))
+    assert not is_sound("predict", (np.ones(3), np.array([np.nan])))
+    assert is_sound("predict_proba", np.array([[0.25, 0.75]]))
+    assert not is_sound("predict_proba", np.array([[0.25, 0.7]]))
+    assert not is_sound("predict_proba", np.array([[-0.1, 1.1]]))
+    assert is_sound("log_predictive_density", np.array([-np.inf]))
+    assert not is_sound("log_predictive_density", np.array([np.inf]))
+
+
+def test_a_stray_warning_is_a_fault():
+    with pytest.raises(AssertionError, match="divide by zero"):
+        attempt("a call", lambda: np.log(np.zeros(1)), [])
+
+
+def test_the_largest_variance_in_units_of_y_is_refused_without_a_warning():
+    """What the examination above has found."""
+    X, y = np.arange(5.0)[:, None], 1e300 * np.array([1.0, -1.0, 0.5, -0.5, 1.0])
+    settings = {**QUICK, "sampler": QUICK_SAMPLERS[0], "kernel": RBF()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = BayesianGPRegressor(**settings).fit(X, y)
+    with pytest.raises(ValueError, match="overflows in the units of y"):
+        model.latent_mean_and_variance(X)
