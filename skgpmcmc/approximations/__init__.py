@@ -33,7 +33,7 @@ from .importance import (
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
 from .low_rank import LowRankGaussian
-from .modes import Evaluation, Mode, evaluate, find_mode
+from .modes import Evaluation, Mode, evaluate, find_mode, path_to_mode
 
 __all__ = [
     "APPROXIMATIONS",
@@ -70,6 +70,7 @@ __all__ = [
     "find_mode",
     "importance_estimate",
     "log_importance_weights",
+    "path_to_mode",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -47,18 +47,11 @@ class Mode:
         Whether L-BFGS converged from at least one start.
     message : str
         The optimizer's last word on the best run.
-    kept : list
-        What was kept of the places on the way.
     """
 
     fit: ApproximationFit
     converged: bool
     message: str
-    kept: list[Any]
-
-
-def _nothing(evaluation: Evaluation) -> None:
-    """Keep nothing."""
 
 
 @dataclass(eq=False)
@@ -121,9 +114,6 @@ def find_mode(
     *,
     with_hyperprior: bool,
     bounds: FloatArray | None = None,
-    tol: float = _SEARCH_TOLERANCE,
-    options: Mapping[str, float] = _PRECISE,
-    keep: Callable[[Evaluation], Any] = _nothing,
 ) -> Mode:
     """Maximize log q(y | theta), plus log p(theta) if asked for, by L-BFGS from several starts.
 
@@ -132,32 +122,62 @@ def find_mode(
     model : LatentGP
         Gives prior and likelihood.
     approximation : Approximation
-        Iterated to the tolerance `tol`, as gradients need; each time from where it last ended.
+        Iterated to a tight tolerance, as gradients need; each time from where it last ended.
     starts : sequence of ndarray of shape (p,)
         Natural logs.
     with_hyperprior : bool
         True: posterior mode on the log scale of theta. False: type-II maximum likelihood.
     bounds : ndarray of shape (p, 2), optional
         Scale of theta; by default those of nearly all of the prior.
-    tol : float
-        Site tolerance.
+    """
+    precise = approximation.refined(_SEARCH_TOLERANCE)
+    if len(starts[0]) == 0:
+        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
+    descent = _Descent(model, precise, with_hyperprior, None, lambda evaluation: None)
+    runs = [_climb(descent, start, bounds, _PRECISE) for start in starts]
+    best = min(runs, key=lambda run: run.fun)
+    fit = precise.fit(model, best.x, descent.sites)
+    return Mode(fit, any(run.success for run in runs), str(best.message))
+
+
+def path_to_mode(
+    model: LatentGP,
+    approximation: Approximation,
+    start: FloatArray,
+    keep: Callable[[Evaluation], Any],
+    options: Mapping[str, float],
+) -> list[Any]:
+    """Climb from a start to a mode of the posterior of theta, by L-BFGS.
+
+    Parameters
+    ----------
+    model : LatentGP
+        Gives prior and likelihood.
+    approximation : Approximation
+        Iterated to its own tolerance, each time from where it last ended.
+    start : ndarray of shape (p,)
+        Natural logs.
+    keep : callable
+        What to keep of every `Evaluation` on the way. These hold matrices.
     options : mapping of str to float
         When L-BFGS-B stops.
-    keep : callable, optional
-        What to keep of every `Evaluation` on the way, in their order. These hold matrices.
+
+    Returns
+    -------
+    list
+        What was kept, in order; empty if the density at the start is not finite.
     """
-    precise = approximation.refined(tol)
-    if len(starts[0]) == 0:
-        return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over", [])
-    if bounds is None:
-        bounds = model.hyperprior.bounds
-    descent = _Descent(model, precise, with_hyperprior, None, keep)
-    stopping: Any = {"bounds": bounds, "options": dict(options)}
-    best: Any = None
-    converged = False
-    for start in starts:
-        run = optimize.minimize(descent, start, jac=True, method="L-BFGS-B", **stopping)
-        converged |= bool(run.success)
-        best = run if best is None or run.fun < best.fun else best
-    fit = precise.fit(model, best.x, descent.sites)
-    return Mode(fit, converged, str(best.message), descent.kept)
+    descent = _Descent(model, approximation, True, None, keep)
+    _climb(descent, start, None, options)
+    return descent.kept
+
+
+def _climb(
+    descent: _Descent, start: FloatArray, bounds: FloatArray | None, options: Mapping[str, float]
+) -> Any:
+    """Minimize from a start, within most of the prior where no bounds are given."""
+    within: Any = descent.model.hyperprior.bounds if bounds is None else bounds
+    stopping: Any = dict(options)
+    return optimize.minimize(
+        descent, start, jac=True, method="L-BFGS-B", bounds=within, options=stopping
+    )

@@ -19,7 +19,7 @@ from ...approximations import (
     Sites,
     averaged,
     evaluate,
-    find_mode,
+    path_to_mode,
 )
 from ...model import LatentGP
 from ..work import no_density
@@ -207,20 +207,11 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     RuntimeError
         If there is no way from there; the message names theta.
     """
-    theta, tolerance = start, _TOLERANCES[len(start) > FEW]
+    theta, precise = start, approximation.refined(_TOLERANCES[len(start) > FEW])
     for _ in range(_MAX_START_ATTEMPTS):
-        precise = approximation.refined(tolerance)
-        if evaluate(model, precise, theta, with_hyperprior=True) is not None:
-            mode = find_mode(
-                model,
-                approximation,
-                [theta],
-                with_hyperprior=True,
-                tol=tolerance,
-                options=_ROUGHLY,
-                keep=partial(DesignPoint.of, model),
-            )
-            return sorted(mode.kept, key=_log_density)
+        path = path_to_mode(model, precise, theta, partial(DesignPoint.of, model), _ROUGHLY)
+        if path:
+            return sorted(path, key=_log_density)
         theta = 0.5 * (theta + model.start)
     raise RuntimeError(no_density(model, theta))
 
