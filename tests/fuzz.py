@@ -350,7 +350,8 @@ def calls(rng, estimator, X_new, y):
         ("log_predictive_density", (X_new, y[:m] if hasattr(y, "__getitem__") else y), {}),
         ("loo", (), {}),
     ]
-    if isinstance(estimator, BayesianGPRegressor):
+    wanted.append(("sample_y", (X_new, 2), {"random_state": 0}))
+    if not isinstance(estimator, BayesianGPClassifier):
         wanted += [
             ("predict", (X_new,), {"return_std": True}),
             (
@@ -358,7 +359,6 @@ def calls(rng, estimator, X_new, y):
                 (X_new,),
                 {"return_quantiles": pick(rng, ([0.1, 0.9], [0.0], [2.0], "a", 0.5))},
             ),
-            ("sample_y", (X_new, 2), {"random_state": 0}),
         ]
     if isinstance(estimator, BayesianGPPoissonRegressor):
         counts = pick(rng, ([0, 1, 2], [10**6], [-1], [0.5], "a", [np.nan], [10**300]))
