@@ -175,6 +175,44 @@ class OneLatentFunction(BaseBayesianGP):
         draws = self._with_latent_draws()
         return leave_one_out(self._predictor.model, draws, self._log_density_shift())
 
+    def to_arviz(self, posterior_predictive: bool = False, random_state: Any = 0) -> Any:
+        """Return the draws as a tree of ArviZ, for its summaries, plots and comparisons.
+
+        Parameters
+        ----------
+        posterior_predictive : bool, default=False
+            Draw new targets of the training rows, too, one from each draw of (theta, f).
+        random_state : int, RandomState instance or None, default=0
+            Seed of the new targets.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior``: the hyper-parameters on their natural scale, and as the logs by
+            which chains are judged (``log_...``), with dimensions ``feature`` and ``class`` where
+            there are any; and the latent function at the training rows, ``f``. ``log_likelihood``:
+            log p(y | f, theta) row by row, natural logs per unit of y, times the row's weight.
+            ``observed_data``, and ``posterior_predictive`` on request. ``sample_stats``: acceptance
+            rates of each chain, as draws have none. ``marked_samples``, with
+            ``sampler="discretizing"``: all places of the mark, and their weights.
+
+        Raises
+        ------
+        ImportError
+            If arviz_base is not installed.
+        ValueError
+            If there is one model for each class: then ``estimators_[k].to_arviz()`` is for a class.
+
+        Notes
+        -----
+        Rows are those of training, without those of weight zero.
+        """
+        from ._arviz import as_tree  # nobody else needs it
+
+        check_is_fitted(self)
+        self._check_single("to_arviz")
+        return as_tree(self, posterior_predictive, random_state)
+
     def _with_latent_draws(self) -> Draws:
         """Draws with f, made now and kept where chains have gone without."""
         if self._draws.f_is_mean:
@@ -279,7 +317,7 @@ default="integrated"
 
 def require_joint_memory(n_rows: int, n_draws: int = 0) -> None:
     """Refuse what has a covariance of more rows than the machine has memory for."""
-    require_memory("A joint draw at n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
+    require_memory("A joint law of n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
 
 
 class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):

@@ -205,7 +205,7 @@ class Predictor:
 
         with one_thread(), _overflow_is_refused_later():
             mean, covariance = latent_covariance(self, X_new)
-        self.refuse_overflow("The variance of the latent function", covariance, X_new)
+        self._refuse_covariances(covariance, X_new)
         return mean, covariance
 
     def target_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -248,9 +248,11 @@ class Predictor:
         chosen = self._resampled(n_draws, rng)
         f = (self._sample_latent(X_new, chosen, rng) + offset).reshape(n_draws, -1)
         likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
-        return np.stack(
-            [law.at_new_rows().sample(row, rng) for law, row in zip(likelihoods, f, strict=True)]
-        )
+        with _overflow_is_refused_later():
+            laws = zip(likelihoods, f, strict=True)
+            targets = np.stack([law.at_new_rows().sample(row, rng) for law, row in laws])
+        self.refuse_overflow("A draw of the target", targets, X_new)
+        return targets
 
     def _resampled(self, n_draws: int, rng: np.random.Generator) -> IntArray:
         """Positions of draws, each used in proportion to what it stands for (systematic)."""
@@ -293,12 +295,16 @@ class Predictor:
         """Draws of f* at all rows jointly, given columns of f; of the shape of noise."""
         distinct, which = np.unique(columns, return_inverse=True)
         means, covariances = conditional.of(distinct).predict_jointly(X_new)
-        variances = np.diagonal(covariances, axis1=-2, axis2=-1)
-        self.refuse_overflow("The variance of the latent function", variances, X_new)
-        self.refuse_overflow("A covariance of the latent function", covariances, X_new)
+        self._refuse_covariances(covariances, X_new)
         # One draw a row, where there are several functions for each of them.
         steps = np.moveaxis(noise, 0, -2) @ _transposed_root(covariances)
         return np.moveaxis(np.swapaxes(means[..., which], -1, -2) + steps, -2, 0)
+
+    def _refuse_covariances(self, covariances: FloatArray, X_new: FloatArray) -> None:
+        """Name the first row whose variance is no number, and else whose covariance is none."""
+        variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+        self.refuse_overflow("The variance of the latent function", variances, X_new)
+        self.refuse_overflow("A covariance of the latent function", covariances, X_new)
 
     def refuse_overflow(self, what: str, values: FloatArray, X_new: FloatArray) -> None:
         """Raise a ValueError that names the first row with a value that is not finite, and why.

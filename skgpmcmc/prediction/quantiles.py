@@ -94,8 +94,8 @@ def quantiles_of(
     for probability in probabilities:
         args: Any = (every, np.full(len(center), probability))
         bracket = elementwise.bracket_root(gap, center - spread, center + spread, args=args).bracket
-        within = {"fatol": _TOLERANCE * min(probability, 1.0 - probability)}
-        root = elementwise.find_root(gap, bracket, args=args, tolerances=within).x
+        error = _TOLERANCE * min(probability, 1.0 - probability)
+        root = elementwise.find_root(gap, bracket, args=args, tolerances={"fatol": error}).x
         found.append(_least_count(np.expm1(root)) if counts else root)
     return np.stack(found)
 

@@ -47,6 +47,26 @@ class LeaveOneOut(Shown):
         return f"elpd {self.elpd:.1f} +- {self.se:.1f}, p_loo {self.p_loo:.1f}{warning}"
 
 
+def pointwise_log_lik(model: LatentGP, draws: Draws, shift: float = 0.0) -> FloatArray:
+    """Log p(y_i | f_i, theta) of every draw and row, (n_chains, n_draws, n).
+
+    A weight multiplies the log density of its row, after `shift` is added.
+    """
+    log_lik = np.array(
+        [
+            [model.observations_at(theta).log_prob(f) for theta, f in zip(*chain, strict=True)]
+            for chain in zip(draws.theta, draws.f, strict=True)
+        ]
+    )
+    return log_lik + _weighted(model, shift)
+
+
+def _weighted(model: LatentGP, shift: float) -> FloatArray | float:
+    """What a shift of every log density of one row adds to those of weighted rows."""
+    weight = model.observations.weight
+    return shift if weight is None else shift * weight
+
+
 def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOneOut:
     """Estimate log p(y_i | y_-i) for every row by importance sampling from the posterior draws.
 
@@ -71,12 +91,7 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
             f"n_chains={n_chains} with {n_draws} draws each are too few: increase n_draws "
             "(warm_start=True continues these chains)."
         )
-    log_lik = np.array(
-        [
-            [model.observations_at(theta).log_prob(f) for theta, f in zip(*chain, strict=True)]
-            for chain in zip(draws.theta, draws.f, strict=True)
-        ]
-    )
+    log_lik = pointwise_log_lik(model, draws)
     possible = np.isfinite(log_lik).all(axis=(0, 1))
     if not possible.all():
         raise ValueError(
@@ -86,8 +101,7 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
         )
     elpd_i, pareto_k, p_loo_i = _smoothed(log_lik)
     # Not before: a constant changes nothing else, and costs digits.
-    weight = model.observations.weight
-    elpd_i = elpd_i + shift * (1.0 if weight is None else weight)
+    elpd_i = elpd_i + _weighted(model, shift)
     return LeaveOneOut(
         float(elpd_i.sum()),
         float(np.sqrt(len(elpd_i) * elpd_i.var())) if len(elpd_i) > 1 else float("nan"),

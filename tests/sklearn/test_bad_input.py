@@ -316,6 +316,7 @@ METHODS = [
     "predict_log_proba",
     "latent_mean_and_variance",
     "sample_latent",
+    "sample_y",
 ]
 
 

@@ -110,9 +110,15 @@ def test_joint_draws_at_too_many_rows(machine):
         model = BayesianGPRegressor(sampler="asis", n_draws=5, n_warmup=5).fit(X, y)
     machine(1e9)
     far, _ = data(10_000)
-    for draw in (model.sample_latent, model.sample_y):
-        with pytest.raises(MemoryError, match=r"A joint draw at n rows needs about .* n = 10000"):
-            draw(far)
+    joint = [
+        model.sample_latent,
+        model.sample_y,
+        lambda rows: model.predict(rows, return_cov=True),
+        lambda rows: model.latent_mean_and_variance(rows, return_cov=True),
+    ]
+    for of in joint:
+        with pytest.raises(MemoryError, match=r"A joint law of n rows needs about .* n = 10000"):
+            of(far)
     assert model.predict(far[:2000]).shape == (2000,)  # goes in batches
 
 

@@ -213,7 +213,7 @@ def test_spread_of_ordered_labels(fitted):
     p = est.predict_proba(X_NEW)
     expected = [stats.rv_discrete(values=(est.classes_, row)).std() for row in p]
     assert_allclose(std, expected, rtol=1e-9)
-    with pytest.raises(ValueError, match="return_std is for labels that are numbers.*'middle'"):
+    with pytest.raises(ValueError, match=r"return_std is for labels that are numbers.*'middle'"):
         fitted["ordered names"].predict(X_NEW, return_std=True)
 
 

@@ -186,10 +186,12 @@ def calls(est):
     for name in ("predict_proba", "predict_log_proba", "latent_mean_and_variance", "sample_latent"):
         if hasattr(est, name) and (name[0] == "p" or not hasattr(est, "estimators_")):
             found[name] = getattr(est, name)
-    if isinstance(est, BayesianGPRegressor):
+    if not hasattr(est, "classes_"):
         found["std"] = lambda rows: est.predict(rows, return_std=True)[1]
         found["quantiles"] = lambda rows: est.predict(rows, return_quantiles=[0.1, 0.9])[1]
         found["sample_y"] = lambda rows: est.sample_y(rows, 2, 0)
+    if isinstance(est, BayesianGPRegressor):
+        found["covariance"] = lambda rows: est.predict(rows, return_cov=True)[1]
     if isinstance(est, BayesianGPPoissonRegressor):
         found["count_proba"] = lambda rows: est.predict_count_proba(rows, [0, 4, 1e9])
     return found

@@ -1,0 +1,141 @@
+"""Draws as ArviZ knows them: variables with a name, on the natural scale, with named dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..run import Draws
+from ..run.leave_one_out import pointwise_log_lik
+from . import _validation as check
+
+#: Arrays by their names, and the dimensions of each beside chains and draws.
+_Variables = tuple[dict[str, np.ndarray], dict[str, list[str]]]
+
+
+def _imported() -> Any:
+    try:
+        import arviz_base
+    except ImportError as error:
+        raise ImportError(
+            'to_arviz() needs arviz_base, an optional dependency: pip install "skgpmcmc[arviz]".'
+        ) from error
+    return arviz_base
+
+
+def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
+    """Return the tree that `to_arviz` promises."""
+    arviz_base = _imported()
+    model, draws = estimator._predictor.model, estimator._with_latent_draws()
+    values, dims = _hyperparameters(estimator, draws.theta)
+    values["f"] = estimator.latent_samples_
+    dims["f"] = ["row", "class"][: values["f"].ndim - 2]
+    log_lik = pointwise_log_lik(model, draws, estimator._log_density_shift())
+    groups = {
+        "posterior": values,
+        "log_likelihood": {"y": log_lik},
+        "observed_data": {"y": estimator._as_given(model.y)},
+    }
+    if posterior_predictive:
+        rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
+        groups["posterior_predictive"] = {"y": _repeated(estimator, draws, rng)}
+    coords = _coords(estimator)
+    about = {"inference_library": "skgpmcmc", **estimator.diagnostics_.in_use}
+    tree = arviz_base.from_dict(
+        groups, coords=coords, dims={**dims, "y": ["row"]}, attrs={"posterior": about}
+    )
+    for name, dataset in _other_groups(arviz_base, estimator, coords):
+        tree[name] = type(tree)(dataset)
+    return tree
+
+
+def _coords(estimator: Any) -> dict[str, Any]:
+    """Labels of the places along each dimension."""
+    model = estimator._predictor.model
+    unnamed = np.arange(estimator.n_features_in_)
+    found = {
+        "row": np.arange(len(model.y)),
+        "feature": getattr(estimator, "feature_names_in_", unnamed),
+        "transition": list(estimator.diagnostics_.acceptance_rate),
+    }
+    if model.likelihood.n_functions > 1:
+        found["class"] = estimator.classes_
+    return found
+
+
+def _hyperparameters(estimator: Any, theta: np.ndarray, *between: str) -> _Variables:
+    """Part theta (n_chains, n_draws, ..., p) into variables; what is positive comes twice.
+
+    That is on the natural scale, and as the log that chains move on. `between` names the dimensions
+    between those of the draws and the components.
+    """
+    model = estimator._predictor.model
+    of_kernel, parameters = model.covariance.names, model.likelihood.parameters
+    kernel, rest = np.split(theta, [theta.shape[-1] - len(parameters)], axis=-1)
+    by_class = kernel.shape[-1] > len(of_kernel)  # a set for each of them
+    if by_class:
+        kernel = kernel.reshape(*kernel.shape[:-1], -1, len(of_kernel))
+    real = {parameter.name for parameter in parameters if not parameter.positive}
+    values, dims = {}, {}
+    for array, names, lead in (
+        (kernel, of_kernel, [*between, *["class"][:by_class]]),
+        (rest, [parameter.name for parameter in parameters], [*between]),
+    ):
+        for name in dict.fromkeys(names):
+            at = np.flatnonzero([other == name for other in names])
+            own = array[..., at] if len(at) > 1 else array[..., at[0]]
+            variables = {name: own} if name in real else {name: np.exp(own), f"log_{name}": own}
+            values.update(variables)
+            last = [_dimension(estimator, name, len(at))] if len(at) > 1 else []
+            dims.update({key: [*lead, *last] for key in variables})
+    return values, dims
+
+
+def _dimension(estimator: Any, name: str, length: int) -> str:
+    """Name the places of a vector: features, where there are as many of them."""
+    per_feature = name.endswith("length_scale") and length == estimator.n_features_in_
+    return "feature" if per_feature else f"{name}_index"
+
+
+def _repeated(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
+    """Draw targets of the training rows from each draw of (theta, f); (n_chains, n_draws, n)."""
+    model = estimator._predictor.model
+    offset = model.observations.offset
+    every = [
+        model.likelihood_at(theta).sample(f if offset is None else f + offset, rng)
+        for chain in zip(draws.theta, draws.f, strict=True)
+        for theta, f in zip(*chain, strict=True)
+    ]
+    return estimator._as_given(np.reshape(every, (*draws.theta.shape[:2], -1)))
+
+
+def _other_groups(
+    arviz_base: Any, estimator: Any, coords: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Give what has other dimensions than draws have.
+
+    Yields
+    ------
+    name : str
+        Of the group.
+    dataset : xarray.Dataset
+        Its variables.
+    """
+    rates = estimator.diagnostics_.acceptance_rate
+    if rates:  # known of a whole chain alone
+        yield (
+            "sample_stats",
+            arviz_base.dict_to_dataset(
+                {"acceptance_rate": np.stack(list(rates.values()), axis=1)},
+                dims={"acceptance_rate": ["transition"]},
+                coords=coords,
+                sample_dims=["chain"],
+            ),
+        )
+    marked = getattr(estimator, "marked_samples_", None)
+    if marked is not None:
+        values, dims = _hyperparameters(estimator, marked.theta, "mark")
+        values["weight"], dims["weight"] = marked.weights, ["mark"]
+        yield "marked_samples", arviz_base.dict_to_dataset(values, dims=dims, coords=coords)

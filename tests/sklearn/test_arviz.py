@@ -1,0 +1,210 @@
+"""The tree for ArviZ: names, shapes and scales, and that ArviZ finds in it what we report."""
+
+import sys
+
+import arviz_stats
+import numpy as np
+import pytest
+from arviz_stats.base.array import array_stats
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from skgpmcmc import (
+    BayesianGPClassifier,
+    BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+    BayesianGPVolatilityRegressor,
+)
+from skgpmcmc.approximations import SubsetOfData
+from skgpmcmc.samplers import DiscretizingChain, PseudoMarginal
+
+N, N_DRAWS = 16, 40
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, 2))
+F = np.sin(2.0 * X[:, 0])
+LABELS = np.array(["a", "b", "c"])[np.digitize(F, [-0.5, 0.5])]
+EXPOSURE = RNG.uniform(0.5, 2.0, N)
+QUICK = {"sampler": "aa", "n_chains": 2, "n_warmup": 10, "n_draws": N_DRAWS, "random_state": 0}
+CASES = {
+    "classes": (BayesianGPClassifier(ard=True), LABELS == "a", {}),
+    "softmax": (BayesianGPClassifier(multi_class="softmax"), LABELS, {}),
+    "separate": (BayesianGPClassifier(multi_class="softmax_separate", ard=True), LABELS, {}),
+    "regression": (
+        BayesianGPRegressor(),
+        9.0 + 3.0 * F + 0.1 * RNG.standard_normal(N),
+        {"sample_weight": RNG.uniform(0.5, 2.0, N)},
+    ),
+    "counts": (BayesianGPPoissonRegressor(), RNG.poisson(EXPOSURE * 3.0), {"exposure": EXPOSURE}),
+    "ordered": (BayesianGPOrdinalClassifier(class_order=["a", "b", "c"]), LABELS, {}),
+    "volatility": (BayesianGPVolatilityRegressor(), 0.1 * RNG.standard_normal(N), {}),
+    "discretizing": (BayesianGPClassifier(), LABELS == "a", {}),
+}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto"),
+    pytest.mark.filterwarnings("ignore:The inplace keyword"),  # of what ArviZ takes from pandas
+]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    found = {}
+    for name, (est, y, more) in CASES.items():
+        est.set_params(**QUICK)
+        if name in ("softmax", "separate"):
+            est.set_params(sampler=PseudoMarginal(moves="random_walk"), n_importance=4)
+        if name == "discretizing":
+            est.set_params(sampler=DiscretizingChain(), approximation=SubsetOfData(0.5), n_draws=8)
+        found[name] = est.fit(X, y, **more)
+    return found
+
+
+@pytest.fixture(scope="module")
+def trees(fitted):
+    return {name: est.to_arviz(posterior_predictive=True) for name, est in fitted.items()}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_groups_and_latent_values(fitted, trees, name):
+    est, tree = fitted[name], trees[name]
+    groups = {"posterior", "log_likelihood", "observed_data", "posterior_predictive"}
+    extra = {"discretizing": {"marked_samples"}}.get(name, set())
+    assert set(tree.children) == groups | {"sample_stats"} | extra
+    assert_array_equal(tree["posterior"]["f"], est.latent_samples_)
+    dims = ["chain", "draw", "row", *(["class"] if name in ("softmax", "separate") else [])]
+    assert list(tree["posterior"]["f"].dims) == dims
+    assert list(tree["posterior_predictive"]["y"].dims) == ["chain", "draw", "row"]
+    rates = est.diagnostics_.acceptance_rate
+    found = tree["sample_stats"]["acceptance_rate"]
+    assert found.dims == ("chain", "transition")
+    for move, rate in rates.items():
+        assert_array_equal(found.sel(transition=move), rate)
+    assert set(est.to_arviz().children) == set(tree.children) - {"posterior_predictive"}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_observed_and_repeated_targets(fitted, trees, name):
+    observed, y = trees[name]["observed_data"]["y"].values, CASES[name][1]
+    if y.dtype.kind == "f":
+        assert_allclose(observed, y, rtol=1e-12)
+    else:
+        assert_array_equal(observed, y)
+    repeated = trees[name]["posterior_predictive"]["y"].values
+    again = fitted[name].to_arviz(posterior_predictive=True)
+    assert_array_equal(again["posterior_predictive"]["y"], repeated)
+    if y.dtype.kind in "Ub":
+        assert set(np.unique(repeated)) <= set(y)
+    elif name == "counts":
+        assert_array_equal(repeated, np.floor(repeated))
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_summary_is_that_of_the_diagnostics(fitted, trees, name):
+    """Of what chains move on; arviz takes the names and we the positions."""
+    est, posterior = fitted[name], trees[name]["posterior"]
+    theta = []
+    for var in posterior.data_vars:
+        real = f"log_{var}" not in posterior.data_vars and not str(var).startswith("log_")
+        if str(var).startswith("log_") or (real and var != "f"):
+            theta.append(str(var))
+    summary = arviz_stats.summary(trees[name], var_names=theta, round_to="none")
+    assert len(summary) == len(est.hyperparameter_names_)
+    assert sorted(summary["r_hat"]) == pytest.approx(sorted(est.diagnostics_.r_hat))
+    assert sorted(summary["ess_bulk"]) == pytest.approx(sorted(est.diagnostics_.ess_bulk))
+    # The tails of the summary are those of its own interval.
+    tails = arviz_stats.ess(trees[name], var_names=theta, method="tail", prob=(0.05, 0.95))
+    found = np.concatenate([np.ravel(tails[var]) for var in theta])
+    assert sorted(found) == pytest.approx(sorted(est.diagnostics_.ess_tail))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name not in ("separate", "discretizing")]
+)  # whose chains hardly move
+def test_loo_is_ours(fitted, trees, name):
+    """With the relative efficiency that ours uses: that of the densities, not of the draws."""
+    log_lik = trees[name]["log_likelihood"]["y"].values
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
+    efficiency = float(np.clip(relative.mean(), 1.0 / log_lik[..., 0].size, 1.0))
+    found = arviz_stats.loo(trees[name], reff=efficiency, pointwise=True)
+    ours = fitted[name].loo()
+    assert found.elpd == pytest.approx(ours.elpd, rel=1e-10)
+    assert_allclose(found.elpd_i, ours.elpd_i, rtol=1e-8)
+    assert found.p == pytest.approx(ours.p_loo, rel=1e-8)
+
+
+def test_densities_are_per_unit_of_y(fitted, trees):
+    est, (_, y, more) = fitted["regression"], CASES["regression"]
+    noise = est._units[1] * trees["regression"]["posterior"]["noise_scale"].values[..., None]
+    expected = stats.norm.logpdf(y, est.latent_samples_, noise) * more["sample_weight"]
+    assert_allclose(trees["regression"]["log_likelihood"]["y"], expected, rtol=1e-9)
+
+
+def test_counts_are_repeated_at_their_exposure(trees):
+    repeated = trees["counts"]["posterior_predictive"]["y"].values.mean(axis=(0, 1))
+    rate = np.exp(trees["counts"]["posterior"]["f"].values).mean(axis=(0, 1)) * EXPOSURE
+    assert_allclose(repeated, rate, atol=6.0 * np.sqrt(4.0 * rate.max() / (2 * N_DRAWS)))
+
+
+def test_names_scales_and_dimensions(fitted, trees):
+    classes = trees["classes"]["posterior"]
+    assert classes["k2__length_scale"].dims == ("chain", "draw", "feature")
+    theta = fitted["classes"].theta_samples_
+    assert_array_equal(classes["log_k1__constant_value"], theta[..., 0])
+    assert_array_equal(classes["log_k2__length_scale"], theta[..., 1:])
+    assert_allclose(classes["k2__length_scale"], np.exp(theta[..., 1:]))
+    separate, own = trees["separate"]["posterior"], fitted["separate"].theta_samples_
+    assert separate["k2__length_scale"].dims == ("chain", "draw", "class", "feature")
+    second = separate["log_k2__length_scale"].sel({"class": "b"})
+    assert_array_equal(second, own[..., 4:6])
+    assert fitted["separate"].hyperparameter_names_[4] == "k2__length_scale[0][b]"
+    ordered, steps = trees["ordered"]["posterior"], fitted["ordered"].theta_samples_
+    assert_array_equal(ordered["threshold"], steps[..., 2])
+    assert "log_threshold" not in ordered
+    assert_array_equal(ordered["log_threshold_gap"], steps[..., 3])
+    marked = trees["discretizing"]["marked_samples"]
+    expected = fitted["discretizing"].marked_samples_
+    assert_array_equal(marked["log_k1__constant_value"], expected.theta[..., 0])
+    assert_array_equal(marked["weight"], expected.weights)
+
+
+def test_features_have_their_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["width", "height"])
+    est = BayesianGPRegressor(ard=True, **QUICK).fit(frame, CASES["regression"][1])
+    tree = est.to_arviz()
+    assert tree["posterior"]["k2__length_scale"].coords["feature"].values.tolist() == [
+        "width",
+        "height",
+    ]
+
+
+def test_models_are_compared(fitted, trees):
+    plain = BayesianGPRegressor(likelihood="student_t", **QUICK)
+    _, y, more = CASES["regression"]
+    other = plain.fit(X, y, **more).to_arviz()
+    table = arviz_stats.compare({"gaussian": trees["regression"], "student_t": other})
+    assert set(table.index) == {"gaussian", "student_t"}
+
+
+def test_latent_values_are_drawn_where_chains_went_without():
+    est = BayesianGPRegressor(**{**QUICK, "sampler": "auto", "n_warmup": "auto"})
+    est.fit(X, CASES["regression"][1])
+    tree = est.to_arviz()
+    assert_array_equal(tree["posterior"]["f"], est.latent_samples_)
+    assert arviz_stats.loo(tree).elpd == pytest.approx(est.loo().elpd, abs=0.5)
+
+
+def test_one_against_the_rest_has_a_tree_for_each_class():
+    est = BayesianGPClassifier(**QUICK).fit(X, LABELS)
+    with pytest.raises(ValueError, match=r"estimators_\[k\]\.to_arviz"):
+        est.to_arviz()
+    tree = est.estimators_[2].to_arviz()
+    assert_array_equal(tree["observed_data"]["y"], (LABELS == "c").astype(int))
+
+
+def test_without_arviz_the_error_says_what_to_install(fitted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz_base", None)
+    with pytest.raises(ImportError, match=r'pip install "skgpmcmc\[arviz\]"'):
+        fitted["classes"].to_arviz()
