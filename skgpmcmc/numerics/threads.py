@@ -1,15 +1,23 @@
-"""One BLAS thread at a time: chains are what runs in parallel."""
+"""Who does the work: one BLAS thread at a time, and workers that may be lost.
+
+Chains are what runs in parallel, each on one thread.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from typing import Any
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
 
+import joblib
 from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
 
 
 @cache
@@ -92,3 +100,151 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         _SHARED.leave()
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+#: A call that a worker makes, as `joblib.delayed` writes it.
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+#: What yields batches of calls, is sent what they returned, and returns something in the end.
+Work = Generator[list[Call], list[Any], T]
+
+#: Losses of a worker in a row, with the same calls, after which there is no other attempt.
+MAX_LOSSES = 3
+#: What the backends of joblib raise when a worker is gone: loky, dask and ray.
+_LOSSES = {
+    "BrokenProcessPool",
+    "KilledWorker",
+    "CancelledError",
+    "FutureCancelledError",
+    "CommClosedError",
+    "WorkerCrashedError",
+    "ActorDiedError",
+}
+
+
+class LostWorkersError(RuntimeError):
+    """Workers were lost again and again with the same work."""
+
+
+class Journal(Protocol):
+    """What remembers the results of a run, and hands them out when it is run again."""
+
+    def missing(self, calls: list[Call]) -> list[Call]:
+        """Return what has to be computed for the results of some calls."""
+
+    def completed(self, done: list[Any]) -> list[Any]:
+        """Return the results of these calls, from what was computed; and keep them."""
+
+
+class Workers:
+    """A pool of workers, which is made anew when one of them is lost.
+
+    Work is a generator that yields batches of calls, is sent what they returned, and never asks who
+    made them. Calls return new objects and change nothing: those of a batch in which a worker was
+    lost are simply made again, and the results are the same.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As joblib counts; its active backend is what does the work.
+    journal : Journal, optional
+        What keeps results.
+    """
+
+    def __init__(self, n_jobs: int | None, journal: Journal | None = None) -> None:
+        self._n_jobs = n_jobs
+        self._journal = journal
+        self._open = ExitStack()
+        self._pool: Any = None
+
+    def __enter__(self) -> Self:
+        self._pool = self._open.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(kind, error, where)
+
+    def drive(self, work: Work[T]) -> T:
+        """Do all that a generator asks for; returns what it returns.
+
+        What goes wrong with a batch is raised where the generator waits for it.
+
+        Raises
+        ------
+        LostWorkersError
+            If workers are lost three times in a row with the same calls, and the generator has
+            nothing to say to that.
+
+        Warns
+        -----
+        UserWarning
+            If a worker was lost.
+        """
+        journal, n_lost = self._journal, 0
+        go_on: Callable[[], list[Call]] = partial(next, work)
+        calls: list[Call] = []
+        while True:
+            try:
+                calls = calls if n_lost else go_on()
+            except StopIteration as end:
+                return end.value
+            try:
+                missing = calls if journal is None else journal.missing(calls)
+                done = list(self._pool(missing)) if missing else []
+                done = done if journal is None else journal.completed(done)
+                go_on, n_lost = partial(work.send, done), 0
+            except BaseException as error:
+                n_lost = n_lost + 1 if _is_loss(error) else 0
+                if 0 < n_lost < MAX_LOSSES:
+                    self._replace(n_lost)
+                else:
+                    go_on, n_lost = partial(work.throw, _named(error, n_lost)), 0
+
+    def _replace(self, n_lost: int) -> None:
+        """Begin anew, with other workers."""
+        warnings.warn(
+            f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again by "
+            "another one, and no result depends on that. If it happens often, the machine is short "
+            "of memory: use fewer workers (n_jobs).",
+            UserWarning,
+            stacklevel=3,
+        )
+        self._open.close()
+        self.__enter__()
+
+
+def once(calls: Iterable[Call]) -> Work[list[Any]]:
+    """Ask for one batch, and return its results.
+
+    Yields
+    ------
+    list of Call
+        The batch.
+    """
+    return (yield list(calls))
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether an error says that a worker is gone, and not that a call has failed."""
+    if isinstance(error, TypeError):  # joblib takes that of a dask task for the task's result
+        return "CancelledError' object" in str(error)
+    return not _LOSSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)
+
+
+def _named(error: BaseException, n_lost: int) -> BaseException:
+    """Return the error, or what a user should know of it if workers were lost."""
+    if not n_lost:
+        return error
+    lost = LostWorkersError(
+        f"Workers were lost {n_lost} times in a row with the same work, most likely because they "
+        f"ran out of memory ({type(error).__name__}). Use fewer workers (n_jobs) or fewer rows, or "
+        "machines with more memory."
+    )
+    lost.__cause__ = error
+    return lost

@@ -22,7 +22,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
 from ..numerics.linalg import OperationCount
-from ..numerics.threads import one_thread
+from ..numerics.threads import Call, Journal, LostWorkersError, Work, Workers, once, one_thread
 from ..samplers import Sampler
 from ..warmup import (
     MAX_JITTER,
@@ -77,6 +77,7 @@ def sample_chains(
     stop: StoppingRule | None = None,
     n_jobs: int | None = None,
     monitor: Monitor | None = None,
+    journal: Journal | None = None,
 ) -> SamplingRun:
     """Run `n_chains` chains for every model and return their draws.
 
@@ -107,6 +108,8 @@ def sample_chains(
     monitor : Monitor, optional
         Looked at between rounds. An interrupt or a stop request keeps the complete rounds of
         draws; before the first of them an interrupt is raised again.
+    journal : Journal, optional
+        Keeps what workers return, and hands it out when an earlier run is followed again.
 
     Returns
     -------
@@ -116,7 +119,8 @@ def sample_chains(
     Raises
     ------
     RuntimeError
-        If a chain finds no start with a finite density; the message names theta.
+        If a chain finds no start with a finite density; the message names theta. A
+        `LostWorkersError` if workers are lost again and again before the first round is complete.
     """
     clock = time.perf_counter()
     monitor = monitor or Silent()
@@ -132,11 +136,11 @@ def sample_chains(
         for model, own in zip(models, seed.spawn(len(models)), strict=True)
     ]
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
-    with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
+    with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
-        ready, operations = run_set_ups(pool, set_ups, n_rounds_before, monitor, plan)
+        ready, operations = workers.drive(run_set_ups(set_ups, n_rounds_before, monitor, plan))
         monitor.begin_round()
-        settled = iter(list(pool(call for one in ready for call in one.calls())))
+        settled = iter(workers.drive(once(call for one in ready for call in one.calls())))
         begun = SamplingRun(
             [
                 one.begun([next(settled) for _ in one.prepared.rngs], count)
@@ -148,7 +152,7 @@ def sample_chains(
         )
         monitor.end_round()  # a stop request waits for the first draws
         begun = replace(begun, seconds_warmup=time.perf_counter() - clock)
-        return _sample_more(pool, begun, n_draws, stop, monitor, plan)
+        return workers.drive(_sample_more(begun, n_draws, stop, monitor, plan))
 
 
 def continue_chains(
@@ -165,8 +169,8 @@ def continue_chains(
     """
     models, n_chains = [own.model for own in run.models], len(run.models[0].chains)
     plan = _plan(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
-    with joblib.Parallel(n_jobs=n_jobs) as pool:
-        return _sample_more(pool, run, n_draws, stop, monitor or Silent(), plan)
+    with Workers(n_jobs) as workers:
+        return workers.drive(_sample_more(run, n_draws, stop, monitor or Silent(), plan))
 
 
 def _plan(
@@ -217,8 +221,8 @@ class _Grown(NamedTuple):
         """Whether the chains are to have more draws, up to `end`."""
         return self.missing > 0.0 and self.n_draws < end
 
-    def calls(self, end: int) -> list[Any]:
-        """Return the work of all chains until the next look at them, for a pool of workers."""
+    def calls(self, end: int) -> list[Call]:
+        """Return the work of all chains until the next look at them."""
         if not self.goes_on(end):
             return []
         length = _until(end - self.n_draws, self.missing)
@@ -241,16 +245,20 @@ class _Grown(NamedTuple):
 
 
 def _sample_more(
-    pool: joblib.Parallel,
     run: SamplingRun,
     n_draws: int,
     stop: StoppingRule | None,
     monitor: Monitor,
     plan: Plan,
-) -> SamplingRun:
+) -> Work[SamplingRun]:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt.
 
     Every model ends for itself: the draws of one do not depend on the others.
+
+    Yields
+    ------
+    list of Call
+        The work of a round, or a part of it, whose results are to be sent back.
     """
     clock, interrupted = time.perf_counter(), False
     grown = [_Grown(own, own.chains) for own in run.models]
@@ -260,20 +268,20 @@ def _sample_more(
             monitor.begin_round()
             end = min(one.n_draws for one in grown if one.missing > 0.0) + length
             while any(one.goes_on(end) for one in grown):
-                segments = iter(list(pool(call for one in grown for call in one.calls(end))))
+                segments = iter((yield [call for one in grown for call in one.calls(end)]))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
             if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
                 break
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, LostWorkersError) as error:
         n_kept = min(one.n_draws for one in grown)
         if not n_kept:
             raise
         interrupted = True
         warnings.warn(
             f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
-            f"{n_draws} asked for) are kept.",
+            f"{n_draws} asked for) are kept. {error}".rstrip(),
             UserWarning,
             stacklevel=2,
         )
@@ -297,13 +305,13 @@ class Ready(NamedTuple):
     model: LatentGP  # as sampled
     prepared: Prepared  # what its chains need
 
-    def calls(self) -> Iterator[Any]:
+    def calls(self) -> Iterator[Call]:
         """Give the work that starts every chain on its frozen transition, and lets it settle.
 
         Yields
         ------
-        callable
-            One call for each chain, delayed by joblib.
+        Call
+            One for each chain.
         """
         model, own = self
         states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
@@ -375,16 +383,20 @@ def _with_more_jitter(model: LatentGP) -> LatentGP:
 
 
 def run_set_ups(
-    pool: joblib.Parallel,
     set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
     n_rounds: int,
     monitor: Monitor,
     plan: Plan,
-) -> tuple[list[Ready], list[OperationCount]]:
+) -> Work[tuple[list[Ready], list[OperationCount]]]:
     """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost.
 
     How many batches of work there will be is not known: for the monitor each is a round, but the
     last of `n_rounds` takes all that follow, so that no round is announced in vain.
+
+    Yields
+    ------
+    list of Call
+        The tasks of all models, whose results are to be sent back.
     """
     n_batches = 0
     prepared: dict[int, Ready] = {}
@@ -403,7 +415,7 @@ def run_set_ups(
             if n_batches <= n_rounds:
                 monitor.begin_round()
             tasks = [task for batch in wanted.values() for task in batch]
-            all_done = list(pool(joblib.delayed(perform)(task) for task in tasks))
+            all_done = yield [joblib.delayed(perform)(task) for task in tasks]
             if n_batches == _TIMED_BATCH:
                 _expect_from(all_done, plan, monitor)
             done = iter(all_done)
