@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from functools import cache
+from typing import Any, Protocol, Self
 
 import joblib
 from threadpoolctl import ThreadpoolController
-
-T = TypeVar("T")
 
 
 @cache
@@ -106,8 +103,6 @@ def one_thread() -> Iterator[None]:
 
 #: A call that a worker makes, as `joblib.delayed` writes it.
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-#: What yields batches of calls, is sent what they returned, and returns something in the end.
-Work = Generator[list[Call], list[Any], T]
 
 #: Losses of a worker in a row, with the same calls, after which there is no other attempt.
 MAX_LOSSES = 3
@@ -140,9 +135,8 @@ class Journal(Protocol):
 class Workers:
     """A pool of workers, which is made anew when one of them is lost.
 
-    Work is a generator that yields batches of calls, is sent what they returned, and never asks who
-    made them. Calls return new objects and change nothing: those of a batch in which a worker was
-    lost are simply made again, and the results are the same.
+    Calls return new objects and change nothing that is used again: those of a batch in which a
+    worker was lost are simply made once more, with the same results.
 
     Parameters
     ----------
@@ -162,72 +156,62 @@ class Workers:
         self._pool = self._open.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(kind, error, where)
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
 
-    def drive(self, work: Work[T]) -> T:
-        """Do all that a generator asks for; returns what it returns.
-
-        What goes wrong with a batch is raised where the generator waits for it.
+    @property
+    def run(self) -> Callable[[list[Call]], list[Any]]:
+        """Make a batch of calls; returns their results in the same order.
 
         Raises
         ------
         LostWorkersError
-            If workers are lost three times in a row with the same calls, and the generator has
-            nothing to say to that.
+            If workers are lost three times in a row.
 
         Warns
         -----
         UserWarning
-            If a worker was lost.
+            If a worker is lost.
         """
-        journal, n_lost = self._journal, 0
-        go_on: Callable[[], list[Call]] = partial(next, work)
-        calls: list[Call] = []
-        while True:
-            try:
-                calls = calls if n_lost else go_on()
-            except StopIteration as end:
-                return end.value
-            try:
-                missing = calls if journal is None else journal.missing(calls)
-                done = list(self._pool(missing)) if missing else []
-                done = done if journal is None else journal.completed(done)
-                go_on, n_lost = partial(work.send, done), 0
-            except BaseException as error:
-                n_lost = n_lost + 1 if _is_loss(error) else 0
-                if 0 < n_lost < MAX_LOSSES:
-                    self._replace(n_lost)
-                else:
-                    go_on, n_lost = partial(work.throw, _named(error, n_lost)), 0
+        if self._journal is not None:
+            return self._recorded
+        # Alone there is nobody to be lost.
+        return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
 
-    def _replace(self, n_lost: int) -> None:
-        """Begin anew, with other workers."""
+    def _recorded(self, calls: list[Call]) -> list[Any]:
+        """Make the calls that the journal has no results of."""
+        assert self._journal is not None
+        missing = self._journal.missing(calls)
+        return self._journal.completed(self._computed(missing) if missing else [])
+
+    def _computed(self, calls: list[Call]) -> list[Any]:
+        """Make calls, and once more those of a batch in which a worker was lost."""
+        for n_lost in range(1, MAX_LOSSES + 1):
+            try:
+                return list(self._pool(calls))
+            except BaseException as error:
+                if not _is_loss(error):
+                    raise
+                if n_lost == MAX_LOSSES:
+                    raise LostWorkersError(
+                        f"Workers were lost {n_lost} times in a row with the same work, most "
+                        f"likely because they ran out of memory ({type(error).__name__}). Use "
+                        "fewer workers (n_jobs), fewer rows, or machines with more memory."
+                    ) from error
+                self._begin_anew(n_lost)
+        raise AssertionError("unreachable")
+
+    def _begin_anew(self, n_lost: int) -> None:
+        """Make another pool."""
         warnings.warn(
-            f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again by "
-            "another one, and no result depends on that. If it happens often, the machine is short "
-            "of memory: use fewer workers (n_jobs).",
+            f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again, and no "
+            "result depends on that. If it happens often, the machine is short of memory: use "
+            "fewer workers (n_jobs).",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         self._open.close()
         self.__enter__()
-
-
-def once(calls: Iterable[Call]) -> Work[list[Any]]:
-    """Ask for one batch, and return its results.
-
-    Yields
-    ------
-    list of Call
-        The batch.
-    """
-    return (yield list(calls))
 
 
 def _is_loss(error: BaseException) -> bool:
@@ -235,16 +219,3 @@ def _is_loss(error: BaseException) -> bool:
     if isinstance(error, TypeError):  # joblib takes that of a dask task for the task's result
         return "CancelledError' object" in str(error)
     return not _LOSSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)
-
-
-def _named(error: BaseException, n_lost: int) -> BaseException:
-    """Return the error, or what a user should know of it if workers were lost."""
-    if not n_lost:
-        return error
-    lost = LostWorkersError(
-        f"Workers were lost {n_lost} times in a row with the same work, most likely because they "
-        f"ran out of memory ({type(error).__name__}). Use fewer workers (n_jobs) or fewer rows, or "
-        "machines with more memory."
-    )
-    lost.__cause__ = error
-    return lost

@@ -22,7 +22,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
 from ..numerics.linalg import OperationCount
-from ..numerics.threads import Call, Journal, LostWorkersError, Work, Workers, once, one_thread
+from ..numerics.threads import Call, Journal, LostWorkersError, Workers, one_thread
 from ..samplers import Sampler
 from ..warmup import (
     MAX_JITTER,
@@ -120,7 +120,7 @@ def sample_chains(
     ------
     RuntimeError
         If a chain finds no start with a finite density; the message names theta. A
-        `LostWorkersError` if workers are lost again and again before the first round is complete.
+        `LostWorkersError` if workers are lost again and again before there are draws.
     """
     clock = time.perf_counter()
     monitor = monitor or Silent()
@@ -138,9 +138,9 @@ def sample_chains(
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
     with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
-        ready, operations = workers.drive(run_set_ups(set_ups, n_rounds_before, monitor, plan))
+        ready, operations = run_set_ups(workers, set_ups, n_rounds_before, monitor, plan)
         monitor.begin_round()
-        settled = iter(workers.drive(once(call for one in ready for call in one.calls())))
+        settled = iter(workers.run([call for one in ready for call in one.calls()]))
         begun = SamplingRun(
             [
                 one.begun([next(settled) for _ in one.prepared.rngs], count)
@@ -152,7 +152,7 @@ def sample_chains(
         )
         monitor.end_round()  # a stop request waits for the first draws
         begun = replace(begun, seconds_warmup=time.perf_counter() - clock)
-        return workers.drive(_sample_more(begun, n_draws, stop, monitor, plan))
+        return _sample_more(workers, begun, n_draws, stop, monitor, plan)
 
 
 def continue_chains(
@@ -170,7 +170,7 @@ def continue_chains(
     models, n_chains = [own.model for own in run.models], len(run.models[0].chains)
     plan = _plan(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
     with Workers(n_jobs) as workers:
-        return workers.drive(_sample_more(run, n_draws, stop, monitor or Silent(), plan))
+        return _sample_more(workers, run, n_draws, stop, monitor or Silent(), plan)
 
 
 def _plan(
@@ -217,6 +217,11 @@ class _Grown(NamedTuple):
         """Draws of each chain."""
         return self.own.draws.theta.shape[1] + self.n_new
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether a journal has more draws of these chains, and so not their states here."""
+        return any(chain.state is None for chain in self.chains)
+
     def goes_on(self, end: int) -> bool:
         """Whether the chains are to have more draws, up to `end`."""
         return self.missing > 0.0 and self.n_draws < end
@@ -245,20 +250,16 @@ class _Grown(NamedTuple):
 
 
 def _sample_more(
+    workers: Workers,
     run: SamplingRun,
     n_draws: int,
     stop: StoppingRule | None,
     monitor: Monitor,
     plan: Plan,
-) -> Work[SamplingRun]:
+) -> SamplingRun:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt.
 
     Every model ends for itself: the draws of one do not depend on the others.
-
-    Yields
-    ------
-    list of Call
-        The work of a round, or a part of it, whose results are to be sent back.
     """
     clock, interrupted = time.perf_counter(), False
     grown = [_Grown(own, own.chains) for own in run.models]
@@ -268,7 +269,7 @@ def _sample_more(
             monitor.begin_round()
             end = min(one.n_draws for one in grown if one.missing > 0.0) + length
             while any(one.goes_on(end) for one in grown):
-                segments = iter((yield [call for one in grown for call in one.calls(end)]))
+                segments = iter(workers.run([call for one in grown for call in one.calls(end)]))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
@@ -276,7 +277,7 @@ def _sample_more(
                 break
     except (KeyboardInterrupt, LostWorkersError) as error:
         n_kept = min(one.n_draws for one in grown)
-        if not n_kept:
+        if not n_kept or any(one.is_followed for one in grown):
             raise
         interrupted = True
         warnings.warn(
@@ -383,20 +384,16 @@ def _with_more_jitter(model: LatentGP) -> LatentGP:
 
 
 def run_set_ups(
+    workers: Workers,
     set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
     n_rounds: int,
     monitor: Monitor,
     plan: Plan,
-) -> Work[tuple[list[Ready], list[OperationCount]]]:
+) -> tuple[list[Ready], list[OperationCount]]:
     """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost.
 
     How many batches of work there will be is not known: for the monitor each is a round, but the
     last of `n_rounds` takes all that follow, so that no round is announced in vain.
-
-    Yields
-    ------
-    list of Call
-        The tasks of all models, whose results are to be sent back.
     """
     n_batches = 0
     prepared: dict[int, Ready] = {}
@@ -415,7 +412,7 @@ def run_set_ups(
             if n_batches <= n_rounds:
                 monitor.begin_round()
             tasks = [task for batch in wanted.values() for task in batch]
-            all_done = yield [joblib.delayed(perform)(task) for task in tasks]
+            all_done = workers.run([joblib.delayed(perform)(task) for task in tasks])
             if n_batches == _TIMED_BATCH:
                 _expect_from(all_done, plan, monitor)
             done = iter(all_done)

@@ -243,12 +243,17 @@ def _most_likely(typical: Coordinates, observed: _Observed) -> Coordinates:
         near = [i for i in (at, at + 1, at - 1) if 0 <= i < len(stretched)]
         for i in near:
             if i not in scores:
-                nodes, slopes = stretched[i].at(observed.theta)
-                conditioned = _condition(nodes, *observed.columns(stretched[i]))
-                # The density is that of the gradients by theta.
-                scores[i] = conditioned.log_likelihood - float(np.log(slopes).sum())
+                scores[i] = _score(stretched[i], observed)
         best = max(near, key=scores.__getitem__)
     return stretched[at]
+
+
+def _score(coordinates: Coordinates, observed: _Observed) -> float:
+    """Log marginal likelihood of values and gradients in some coordinates."""
+    nodes, slopes = coordinates.at(observed.theta)
+    conditioned = _condition(nodes, *observed.columns(coordinates))
+    # The density is that of the gradients by theta.
+    return conditioned.log_likelihood - float(np.log(slopes).sum())
 
 
 @dataclass(frozen=True, eq=False)
