@@ -186,12 +186,14 @@ class Workers:
 
     def _computed(self, calls: list[Call]) -> list[Any]:
         """Make calls, and once more those of a batch in which a worker was lost."""
-        for n_lost in range(1, MAX_LOSSES + 1):
+        n_lost = 0
+        while True:
             try:
                 return list(self._pool(calls))
             except BaseException as error:
                 if not _is_loss(error):
                     raise
+                n_lost += 1
                 if n_lost == MAX_LOSSES:
                     raise LostWorkersError(
                         f"Workers were lost {n_lost} times in a row with the same work, most "
@@ -199,7 +201,6 @@ class Workers:
                         "fewer workers (n_jobs), fewer rows, or machines with more memory."
                     ) from error
                 self._begin_anew(n_lost)
-        raise AssertionError("unreachable")
 
     def _begin_anew(self, n_lost: int) -> None:
         """Make another pool."""

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import joblib
@@ -41,7 +42,18 @@ from ..warmup import (
     switch,
 )
 from .diagnostics import StoppingRule
-from .effort import Effort, Monitor, Plan, Silent, seconds_per_operation
+from .effort import (
+    Effort,
+    Monitor,
+    Plan,
+    Progress,
+    Silent,
+    Standing,
+    element_names,
+    likely_draws,
+    plan_for,
+    seconds_per_operation,
+)
 from .records import Draws, ModelRun, Ongoing, SamplingRun
 
 #: Iterations between two looks of the parent at the chains, and fewest of them where few are
@@ -49,8 +61,6 @@ from .records import Draws, ModelRun, Ongoing, SamplingRun
 ROUND_LENGTH, _SHORTEST = 50, 10
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
 _MANY_ROWS = 2000
-#: Draws that a wanted effective sample takes, about, of all chains together.
-_DRAWS_PER_EFFECTIVE = 2.0
 
 
 def n_rounds(n_draws: int) -> int:
@@ -125,8 +135,8 @@ def sample_chains(
     clock = time.perf_counter()
     monitor = monitor or Silent()
     n_discarded = sampler.n_warmup(n_warmup)
-    n_iterations = n_chains * (n_discarded + _likely(n_draws, stop, n_chains))
-    plan = _plan(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
+    n_iterations = n_chains * (n_discarded + likely_draws(n_draws, stop, n_chains))
+    plan = plan_for(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
     if plan.n_rows > _MANY_ROWS:
         seconds = seconds_per_operation(plan.n_rows)
         monitor.expect(plan.effort(seconds, "the time of a small factorization"))
@@ -168,35 +178,9 @@ def continue_chains(
     The draws are those that one longer run would have made.
     """
     models, n_chains = [own.model for own in run.models], len(run.models[0].chains)
-    plan = _plan(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
+    plan = plan_for(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
     with Workers(n_jobs) as workers:
         return _sample_more(workers, run, n_draws, stop, monitor or Silent(), plan)
-
-
-def _plan(
-    models: Sequence[LatentGP],
-    n_iterations: int,
-    n_chains: int,
-    n_jobs: int | None,
-    n_learned: float = 0.0,
-) -> Plan:
-    """Return what is to be done, from what each model needs."""
-    model = models[0]
-    n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
-    return Plan(
-        n_rows=len(model.y),
-        n_functions=model.likelihood.n_functions,
-        n_learned=len(models) * n_learned,
-        n_iterations=len(models) * n_iterations,
-        n_workers=n_workers,
-    )
-
-
-def _likely(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
-    """Draws per chain that will be made, about."""
-    if stop is None:
-        return n_draws
-    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + ROUND_LENGTH)
 
 
 class _Grown(NamedTuple):
@@ -221,6 +205,13 @@ class _Grown(NamedTuple):
     def is_followed(self) -> bool:
         """Whether a journal has more draws of these chains, and so not their states here."""
         return any(chain.state is None for chain in self.chains)
+
+    @property
+    def judged(self) -> tuple[FloatArray, list[str]]:
+        """What the chains are judged by, (n_chains, n, k), and its k names."""
+        draws = self.own.judged(self.rounds)
+        names = element_names(self.own.model.hyperprior.names)
+        return draws, names or ["f"] * draws.shape[2]
 
     def goes_on(self, end: int) -> bool:
         """Whether the chains are to have more draws, up to `end`."""
@@ -263,7 +254,7 @@ def _sample_more(
     """
     clock, interrupted = time.perf_counter(), False
     grown = [_Grown(own, own.chains) for own in run.models]
-    likely = _likely(n_draws, stop, len(grown[0].chains))
+    likely = likely_draws(n_draws, stop, len(grown[0].chains))
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
@@ -273,6 +264,8 @@ def _sample_more(
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
+            enough = end >= n_draws or not any(one.missing > 0.0 for one in grown)
+            monitor.sampled(Progress(end, n_draws, pace, enough, partial(_standing, grown)))
             if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
                 break
     except (KeyboardInterrupt, LostWorkersError) as error:
@@ -289,6 +282,12 @@ def _sample_more(
     seconds = run.seconds_sampling + time.perf_counter() - clock
     models = [one.ended() for one in grown]
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
+
+
+def _standing(grown: Sequence[_Grown]) -> Standing:
+    """Judge all chains by the draws that there are."""
+    counts = [s.counts for one in grown for chains in one.rounds for s in chains]
+    return Standing.of([one.judged for one in grown], sum_counts(counts))
 
 
 def _until(end: int, missing: float) -> int:

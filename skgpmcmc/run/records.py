@@ -225,6 +225,8 @@ class SamplingRun:
         Settings that had an effect, as whoever has made them calls them.
     interrupted : bool
         Whether Ctrl-C ended it.
+    seed : tuple of int or None
+        Words of the seed, where a file has them; None where `random_state` says it.
     """
 
     models: list[ModelRun]
@@ -233,6 +235,7 @@ class SamplingRun:
     seconds_sampling: float
     in_use: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    seed: tuple[int, ...] | None = None
 
     @property
     def n_draws(self) -> int:
