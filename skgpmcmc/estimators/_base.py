@@ -1,15 +1,15 @@
 """What all estimators share: from parameters to chains, and fitted attributes set all at once.
 
-And what a user hears of that: callbacks and news while it is under way, warnings at the end.
+And what a user hears in the end.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,7 +37,6 @@ from ..prediction import (
     typical_values,
 )
 from ..run import (
-    Effort,
     MarkedSamples,
     ModelRun,
     SamplingRun,
@@ -48,7 +47,7 @@ from ..run import (
     n_rounds,
     sample_chains,
 )
-from ..run.effort import readable, require_memory
+from ..run.effort import CallbackMonitor, element_names, require_memory
 from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
 from ._data import check_n_jobs, prediction_params, replace_fitted
@@ -57,8 +56,6 @@ from ._warm_start import Continuable
 
 #: Copies of all draws that are held while rounds are joined.
 _COPIES_OF_DRAWS = 3
-#: Seconds from which a fit is announced as a long one, unasked.
-_LONG = 600.0
 #: Where features differ in scale, those outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
 #: What random numbers are for; each has a branch of the seed.
@@ -90,6 +87,9 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         if self.target_ess is not None:
             check_in("target_ess", self.target_ess, "(0, inf)", " Use None for n_draws.")
         check_flag("warm_start", self.warm_start)
+        if self.max_time is not None:
+            check_in("max_time", self.max_time, "(0, inf)", " Use None for no limit.")
+        check.check_path("checkpoint", self.checkpoint)
         check_n_jobs(self.n_jobs)
         check.check_verbose(self.verbose)
 
@@ -102,7 +102,9 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         likelihood = observed[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
         n_bytes = self._require_memory(X, observed, sampler)
-        earlier = vars(self).get("_sampling") if self.warm_start else None
+        # With a checkpoint, the file says what is continued.
+        warm = self.warm_start and self.checkpoint is None
+        earlier = vars(self).get("_sampling") if warm else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
             return self._continued(earlier.run, stop, n_bytes)
@@ -112,7 +114,12 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         sampler.check_model(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(self._n_warmup)) + n_rounds(self.n_draws)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
-        run = sample_chains(
+        sampling = sample_chains
+        if self.checkpoint is not None:
+            from ._checkpoint import sample_with_file  # few fits have one
+
+            sampling = partial(sample_with_file, self, X, observed)
+        run = sampling(
             models,
             sampler,
             approximation,
@@ -197,7 +204,8 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         Predictions draw their noise here, from streams that do not depend on the chains' length.
         `names` are those of features and classes, `units` those of `_units`.
         """
-        streams = _seed_sequence(self.random_state, _OF_PREDICTIONS).spawn(len(run.models))
+        seed = _seed_sequence(self.random_state, _OF_PREDICTIONS, run.seed)
+        streams = seed.spawn(len(run.models))
         pairs = list(zip(run.models, map(np.random.default_rng, streams), strict=True))
         noise = np.array([_noise(own, rng) for own, rng in pairs])
         fitted = self._joined(run, [self._of_model(run, *pair) for pair in pairs], noise, names)
@@ -300,10 +308,12 @@ def _strategy(own: ModelRun, rng: np.random.Generator) -> LatentStrategy:
     return Particles(int(rng.integers(2**31)), defensive=own.estimator.defensive)
 
 
-def _seed_sequence(random_state: Any, purpose: int) -> np.random.SeedSequence:
+def _seed_sequence(
+    random_state: Any, purpose: int, words: Sequence[int] | None = None
+) -> np.random.SeedSequence:
     """Return the branch of a seed that serves one purpose: no other has a stream of it."""
-    words = check.check_seed(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
-    return np.random.SeedSequence(words.tolist(), spawn_key=(purpose,))
+    drawn = check.check_seed(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
+    return np.random.SeedSequence(words or drawn.tolist(), spawn_key=(purpose,))
 
 
 def _kernel_at(model: LatentGP, theta: np.ndarray) -> Kernel:
@@ -312,96 +322,7 @@ def _kernel_at(model: LatentGP, theta: np.ndarray) -> Kernel:
     return kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
 
 
-def element_names(names: Sequence[str]) -> list[str]:
-    """Names of the components of theta; those of vectors carry their index."""
-    counts, seen, elements = Counter(names), Counter[str](), []
-    for name in names:
-        elements.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")
-        seen[name] += 1
-    return elements
-
-
 # --- what a user hears ----------------------------------------------------------------------------
-
-
-class CallbackMonitor:
-    """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose callbacks are called, and whose `verbose` counts.
-    n_chains : int
-        Of all models together.
-    n_rounds : int
-        Of each chain, unless sampling ends early.
-    n_bytes : float
-        Memory that the fit needs, about.
-    """
-
-    def __init__(self, estimator: Any, n_chains: int, n_rounds: int, n_bytes: float) -> None:
-        self._estimator = estimator
-        self._size = readable(n_bytes)
-        self._root = estimator._init_callback_context(
-            max_subtasks=n_chains, sequential_subtasks=False
-        )
-        self._root.call_on_fit_task_begin(estimator=estimator)
-        self._chains = [
-            self._root.subcontext(task_name="chain", task_id=c, max_subtasks=n_rounds)
-            for c in range(n_chains)
-        ]
-        self._round: list[Any] = []
-        self._stop_requested = False
-        self._warned = False
-        self._left: Effort | None = None
-        for chain in self._chains:
-            chain.call_on_fit_task_begin(estimator=estimator)
-
-    def expect(self, left: Effort) -> None:
-        """Say how much is left, if the user wants to know or should."""
-        news = self._left is None or self._left.judged_by != left.judged_by
-        self._left = left
-        if self._estimator.verbose > 1 or (self._estimator.verbose and news):
-            print(f"{type(self._estimator).__name__}: {self._in_words(left)}.", flush=True)
-        if left.seconds > _LONG and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"This fit will be long: {self._in_words(left)}. Fewer rows help most (time grows "
-                "with their cube); so do more workers (n_jobs), and fewer draws: a smaller "
-                "n_draws, or target_ess, which ends sampling when they are enough. Ctrl-C, once "
-                "there are draws, ends it and keeps them.",
-                UserWarning,
-                stacklevel=2,
-            )
-
-    def begin_round(self) -> None:
-        """Tell callbacks that a round of all chains starts."""
-        self._round = [chain.subcontext(task_name="round") for chain in self._chains]
-        for task in self._round:
-            task.call_on_fit_task_begin(estimator=self._estimator)
-
-    def end_round(self) -> bool:
-        """Tell callbacks that a round of all chains has ended; True if one ever asked to stop."""
-        known = None if self._left is None else {"seconds_left": self._left.seconds}
-        # All of them before `any`: every callback hears of every chain.
-        stops = [
-            task.call_on_fit_task_end(estimator=self._estimator, metadata=known)
-            for task in self._round
-        ]
-        self._stop_requested |= any(stops)  # remembered: warm-up does not stop
-        return self._stop_requested
-
-    def end(self) -> None:
-        """Tell callbacks that chains and fit have ended."""
-        for context in [*self._chains, self._root]:
-            context.call_on_fit_task_end(estimator=self._estimator)
-
-    def _in_words(self, left: Effort) -> str:
-        rows, workers = left.plan.n_rows, left.plan.n_workers
-        return (
-            f"{left} and {self._size} of memory for n = {rows} rows and {workers} "
-            f"{'workers' if workers > 1 else 'worker'}, judged by {left.judged_by}"
-        )
 
 
 def _warn_about_scales(

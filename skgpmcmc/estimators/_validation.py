@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,12 @@ def check_verbose(value: Any) -> None:
     """Refuse what does not say how much is to be printed."""
     if not isinstance(value, (bool, np.bool_)):
         check_integer("verbose", value, 0, " Use 0 for silence.")
+
+
+def check_path(name: str, value: Any) -> None:
+    """Refuse what is no path of a file; None is no file at all."""
+    if value is not None and not (isinstance(value, (str, os.PathLike)) and os.fspath(value)):
+        raise ValueError(f"{name} must be None or the path of a file; got {value!r}.")
 
 
 def check_seed(value: Any) -> np.random.RandomState:

@@ -14,9 +14,9 @@ from ..model import Observations
 from ..run import SamplingRun
 
 #: Parameters that may differ from those of the fit that a warm start continues.
-_FREE_TO_CHANGE = frozenset(
+FREE_TO_CHANGE = frozenset(
     {"n_draws", "target_ess", "max_rhat", "max_predict_draws", "predict_cache_bytes"}
-    | {"random_state", "n_jobs", "verbose", "warm_start"}
+    | {"checkpoint", "max_time", "random_state", "n_jobs", "verbose", "warm_start"}
 )
 
 
@@ -34,7 +34,7 @@ class Continuable:
         changed = [
             name
             for name, value in estimator.get_params(deep=False).items()
-            if name not in _FREE_TO_CHANGE and not _same(value, self.params[name])
+            if name not in FREE_TO_CHANGE and not _same(value, self.params[name])
         ]
         if changed:
             raise ValueError(

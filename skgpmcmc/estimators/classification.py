@@ -134,6 +134,8 @@ class BayesianGPClassifier(LatentClassifier):
     predict_cache_bytes: int = 2**29
     target_ess: float | None = 400.0
     max_rhat: float = 1.01
+    checkpoint: Any = None
+    max_time: float | None = None
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0

@@ -1,14 +1,19 @@
-"""One BLAS thread at a time: chains are what runs in parallel."""
+"""Who does the work: one BLAS thread at a time, and workers that may be lost.
+
+Chains are what runs in parallel, each on one thread.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, Self
 
+import joblib
 from threadpoolctl import ThreadpoolController
 
 
@@ -92,3 +97,126 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         _SHARED.leave()
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+#: A call that a worker makes, as `joblib.delayed` writes it.
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+#: Losses of a worker in a row, with the same calls, after which there is no other attempt.
+MAX_LOSSES = 3
+#: What the backends of joblib raise when a worker is gone: loky, dask and ray.
+_LOSSES = {
+    "BrokenProcessPool",
+    "KilledWorker",
+    "CancelledError",
+    "FutureCancelledError",
+    "CommClosedError",
+    "WorkerCrashedError",
+    "ActorDiedError",
+}
+
+
+class LostWorkersError(RuntimeError):
+    """Workers were lost again and again with the same work."""
+
+
+class Journal(Protocol):
+    """What remembers the results of a run, and hands them out when it is run again."""
+
+    def missing(self, calls: list[Call]) -> list[Call]:
+        """Return what has to be computed for the results of some calls."""
+
+    def completed(self, done: list[Any]) -> list[Any]:
+        """Return the results of these calls, from what was computed; and keep them."""
+
+
+class Workers:
+    """A pool of workers, which is made anew when one of them is lost.
+
+    Calls return new objects and change nothing that is used again: those of a batch in which a
+    worker was lost are simply made once more, with the same results.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As joblib counts; its active backend is what does the work.
+    journal : Journal, optional
+        What keeps results.
+    """
+
+    def __init__(self, n_jobs: int | None, journal: Journal | None = None) -> None:
+        self._n_jobs = n_jobs
+        self._journal = journal
+        self._open = ExitStack()
+        self._pool: Any = None
+
+    def __enter__(self) -> Self:
+        self._pool = self._open.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    @property
+    def run(self) -> Callable[[list[Call]], list[Any]]:
+        """Make a batch of calls; returns their results in the same order.
+
+        Raises
+        ------
+        LostWorkersError
+            If workers are lost three times in a row.
+
+        Warns
+        -----
+        UserWarning
+            If a worker is lost.
+        """
+        if self._journal is not None:
+            return self._recorded
+        # Alone there is nobody to be lost.
+        return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
+
+    def _recorded(self, calls: list[Call]) -> list[Any]:
+        """Make the calls that the journal has no results of."""
+        assert self._journal is not None
+        missing = self._journal.missing(calls)
+        return self._journal.completed(self._computed(missing) if missing else [])
+
+    def _computed(self, calls: list[Call]) -> list[Any]:
+        """Make calls, and once more those of a batch in which a worker was lost."""
+        n_lost = 0
+        while True:
+            try:
+                return list(self._pool(calls))
+            except BaseException as error:
+                if not _is_loss(error):
+                    raise
+                n_lost += 1
+                if n_lost == MAX_LOSSES:
+                    raise LostWorkersError(
+                        f"Workers were lost {n_lost} times in a row with the same work, most "
+                        f"likely because they ran out of memory ({type(error).__name__}). Use "
+                        "fewer workers (n_jobs), fewer rows, or machines with more memory."
+                    ) from error
+                self._begin_anew(n_lost)
+
+    def _begin_anew(self, n_lost: int) -> None:
+        """Make another pool."""
+        warnings.warn(
+            f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again, and no "
+            "result depends on that. If it happens often, the machine is short of memory: use "
+            "fewer workers (n_jobs).",
+            UserWarning,
+            stacklevel=4,
+        )
+        self._open.close()
+        self.__enter__()
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether an error says that a worker is gone, and not that a call has failed."""
+    if isinstance(error, TypeError):  # joblib takes that of a dask task for the task's result
+        return "CancelledError' object" in str(error)
+    return not _LOSSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)

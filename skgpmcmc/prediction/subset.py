@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from .._typing import FloatArray, IntArray
 from ..approximations import ReferenceDensity
 from ..model import LatentGP
-from ..numerics.threads import one_thread
+from ..numerics.threads import Workers, one_thread
 from .strategy import LatentStrategy, Particles
 
 #: Distinct thetas per task of a worker.
@@ -221,9 +221,8 @@ def density_arrays_at(
     groups = equal_rows(theta)
     distinct = theta[[group[0] for group in groups]]
     rows = [distinct[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
-    done = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_arrays_at)(model, reference, some) for some in rows
-    )
+    with Workers(n_jobs) as workers:
+        done = workers.run([joblib.delayed(_arrays_at)(model, reference, some) for some in rows])
     which = np.empty(len(theta), dtype=np.intp)
     for position, group in enumerate(groups):
         which[group] = position

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import joblib
@@ -22,7 +23,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
 from ..numerics.linalg import OperationCount
-from ..numerics.threads import one_thread
+from ..numerics.threads import Call, Journal, LostWorkersError, Workers, one_thread
 from ..samplers import Sampler
 from ..warmup import (
     MAX_JITTER,
@@ -41,7 +42,18 @@ from ..warmup import (
     switch,
 )
 from .diagnostics import StoppingRule
-from .effort import Effort, Monitor, Plan, Silent, seconds_per_operation
+from .effort import (
+    Effort,
+    Monitor,
+    Plan,
+    Progress,
+    Silent,
+    Standing,
+    element_names,
+    likely_draws,
+    plan_for,
+    seconds_per_operation,
+)
 from .records import Draws, ModelRun, Ongoing, SamplingRun
 
 #: Iterations between two looks of the parent at the chains, and fewest of them where few are
@@ -49,8 +61,6 @@ from .records import Draws, ModelRun, Ongoing, SamplingRun
 ROUND_LENGTH, _SHORTEST = 50, 10
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
 _MANY_ROWS = 2000
-#: Draws that a wanted effective sample takes, about, of all chains together.
-_DRAWS_PER_EFFECTIVE = 2.0
 
 
 def n_rounds(n_draws: int) -> int:
@@ -77,6 +87,7 @@ def sample_chains(
     stop: StoppingRule | None = None,
     n_jobs: int | None = None,
     monitor: Monitor | None = None,
+    journal: Journal | None = None,
 ) -> SamplingRun:
     """Run `n_chains` chains for every model and return their draws.
 
@@ -107,6 +118,8 @@ def sample_chains(
     monitor : Monitor, optional
         Looked at between rounds. An interrupt or a stop request keeps the complete rounds of
         draws; before the first of them an interrupt is raised again.
+    journal : Journal, optional
+        Keeps what workers return, and hands it out when an earlier run is followed again.
 
     Returns
     -------
@@ -116,13 +129,14 @@ def sample_chains(
     Raises
     ------
     RuntimeError
-        If a chain finds no start with a finite density; the message names theta.
+        If a chain finds no start with a finite density; the message names theta. A
+        `LostWorkersError` if workers are lost again and again before there are draws.
     """
     clock = time.perf_counter()
     monitor = monitor or Silent()
     n_discarded = sampler.n_warmup(n_warmup)
-    n_iterations = n_chains * (n_discarded + _likely(n_draws, stop, n_chains))
-    plan = _plan(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
+    n_iterations = n_chains * (n_discarded + likely_draws(n_draws, stop, n_chains))
+    plan = plan_for(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
     if plan.n_rows > _MANY_ROWS:
         seconds = seconds_per_operation(plan.n_rows)
         monitor.expect(plan.effort(seconds, "the time of a small factorization"))
@@ -132,11 +146,11 @@ def sample_chains(
         for model, own in zip(models, seed.spawn(len(models)), strict=True)
     ]
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
-    with one_thread(), joblib.Parallel(n_jobs=n_jobs) as pool:
+    with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
-        ready, operations = run_set_ups(pool, set_ups, n_rounds_before, monitor, plan)
+        ready, operations = run_set_ups(workers, set_ups, n_rounds_before, monitor, plan)
         monitor.begin_round()
-        settled = iter(list(pool(call for one in ready for call in one.calls())))
+        settled = iter(workers.run([call for one in ready for call in one.calls()]))
         begun = SamplingRun(
             [
                 one.begun([next(settled) for _ in one.prepared.rngs], count)
@@ -148,7 +162,7 @@ def sample_chains(
         )
         monitor.end_round()  # a stop request waits for the first draws
         begun = replace(begun, seconds_warmup=time.perf_counter() - clock)
-        return _sample_more(pool, begun, n_draws, stop, monitor, plan)
+        return _sample_more(workers, begun, n_draws, stop, monitor, plan)
 
 
 def continue_chains(
@@ -164,35 +178,9 @@ def continue_chains(
     The draws are those that one longer run would have made.
     """
     models, n_chains = [own.model for own in run.models], len(run.models[0].chains)
-    plan = _plan(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
-    with joblib.Parallel(n_jobs=n_jobs) as pool:
-        return _sample_more(pool, run, n_draws, stop, monitor or Silent(), plan)
-
-
-def _plan(
-    models: Sequence[LatentGP],
-    n_iterations: int,
-    n_chains: int,
-    n_jobs: int | None,
-    n_learned: float = 0.0,
-) -> Plan:
-    """Return what is to be done, from what each model needs."""
-    model = models[0]
-    n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
-    return Plan(
-        n_rows=len(model.y),
-        n_functions=model.likelihood.n_functions,
-        n_learned=len(models) * n_learned,
-        n_iterations=len(models) * n_iterations,
-        n_workers=n_workers,
-    )
-
-
-def _likely(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
-    """Draws per chain that will be made, about."""
-    if stop is None:
-        return n_draws
-    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + ROUND_LENGTH)
+    plan = plan_for(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
+    with Workers(n_jobs) as workers:
+        return _sample_more(workers, run, n_draws, stop, monitor or Silent(), plan)
 
 
 class _Grown(NamedTuple):
@@ -213,12 +201,24 @@ class _Grown(NamedTuple):
         """Draws of each chain."""
         return self.own.draws.theta.shape[1] + self.n_new
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether a journal has more draws of these chains, and so not their states here."""
+        return any(chain.state is None for chain in self.chains)
+
+    @property
+    def judged(self) -> tuple[FloatArray, list[str]]:
+        """What the chains are judged by, (n_chains, n, k), and its k names."""
+        draws = self.own.judged(self.rounds)
+        names = element_names(self.own.model.hyperprior.names)
+        return draws, names or ["f"] * draws.shape[2]
+
     def goes_on(self, end: int) -> bool:
         """Whether the chains are to have more draws, up to `end`."""
         return self.missing > 0.0 and self.n_draws < end
 
-    def calls(self, end: int) -> list[Any]:
-        """Return the work of all chains until the next look at them, for a pool of workers."""
+    def calls(self, end: int) -> list[Call]:
+        """Return the work of all chains until the next look at them."""
         if not self.goes_on(end):
             return []
         length = _until(end - self.n_draws, self.missing)
@@ -241,7 +241,7 @@ class _Grown(NamedTuple):
 
 
 def _sample_more(
-    pool: joblib.Parallel,
+    workers: Workers,
     run: SamplingRun,
     n_draws: int,
     stop: StoppingRule | None,
@@ -254,32 +254,40 @@ def _sample_more(
     """
     clock, interrupted = time.perf_counter(), False
     grown = [_Grown(own, own.chains) for own in run.models]
-    likely = _likely(n_draws, stop, len(grown[0].chains))
+    likely = likely_draws(n_draws, stop, len(grown[0].chains))
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
             end = min(one.n_draws for one in grown if one.missing > 0.0) + length
             while any(one.goes_on(end) for one in grown):
-                segments = iter(list(pool(call for one in grown for call in one.calls(end))))
+                segments = iter(workers.run([call for one in grown for call in one.calls(end)]))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
+            enough = end >= n_draws or not any(one.missing > 0.0 for one in grown)
+            monitor.sampled(Progress(end, n_draws, pace, enough, partial(_standing, grown)))
             if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
                 break
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, LostWorkersError) as error:
         n_kept = min(one.n_draws for one in grown)
-        if not n_kept:
+        if not n_kept or any(one.is_followed for one in grown):
             raise
         interrupted = True
         warnings.warn(
             f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
-            f"{n_draws} asked for) are kept.",
+            f"{n_draws} asked for) are kept. {error}".rstrip(),
             UserWarning,
             stacklevel=2,
         )
     seconds = run.seconds_sampling + time.perf_counter() - clock
     models = [one.ended() for one in grown]
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
+
+
+def _standing(grown: Sequence[_Grown]) -> Standing:
+    """Judge all chains by the draws that there are."""
+    counts = [s.counts for one in grown for chains in one.rounds for s in chains]
+    return Standing.of([one.judged for one in grown], sum_counts(counts))
 
 
 def _until(end: int, missing: float) -> int:
@@ -297,13 +305,13 @@ class Ready(NamedTuple):
     model: LatentGP  # as sampled
     prepared: Prepared  # what its chains need
 
-    def calls(self) -> Iterator[Any]:
+    def calls(self) -> Iterator[Call]:
         """Give the work that starts every chain on its frozen transition, and lets it settle.
 
         Yields
         ------
-        callable
-            One call for each chain, delayed by joblib.
+        Call
+            One for each chain.
         """
         model, own = self
         states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
@@ -375,7 +383,7 @@ def _with_more_jitter(model: LatentGP) -> LatentGP:
 
 
 def run_set_ups(
-    pool: joblib.Parallel,
+    workers: Workers,
     set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
     n_rounds: int,
     monitor: Monitor,
@@ -403,7 +411,7 @@ def run_set_ups(
             if n_batches <= n_rounds:
                 monitor.begin_round()
             tasks = [task for batch in wanted.values() for task in batch]
-            all_done = list(pool(joblib.delayed(perform)(task) for task in tasks))
+            all_done = workers.run([joblib.delayed(perform)(task) for task in tasks])
             if n_batches == _TIMED_BATCH:
                 _expect_from(all_done, plan, monitor)
             done = iter(all_done)

@@ -1,21 +1,34 @@
-"""How long a fit will take, about: what is planned times what was timed."""
+"""What a user hears of a fit under way: how far it is, how long it takes, and how large it gets."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple, Protocol
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
+import joblib
 import numpy as np
 
+from .._typing import FloatArray
+from ..model import LatentGP
 from ..numerics.linalg import cholesky, solve_lower
 from ..numerics.threads import one_thread
+from ..warmup import Counts
+from .diagnostics import StoppingRule, summarize_convergence
 
 #: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
 #: are 2 to 14 and 3 to 17 with the samplers and approximations that there are.
 _OF_ITERATION, _OF_LEARNING = 4.0, 10.0
 #: Rows of the small problem that is timed.
 _SMALL = 1000
+#: Draws that a wanted effective sample takes, about, of all chains together, and how many more are
+#: made until somebody looks.
+_DRAWS_PER_EFFECTIVE, _A_ROUND = 2.0, 50
+#: Seconds from which a fit is announced as a long one, unasked.
+_LONG = 600.0
 
 
 class Plan(NamedTuple):
@@ -45,11 +58,86 @@ class Effort(NamedTuple):
         return f"about {_duration(self.seconds)}"
 
 
+def plan_for(
+    models: Sequence[LatentGP],
+    n_iterations: int,
+    n_chains: int,
+    n_jobs: int | None,
+    n_learned: float = 0.0,
+) -> Plan:
+    """Return what is to be done, from what each model needs."""
+    model = models[0]
+    n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
+    return Plan(
+        n_rows=len(model.y),
+        n_functions=model.likelihood.n_functions,
+        n_learned=len(models) * n_learned,
+        n_iterations=len(models) * n_iterations,
+        n_workers=n_workers,
+    )
+
+
+def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
+    """Draws per chain that will be made, about."""
+    if stop is None:
+        return n_draws
+    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _A_ROUND)
+
+
+class Standing(NamedTuple):
+    """The worst of all hyper-parameters so far, and how often the commonest move is accepted."""
+
+    r_hat: float
+    r_hat_of: str
+    ess: float  # the lesser of those in bulk and tail
+    ess_of: str
+    acceptance: float
+    move: str
+
+    @classmethod
+    def of(cls, chains: Sequence[tuple[FloatArray, Sequence[str]]], counts: Counts) -> Standing:
+        """Judge draws (n_chains, n_draws, k) of every model, whose k columns have names."""
+        summaries = [summarize_convergence(draws) for draws, _ in chains]
+        names = [name for _, own in chains for name in own]
+        r_hat = np.concatenate([s.r_hat for s in summaries])
+        ess = np.concatenate([np.minimum(s.ess_bulk, s.ess_tail) for s in summaries])
+        ((move, n),) = counts.n_steps.most_common(1)
+        worst = int(r_hat.argmax()), int(ess.argmin())
+        return cls(
+            *(float(r_hat[worst[0]]), names[worst[0]]),
+            *(float(ess[worst[1]]), names[worst[1]]),
+            *(counts.n_accepted[move] / n, move),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"acceptance {self.acceptance:.2f} ({self.move}), worst R-hat {self.r_hat:.3f} "
+            f"({self.r_hat_of}), least effective sample size {self.ess:.0f} ({self.ess_of})"
+        )
+
+
+class Progress(NamedTuple):
+    """How far sampling is."""
+
+    n_draws: int  # of each chain
+    n_wanted: int  # at most
+    seconds: float  # for each draw of all chains
+    enough: bool  # whether these are all that are wanted
+    standing: Callable[[], Standing]
+
+    def __str__(self) -> str:
+        pace = 1.0 / max(self.seconds, 1e-9)
+        return f"{self.n_draws} of at most {self.n_wanted} draws per chain, {pace:.3g} per second"
+
+
 class Monitor(Protocol):
     """What the parent reports to, round by round."""
 
     def expect(self, left: Effort) -> None:
         """Take note of how much is left, about."""
+
+    def sampled(self, progress: Progress) -> None:
+        """Take note of how far the chains are, after a round of draws."""
 
     def begin_round(self) -> None:
         """A round of all chains starts."""
@@ -64,12 +152,132 @@ class Silent:
     def expect(self, left: Effort) -> None:
         """Do nothing."""
 
+    def sampled(self, progress: Progress) -> None:
+        """Do nothing."""
+
     def begin_round(self) -> None:
         """Do nothing."""
 
     def end_round(self) -> bool:
         """Never ask to stop."""
         return False
+
+
+class CallbackMonitor:
+    """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose callbacks are called, and whose `verbose` counts.
+    n_chains : int
+        Of all models together.
+    n_rounds : int
+        Of each chain, unless sampling ends early.
+    n_bytes : float
+        Memory that the fit needs, about.
+    """
+
+    def __init__(self, estimator: Any, n_chains: int, n_rounds: int, n_bytes: float) -> None:
+        self._estimator = estimator
+        self._size = readable(n_bytes)
+        self._root = estimator._init_callback_context(
+            max_subtasks=n_chains, sequential_subtasks=False
+        )
+        self._root.call_on_fit_task_begin(estimator=estimator)
+        self._chains = [
+            self._root.subcontext(task_name="chain", task_id=c, max_subtasks=n_rounds)
+            for c in range(n_chains)
+        ]
+        self._round: list[Any] = []
+        self._stop_requested = False
+        self._warned = False
+        self._left: Effort | None = None
+        self._progress: Progress | None = None
+        self._standing: Standing | None = None
+        self._begun, self._late = time.perf_counter(), False
+        for chain in self._chains:
+            chain.call_on_fit_task_begin(estimator=estimator)
+
+    def expect(self, left: Effort) -> None:
+        """Say how much is left, if the user wants to know or should."""
+        news = self._left is None or self._left.judged_by != left.judged_by
+        self._left = left
+        if self._estimator.verbose and news:
+            self._say(self._in_words(left))
+        if left.seconds > _LONG and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"This fit will be long: {self._in_words(left)}. Fewer rows help most (time grows "
+                "with their cube); so do more workers (n_jobs), and fewer draws: a smaller "
+                "n_draws, or target_ess, which ends sampling when they are enough. Ctrl-C, once "
+                "there are draws, ends it and keeps them.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def sampled(self, progress: Progress) -> None:
+        """Say how far the chains are, if anybody listens."""
+        self._progress = progress
+        if self._estimator.verbose or vars(self._estimator).get("_skl_callbacks"):
+            self._standing = progress.standing()
+        if self._estimator.verbose:
+            left = "" if self._left is None or progress.enough else f", {self._left} left"
+            self._say(f"{progress}; {self._standing}{left}")
+
+    def _say(self, news: str) -> None:
+        print(f"{type(self._estimator).__name__}: {news}.", flush=True)
+
+    def begin_round(self) -> None:
+        """Tell callbacks that a round of all chains starts."""
+        self._round = [chain.subcontext(task_name="round") for chain in self._chains]
+        for task in self._round:
+            task.call_on_fit_task_begin(estimator=self._estimator)
+
+    def end_round(self) -> bool:
+        """Tell callbacks that a round of all chains has ended; True if one ever asked to stop."""
+        known = {} if self._left is None else {"seconds_left": self._left.seconds}
+        if self._standing is not None:
+            known |= {"r_hat": self._standing.r_hat, "ess": self._standing.ess}
+        # All of them before `any`: every callback hears of every chain.
+        stops = [
+            task.call_on_fit_task_end(estimator=self._estimator, metadata=known or None)
+            for task in self._round
+        ]
+        self._stop_requested |= any(stops)  # remembered: warm-up does not stop
+        limit = self._estimator.max_time
+        self._late = limit is not None and time.perf_counter() - self._begun > limit
+        return self._stop_requested or self._late
+
+    def end(self) -> None:
+        """Tell callbacks that chains and fit have ended, and the user if it was too early."""
+        progress = self._progress
+        if self._late and progress is not None and not progress.enough:
+            warnings.warn(
+                f"max_time={self._estimator.max_time:g} seconds are over: sampling has ended after "
+                f"{progress}. These draws are kept. A fit with more time continues them, with a "
+                "checkpoint or with warm_start=True.",
+                UserWarning,
+                stacklevel=5,
+            )
+        for context in [*self._chains, self._root]:
+            context.call_on_fit_task_end(estimator=self._estimator)
+
+    def _in_words(self, left: Effort) -> str:
+        rows, workers = left.plan.n_rows, left.plan.n_workers
+        return (
+            f"{left} and {self._size} of memory for n = {rows} rows and {workers} "
+            f"{'workers' if workers > 1 else 'worker'}, judged by {left.judged_by}"
+        )
+
+
+def element_names(names: Sequence[str]) -> list[str]:
+    """Names of the components of theta; those of vectors carry their index."""
+    counts, seen, elements = Counter(names), Counter[str](), []
+    for name in names:
+        elements.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")
+        seen[name] += 1
+    return elements
 
 
 def seconds_per_operation(n_rows: int) -> float:

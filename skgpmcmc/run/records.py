@@ -12,6 +12,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import Approximation, GaussianApproximation, ReferenceDensity
 from ..model import LatentGP
+from ..numerics.threads import Workers
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from ..warmup import (
     MAX_JITTER,
@@ -102,10 +103,11 @@ def with_latent_draws(
     thetas = draws.theta.reshape(-1, draws.theta.shape[2])
     tasks = [thetas[i : i + _PER_TASK] for i in range(0, len(thetas), _PER_TASK)]
     seeds = np.random.SeedSequence(seed).spawn(len(tasks))
-    drawn = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_latent_draws)(model, approximation, some, own)
-        for some, own in zip(tasks, seeds, strict=True)
-    )
+    pairs = zip(tasks, seeds, strict=True)
+    with Workers(n_jobs) as workers:
+        drawn = workers.run(
+            [joblib.delayed(_latent_draws)(model, approximation, *p) for p in pairs]
+        )
     return replace(draws, f=np.concatenate(drawn).reshape(draws.f.shape), f_is_mean=False)
 
 
@@ -223,6 +225,8 @@ class SamplingRun:
         Settings that had an effect, as whoever has made them calls them.
     interrupted : bool
         Whether Ctrl-C ended it.
+    seed : tuple of int or None
+        Words of the seed, where a file has them; None where `random_state` says it.
     """
 
     models: list[ModelRun]
@@ -231,6 +235,7 @@ class SamplingRun:
     seconds_sampling: float
     in_use: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    seed: tuple[int, ...] | None = None
 
     @property
     def n_draws(self) -> int:

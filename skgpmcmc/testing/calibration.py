@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 
 from .._typing import FloatArray, IntArray
-from ..estimators._base import element_names
 from ..model import LatentGP
+from ..run.effort import element_names
 from .invariance import (
     JointDraws,
     Statistic,

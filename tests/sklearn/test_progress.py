@@ -195,6 +195,9 @@ def test_target_ess_shortens_what_is_expected():
         def expect(self, what):
             left.append(what.seconds)
 
+        def sampled(self, progress):
+            pass
+
         def begin_round(self):
             pass
 

@@ -1,0 +1,131 @@
+"""Fits with a file: what it has to agree with, and what a user hears if it does not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..model import LatentGP, Observations
+from ..run import SamplingRun, sample_chains
+from ..run.checkpoint import Checkpoint
+from ..run.effort import CallbackMonitor, Effort, Progress, element_names
+from ._warm_start import FREE_TO_CHANGE
+
+
+def sample_with_file(
+    estimator: Any,
+    X: np.ndarray,
+    observed: Sequence[Observations],
+    models: Sequence[LatentGP],
+    *parts: Any,
+    seed: np.random.SeedSequence,
+    monitor: CallbackMonitor,
+    **settings: Any,
+) -> SamplingRun:
+    """Sample as `sample_chains` does, and follow the estimator's file as far as it goes.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be used, or is that of another fit.
+    """
+    path = Path(estimator.checkpoint)
+    free_seed = estimator.random_state is None
+    words = [int(word) for word in np.atleast_1d(seed.entropy)]
+    names = element_names(models[0].hyperprior.names)
+    shown = {
+        "estimator": type(estimator).__name__,
+        "names": names,
+        "n_models": len(models),
+        "n_chains": estimator.n_chains,
+    }
+    about = {**_of_settings(estimator), **_of_data(X, observed)}
+    journal = Checkpoint(path, about, words, free_seed, shown)
+    seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)
+    patient: Any = _Patient(monitor, journal)
+    run = sample_chains(models, *parts, seed=seed, monitor=patient, journal=journal, **settings)
+    if journal.follows:
+        raise ValueError(
+            f"checkpoint={str(path)!r} has more draws than n_draws={estimator.n_draws} and "
+            f"target_ess={estimator.target_ess}, max_rhat={estimator.max_rhat} ask for: use those "
+            "of the fit that it was made by, or larger ones, or choose another path."
+        )
+    return replace(run, seed=tuple(journal.seed) if free_seed else None)
+
+
+class _Patient:
+    """A monitor that lets nothing stop a run before it has come to where its file ends."""
+
+    def __init__(self, monitor: CallbackMonitor, journal: Checkpoint) -> None:
+        self._monitor = monitor
+        self._journal = journal
+
+    def expect(self, left: Effort) -> None:
+        self._monitor.expect(left)
+
+    def sampled(self, progress: Progress) -> None:
+        self._monitor.sampled(progress)
+
+    def begin_round(self) -> None:
+        self._monitor.begin_round()
+
+    def end_round(self) -> bool:
+        return self._monitor.end_round() and not self._journal.follows
+
+
+def _of_settings(estimator: BaseEstimator) -> dict[str, str]:
+    """All parameters that draws depend on, in words."""
+    values = estimator.get_params(deep=False).items()
+    return {name: _in_words(value) for name, value in values if name not in FREE_TO_CHANGE}
+
+
+def _of_data(X: np.ndarray, observed: Sequence[Observations]) -> dict[str, str]:
+    """What the models hold of the data, in digests by the names of the arguments of `fit`."""
+    likelihood = observed[0].likelihood
+    return {
+        "X": _in_words(X),
+        "y": _in_words([own.y for own in observed]),
+        "sample_weight": _in_words([own.weight for own in observed]),
+        "exposure": _in_words([own.offset for own in observed]),
+        "noise_variance": _in_words(getattr(likelihood, "row_variance", None)),
+        "likelihood (as fitted)": _in_words(likelihood),
+    }
+
+
+def _in_words(value: Any) -> str:
+    """Return text that is the same for what means the same, in any process."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold, and says what a value is: arrays by their digest."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.ndarray):
+        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return [value.dtype.str, list(value.shape), digest]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return {type(value).__qualname__: _plain(_parts(value))}
+
+
+def _parts(value: Any) -> Any:
+    """What an object is made of."""
+    if hasattr(value, "dist") and hasattr(value, "args"):  # a frozen distribution of scipy
+        return [value.dist.name, value.args, value.kwds]
+    if hasattr(value, "get_params"):
+        return value.get_params(deep=False)
+    return vars(value) if hasattr(value, "__dict__") else repr(value)

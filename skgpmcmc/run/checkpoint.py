@@ -1,0 +1,345 @@
+"""A file from which an interrupted run goes on to the same draws.
+
+A run is a function of its settings and of what workers return. So the file has the results of all
+batches of work in their order, and to go on means to run the same code again, with these results
+handed out instead of computed until there are no more.
+
+Rounds of draws are kept by chain: draw after draw, and the state of the last one alone. So a run
+that looks at its chains at other places, as one with more draws or a larger target does, can follow
+the file all the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import platform
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from .._typing import FloatArray
+from ..numerics.archive import Written, from_arrays, to_arrays
+from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
+from ..numerics.threads import Call
+from ..warmup import Segment, Task, perform, sample, sum_counts
+
+
+@dataclass(eq=False)
+class _Tape:
+    """The draws of one chain, and how far they have been handed out."""
+
+    segments: list[Segment] = field(default_factory=list)  # without states and streams
+    end: Written | None = None  # state and stream after the last of them
+    position: int = 0  # draws that were handed out
+    stream: np.random.Generator | None = None  # what was handed out with them; tells chains apart
+
+    @property
+    def length(self) -> int:
+        """Draws of the chain."""
+        return sum(len(segment.theta) for segment in self.segments)
+
+    @property
+    def ahead(self) -> int:
+        """Draws that nobody has asked for yet."""
+        return self.length - self.position
+
+    def taken(self, n: int) -> list[Segment]:
+        """Hand out the next n draws, or as many as there are; in parts, without their states.
+
+        Counts go with the last draw of the segment that they are of.
+        """
+        found, begin, stop = [], 0, min(self.position + n, self.length)
+        for segment in self.segments:
+            end = begin + len(segment.theta)
+            low, high = max(self.position, begin), min(stop, end)
+            if low < high:
+                rows = slice(low - begin, high - begin)
+                counts = segment.counts if high == end else sum_counts([])
+                marked = None if segment.marked is None else segment.marked[rows]
+                part = segment._replace(theta=segment.theta[rows], f=segment.f[rows])
+                found.append(part._replace(counts=counts, marked=marked))
+            begin = end
+        self.position = stop
+        return found
+
+
+class Checkpoint:
+    """The journal of a run, in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file. If it is there, the run follows it.
+    about : mapping of str to str
+        What the run is a function of, by the names that a user knows; the file must have the same.
+    seed : sequence of int
+        Words of the seed.
+    free_seed : bool
+        Whether the file may decide about the seed, as the user does not care.
+    shown : mapping of str to object
+        What else is known of the run, for who looks at the file; JSON can hold it.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, of another run, or cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        about: Mapping[str, str],
+        seed: Sequence[int],
+        free_seed: bool,
+        shown: Mapping[str, Any],
+    ) -> None:
+        self.path = path
+        self.seed = list(seed)
+        self._about, self._shown = dict(about), dict(shown)
+        self._batches: list[list[tuple[str, Written]]] = []  # of set-up and settling, by name
+        self._tapes: list[_Tape] = []
+        self._versions = _versions()
+        self._next = 0  # batch to be handed out
+        self._calls: list[Call] = []
+        self._served: list[tuple[_Tape, list[Segment]]] = []
+        self._warned = False
+        if path.exists():
+            self._take(read_checkpoint(path), free_seed)
+        else:
+            self._write(self._refuse)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the run has not yet come to where the file ends."""
+        return self._next < len(self._batches) or any(tape.ahead > 0 for tape in self._tapes)
+
+    # --- the journal ------------------------------------------------------------------------------
+
+    def missing(self, calls: list[Call]) -> list[Call]:
+        """Return what has to be computed for the results of some calls."""
+        self._calls = calls
+        if calls[0][0] is sample:
+            return self._missing_draws()
+        if self._next == len(self._batches):
+            return [(_written, (call, False), {}) for call in calls]
+        self._check_followed([name for name, _ in self._batches[self._next]])
+        return []
+
+    def completed(self, done: list[Any]) -> list[Any]:
+        """Return the results of these calls, from what was computed; and keep them."""
+        if self._calls[0][0] is sample:
+            results = self._completed_draws(done)
+        else:
+            if done:
+                names = map(_name_of, self._calls)
+                self._batches.append(list(zip(names, done, strict=True)))
+            batch = self._batches[self._next]
+            results = [
+                from_arrays(_copied(written), _given(call))
+                for (_, written), call in zip(batch, self._calls, strict=True)
+            ]
+            self._next += 1
+        if done:
+            self._write(self._complain)
+        return results
+
+    def _check_followed(self, there: list[str]) -> None:
+        """Refuse a file whose results are those of other calls."""
+        wanted = list(map(_name_of, self._calls))
+        if there != wanted:
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} cannot be followed: its batch {self._next + 1} has "
+                f"{_counted(there)}, and this fit needs {_counted(wanted)}. It was made with "
+                f"{self._versions}; here is {_versions()}. Delete the file, or choose another path."
+            )
+
+    def _missing_draws(self) -> list[Call]:
+        if self._next < len(self._batches):
+            self._check_followed([name for name, _ in self._batches[self._next]])
+        if not self._tapes:
+            self._tapes = [_Tape() for _ in self._calls]
+        self._served = []
+        calls: list[Call] = []
+        for tape, (_, arguments, _) in zip(self._their_tapes(), self._calls, strict=True):
+            model, transition, state, stream, n = arguments
+            parts = tape.taken(n)
+            self._served.append((tape, parts))
+            left = n - sum(len(part.theta) for part in parts)
+            if left and parts:  # the tape ends within this call
+                state, stream = from_arrays(_copied(tape.end), model)
+            if left:
+                own = (model, transition, state, stream, left)
+                calls.append((_written, ((sample, own, {}), True), {}))
+        return calls
+
+    def _their_tapes(self) -> list[_Tape]:
+        """Return the tape of each call: chains are known by their streams."""
+        if all(tape.stream is None for tape in self._tapes):  # the first round of all chains
+            if len(self._tapes) != len(self._calls):
+                self._check_followed(["sample"] * len(self._tapes))
+            return self._tapes
+        streams = [call[1][3] for call in self._calls]
+        return [next(t for t in self._tapes if t.stream is stream) for stream in streams]
+
+    def _completed_draws(self, done: list[Any]) -> list[Segment]:
+        """Put what was computed on the tapes, and return the draws of each call."""
+        new, results = iter(done), []
+        for (tape, parts), call in zip(self._served, self._calls, strict=True):
+            model, *_, n = call[1]
+            if n > sum(len(part.theta) for part in parts):
+                draws, tape.end = next(new)
+                tape.segments.append(from_arrays(draws, model))
+                parts = [*parts, *tape.taken(n)]
+            state, stream = None, copy.deepcopy(call[1][3])
+            if not tape.ahead:
+                assert tape.end is not None
+                state, stream = from_arrays(_copied(tape.end), model)
+            tape.stream = stream
+            results.append(_joined(parts)._replace(state=state, rng=stream))
+        return results
+
+    # --- the file ---------------------------------------------------------------------------------
+
+    def _take(self, content: Mapping[str, Any], free_seed: bool) -> None:
+        """Go on from what a file has, if it is of this run."""
+        there = content["about"]
+        changed = sorted(
+            name
+            for name in there.keys() | self._about.keys()
+            if there.get(name) != self._about.get(name)
+        )
+        if not free_seed and content["seed"] != self.seed:
+            changed.append("random_state")
+        if changed:
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} is the file of another fit: {', '.join(changed)} "
+                f"differ{'s' * (len(changed) == 1)}. Delete the file, choose another path, or fit "
+                "with what it was made with."
+            )
+        self.seed, self._versions = list(content["seed"]), content["versions"]
+        self._batches = [[(name, w) for name, w in batch] for batch in content["batches"]]
+        self._tapes = [
+            _Tape([from_arrays(segment) for segment in tape["segments"]], tape["end"])
+            for tape in content["tapes"]
+        ]
+
+    def _write(self, on_failure: Callable[[OSError], None]) -> None:
+        content = {
+            "about": self._about,
+            "shown": self._shown,
+            "seed": self.seed,
+            "versions": self._versions,
+            "batches": self._batches,
+            "tapes": [
+                {"segments": [to_arrays(s) for s in tape.segments], "end": tape.end}
+                for tape in self._tapes
+            ],
+        }
+        try:
+            write_sealed(self.path, content)
+        except OSError as error:
+            on_failure(error)
+
+    def _refuse(self, error: OSError) -> None:
+        raise ValueError(
+            f"checkpoint={str(self.path)!r} cannot be written ({error}). Choose a path in a folder "
+            "that is there, and writable."
+        ) from error
+
+    def _complain(self, error: OSError) -> None:
+        if not self._warned:
+            warnings.warn(
+                f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes on, and "
+                "the file stays as it was. Make room, and later rounds are written again.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._warned = True
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Read the content of a checkpoint, and refuse one that is damaged.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be used; the message says why, and what to do.
+    """
+    try:
+        content = read_sealed(path)
+        missing = _PARTS - content.keys()
+        if missing:
+            raise UnreadableError(f"it has no {sorted(missing)}")
+    except (UnreadableError, OSError) as error:
+        raise ValueError(
+            f"checkpoint={str(path)!r} cannot be used: {error}. Delete the file, or choose another "
+            "path."
+        ) from error
+    return content
+
+
+_PARTS = {"about", "shown", "seed", "versions", "batches", "tapes"}
+
+
+def draws_of(content: Mapping[str, Any]) -> list[FloatArray]:
+    """Return the draws of theta of every chain in a file, each (n_draws, p)."""
+    segments = [[from_arrays(s) for s in tape["segments"]] for tape in content["tapes"]]
+    return [np.concatenate([s.theta for s in chain]) for chain in segments if chain]
+
+
+def _versions() -> str:
+    return f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}"
+
+
+def _name_of(call: Call) -> str:
+    """Return the name of what a call does."""
+    function, arguments, _ = call
+    found = arguments[0].function if function is perform else function
+    return str(found.__qualname__)
+
+
+def _counted(names: Sequence[str]) -> str:
+    return " and ".join(f"{names.count(name)} of {name}" for name in dict.fromkeys(names))
+
+
+def _given(call: Call) -> Any:
+    """Return the part of a call that its result is not written with: the model."""
+    (first, *_), task = call[1], Task
+    return first.arguments[0] if isinstance(first, task) else first
+
+
+def _copied(written: Written | None) -> Written:
+    """Return the same with arrays of its own, which who reads it may change."""
+    assert written is not None
+    return Written(written.tree, [array.copy(order="K") for array in written.arrays])
+
+
+def _written(call: Call, draws: bool) -> Any:
+    """Make a call where the worker is, and write its result there: only it has the same parts.
+
+    Of draws the state and the stream at the end are apart.
+    """
+    function, arguments, named = copy.copy(call)
+    result = function(*arguments, **named)
+    if draws:
+        end = result.state, result.rng
+        return to_arrays(result._replace(state=None, rng=None)), to_arrays(end, arguments[0])
+    return to_arrays(result, _given(call))
+
+
+def _joined(parts: Sequence[Segment]) -> Segment:
+    """Return segments that follow one another as one, without its state."""
+    marked = None if parts[0].marked is None else np.concatenate([s.marked for s in parts])
+    return Segment(
+        None,
+        parts[0].rng,
+        np.concatenate([s.theta for s in parts]),
+        np.concatenate([s.f for s in parts]),
+        sum_counts(s.counts for s in parts),
+        marked,
+    )
