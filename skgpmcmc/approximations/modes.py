@@ -134,7 +134,8 @@ def find_mode(
     if len(starts[0]) == 0:
         return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
     descent = _Descent(model, precise, with_hyperprior, None, lambda evaluation: None)
-    runs = [_climb(descent, start, bounds, _PRECISE) for start in starts]
+    settings = _settings(model, bounds, _PRECISE)
+    runs: list[Any] = [optimize.minimize(descent, start, **settings) for start in starts]
     best = min(runs, key=lambda run: run.fun)
     fit = precise.fit(model, best.x, descent.sites)
     return Mode(fit, any(run.success for run in runs), str(best.message))
@@ -168,16 +169,13 @@ def path_to_mode(
         What was kept, in order; empty if the density at the start is not finite.
     """
     descent = _Descent(model, approximation, True, None, keep)
-    _climb(descent, start, None, options)
+    optimize.minimize(descent, start, **_settings(model, None, options))
     return descent.kept
 
 
-def _climb(
-    descent: _Descent, start: FloatArray, bounds: FloatArray | None, options: Mapping[str, float]
-) -> Any:
-    """Minimize from a start, within most of the prior where no bounds are given."""
-    within: Any = descent.model.hyperprior.bounds if bounds is None else bounds
-    stopping: Any = dict(options)
-    return optimize.minimize(
-        descent, start, jac=True, method="L-BFGS-B", bounds=within, options=stopping
-    )
+def _settings(
+    model: LatentGP, bounds: FloatArray | None, options: Mapping[str, float]
+) -> dict[str, Any]:
+    """Arguments of the optimizer, which stays within most of the prior if no bounds are given."""
+    within = model.hyperprior.bounds if bounds is None else bounds
+    return {"jac": True, "method": "L-BFGS-B", "bounds": within, "options": dict(options)}
