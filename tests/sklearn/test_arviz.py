@@ -8,6 +8,7 @@ import pytest
 from arviz_stats.base.array import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import (
     BayesianGPClassifier,
@@ -178,6 +179,17 @@ def test_features_have_their_names():
         "width",
         "height",
     ]
+
+
+def test_more_thresholds_and_no_hyperparameters_at_all():
+    four = BayesianGPOrdinalClassifier(**QUICK).fit(X, np.arange(N) % 4)
+    posterior = four.to_arviz()["posterior"]
+    gaps = np.exp(four.theta_samples_[..., 3:])
+    assert posterior["threshold_gap"].dims == ("chain", "draw", "threshold_gap_index")
+    assert_allclose(posterior["threshold_gap"], gaps)
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    none = BayesianGPClassifier(kernel, **QUICK).fit(X, LABELS == "a").to_arviz()
+    assert list(none["posterior"].data_vars) == ["f"]
 
 
 def test_models_are_compared(fitted, trees):

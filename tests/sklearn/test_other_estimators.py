@@ -1,5 +1,8 @@
 """Regression, counts, ordered classes and volatility: what users call, and what they get."""
 
+import html
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 import sklearn
@@ -158,6 +161,16 @@ def test_leave_one_out(fitted, cls):
     assert result.elpd < inside  # rows are predicted worse without themselves
     assert result.elpd > inside - 15.0
     assert "elpd" in str(result)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_results_show_what_print_shows(fitted, cls):
+    for result in (fitted[cls].diagnostics_, fitted[cls].loo()):
+        assert repr(result) == str(result) == f"{result}"
+        assert not repr(result).startswith(type(result).__name__)
+        assert html.unescape(result._repr_html_()) == f"<pre>{result}</pre>"
+    page = ElementTree.fromstring(fitted[cls].diagnostics_._repr_html_())
+    assert page.text == str(fitted[cls].diagnostics_)  # names may hold what means something in HTML
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

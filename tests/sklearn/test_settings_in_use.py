@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.samplers import Ancillary, Marginal, PseudoMarginal
 
 X, Y = make_moons(24, noise=0.3, random_state=0)
@@ -73,6 +74,21 @@ def test_regression_ignores_the_name_of_an_approximation():
     named = BayesianGPRegressor(**SHORT, approximation="laplace", n_importance=7).fit(X, y)
     assert_array_equal(named.theta_samples_, plain.theta_samples_)
     assert used(named) == {"sampler": "collapsed"}
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "chosen"),
+    [("gaussian", "collapsed"), (Gaussian(0.1, fixed=True), "collapsed"), ("student_t", "pm")],
+)
+def test_regression_integrates_f_out_where_it_can(likelihood, chosen):
+    y = X[:, 0] + 0.1 * X[:, 1]
+    named, auto = (
+        BayesianGPRegressor(**{**SHORT, "sampler": sampler}, likelihood=likelihood).fit(X, y)
+        for sampler in (chosen, "auto")
+    )
+    assert BayesianGPRegressor().sampler == "auto"
+    assert used(auto)["sampler"] == chosen
+    assert_array_equal(auto.theta_samples_, named.theta_samples_)
 
 
 IN_USE = [

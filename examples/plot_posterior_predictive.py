@@ -1,0 +1,60 @@
+"""
+Does the model make data like ours?
+===================================
+
+A model that has learned from data should be able to make data like them. `to_arviz` draws new
+targets for the training rows, one set from each posterior draw, and any feature of a set can be
+compared with that of the observed one. Here counts vary more than Poisson counts do: the Poisson
+model misses how much they vary, and how large the largest is, unless f bends after every row.
+"""
+
+import os
+
+import arviz_stats
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import stats
+
+from skgpmcmc import BayesianGPPoissonRegressor
+
+reduced = os.environ.get("REDUCED") == "1"
+settings = {"n_chains": 2, "n_draws": 60} if reduced else {}
+
+# %%
+# Sixty counts whose mean changes slowly. Length-scales are known to be long.
+
+rng = np.random.default_rng(0)
+x = np.linspace(0.0, 4.0, 60)
+y = rng.negative_binomial(1.5, 1.5 / (1.5 + np.exp(1.2 + np.sin(1.5 * x))))
+slow = {"k2__length_scale": stats.lognorm(0.3, scale=1.5)}
+
+trees = {}
+for name in ("poisson", "negative_binomial"):
+    model = BayesianGPPoissonRegressor(
+        likelihood=name, priors=slow, random_state=0, **settings
+    ).fit(x[:, None], y)
+    trees[name] = model.to_arviz(posterior_predictive=True)
+    loo = arviz_stats.loo(trees[name])
+    print(f"{name}: expected log predictive density {loo.elpd:.1f} +- {loo.se:.1f}")
+
+# %%
+# The features of the observed counts, and of those that each model makes.
+
+features = {
+    "variance of the counts, in units of their mean": lambda counts: (
+        counts.var(axis=-1) / counts.mean(axis=-1)
+    ),
+    "largest count": lambda counts: counts.max(axis=-1),
+}
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.0), layout="constrained")
+for ax, (title, feature) in zip(axes, features.items(), strict=True):
+    for name, tree in trees.items():
+        made = feature(tree["posterior_predictive"]["y"].values).ravel()
+        width = 0.5 if "variance" in title else 2.0
+        edges = np.arange(0.0, made.max() + 2.0 * width, width)
+        ax.hist(made, edges, density=True, alpha=0.5, label=name.replace("_", " "))
+    ax.axvline(feature(y), color="k", label="observed")
+    ax.set(xlabel=title, ylabel="posterior predictive density")
+    ax.set_xlim(right=np.quantile(made, 0.995))
+axes[0].legend()
+plt.show()
