@@ -204,8 +204,21 @@ class EPMLClassifier(Versioned, LogProbabilityClassifierMixin, BaseEstimator):
             Mean, on the latent scale.
         latent_var : ndarray of shape (n_samples,)
             Variance, on the latent scale.
+
+        Raises
+        ------
+        ValueError
+            If the kernel overflows at a row, which the message names.
         """
         X = new_rows(self, X)
-        with one_thread():
+        with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # looked for below
             mean, var = self._q.conditional().predict(X)
+        legal = np.isfinite(mean[:, 0]) & np.isfinite(var)
+        if not legal.all():
+            row = int(np.argmin(legal))
+            raise ValueError(
+                f"The latent function at row {row} of X has mean {mean[row, 0]} and variance "
+                f"{var[row]}, as the kernel overflows there: check the units of that row against "
+                "those of the training rows, or leave it out."
+            )
         return mean[:, 0], var

@@ -185,6 +185,9 @@ class Diagnostics(Shown):
         Proposals rejected because a factorization failed.
     seconds_warmup, seconds_sampling : float
         Wall time.
+    jitter : ndarray of shape (n_models,)
+        Share of its variance that was added to the diagonal of K, so that K has a factor wherever
+        the posterior is. It is part of the model, and the same for the whole run.
     in_use : dict of str to str
         Which of "sampler", "approximation" and "n_importance" had an effect, and what they were.
         Samplers ignore names and numbers that they do not use.
@@ -206,6 +209,7 @@ class Diagnostics(Shown):
     n_failed: int
     seconds_warmup: float
     seconds_sampling: float
+    jitter: FloatArray = field(default_factory=lambda: np.empty(0))
     in_use: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -255,7 +259,8 @@ class Diagnostics(Shown):
             f"{kinds.triangular_solve:.0f} solves, {kinds.product:.0f} products, "
             f"{kinds.inverse:.0f} inverses); likelihood evaluations: "
             f"{self.n_likelihood_evaluations:.0f}; failed proposals: {self.n_failed}",
-            f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}",
+            f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}; "
+            f"jitter of K: {_range(self.jitter, '.0e')} of its diagonal",
             *self._settings_lines(),
         ]
 
@@ -339,12 +344,12 @@ def _beyond(value: float, bound: float, sign: float, digits: int) -> str:
     return shown
 
 
-def _range(values: FloatArray) -> str:
+def _range(values: FloatArray, form: str = ".2f") -> str:
     values = values[~np.isnan(values)]
     if not len(values):
         return "none"
-    low, high = float(np.min(values)), float(np.max(values))
-    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+    low, high = (format(float(end), form) for end in (np.min(values), np.max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def diagnose(
@@ -391,6 +396,7 @@ def diagnose(
         n_failed=whole.n_failed,
         seconds_warmup=run.seconds_warmup,
         seconds_sampling=run.seconds_sampling,
+        jitter=np.array([run.models[m].model.covariance.jitter for m in which]),
         in_use=dict(run.in_use),
     )
 

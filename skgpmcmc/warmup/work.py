@@ -31,6 +31,8 @@ from .report import EmulatorReport
 from .schedule import tuned_log_scale
 
 _MAX_START_ATTEMPTS = 30
+#: What is not said of numbers in the tails.
+_QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
 
 
 @contextmanager
@@ -45,8 +47,7 @@ def at_work() -> Iterator[OperationCount]:
     OperationCount
         Counts while the context lasts.
     """
-    quiet = np.errstate(over="ignore", invalid="ignore")
-    with one_thread(), quiet, count_operations() as operations:
+    with one_thread(), np.errstate(**_QUIET), count_operations() as operations:
         yield operations
 
 

@@ -493,3 +493,10 @@ def test_the_largest_variance_in_units_of_y_is_refused_without_a_warning():
         model = BayesianGPRegressor(**settings).fit(X, y)
     with pytest.raises(ValueError, match="overflows in the units of y"):
         model.latent_mean_and_variance(X)
+
+
+def test_a_row_at_which_the_baseline_overflows_is_named():
+    """What the examination above has found."""
+    model = EPMLClassifier(ExpSineSquared()).fit(np.arange(4.0)[:, None], [0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"at row 1 of X has mean nan .* check the units"):
+        model.predict([[0.5], [1e300]])

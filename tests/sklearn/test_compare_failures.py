@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import tempfile
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -15,8 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from skgpmcmc import __main__ as command
 from skgpmcmc.__main__ import main
 from skgpmcmc.compare import SCORES, DataSet, check_data, csv_data
+from skgpmcmc.compare import data as reader
 
 HEADER = "a,b,kind"
+param = pytest.param
 
 
 def table(labels, header=HEADER, seed=0):
@@ -96,6 +99,20 @@ def compared(tmp_path, capsys):
         ('a,b,kind\n1,2,"x\ny"\n3,z\n', "line 4 has 2 cells, the header 3"),
         (HEADER.encode() + b"\n1,2,x\n3,4,gr\xf6n\n", "own.csv, line 3 holds the byte 0xf6"),
         (TWO_CLASSES.encode("utf-16"), "own.csv, line 1 holds the byte 0xff"),
+        (TWO_CLASSES.encode("utf-16-le"), "'kind' is not a column of"),
+        ("a,,kind\n1,2,x\n", "column 2 of the header has no name: give it one"),
+        ("a,,,kind\n1,2,3,x\n", "2 columns of the header are called ''"),
+        ("a,b,kind\n1,,x\n", "line 2, column 'b': '' is not a finite number"),
+        ("a,b,kind\n1,1_0,x\n", "line 2, column 'b': '1_0' is not a finite number"),
+        ("a,b,kind\n1,\u0661,x\n", "line 2, column 'b': .* is not a finite number"),
+        ("a,b,kind\n1,2\0,x\n", "line 2, column 'b': .* is not a finite number"),
+        ('a,b,kind\n1,"2,x\n3,4,y\n', "line 3: unexpected end of data"),
+        ('a,b,kind\n1,"2"3,x\n', "line 2: ',' expected after '\"'"),
+        param("a,b,kind\n1," + 10**6 * "2", "line 2: field larger than field limit", id="field"),
+        param("a,b,kind\n1," + 10**5 * "z" + ",x\n", "'zzz*'... is not a finite", id="cell"),
+        param(",".join(["a"] * 10**6), "has 1000000 columns, and at most 10000", id="columns"),
+        param("a,b,kind\n" + 10**7 * "\n", "has about 10000003 cells, and at", id="cells"),
+        param(2 * (",".join(map(str, range(9999))) + "\n"), r"'19'\] and 9979 more\.", id="names"),
         (table(np.linspace(0, 1, 30)), "'kind' holds 30 different numbers in 30 rows.*regressor"),
         (table(range(30)), "'kind' holds 30 different numbers"),
         (table(np.arange(100) % 25 / 2), "'kind' holds 25 different numbers"),
@@ -112,6 +129,21 @@ def test_bad_file_is_told_before_any_fit(compared, use_methods, text, message):
     assert printed.err.count("\n") == 1  # no progress line: nothing was fitted
     with pytest.raises(ValueError, match=message):
         raise ValueError(printed.err)
+
+
+def test_a_file_without_end_is_read_up_to_the_limit_and_no_further(monkeypatch, tmp_path):
+    monkeypatch.setattr(reader, "_MOST_BYTES", 10**6)
+    path = tmp_path / "own.csv"
+    with path.open("wb") as file:
+        file.truncate(10**12)  # takes no room on the disk
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="is larger than 1 MB: leave out rows or columns"):
+            csv_data(path, "kind")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4e6
 
 
 def test_missing_file_and_folder(tmp_path, capsys):

@@ -1,0 +1,116 @@
+"""Nothing of our own arithmetic overflows, is divided by zero, or becomes NaN, on ordinary data.
+
+In the tails of wide priors it may, where it is looked for: `tests/properties/test_strange_data.py`
+examines what comes out then.
+"""
+
+import numpy as np
+import pytest
+
+from skgpmcmc import (
+    BayesianGPClassifier,
+    BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+    BayesianGPVolatilityRegressor,
+)
+from skgpmcmc.run import diagnose
+from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.warmup import work
+
+from ..helpers import seeded, short_chains
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((10, 2))
+REAL, COUNTS, LABELS = X[:, 0] + 0.1 * RNG.standard_normal(10), RNG.poisson(3, 10), np.arange(10)
+CASES = {
+    "probit": (BayesianGPClassifier(), LABELS % 2),
+    "logit": (BayesianGPClassifier(likelihood="logit"), LABELS % 2),
+    "softmax": (BayesianGPClassifier(multi_class="softmax"), LABELS % 3),
+    "gaussian": (BayesianGPRegressor(), REAL),
+    "student_t": (BayesianGPRegressor(likelihood="student_t"), REAL),
+    "poisson": (BayesianGPPoissonRegressor(), COUNTS),
+    "negative_binomial": (BayesianGPPoissonRegressor(likelihood="negative_binomial"), COUNTS),
+    "ordinal": (BayesianGPOrdinalClassifier(), LABELS % 3),
+    "volatility": (BayesianGPVolatilityRegressor(), REAL),
+}
+WALK = PseudoMarginal(moves="random_walk")
+LATENT_SAMPLERS = ("marginal", "sa", "aa", "asis", "surr", "khr")
+#: Samplers whose set-up is long, for those who ask for it.
+PAIRS = [
+    *((name, WALK) for name in CASES),
+    *((name, sampler) for name in CASES if name != "softmax" for sampler in LATENT_SAMPLERS),
+]
+SLOW_PAIRS = [
+    *(
+        (name, sampler)
+        for name in CASES
+        for sampler in ("pm", PseudoMarginal(moves="trajectories"))
+    ),
+    *(("gaussian", sampler) for sampler in ("collapsed", "discretizing", "tempered")),
+    *(
+        (name, sampler)
+        for name in ("probit", "poisson")
+        for sampler in ("discretizing", "tempered")
+    ),
+]
+
+
+@pytest.fixture
+def nothing_is_hidden(monkeypatch):
+    """Chains and set-ups stop at the first number that leaves double precision, too."""
+    monkeypatch.setattr(work, "_QUIET", {"over": "raise", "invalid": "raise"})
+
+
+@short_chains()
+def run(name, sampler, seed):
+    estimator, y = CASES[name]
+    settings = {"n_chains": 2, "n_warmup": 5, "n_draws": 13, "target_ess": None, "n_importance": 4}
+    estimator = type(estimator)(**{**estimator.get_params(deep=False), **settings})
+    estimator.set_params(sampler=sampler, random_state=seed, max_predict_draws=3)
+    with np.errstate(divide="raise", over="raise", invalid="raise"):  # underflow is harmless
+        model = estimator.fit(X, y)
+        results = [model.predict(X), *model.latent_mean_and_variance(X), model.score(X, y)]
+        results += [model.log_predictive_density(X, y), model.sample_latent(X, 2, random_state=0)]
+        if name != "softmax" and sampler is WALK:
+            results.append(model.loo().elpd_i)
+    assert all(np.isfinite(result).all() for result in results)
+    assert model.diagnostics_.jitter.tolist() == [1e-8]
+    assert "jitter of K: 1e-08 of its diagonal" in str(model.diagnostics_)
+
+
+def naming(value):
+    return value if isinstance(value, str) else value.moves
+
+
+@pytest.mark.parametrize(("name", "sampler"), PAIRS, ids=naming)
+def test_no_number_leaves_double_precision(name, sampler, nothing_is_hidden):
+    run(name, sampler, 0)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("name", "sampler"), [*PAIRS, *SLOW_PAIRS], ids=naming)
+def test_no_number_leaves_double_precision_with_any_sampler(name, sampler, nothing_is_hidden):
+    run(name, sampler, seeded(1))
+
+
+def test_what_leaves_double_precision_in_a_chain_is_not_hidden(nothing_is_hidden):
+    with pytest.raises(FloatingPointError), work.at_work():
+        np.exp(np.full(1, 1e3))
+
+
+def test_every_class_has_its_jitter():
+    with short_chains():
+        model = BayesianGPClassifier(sampler=WALK, n_chains=1, n_warmup=2, n_draws=3)
+        model.fit(X, LABELS % 3)
+    assert model.diagnostics_.jitter.tolist() == 3 * [1e-8]
+
+
+def test_more_jitter_is_said():
+    model = BayesianGPRegressor(sampler=WALK, n_chains=1, n_warmup=2, n_draws=3, random_state=0)
+    with short_chains():
+        model.fit(X, REAL)
+    own = model._sampling.run.models[0]
+    object.__setattr__(own, "model", own.model.with_jitter(1e-6))
+    again = diagnose(model._sampling.run, model.hyperparameter_names_, np.zeros(1), [0])
+    assert "jitter of K: 1e-06 of its diagonal" in str(again)
