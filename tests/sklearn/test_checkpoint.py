@@ -161,7 +161,8 @@ def test_a_complete_fit_is_continued_as_one_longer_fit(more, tmp_path):
     walk(checkpoint=tmp_path / "file").fit(X, y)
     longer = walk(checkpoint=tmp_path / "file", **more).fit(X, y)
     assert_same_draws(longer, walk(n_draws=130).fit(X, y))
-    assert longer.diagnostics_.n_cubic == walk(n_draws=130).fit(X, y).diagnostics_.n_cubic
+    n_cubic = walk(n_draws=130).fit(X, y).diagnostics_.n_cubic
+    assert longer.diagnostics_.n_cubic == pytest.approx(n_cubic)  # counts have other partial sums
     # ... and can be continued without the file.
     longer.set_params(checkpoint=None, warm_start=True, n_draws=150, target_ess=None).fit(X, y)
     assert_same_draws(longer, walk(n_draws=150).fit(X, y))
