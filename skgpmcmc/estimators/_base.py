@@ -102,8 +102,7 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         likelihood = observed[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
         n_bytes = self._require_memory(X, observed, sampler)
-        # With a checkpoint, the file says what is continued.
-        warm = self.warm_start and self.checkpoint is None
+        warm = self.warm_start and self.checkpoint is None  # or else the file is continued
         earlier = vars(self).get("_sampling") if warm else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)

@@ -95,7 +95,6 @@ def _of_data(X: np.ndarray, observed: Sequence[Observations]) -> dict[str, str]:
         "sample_weight": _in_words([own.weight for own in observed]),
         "exposure": _in_words([own.offset for own in observed]),
         "noise_variance": _in_words(getattr(likelihood, "row_variance", None)),
-        "likelihood (as fitted)": _in_words(likelihood),
     }
 
 

@@ -74,14 +74,25 @@ max_rhat : float, default=1.01
     A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
     effective sample size, in bulk or tail, is below 100 or `target_ess`, and says how bad that
     is.
+checkpoint : str, path-like or None, default=None
+    File to which everything that workers return is written, after every round. A `fit` on the same
+    data and with the same settings goes on from it, to the draws that one fit would have made
+    without interruption; a larger `n_draws` or `target_ess`, or a smaller `max_rhat`, continues a
+    fit that was complete. Other data or settings are refused, and so is a damaged file; `n_jobs`,
+    `verbose`, `max_time` and what concerns predictions may change. Every fit needs a file of its
+    own. With a file, `warm_start` has no effect. ``python -m skgpmcmc doctor FILE`` looks at one.
+max_time : float or None, default=None
+    Seconds after which sampling ends, between two rounds and with a warning; all draws are kept.
+    There is at least one round of draws.
 random_state : int, RandomState instance or None, default=None
     Seed of all chains; the draws do not depend on `n_jobs`.
 n_jobs : int or None, default=None
     Not 0. Workers for chains, those of all classes together, and for predictions. Every worker
     uses one BLAS thread.
 verbose : int, default=0
-    Positive: print about how long `fit` will take and how much memory it needs, and the
-    convergence table after it. Above 1 the time left is printed after every 50 draws.
+    Positive: print about how long `fit` will take and how much memory it needs; after every 50
+    draws the worst R-hat and effective sample size and the time left; and the convergence table
+    after it.
 warm_start : bool, default=False
     Continue the chains of the last `fit`, on the same data and with the same settings, until
     they have `n_draws` kept draws each or `target_ess` is reached. The draws are those that one

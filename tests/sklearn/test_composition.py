@@ -257,6 +257,8 @@ def test_constructor_defaults_are_the_documented_ones():
         "predict_cache_bytes": 2**29,
         "target_ess": 400.0,
         "max_rhat": 1.01,
+        "checkpoint": None,
+        "max_time": None,
         "random_state": None,
         "n_jobs": None,
         "verbose": 0,

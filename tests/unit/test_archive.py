@@ -50,7 +50,7 @@ def test_a_random_stream_goes_on_where_it_was_and_spawns_what_it_would_have():
 
 
 def test_what_is_no_record_is_refused():
-    with pytest.raises(TypeError, match="A builtins.function cannot be written"):
+    with pytest.raises(TypeError, match=r"A builtins\.function cannot be written"):
         to_arrays({"f": through_a_file})
     with pytest.raises(TypeError, match="An array of objects cannot be written"):
         to_arrays(np.array([None]))

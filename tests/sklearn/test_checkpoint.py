@@ -1,0 +1,513 @@
+"""A fit that was cut off goes on from its file to the same draws; other files are refused."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import stats
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc.numerics import sealed
+from skgpmcmc.numerics.threads import LostWorkersError, Workers
+from skgpmcmc.run.checkpoint import read_checkpoint
+from skgpmcmc.samplers import PseudoMarginal
+
+# A few draws are enough here; that chains converge is tested elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+N_ROWS, N_DRAWS = 16, 70
+SHORT = {"n_chains": 2, "n_warmup": 15, "n_draws": N_DRAWS, "target_ess": None, "random_state": 3}
+
+
+def moons():
+    return make_moons(N_ROWS, noise=0.2, random_state=0)
+
+
+def three_classes():
+    X, y = moons()
+    return X, np.where(np.arange(N_ROWS) < 5, 2, y)
+
+
+def curve():
+    X, _ = moons()
+    return X, np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(N_ROWS)
+
+
+def counts():
+    X, _ = moons()
+    return X, np.random.default_rng(1).poisson(2.0, N_ROWS)
+
+
+def walk(**changes):
+    sampler = PseudoMarginal(moves="random_walk")
+    return BayesianGPClassifier(**{**SHORT, "sampler": sampler, "n_importance": 4, **changes})
+
+
+def default(**changes):
+    return BayesianGPClassifier(**{**SHORT, **changes})
+
+
+def regressor(**changes):
+    return BayesianGPRegressor(**{**SHORT, **changes})
+
+
+def softmax(**changes):
+    return default(multi_class="softmax", **changes)
+
+
+def poisson(**changes):
+    return BayesianGPPoissonRegressor(**{**SHORT, **changes})
+
+
+def draws(model):
+    """All that chains have made."""
+    parts = getattr(model, "estimators_", [model])
+    return [np.concatenate([p.theta_samples_, p.latent_samples_], axis=2) for p in parts]
+
+
+def assert_same_draws(one, other):
+    for a, b in zip(draws(one), draws(other), strict=True):
+        assert_array_equal(a, b)
+
+
+class CutError(Exception):
+    pass
+
+
+def cut_at(batch):
+    """Let the workers fail in a batch of what they have to compute; returns what undoes that."""
+    patch, computed, n = pytest.MonkeyPatch(), Workers._computed, iter(range(batch))
+
+    def failing(self, calls):
+        if next(n, None) is None:
+            raise CutError
+        return computed(self, calls)
+
+    patch.setattr(Workers, "_computed", failing)
+    return patch
+
+
+def n_batches(path):
+    """Batches of work that a file has the results of."""
+    content = read_checkpoint(path)
+    return len(content["batches"]) + max(len(t["segments"]) for t in content["tapes"])
+
+
+# --- the same draws -------------------------------------------------------------------------------
+
+LONG = pytest.mark.statistical
+CASES = [
+    pytest.param(walk, moons, id="walk"),
+    pytest.param(regressor, curve, id="regression", marks=LONG),
+    pytest.param(default, moons, id="default", marks=LONG),
+    pytest.param(default, three_classes, id="one-vs-rest", marks=LONG),
+    pytest.param(softmax, three_classes, id="softmax", marks=LONG),
+    pytest.param(poisson, counts, id="counts", marks=LONG),
+    *(
+        pytest.param(functools.partial(default, sampler=name), moons, id=name, marks=LONG)
+        for name in ("marginal", "sa", "aa", "asis", "surr", "khr")
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "data"), CASES)
+def test_a_fit_that_is_cut_off_at_any_batch_goes_on_to_the_same_draws(make, data, tmp_path):
+    X, y = data()
+    uncut = make().fit(X, y)
+    whole = make(checkpoint=tmp_path / "whole").fit(X, y)
+    assert_same_draws(whole, uncut)
+    n = n_batches(tmp_path / "whole")
+    assert n > 4
+    for batch in range(n):
+        path = tmp_path / f"cut at {batch}"
+        patch = cut_at(batch)
+        with pytest.raises(CutError):
+            make(checkpoint=path).fit(X, y)
+        patch.undo()
+        assert_same_draws(make(checkpoint=path).fit(X, y), uncut)
+
+
+def test_a_file_may_be_cut_off_again_and_again(tmp_path):
+    X, y = moons()
+    model, path = walk(checkpoint=tmp_path / "file"), tmp_path / "file"
+    n_cuts = 0
+    while True:  # every attempt makes one batch of progress
+        patch = cut_at(1)
+        try:
+            model.fit(X, y)
+        except CutError:
+            n_cuts += 1
+        else:
+            break
+        finally:
+            patch.undo()
+    assert n_cuts >= n_batches(path) - 1
+    assert_same_draws(model, walk().fit(X, y))
+
+
+@pytest.mark.parametrize("more", [{"n_draws": 130}, {"n_draws": 130, "target_ess": 1e6}])
+def test_a_complete_fit_is_continued_as_one_longer_fit(more, tmp_path):
+    X, y = moons()
+    walk(checkpoint=tmp_path / "file").fit(X, y)
+    longer = walk(checkpoint=tmp_path / "file", **more).fit(X, y)
+    assert_same_draws(longer, walk(n_draws=130).fit(X, y))
+    n_cubic = walk(n_draws=130).fit(X, y).diagnostics_.n_cubic
+    assert longer.diagnostics_.n_cubic == pytest.approx(n_cubic)  # counts have other partial sums
+    # ... and can be continued without the file.
+    longer.set_params(checkpoint=None, warm_start=True, n_draws=150, target_ess=None).fit(X, y)
+    assert_same_draws(longer, walk(n_draws=150).fit(X, y))
+
+
+def test_a_larger_target_looks_at_other_places_and_makes_the_draws_of_one_fit(tmp_path):
+    X, y = curve()
+    make = functools.partial(regressor, n_draws=2000, max_rhat=1.1)
+    for target in (110.0, 150.0):
+        some = make(checkpoint=tmp_path / "file", target_ess=target).fit(X, y)
+        assert_same_draws(some, make(target_ess=target).fit(X, y))
+
+
+def test_a_fit_that_ends_sooner_than_the_file_is_refused(tmp_path):
+    X, y = moons()
+    walk(checkpoint=tmp_path / "file").fit(X, y)
+    with pytest.raises(ValueError, match="has more draws than n_draws=50 and target_ess=None"):
+        walk(checkpoint=tmp_path / "file", n_draws=50).fit(X, y)
+
+
+def test_without_random_state_the_file_has_the_seed(tmp_path):
+    X, y = moons()
+    make = functools.partial(walk, random_state=None)
+    first, second = (make(checkpoint=tmp_path / "one").fit(X, y) for _ in range(2))
+    assert_same_draws(first, second)
+    assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    other = make(checkpoint=tmp_path / "two").fit(X, y)
+    assert not np.array_equal(draws(first)[0], draws(other)[0])
+
+
+def test_what_concerns_predictions_may_change(tmp_path):
+    X, y = moons()
+    patch = cut_at(6)
+    with pytest.raises(CutError):
+        walk(checkpoint=tmp_path / "file").fit(X, y)
+    patch.undo()
+    free = {"max_predict_draws": 20, "predict_cache_bytes": 0, "max_time": 1e6}
+    model = walk(checkpoint=str(tmp_path / "file"), warm_start=True, **free).fit(X, y)
+    assert_same_draws(model, walk().fit(X, y))
+
+
+def test_draws_by_other_processes_are_the_same(tmp_path):
+    X, y = moons()
+    assert_same_draws(walk(checkpoint=tmp_path / "file", n_jobs=2).fit(X, y), walk().fit(X, y))
+
+
+SCRIPT = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from tests.sklearn import test_checkpoint as here
+make, data, path = sys.argv[1:]
+print("ready", flush=True)
+getattr(here, make)(checkpoint=path, n_draws=300).fit(*getattr(here, data)())
+"""
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("make", "data", "n"),
+    [("walk", "moons", 8), ("default", "three_classes", 6), ("regressor", "curve", 6)],
+)
+def test_a_killed_process_leaves_a_file_to_go_on_from(make, data, n, tmp_path, seed):
+    X, y = globals()[data]()
+    made = functools.partial(globals()[make], n_draws=300)
+    begin = time.perf_counter()
+    uncut = made(checkpoint=tmp_path / "timed").fit(X, y)
+    seconds = time.perf_counter() - begin
+    for i, moment in enumerate(np.random.default_rng(seed).uniform(0.0, 1.2 * seconds, n)):
+        path = tmp_path / str(i)
+        arguments = [sys.executable, "-c", SCRIPT, make, data, str(path)]
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert_same_draws(made(checkpoint=path).fit(X, y), uncut)
+
+
+# --- files that are refused -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    """The file of a complete fit, as bytes."""
+    path = tmp_path_factory.mktemp("files") / "file"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        walk(checkpoint=path).fit(*moons())
+    return path.read_bytes()
+
+
+def refused(path, content, match="cannot be used: .* Delete the file, or choose another path"):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=match):
+        read_checkpoint(path)
+
+
+def test_flipped_bits_are_refused(complete, tmp_path):
+    rng = np.random.default_rng(0)
+    first = sealed._DIGEST + len(sealed._MAGIC) + 3  # the two lines of the head: every byte
+    places = [*range(first), *rng.integers(first, len(complete), 200)]
+    for place in places:
+        changed = bytearray(complete)
+        changed[place] ^= 1 << int(rng.integers(8))
+        refused(tmp_path / "file", bytes(changed))
+
+
+def test_files_that_were_cut_short_are_refused(complete, tmp_path):
+    for length in [*range(0, 120, 7), *np.linspace(120, len(complete) - 1, 50).astype(int)]:
+        refused(tmp_path / "file", complete[:length])
+    refused(tmp_path / "file", complete + b"0")
+
+
+def test_a_damaged_file_is_refused_by_fit_and_an_earlier_fit_stays(complete, tmp_path):
+    X, y = moons()
+    (tmp_path / "file").write_bytes(complete[:-1])
+    model = walk(n_draws=20).fit(X, y)
+    before = dict(vars(model))
+    model.checkpoint = tmp_path / "file"
+    with pytest.raises(ValueError, match="damaged or was cut short: its digest does not fit"):
+        model.fit(X, y)
+    del model.checkpoint
+    before.pop("checkpoint")
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert (tmp_path / "file").read_bytes() == complete[:-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "no checkpoint of skgpmcmc"),
+        (b"PK\x03\x04 something else", "no checkpoint of skgpmcmc"),
+        (b"skgpmcmc checkpoint 999\n", "it has format 999, and this version of skgpmcmc reads 1"),
+    ],
+)
+def test_files_of_others_are_refused(content, why, tmp_path):
+    refused(tmp_path / "file", content, match=why)
+
+
+def test_an_array_that_is_larger_than_the_file_is_refused(tmp_path):
+    place = sealed._Bytes(memoryview(b"12345678"))
+    for shape in ([2], [10**15, 10**15], [-1], [1] * 9):
+        with pytest.raises(ValueError, match=r"bytes has 8|no array is of"):
+            place.array("<f8", shape, "C")
+    with pytest.raises(ValueError, match="no array is of"):
+        place.array("|O", [1], "C")
+    assert place.array("<f8", [1], "C").shape == (1,)
+
+
+def changed_data(name):
+    """The call of `fit` with something else in the data."""
+    X, y = moons()
+    weight = np.ones(N_ROWS)
+    if name == "X":
+        X = X + 1e-9
+    if name == "y":
+        y = y.copy()
+        y[0] = 1 - y[0]
+    if name == "sample_weight":
+        weight[3] = 0.5
+    return X, y, weight
+
+
+CHANGES = {
+    "kernel": Matern(),
+    "priors": {"k2__length_scale": stats.gamma(2.0, scale=0.3)},
+    "likelihood": "logit",
+    "sampler": PseudoMarginal(moves="random_walk", defensive=0.1),
+    "approximation": "laplace",
+    "n_importance": 5,
+    "n_chains": 3,
+    "n_warmup": 16,
+    "random_state": 4,
+}
+
+
+@pytest.mark.parametrize("name", [*CHANGES, "X", "y", "sample_weight"])
+def test_what_differs_is_named(name, complete, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(complete)
+    model = walk(checkpoint=path).set_params(**{k: v for k, v in CHANGES.items() if k == name})
+    match = rf"is the file of another fit: {name} differs\. Delete the file, choose another path"
+    with pytest.raises(ValueError, match=match):
+        model.fit(*changed_data(name))
+    assert path.read_bytes() == complete
+
+
+def test_all_that_differs_is_named(complete, tmp_path):
+    (tmp_path / "file").write_bytes(complete)
+    model = walk(checkpoint=tmp_path / "file", kernel=RBF(), n_chains=1)
+    with pytest.raises(ValueError, match="another fit: kernel, n_chains, y differ"):
+        model.fit(*changed_data("y"))
+
+
+def test_noise_variance_and_exposure_are_data(tmp_path):
+    X, y = curve()
+    model = regressor(checkpoint=tmp_path / "noise").fit(X, y)
+    with pytest.raises(ValueError, match=r"another fit: .*noise_variance differ"):
+        model.fit(X, y, noise_variance=np.full(N_ROWS, 0.1))
+    X, y = counts()
+    model = poisson(checkpoint=tmp_path / "exposure", sampler="marginal").fit(X, y)
+    with pytest.raises(ValueError, match=r"another fit: .*exposure.* differ"):
+        model.fit(X, y, exposure=np.linspace(1.0, 2.0, N_ROWS))
+
+
+def test_a_file_that_cannot_be_followed_names_versions(tmp_path):
+    path = tmp_path / "file"
+    X, y = moons()
+    walk(checkpoint=path).fit(X, y)
+    content = read_checkpoint(path)
+    content["batches"][2].pop()
+    content["versions"] = "Python 3, numpy 1.0"
+    sealed.write_sealed(path, content)
+    with pytest.raises(ValueError, match=r"batch 3 has 1 of .* needs 2 of .*numpy 1\.0; here is P"):
+        walk(checkpoint=path).fit(X, y)
+
+
+@pytest.mark.parametrize("value", [3, "", b""])
+def test_what_is_no_path(value):
+    with pytest.raises(ValueError, match="checkpoint must be None or the path of a file; got"):
+        walk(checkpoint=value).fit(*moons())
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot be written .* in a folder that is there"):
+        walk(checkpoint=tmp_path / "no" / "file").fit(*moons())
+    with pytest.raises(ValueError, match="cannot be used"):
+        walk(checkpoint=tmp_path).fit(*moons())
+
+
+# --- a full disk ----------------------------------------------------------------------------------
+
+
+def test_on_a_full_disk_the_fit_goes_on_with_one_warning(monkeypatch, tmp_path):
+    X, y = moons()
+    path, fsync, n = tmp_path / "file", os.fsync, iter(range(9))
+
+    def full(handle):
+        if next(n, None) is None:
+            raise OSError(28, "No space left on device")
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(UserWarning, match="No space left on device.* the fit goes on") as caught:
+        model = walk(checkpoint=path).fit(X, y)
+    assert sum("No space left" in str(w.message) for w in caught) == 1
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == [path]  # nothing half-written lies about
+    assert 0 < n_batches_written(path) < n_batches(full_file(tmp_path, X, y))
+    assert_same_draws(model, walk().fit(X, y))
+    assert_same_draws(walk(checkpoint=path).fit(X, y), model)
+
+
+def n_batches_written(path):
+    return len(read_checkpoint(path)["batches"])
+
+
+def full_file(folder, X, y):
+    walk(checkpoint=folder / "other").fit(X, y)
+    return folder / "other"
+
+
+# --- interrupts, lost workers and time ------------------------------------------------------------
+
+
+def test_an_interrupt_keeps_draws_and_the_file_goes_on(monkeypatch, tmp_path):
+    X, y = moons()
+    patch = pytest.MonkeyPatch()
+    n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
+    computed, n = Workers._computed, iter(range(n_before))
+
+    def interrupted(self, calls):
+        if next(n, None) is None:
+            raise KeyboardInterrupt
+        return computed(self, calls)
+
+    patch.setattr(Workers, "_computed", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: the 50 draws per chain"):
+        model = walk(checkpoint=tmp_path / "file").fit(X, y)
+    patch.undo()
+    assert model.theta_samples_.shape[1] == 50
+    assert_same_draws(model.fit(X, y), walk().fit(X, y))
+
+
+def test_a_stop_request_waits_until_the_file_was_followed(tmp_path):
+    class Stop:
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context):
+            return True
+
+    X, y = moons()
+    walk(checkpoint=tmp_path / "file", n_draws=100).fit(X, y)
+    model = walk(checkpoint=tmp_path / "file", n_draws=200).set_callbacks(Stop()).fit(X, y)
+    assert_same_draws(model, walk(n_draws=100).fit(X, y))
+
+
+def test_max_time_ends_after_a_round_and_keeps_all(tmp_path):
+    X, y = moons()
+    message = "max_time=1e-06 seconds are over: sampling has ended after 50 of at most 70 draws"
+    with pytest.warns(UserWarning, match=message):
+        model = walk(max_time=1e-6, checkpoint=tmp_path / "file").fit(X, y)
+    assert_same_draws(model, walk(n_draws=50).fit(X, y))
+    # The file goes on, and so does a warm start.
+    later = walk(checkpoint=tmp_path / "file", max_time=1e6).fit(X, y)
+    model.set_params(max_time=None, checkpoint=None, warm_start=True).fit(X, y)
+    for other in (later, model):
+        assert_same_draws(other, walk().fit(X, y))
+
+
+def test_max_time_that_is_never_over_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = walk(max_time=1e6).fit(*moons())
+    assert model.theta_samples_.shape[1] == N_DRAWS
+
+
+@pytest.mark.parametrize("value", [0, -1.0, "long", np.inf, True])
+def test_max_time_that_makes_no_sense(value):
+    with pytest.raises(ValueError, match=r"max_time must be a number in \(0, inf\); got"):
+        walk(max_time=value).fit(*moons())
+
+
+def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
+    X, y = moons()
+    n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
+    computed, n = Workers._computed, iter(range(n_before))
+
+    def lost(self, calls):
+        if next(n, None) is None:
+            raise LostWorkersError("Workers were lost.")
+        return computed(self, calls)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Workers, "_computed", lost)
+    with pytest.warns(UserWarning, match="the 50 draws per chain .* kept. Workers were lost"):
+        model = walk(checkpoint=tmp_path / "file").fit(X, y)
+    patch.undo()
+    assert_same_draws(model.fit(X, y), walk().fit(X, y))
