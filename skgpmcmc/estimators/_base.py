@@ -113,12 +113,7 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         sampler.check_model(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(self._n_warmup)) + n_rounds(self.n_draws)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
-        sampling = sample_chains
-        if self.checkpoint is not None:
-            from ._checkpoint import sample_with_file  # few fits have one
-
-            sampling = partial(sample_with_file, self, X, observed)
-        run = sampling(
+        run = self._chains_of(X, observed)(
             models,
             sampler,
             approximation,
@@ -134,6 +129,14 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         )
         monitor.end()
         return replace(run, in_use=in_use(sampler, approximation, n_importance, cheap))
+
+    def _chains_of(self, X: np.ndarray, observed: Sequence[Observations]) -> Any:
+        """Return what runs chains: it follows a file, if there is one."""
+        if self.checkpoint is None:
+            return sample_chains
+        from ._checkpoint import sample_with_file  # few fits have one
+
+        return partial(sample_with_file, self, X, observed)
 
     def _continued(
         self, run: SamplingRun, stop: StoppingRule | None, n_bytes: float

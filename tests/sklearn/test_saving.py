@@ -75,7 +75,7 @@ def results(model):
         found += [*part.latent_mean_and_variance(X[:5]), part.sample_latent(X[:3], 2, 0)]
     if hasattr(model, "predict_proba"):
         found.append(model.predict_proba(X[:5]))
-    if hasattr(model, "sample_y"):
+    if not hasattr(model, "estimators_"):
         found.append(model.sample_y(X[:3], 2, random_state=0))
     return found
 
