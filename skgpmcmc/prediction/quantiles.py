@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .predictor import Predictor
 
 #: Terms of a distribution function whose quantiles are sought, and what random numbers are for.
-_TERMS, _OF_QUANTILES = 400, 2
+_TERMS, _OF_QUANTILES = 200, 2
 #: Terms whose integrals are made at once: their nodes stay in the processor's cache.
 _AT_ONCE = 5000
 #: Relative error of a probability; where the quantile is zero nothing else would end the search.
@@ -34,6 +34,23 @@ class _Component(NamedTuple):
     mean: FloatArray  # (m, g), of f*
     var: FloatArray  # (m,)
     share: FloatArray  # (g,), of the posterior
+
+    def thinned(self, n: int, rng: np.random.Generator) -> _Component:
+        """Return n means in each row in place of more, one from each n-th of them in their order.
+
+        They are drawn by their shares: nothing is biased, and few are nearly as good as all.
+        """
+        if len(self.share) <= n:
+            return self
+        total = self.share.sum()
+        places = total * (np.arange(n) + rng.uniform(size=n)) / n
+        order = np.argsort(self.mean, axis=1)
+        ends = np.cumsum(self.share[order], axis=1)
+        last = len(self.share) - 1
+        at = [np.minimum(np.searchsorted(row, places), last) for row in ends]
+        chosen = np.take_along_axis(order, np.reshape(at, (-1, n)), axis=1)
+        mean = np.take_along_axis(self.mean, chosen, axis=1)
+        return self._replace(mean=mean, share=np.full(n, total / n))
 
     def cdf(self, y: FloatArray, rows: IntArray) -> FloatArray:
         """Share of these draws times the probability of a target of at most y in some rows."""
@@ -114,10 +131,10 @@ def _components(
     groups = equal_rows(predictor.theta)
     for group in map(predictor.group, groups):
         rng = stream_of(group.theta, predictor.strategy.seed, _OF_QUANTILES)
+        likelihood = predictor.model.likelihood_at(group.theta).at_new_rows()
         for part in predictor.kept.parts(predictor.strategy, group):
-            conditional, log_weight = part.thinned(-(-_TERMS // len(groups)), rng)
-            mean, var = conditional.predict(X)
-            likelihood = predictor.model.likelihood_at(group.theta).at_new_rows()
-            share = np.exp(log_weight) / predictor.multiplicity.sum()
-            components.append(_Component(likelihood, mean + offset[:, None], var, share))
+            mean, var = part.conditional.predict(X)
+            share = np.exp(part.log_weight) / predictor.multiplicity.sum()
+            component = _Component(likelihood, mean + offset[:, None], var, share)
+            components.append(component.thinned(-(-_TERMS // len(groups)), rng))
     return components

@@ -94,14 +94,6 @@ class Part(NamedTuple):
         ends = np.cumsum(np.exp(self.log_weight))
         return np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
 
-    def thinned(self, n: int, rng: np.random.Generator) -> Part:
-        """Return n columns, drawn by weight, in place of more."""
-        if len(self.log_weight) <= n:
-            return self
-        share = np.exp(self.log_weight).sum() / n
-        chosen = self.drawn(share * (np.arange(n) + rng.uniform()))
-        return Part(self.conditional.of(chosen), np.full(n, np.log(share)))
-
 
 @dataclass(frozen=True, eq=False)
 class Kept:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.base import clone
 
 from skgpmcmc import (
     BayesianGPClassifier,
@@ -17,6 +18,8 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.prediction import quantiles
+from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import Z_LIMIT, z_score
 
@@ -135,13 +138,40 @@ def test_spread_is_that_of_a_new_target(fitted, mixtures, name):
 def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
     _, found = fitted[name].predict(X_NEW, return_quantiles=PROBABILITIES, **asked(name))
     assert found.shape == (len(PROBABILITIES), len(X_NEW))
-    for probability, quantiles in zip(PROBABILITIES, found, strict=True):
+    for probability, values in zip(PROBABILITIES, found, strict=True):
         if name not in ("poisson", "counts"):
-            assert_allclose(mixtures[name].cdf(quantiles), probability, atol=1e-6)
+            assert_allclose(mixtures[name].cdf(values), probability, atol=1e-6)
             continue
-        assert_array_equal(quantiles, np.floor(quantiles))
-        assert np.all(mixtures[name].cdf(quantiles) >= probability)
-        assert np.all(mixtures[name].cdf(quantiles - 1.0) < probability)
+        assert_array_equal(values, np.floor(values))
+        assert np.all(mixtures[name].cdf(values) >= probability)
+        assert np.all(mixtures[name].cdf(values - 1.0) < probability)
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, "ordered numbers"])
+def test_spread_and_quantiles_depend_on_each_row_alone(fitted, name):
+    both = {"return_std": True, "return_quantiles": PROBABILITIES}
+    _, std, found = fitted[name].predict(X_NEW, **both, **asked(name))
+    for i in range(4):
+        own = {key: values[[i]] for key, values in asked(name).items()}
+        _, alone, values = fitted[name].predict(X_NEW[[i]], **both, **own)
+        assert_allclose(alone, std[[i]], rtol=1e-10)
+        assert_allclose(values[:, 0], found[:, i], rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["student_t", "poisson"])
+def test_few_terms_of_a_distribution_function_are_as_good_as_all(name, monkeypatch):
+    """Each theta has fifty or more, and a few of them stand for those."""
+    est, y = CASES[name]
+    est = clone(est).set_params(**QUICK)
+    walk = PseudoMarginal(moves="random_walk")
+    est.set_params(sampler=walk, n_importance=8, approximation="laplace").fit(X, y)
+    few = est.predict(X_NEW, return_quantiles=PROBABILITIES)[1]
+    monkeypatch.setattr(quantiles, "_TERMS", 10**6)
+    every = est.predict(X_NEW, return_quantiles=PROBABILITIES)[1]
+    std = est.predict(X_NEW, return_std=True)[1]
+    assert np.all(np.abs(few - every) <= 0.02 * std + (name == "poisson"))
+    if name != "poisson":
+        assert not np.array_equal(few, every)
 
 
 @pytest.mark.parametrize("name", ["poisson", "counts"])
@@ -198,8 +228,8 @@ def test_quantiles_of_ordered_labels(fitted, name):
     assert_array_equal(labels, est.predict(X_NEW))
     assert_array_equal(labels, est.classes_[p.argmax(axis=1)])
     at_most = np.cumsum(p, axis=1)
-    for probability, quantiles in zip(PROBABILITIES, found, strict=True):
-        at = [est.classes_.tolist().index(label) for label in quantiles.tolist()]
+    for probability, values in zip(PROBABILITIES, found, strict=True):
+        at = [est.classes_.tolist().index(label) for label in values.tolist()]
         rows = np.arange(4)
         assert np.all((at_most[rows, at] >= probability) | (np.array(at) == 2))
         below = np.where(np.array(at) > 0, at_most[rows, np.array(at) - 1], 0.0)
