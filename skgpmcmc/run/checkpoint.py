@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from .._typing import FloatArray
 from ..numerics.archive import Written, from_arrays, to_arrays
 from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
 from ..numerics.threads import Call
@@ -284,12 +283,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 _PARTS = {"about", "shown", "seed", "versions", "batches", "tapes"}
-
-
-def draws_of(content: Mapping[str, Any]) -> list[FloatArray]:
-    """Return the draws of theta of every chain in a file, each (n_draws, p)."""
-    segments = [[from_arrays(s) for s in tape["segments"]] for tape in content["tapes"]]
-    return [np.concatenate([s.theta for s in chain]) for chain in segments if chain]
 
 
 def _versions() -> str:
