@@ -221,11 +221,17 @@ class Checkpoint:
                 "with what it was made with."
             )
         self.seed, self._versions = list(content["seed"]), content["versions"]
-        self._batches = [[(name, w) for name, w in batch] for batch in content["batches"]]
-        self._tapes = [
-            _Tape([from_arrays(segment) for segment in tape["segments"]], tape["end"])
-            for tape in content["tapes"]
-        ]
+        try:
+            self._batches = [[(name, w) for name, w in batch] for batch in content["batches"]]
+            self._tapes = [
+                _Tape([from_arrays(segment) for segment in tape["segments"]], tape["end"])
+                for tape in content["tapes"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} makes no sense ({error!r}). Delete the file, or "
+                "choose another path."
+            ) from error
 
     def _write(self, on_failure: Callable[[OSError], None]) -> None:
         content = {
