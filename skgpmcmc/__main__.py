@@ -1,4 +1,4 @@
-"""The command line: ``python -m skgpmcmc compare``."""
+"""The command line: ``python -m skgpmcmc compare``, and ``doctor``."""
 
 from __future__ import annotations
 
@@ -52,6 +52,15 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="PREFIX",
         help="where PREFIX.png and PREFIX.json go",
     )
+    doctor = commands.add_parser(
+        "doctor",
+        help="say what a checkpoint tells of its chains",
+        description="Read the file that a fit with checkpoint=FILE writes, also while it runs; say "
+        "whether its chains have converged, what is wrong and what to try; and save traces, ranks "
+        "and autocorrelations (PNG).",
+    )
+    doctor.add_argument("file", metavar="FILE", type=Path)
+    doctor.add_argument("--output", metavar="PREFIX", help="where plots go (default: beside FILE)")
     return parser
 
 
@@ -131,6 +140,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
+    return _doctor(args) if args.command == "doctor" else _compare(parser, args)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    """Print what a checkpoint tells, and save its plots."""
+    from .doctor import report, save_plots
+
+    try:
+        is_well = _print(report(args.file))
+        plots = save_plots(args.file, args.output or str(args.file))
+    except ValueError as error:
+        _tell(f"skgpmcmc doctor: {error}")
+        return REFUSED
+    except (ImportError, OSError) as error:
+        _tell(f"skgpmcmc doctor: no plots: {error}")
+        return FAILED
+    for plot in plots:
+        is_well &= _print(f"saved {plot}")
+    return DONE if is_well else FAILED
+
+
+def _compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    """Compare methods, and print and save what comes of it."""
     if (args.data is None) != (args.target is None):
         parser.error("--data and --target go together")
     if args.random_state + args.repeats > 2**32:

@@ -182,8 +182,9 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         n_functions = observed[0].likelihood.n_functions
         n_chains = len(observed) * self.n_chains
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
-        # Warm-up and rounds hold draws one after the other.
-        n_held = max(_COPIES_OF_DRAWS * self.n_draws, sampler.n_warmup(self._n_warmup))
+        # Warm-up and rounds hold draws one after the other; a checkpoint has them once more.
+        n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
+        n_held = max(n_copies * self.n_draws, sampler.n_warmup(self._n_warmup))
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             len(X),

@@ -42,9 +42,12 @@ def sample_with_file(
     names = element_names(models[0].hyperprior.names)
     shown = {
         "estimator": type(estimator).__name__,
+        "sampler": str(estimator.sampler),
         "names": names,
-        "n_models": len(models),
+        "positive": [bool(positive) for positive in models[0].hyperprior.positive],
         "n_chains": estimator.n_chains,
+        "max_rhat": estimator.max_rhat,
+        "target_ess": estimator.target_ess,
     }
     about = {**_of_settings(estimator), **_of_data(X, observed)}
     journal = Checkpoint(path, about, words, free_seed, shown)

@@ -55,9 +55,19 @@ def from_arrays(written: Written, given: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If the tree asks for anything but records of this package.
+        If the tree asks for anything but records of this package, or makes no sense.
     """
-    return _Reader(written.arrays, given).read(written.tree)
+    try:
+        return _Reader(written.arrays, given).read(written.tree)
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise ValueError(f"The file makes no sense: {error!r}.") from error
 
 
 def _state(part: Any) -> dict[str, Any] | None:

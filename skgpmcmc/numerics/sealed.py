@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -46,15 +47,14 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
     """
     arrays: list[np.ndarray] = []
     index = json.dumps(_indexed(content, arrays)).encode()
-    parts = [b"%0*d\n" % (_LENGTH, len(index)), index, *map(_bytes_of, arrays)]
     digest = hashlib.sha256()
-    for part in parts:
+    for part in _parts(index, arrays):
         digest.update(part)
     beside = path.with_name(f".{path.name}.part")
     try:
         with beside.open("wb") as file:
             file.write(b"%s%d\n%s\n" % (_MAGIC, _VERSION, digest.hexdigest().encode()))
-            file.writelines(parts)
+            file.writelines(_parts(index, arrays))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
@@ -75,8 +75,12 @@ def _settle(folder: Path) -> None:
     os.close(handle)
 
 
-def _bytes_of(array: np.ndarray) -> bytes:
-    return array.tobytes(order="A")
+def _parts(index: bytes, arrays: Sequence[np.ndarray]) -> Iterator[bytes]:
+    """Give what follows the head, an array at a time: there may be little memory left."""
+    yield b"%0*d\n" % (_LENGTH, len(index))
+    yield index
+    for array in arrays:
+        yield array.tobytes(order="A")
 
 
 def _indexed(part: Any, arrays: list[np.ndarray]) -> Any:

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from .._typing import FloatArray
 from ..numerics.archive import Written, from_arrays, to_arrays
 from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
 from ..numerics.threads import Call
@@ -222,11 +221,17 @@ class Checkpoint:
                 "with what it was made with."
             )
         self.seed, self._versions = list(content["seed"]), content["versions"]
-        self._batches = [[(name, w) for name, w in batch] for batch in content["batches"]]
-        self._tapes = [
-            _Tape([from_arrays(segment) for segment in tape["segments"]], tape["end"])
-            for tape in content["tapes"]
-        ]
+        try:
+            self._batches = [[(name, w) for name, w in batch] for batch in content["batches"]]
+            self._tapes = [
+                _Tape([from_arrays(segment) for segment in tape["segments"]], tape["end"])
+                for tape in content["tapes"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} makes no sense ({error!r}). Delete the file, or "
+                "choose another path."
+            ) from error
 
     def _write(self, on_failure: Callable[[OSError], None]) -> None:
         content = {
@@ -284,12 +289,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 _PARTS = {"about", "shown", "seed", "versions", "batches", "tapes"}
-
-
-def draws_of(content: Mapping[str, Any]) -> list[FloatArray]:
-    """Return the draws of theta of every chain in a file, each (n_draws, p)."""
-    segments = [[from_arrays(s) for s in tape["segments"]] for tape in content["tapes"]]
-    return [np.concatenate([s.theta for s in chain]) for chain in segments if chain]
 
 
 def _versions() -> str:

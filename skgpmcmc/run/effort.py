@@ -78,7 +78,7 @@ def plan_for(
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
-    """Draws per chain that will be made, about."""
+    """Return how many draws per chain will be made, about."""
     if stop is None:
         return n_draws
     return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _A_ROUND)
@@ -272,7 +272,7 @@ class CallbackMonitor:
 
 
 def element_names(names: Sequence[str]) -> list[str]:
-    """Names of the components of theta; those of vectors carry their index."""
+    """Return names of the components of theta; those of vectors carry their index."""
     counts, seen, elements = Counter(names), Counter[str](), []
     for name in names:
         elements.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")

@@ -22,6 +22,7 @@ ORDER = (
     ("prediction",),
     ("metrics",),
     ("displays",),
+    ("doctor",),
     ("estimators",),
     ("baselines",),
     ("model_selection",),

@@ -142,6 +142,37 @@ def test_verbose_says_how_long_it_takes(capsys):
     assert "judged by the draws so far." in then
 
 
+def test_verbose_says_how_far_it_is_after_every_round(capsys):
+    model = quick(verbose=1).fit(*moons())
+    lines = [line for line in capsys.readouterr().out.splitlines() if "per second" in line]
+    assert len(lines) == 2
+    for n, line in zip((50, 100), lines, strict=True):
+        assert line.startswith(f"BayesianGPClassifier: {n} of at most 100 draws per chain, ")
+        assert "; acceptance 0." in line
+    table = model.diagnostics_
+    worst = model.hyperparameter_names_[int(table.r_hat.argmax())]
+    assert f"worst R-hat {table.r_hat.max():.3f} ({worst})" in lines[-1]
+    least = np.minimum(table.ess_bulk, table.ess_tail)
+    assert f"least effective sample size {least.min():.0f} (" in lines[-1]
+    assert "left" in lines[0]
+    assert "left" not in lines[1]
+
+
+def test_callbacks_are_told_how_well_chains_have_mixed():
+    rounds = Rounds()
+    table = quick().set_callbacks(rounds).fit(*moons()).diagnostics_
+    assert "r_hat" not in (rounds.told[-3] or {})  # the set-up has no draws
+    assert rounds.told[-1]["r_hat"] == table.r_hat.max()
+    assert rounds.told[-1]["ess"] == np.minimum(table.ess_bulk, table.ess_tail).min()
+
+
+def test_with_all_hyperparameters_fixed_latent_values_are_what_mixes(capsys):
+    quick(kernel=FIXED, verbose=1).fit(*moons())
+    said = capsys.readouterr().out
+    assert "worst R-hat" in said
+    assert "(f)" in said
+
+
 def test_nothing_is_said_unasked_of_a_short_fit(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

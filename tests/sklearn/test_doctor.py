@@ -1,0 +1,136 @@
+"""What the doctor says of chains whose illness is known, and of files."""
+
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.__main__ import main
+from skgpmcmc.doctor import Chains, findings
+from skgpmcmc.warmup import Counts
+
+N_DRAWS = 500
+NAMES = ["log k1__constant_value", "log k2__length_scale"]
+
+
+def healthy():
+    return np.random.default_rng(0).standard_normal((4, N_DRAWS, 2))
+
+
+def counts(accepted=400, move="surrogate"):
+    return Counts(n_steps=Counter({move: N_DRAWS}), n_accepted=Counter({move: accepted}))
+
+
+def said(samples, sampler="pm", **rates):
+    chains = Chains(samples, NAMES, [counts(**rates)] * len(samples), sampler)
+    return " | ".join(findings(chains, 1.01, 400.0))
+
+
+def test_nothing_is_said_of_chains_that_have_converged():
+    assert said(healthy()) == ""
+    assert said(healthy(), accepted=1) == ""  # whatever their moves do
+
+
+def stuck(samples):
+    samples[2, 100:300] = samples[2, 100]
+
+
+def elsewhere(samples):
+    samples[1, :, 1] += 4.0
+
+
+def drifting(samples):
+    samples[:, :, 0] += np.linspace(0.0, 4.0, N_DRAWS)
+
+
+WORDS = {
+    stuck: "Chain 3 sticks: it does not move for 200 of 500 draws. The estimate of the likelihood",
+    elsewhere: "Chain 2 is elsewhere in log k2__length_scale: its mean is ",
+    drifting: "log k1__constant_value drifts: its mean is ",
+}
+
+
+@pytest.mark.parametrize("illness", WORDS)
+def test_an_illness_is_named_with_the_chain_or_the_hyperparameter(illness):
+    samples = healthy()
+    illness(samples)
+    text = said(samples)
+    assert WORDS[illness] in text
+    others = [words.split(":")[0] for other, words in WORDS.items() if other is not illness]
+    assert not any(words in text for words in others)
+    assert "No single chain stands out" not in text
+
+
+def test_remedies_depend_on_the_sampler():
+    samples = healthy()
+    stuck(samples)
+    assert "increase n_importance" in said(samples)
+    assert 'Try sampler="pm"' in said(samples, sampler="sa")
+
+
+def test_moves_that_are_refused():
+    samples = healthy()
+    stuck(samples)
+    assert "The move 'walk' is accepted in fewer than 5 of 100" in said(
+        samples, accepted=3, move="walk"
+    )
+
+
+def test_chains_that_are_only_short():
+    assert "No single chain stands out" in said(healthy()[:, :40])
+
+
+def fitted(path, **changes):
+    settings = {"n_chains": 2, "n_draws": 60, "sampler": "marginal", "random_state": 0}
+    model = BayesianGPClassifier(**{**settings, "n_warmup": 20, "checkpoint": path, **changes})
+    X, y = make_moons(20, noise=0.2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_command_prints_and_draws(fixed, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    from sklearn.gaussian_process.kernels import RBF
+
+    path = tmp_path / "run"
+    model = fitted(path, kernel=RBF(1.0, "fixed") if fixed else None, sampler="pm")
+    assert main(["doctor", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "BayesianGPClassifier, made with Python" in text
+    assert f"2 chains of {model.theta_samples_.shape[1]} draws" in text
+    assert ("f[0]" if fixed else "log k2__length_scale") in text
+    assert "\n* " in text
+    for kind in ("trace", "ranks", "autocorrelation"):
+        assert f"saved {path}_{kind}.png" in text
+        assert (tmp_path / f"run_{kind}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_is_that_of_the_fit(tmp_path, capsys):
+    model = fitted(tmp_path / "run")
+    main(["doctor", str(tmp_path / "run"), "--output", str(tmp_path / "plot")])
+    text = capsys.readouterr().out
+    for r_hat in model.diagnostics_.r_hat:
+        assert f"{r_hat:6.3f}" in text
+
+
+def test_a_file_without_draws(tmp_path, capsys):
+    from .test_checkpoint import CutError, cut_at
+
+    patch = cut_at(3)
+    with pytest.raises(CutError):
+        fitted(tmp_path / "run")
+    patch.undo()
+    assert main(["doctor", str(tmp_path / "run")]) == 0
+    assert "no draws yet: 3 batches of the set-up are done" in capsys.readouterr().out
+
+
+def test_files_that_are_none(tmp_path, capsys):
+    (tmp_path / "other").write_text("something else")
+    for name in ("other", "not there"):
+        assert main(["doctor", str(tmp_path / name)]) == 2
+        assert "cannot be used" in capsys.readouterr().err
