@@ -35,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 N_ROWS, N_DRAWS = 16, 70
 SHORT = {"n_chains": 2, "n_warmup": 15, "n_draws": N_DRAWS, "target_ess": None, "random_state": 3}
+SHORT |= {"max_predict_draws": 16}
 
 
 def moons():
@@ -58,7 +59,8 @@ def counts():
 
 def walk(**changes):
     sampler = PseudoMarginal(moves="random_walk")
-    return BayesianGPClassifier(**{**SHORT, "sampler": sampler, "n_importance": 4, **changes})
+    settings = {"sampler": sampler, "approximation": "laplace", "n_importance": 4}
+    return BayesianGPClassifier(**{**SHORT, **settings, **changes})
 
 
 def default(**changes):
@@ -90,6 +92,12 @@ def draws(model):
 def assert_same_draws(one, other):
     for a, b in zip(draws(one), draws(other), strict=True):
         assert_array_equal(a, b)
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch):
+    """Do not wait for the disk: that files outlive a failure of power is not tried here."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 class CutError(Exception):
@@ -363,7 +371,7 @@ CHANGES = {
     "priors": {"k2__length_scale": stats.gamma(2.0, scale=0.3)},
     "likelihood": "logit",
     "sampler": PseudoMarginal(moves="random_walk", defensive=0.1),
-    "approximation": "laplace",
+    "approximation": "ep",
     "n_importance": 5,
     "n_chains": 3,
     "n_warmup": 16,
