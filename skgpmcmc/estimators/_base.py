@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from .._params import check_flag, check_in, check_integer
 from ..likelihoods import Likelihood
 from ..model import ClasswiseGP, LatentGP, Observations
-from ..numerics.threads import one_thread
+from ..numerics.threads import LostWorkersError, one_thread
 from ..prediction import (
     Integrated,
     Kept,
@@ -102,8 +102,7 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         likelihood = observed[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
         n_bytes = self._require_memory(X, observed, sampler)
-        warm = self.warm_start and self.checkpoint is None  # or else the file is continued
-        earlier = vars(self).get("_sampling") if warm else None
+        earlier = vars(self).get("_sampling") if self.warm_start and not self.checkpoint else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
             return self._continued(earlier.run, stop, n_bytes)
@@ -284,7 +283,7 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
             return None
         try:
             return density_arrays_at(own.model, own.reference, theta, self.n_jobs)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, LostWorkersError):
             warnings.warn(
                 "Interrupted after the last draw: all draws are kept, and the first prediction "
                 "takes longer.",

@@ -49,7 +49,11 @@ def sample_with_file(
         "max_rhat": estimator.max_rhat,
         "target_ess": estimator.target_ess,
     }
-    about = {**_of_settings(estimator), **_of_data(X, observed)}
+    about = {
+        "estimator": type(estimator).__name__,
+        **_of_settings(estimator),
+        **_of_data(X, observed),
+    }
     journal = Checkpoint(path, about, words, free_seed, shown)
     seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)
     patient: Any = _Patient(monitor, journal)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import platform
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,7 +123,7 @@ class Checkpoint:
     def missing(self, calls: list[Call]) -> list[Call]:
         """Return what has to be computed for the results of some calls."""
         self._calls = calls
-        if calls[0][0] is sample:
+        if _is_round(calls):
             return self._missing_draws()
         if self._next == len(self._batches):
             return [(_written, (call, False), {}) for call in calls]
@@ -131,10 +132,10 @@ class Checkpoint:
 
     def completed(self, done: list[Any]) -> list[Any]:
         """Return the results of these calls, from what was computed; and keep them."""
-        if self._calls[0][0] is sample:
+        if _is_round(self._calls):
             results = self._completed_draws(done)
         else:
-            if done:
+            if self._next == len(self._batches):
                 names = map(_name_of, self._calls)
                 self._batches.append(list(zip(names, done, strict=True)))
             batch = self._batches[self._next]
@@ -206,6 +207,12 @@ class Checkpoint:
 
     def _take(self, content: Mapping[str, Any], free_seed: bool) -> None:
         """Go on from what a file has, if it is of this run."""
+        if content["package"] != _package_version():
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} was made with skgpmcmc {content['package']}, and "
+                f"this is {_package_version()}: only the same version makes the same draws. Delete "
+                "the file, choose another path, or install that version."
+            )
         there = content["about"]
         changed = sorted(
             name
@@ -235,6 +242,7 @@ class Checkpoint:
 
     def _write(self, on_failure: Callable[[OSError], None]) -> None:
         content = {
+            "package": _package_version(),
             "about": self._about,
             "shown": self._shown,
             "seed": self.seed,
@@ -288,11 +296,20 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return content
 
 
-_PARTS = {"about", "shown", "seed", "versions", "batches", "tapes"}
+_PARTS = {"package", "about", "shown", "seed", "versions", "batches", "tapes"}
+
+
+def _package_version() -> str:
+    return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
 def _versions() -> str:
     return f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}"
+
+
+def _is_round(calls: Sequence[Call]) -> bool:
+    """Whether some calls sample draws that are kept."""
+    return any(function is sample for function, *_ in calls)
 
 
 def _name_of(call: Call) -> str:
