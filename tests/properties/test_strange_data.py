@@ -43,7 +43,7 @@ from skgpmcmc import (
 from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sufficient
 
-from ..helpers import REPOSITORY, seeded
+from ..helpers import REPOSITORY, seeded, short_chains
 
 #: Where an error may be raised on purpose.
 _OURS = str(REPOSITORY / "skgpmcmc")
@@ -340,7 +340,7 @@ def calls(estimator, X_new, y):
         wanted.append(("predict_proba", (X_new,), {}))
     if isinstance(estimator, EPMLClassifier):
         return wanted
-    wanted.append(("log_predictive_density", (X_new, y[: len(X_new)]), {}))
+    wanted.append(("log_predictive_density", (X_new, y[:2]), {}))
     if not hasattr(estimator, "estimators_"):
         wanted.append(("latent_mean_and_variance", (X_new,), {}))
         wanted.append(("sample_latent", (X_new, 2), {"random_state": 0}))
@@ -449,7 +449,98 @@ def test_nothing_odd_comes_out(kind):
 @every_estimator
 @pytest.mark.statistical
 def test_nothing_odd_comes_out_of_many(kind):
-    run(kind, 500, (*(QUICK_SAMPLERS * 3), *SLOW_SAMPLERS), seed=seeded(0))
+    run(kind, 500, (*(QUICK_SAMPLERS * 6), *SLOW_SAMPLERS), seed=seeded(0))
+
+
+# --- by name --------------------------------------------------------------------------------------
+
+PLAIN = np.random.default_rng(0).standard_normal((8, 2))
+FIRST, HALVES = PLAIN[:, :1], np.arange(8) % 2
+
+
+def beside(column):
+    return np.column_stack([PLAIN, column])
+
+
+def ramp(n):
+    return np.linspace(0.0, 1.0, n)[:, None]
+
+
+#: What is odd, and can be fitted all the same.
+STRANGE = {
+    "constant column": (BayesianGPClassifier, beside(np.full(8, 3.0)), HALVES),
+    "duplicated column": (BayesianGPClassifier, beside(PLAIN[:, 0]), HALVES),
+    "huge column": (BayesianGPClassifier, beside(1e30 * PLAIN[:, 0]), HALVES),
+    "tiny column": (BayesianGPClassifier, beside(1e-200 * PLAIN[:, 0]), HALVES),
+    "collinear columns": (BayesianGPRegressor, beside(PLAIN.sum(axis=1)), PLAIN[:, 0]),
+    "one-hot columns": (BayesianGPRegressor, np.eye(8)[:, :4], PLAIN[:, 0]),
+    "more columns than rows": (BayesianGPRegressor, np.tile(PLAIN, 20), PLAIN[:, 0]),
+    "equal rows": (BayesianGPClassifier, np.zeros((8, 2)), HALVES),
+    "one row": (BayesianGPRegressor, PLAIN[:1], [1.0]),
+    "one count": (BayesianGPPoissonRegressor, PLAIN[:1], [3]),
+    "two rows": (BayesianGPClassifier, PLAIN[:2], ["a", "b"]),
+    "separable": (BayesianGPClassifier, FIRST, (FIRST[:, 0] > 0.0).astype(int)),
+    "single positive": (BayesianGPClassifier, ramp(100), (np.arange(100) == 7).astype(int)),
+    "large counts": (BayesianGPPoissonRegressor, PLAIN, np.full(8, 10**9) + np.arange(8)),
+    "zero counts": (BayesianGPPoissonRegressor, PLAIN, np.zeros(8)),
+    "constant targets": (BayesianGPRegressor, PLAIN, np.full(8, 1e8)),
+    "two levels": (BayesianGPOrdinalClassifier, PLAIN, HALVES),
+    "tiny returns": (BayesianGPVolatilityRegressor, PLAIN, 1e-150 * PLAIN[:, 0]),
+}
+
+
+def is_sampled(kind, X, y, **changes):
+    settings = {**QUICK, "sampler": QUICK_SAMPLERS[0], **changes}
+    return examine(Case(kind(**settings), X, np.asarray(y), {}, X[:2] if len(X) else X))
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_data_are_sampled(name):
+    assert is_sampled(*STRANGE[name])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", QUICK_SAMPLERS[2:9])
+def test_one_in_a_thousand(sampler):
+    y = (np.arange(1000) == 7).astype(int)
+    assert is_sampled(BayesianGPClassifier, ramp(1000), y, sampler=sampler, n_draws=7)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_strange_priors_are_sampled(prior):
+    priors = {"k2__length_scale": prior}
+    assert is_sampled(BayesianGPRegressor, PLAIN, PLAIN[:, 0], priors=priors)
+
+
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # SciPy's own, of draws
+@short_chains()
+def test_a_prior_of_infinite_mass():
+    """The posterior may be proper all the same; the evidence is not."""
+    settings = {**QUICK, "sampler": "asis", "priors": {"k2__length_scale": IMPROPER()}}
+    assert is_sampled(BayesianGPRegressor, PLAIN, PLAIN[:, 0], **settings)
+    model = BayesianGPRegressor(**settings).fit(PLAIN, PLAIN[:, 0])
+    with pytest.raises(ValueError, match=r"priors\['k2__length_scale'\] has a mass of 100 and not"):
+        model.log_evidence()
+
+
+def test_a_discrete_prior_is_refused():
+    settings = {**QUICK, "priors": {"k2__length_scale": stats.poisson(3.0)}}
+    with pytest.raises(ValueError, match=r"priors\['k2__length_scale'\] must be a frozen contin"):
+        BayesianGPRegressor(**settings).fit(PLAIN, PLAIN[:, 0])
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_tables_of_all_kinds_are_sampled(holder):
+    X = holder(PLAIN)
+    assert examine(
+        Case(BayesianGPRegressor(**QUICK, sampler="asis"), X, PLAIN[:, 0], {}, holder(PLAIN[:2]))
+    )
+
+
+@pytest.mark.parametrize("table", ODD_TABLES)
+def test_odd_tables_are_refused(table):
+    case = Case(BayesianGPRegressor(**QUICK), table(PLAIN), PLAIN[:, 0], {}, PLAIN)
+    assert not examine(case)
 
 
 # --- that a fault would be noticed ----------------------------------------------------------------

@@ -203,6 +203,14 @@ def test_a_file_of_another_format_is_refused(fitted, dump, monkeypatch):
         load(data)
 
 
+def test_a_file_of_another_version_and_the_same_format_is_read(fitted, monkeypatch):
+    monkeypatch.setattr(_saving, "__version__", "99.0")
+    data = pickle.dumps(fitted["asis"])
+    monkeypatch.undo()
+    assert b"99.0" in data
+    assert_same(pickle.loads(data), fitted["asis"])
+
+
 def test_a_state_that_does_not_say_its_format_is_refused(fitted):
     model = fitted["regressor"]
     with pytest.raises(ValueError, match="version unknown of skgpmcmc, in format None"):
