@@ -10,7 +10,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
-from skgpmcmc import __version__
+from skgpmcmc import __version__  # noqa: E402
 
 project = "skgpmcmc"
 author = "The skgpmcmc developers"

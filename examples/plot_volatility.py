@@ -66,9 +66,8 @@ print(f"gain over a constant volatility: {gain.sum():.1f} in {len(returns)} days
 
 volatility = np.exp(model.latent_samples_).reshape(-1, n_days)
 low, high = np.quantile(volatility, [0.05, 0.95], axis=0)
-print(
-    f"days whose true volatility lies in the 90 % band: {np.mean((low < truth) & (truth < high)):.0%}"
-)
+held = np.mean((low < truth) & (truth < high))
+print(f"days whose true volatility lies in the 90 % band: {held:.0%}")
 window = 20
 moving = np.sqrt(np.convolve(returns**2, np.full(window, 1.0 / window), mode="valid"))
 

@@ -54,14 +54,14 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
-        targets). "student_t" lets outliers be, and needs ``sampler="pm"``.
+        targets). "student_t" is robust to outliers, and needs ``sampler="pm"``.
     sampler : {"collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
             "discretizing", "tempered"} or Sampler, default="collapsed"
         "collapsed": the latent function is integrated out, exact. "discretizing" and "tempered":
-        the same, with moves that follow a cheap posterior of theta. "pm": pseudo-marginal, exact,
-        for any likelihood. "marginal": theta from the approximate marginal posterior. The others
-        move f and theta in turn: exact and slow, for comparisons. Or a configured object from
-        `skgpmcmc.samplers`.
+        the same; theta moves along a cheap approximation of its posterior. "pm":
+        pseudo-marginal, exact, for any likelihood. "marginal": theta from the approximate
+        marginal posterior. The others update f and theta alternately: exact and slow, for
+        comparisons. Or a configured object from `skgpmcmc.samplers`.
     %(approximation)s
     alpha : float, default=0.0
         Known noise variance that is added for every row, in units of y squared.
