@@ -55,8 +55,8 @@ def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Genera
     """Choose `n_wanted` of the draws theta (n, p) so that they cover all; every one for None.
 
     Draws are divided into cells of nearly equal size, by medians along the widest direction, and
-    one of each cell is taken at random: a stratified sample, whose averages over theta vary far less
-    than those of draws taken anywhere.
+    one draw of each cell is taken at random: a stratified sample, whose averages over theta vary
+    far less than those of draws taken anywhere.
     """
     if n_wanted is None or n_wanted >= len(theta):
         return Subset(np.arange(len(theta)), np.ones(len(theta)))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from skfb.estimators import ThresholdFallbackClassifier
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_moons
@@ -177,3 +178,15 @@ def test_exposure_is_routed():
         direct = BayesianGPPoissonRegressor(**FAST).fit(X[train], y[train], exposure=hours[train])
         assert_array_equal(found["estimator"][k].theta_samples_, direct.theta_samples_)
         assert found["test_score"][k] == direct.score(X[test], y[test], exposure=hours[test])
+
+
+@short_chains()
+def test_a_rejector_of_scikit_fallback():
+    X, y = make_moons(60, noise=0.3, random_state=0)
+    # With the limit at the median, half of the rows are rejected.
+    confidence = quick().fit(X, y).predict_proba(X).max(axis=1)
+    limit = float(np.median(confidence))
+    rejector = ThresholdFallbackClassifier(
+        quick(), threshold=limit, fallback_label=-1, fallback_mode="return"
+    ).fit(X, y)
+    assert_array_equal(rejector.predict(X) == -1, confidence < limit)
