@@ -33,6 +33,7 @@ templates_path = ["_templates"]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 default_role = "literal"  # in docstrings, single backticks are code
 html_math_renderer = "mathml"  # shows without a network; see _ext/mathml.py
+math_number_all = True
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings give shapes and scales, which types do not
