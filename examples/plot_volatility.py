@@ -62,7 +62,8 @@ print(f"gain over a constant volatility: {gain.sum():.1f} in {len(returns)} days
 # %%
 # A moving standard deviation has no interval. It lags behind, and it drops an extreme day when its
 # time is up. The posterior has both: a mean, and a band that should hold the truth on nine days of
-# ten.
+# ten. At the shock it does not: the functions of the kernel are continuous, so that a jump within a
+# day is spread over a few weeks.
 
 volatility = np.exp(model.latent_samples_).reshape(-1, n_days)
 low, high = np.quantile(volatility, [0.05, 0.95], axis=0)
