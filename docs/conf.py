@@ -1,4 +1,4 @@
-"""Sphinx configuration; the build needs no network and runs no example."""
+"""Sphinx configuration; the build needs no network, and runs the examples for their figures."""
 
 import os
 import sys
@@ -6,8 +6,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+# One thread for linear algebra: the examples run side by side.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
 
-from skgpmcmc import __version__
+from skgpmcmc import __version__  # noqa: E402
 
 project = "skgpmcmc"
 author = "The skgpmcmc developers"
@@ -17,25 +20,52 @@ version = release = __version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "benchmark_tables",
     "class_pages",
+    "mathml",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "auto_examples"]
+# The last one waits for its results.
+exclude_patterns = ["_build", "sg_execution_times.rst", "pseudo_marginal.rst"]
 default_role = "literal"  # in docstrings, single backticks are code
+html_math_renderer = "mathml"  # shows without a network; see _ext/mathml.py
+math_number_all = True
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings give shapes and scales, which types do not
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template lists them
 
+# The button copies the code, without prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "within_subsection_order": "gallery_order.Order",
+    "backreferences_dir": None,
+    "min_reported_time": 1e9,  # no timings on pages: they would be those of the building machine
+    "write_computation_times": False,
+    "show_memory": False,
+    "show_signature": False,
+    "parallel": 2,
+}
+
 html_theme = "pydata_sphinx_theme"
 html_title = f"skgpmcmc {release}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["equations.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 7,
 }
+html_sidebars = {"index": []}

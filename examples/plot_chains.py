@@ -25,7 +25,7 @@ from skgpmcmc.samplers import PseudoMarginal
 
 # REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
 reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws = (2, 100) if reduced else (4, 800)
+n_chains, n_draws = (2, 100) if reduced else (4, 500)
 
 # %%
 # Sixty rows, and as many draws by each sampler.
@@ -39,7 +39,9 @@ samplers = {
 }
 models = {}
 for name, sampler in samplers.items():
-    gp = BayesianGPClassifier(sampler=sampler, n_chains=n_chains, n_draws=n_draws, random_state=0)
+    gp = BayesianGPClassifier(
+        sampler=sampler, n_chains=n_chains, n_draws=n_draws, target_ess=None, random_state=0
+    )
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # to be seen in the figure

@@ -23,7 +23,7 @@ from skgpmcmc import BayesianGPPoissonRegressor
 
 # REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
 reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws, n_averaged, n_folds = (2, 100, 50, 2) if reduced else (4, 500, 200, 5)
+n_chains, n_draws, n_averaged, n_folds = (2, 100, 50, 2) if reduced else (4, 300, 100, 4)
 
 # Widths in cm, the number of females of each width, and of all their satellites.
 WIDTHS = """

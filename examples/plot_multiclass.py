@@ -40,8 +40,9 @@ for method in METHODS:
 
 # %%
 # Maps mix the colors of the three kinds in proportion to their probabilities: gray is "no idea".
-# All have no idea far from all flowers, and are torn where two kinds grow. In between, where all
-# flowers around are of one kind, averaging is bolder, and on the test flowers rightly so.
+# Far from all flowers no model has an idea, and where two kinds overlap their colors mix. Where all
+# flowers nearby are of one kind, averaging is more confident, and the log loss of the test flowers
+# says that it is right.
 
 colors = np.array([[0.9, 0.6, 0.0], [0.0, 0.45, 0.7], [0.8, 0.3, 0.6]])
 markers = "os^"
@@ -49,10 +50,8 @@ x0, x1 = np.linspace(3.8, 8.5, 95), np.linspace(1.5, 5.0, 71)
 extent = (x0[0], x0[-1], x1[0], x1[-1])
 grid = np.stack(np.meshgrid(x0, x1), axis=-1)
 
-fig, axes = plt.subplots(
-    1, len(models) + 1, figsize=(4.4 * (len(models) + 1), 4.5), layout="constrained"
-)
-*maps, curves = axes
+fig, axes = plt.subplots(2, 2, figsize=(10, 8.5), layout="constrained")
+*maps, curves = axes.flat
 for (name, model), ax in zip(models.items(), maps, strict=True):
     pipeline = make_pipeline(StandardScaler(), model).fit(X_train, y_train)
     image = pipeline.predict_proba(grid.reshape(-1, 2)) @ colors
@@ -70,7 +69,7 @@ for (name, model), ax in zip(models.items(), maps, strict=True):
     of_truth = np.sort(proba[np.arange(len(y_test)), y_test])
     share = (np.arange(len(y_test)) + 0.5) / len(y_test)
     curves.plot(of_truth, share, label=f"{name}\nlog loss {loss:.2f}")
-maps[0].legend(loc="upper right")
+maps[0].legend(loc="upper right", facecolor="0.4", labelcolor="w")
 curves.set(
     title="test flowers",
     xlabel="predicted probability of the true kind",

@@ -72,8 +72,8 @@ print(f"given y alone: standard deviation of the log length-scale {theta_draws.s
 # %%
 # On the right, the chains that come of it, with the same moves in the three classical ones.
 
-fig, axes = plt.subplots(1, 4, figsize=(15, 4.2), layout="constrained")
-*panels, chains = axes
+fig, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
+*panels, chains = axes.flat
 kinds = {
     "SA: f held fixed": ("sa", Sufficient()),
     "AA: whitened f held fixed": ("aa", Ancillary()),
@@ -98,8 +98,9 @@ for (title, (name, parameterization)), ax in zip(kinds.items(), panels, strict=T
         warnings.simplefilter("ignore", ConvergenceWarning)  # that is the point
         gp = BayesianGPClassifier(kernel, sampler=name, **settings).fit(X, model.y)
     AutocorrelationDisplay.from_estimator(gp, max_lag=60, ax=chains, label=name)
-axes[0].set_ylabel("density")
-axes[0].legend()
+for ax in panels:
+    ax.set_ylabel("density")
+panels[0].legend()
 AutocorrelationDisplay.from_estimator(default, max_lag=60, ax=chains, label="pm", color="k")
 chains.set(title="chains of the log length-scale", xlabel="lag", ylabel="autocorrelation")
 plt.show()

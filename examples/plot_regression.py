@@ -5,7 +5,7 @@ Honest intervals from a few rows, and targets that are wrong
 A Gaussian process whose hyper-parameters were optimized takes them for known. With 30 rows they are
 not: on random training sets from the diabetes data, the intervals of scikit-learn's
 `GaussianProcessRegressor` are compared with those of `BayesianGPRegressor`. Then some targets are
-spoiled, and Student-t noise lets them be.
+spoiled, and Student-t noise makes the fit robust to them.
 """
 
 import os
@@ -83,7 +83,7 @@ for name, points in excess.items():
 # Disease progression against body mass index for 60 patients, three of whom have lost their decimal
 # point: ten times the true value. All other patients are the test. The scaler's unit is a standard
 # deviation of the index; the prior of the length-scale, about two of them, says that progression
-# has no business changing from one decimal of the index to the next.
+# does not change much from one decimal of the index to the next.
 
 X, y = load_diabetes(return_X_y=True, scaled=False)
 bmi = X[:, 2:3]

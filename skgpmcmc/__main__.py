@@ -18,6 +18,7 @@ from .compare import (
     bundled_data,
     check_data,
     compare,
+    conclusion,
     convergence_report,
     csv_data,
     save_plot,
@@ -258,7 +259,7 @@ def _report(results: Sequence[Comparison], settings: Settings, repeats: int) -> 
             f"{comparison.data.name}: {len(split.y_train)} training and {len(split.y_test)} test "
             f"rows, {split.X_train.shape[1]} features, {repeats} split(s)"
         )
-        lines += [f"\n== {title} ==\n", score_table(outcomes)]
+        lines += [f"\n== {title} ==\n", score_table(outcomes), "", conclusion(outcomes)]
         lines.append(f"\n-- convergence --\n{convergence_report(outcomes, settings.max_rhat)}")
         for outcome in outcomes:
             failure = [] if outcome.failure is None else [f"failed: {outcome.failure}"]
@@ -290,8 +291,9 @@ def _save(path: Path, write: Callable[[Path], object], text: str | None = None) 
 
 def _print(text: str) -> bool:
     """Print; if nobody can read it, say so and go on."""
+    encoding = sys.stdout.encoding or "utf-8"  # of some terminals, without arrows
     try:
-        print(text, flush=True)
+        print(text.encode(encoding, "replace").decode(encoding), flush=True)
     except OSError as error:
         # Python itself flushes once more at the end, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -191,14 +191,14 @@ class AbstentionCurveDisplay:
             ylabel=_Y_LABELS[self.score],
             xlim=(-0.02, 1.02),  # the same width whatever the curves, so that figures compare
         )
-        ax.legend()
+        # Curves begin at the left and rise: a narrow legend leaves them free.
+        ax.legend(title=f"capacity {_SCORE_NAMES[self.score]}", fontsize="small", loc="lower right")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _label(self, name):
         """Legend text: the name, if there is one, and the capacity score."""
-        capacity = f"capacity {_SCORE_NAMES[self.score]} = {self.capacity:.3f}"
-        return capacity if name is None else f"{name} ({capacity})"
+        return f"{self.capacity:.3f}" if name is None else f"{name}: {self.capacity:.3f}"
 
 
 def _positive_class_of(estimator, pos_label):

@@ -6,8 +6,9 @@ A docstring asks for them by the names that stand over them, ``%(kernel)s`` on a
 %(kernel)s
 kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
     Covariance of the latent function; None is ``ConstantKernel() * RBF()``. Hyper-parameters
-    with bounds ``"fixed"`` keep their value, the others are sampled; other bounds are ignored,
-    as priors rule. Features should have comparable scales: put a `StandardScaler` in front.
+    with bounds ``"fixed"`` keep their value, the others are sampled. Numerical bounds are
+    ignored: the priors say which values are plausible. Features should have comparable scales:
+    put a `StandardScaler` in front.
 ard : bool, default=False
     Give the default kernel one length-scale per feature. An error with an explicit kernel.
 
@@ -24,8 +25,8 @@ sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr", "discretizing", 
         Sampler, default="pm"
     "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
     and predictions by the approximation's Gaussian, the papers' "MCMC EP". "discretizing" and
-    "tempered": exact too, with moves that follow a cheap posterior of theta. The others move f
-    and theta in turn: exact and slow, for comparisons. Or a configured object from
+    "tempered": exact too; theta moves along a cheap approximation of its posterior. The others
+    update f and theta alternately: exact and slow, for comparisons. Or a configured object from
     `skgpmcmc.samplers`.
 
 %(approximation)s
@@ -35,15 +36,16 @@ approximation : {"auto", "ep", "laplace", "sod", "nystrom", "eigen"} or Approxim
     of "marginal". Or a configured object from `skgpmcmc.approximations`. In use by "pm",
     "marginal" and "khr" (where "auto" is "laplace"); on the others a name has no effect, and an
     object is refused. "auto" is "ep"%(more)s.
-    For "discretizing" and "tempered" it is the cheap posterior that moves of theta follow: "sod"
+    For "discretizing" and "tempered" it is the cheap approximate posterior of theta: "sod"
     (and "auto"): given some of the rows; "nystrom", "eigen": under a prior of low rank. Its size,
     where it is not given, is chosen by short runs in warm-up. Estimates of p(y | theta) then use
     EP, or what a configured object has as ``inner``.
 n_importance : int or "auto", default="auto"
     Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
     the set-up, for which the estimate has the same small noise everywhere; for random walks it
-    is 64. Any number is exact; few draws make chains stick. In use by "pm", and by "discretizing"
-    and "tempered" unless the likelihood is Gaussian; without effect on the others.
+    is 64. Any number is exact; with few draws chains reject most proposals. In use by "pm",
+    and by "discretizing" and "tempered" unless the likelihood is Gaussian; without effect on the
+    others.
 
 %(schedule)s
 n_chains : int, default=4
@@ -59,7 +61,7 @@ max_predict_draws : int, "auto" or None, default="auto"
     enter a prediction; None uses all, as do fits with all hyper-parameters fixed. "auto" takes
     as many, from 16 to 400, as keep the Monte Carlo error of a predictive probability below
     0.005, root mean square over rows, and that of other predictions below a twentieth of the
-    posterior standard deviation of f. A change after `fit` waits for the next one, and
+    posterior standard deviation of f. A change after `fit` takes effect in the next `fit`, and
     predictions warn of it.
 predict_cache_bytes : int, default=512 MiB
     Most memory for factors that predictions keep from one call to the next, so that a few rows
@@ -69,7 +71,7 @@ target_ess : float or None, default=400
     Stop as soon as every hyper-parameter has effective sample sizes, in bulk and tail, of at
     least this and of at least 100, and an R-hat of at most `max_rhat`, looked at every 10 to 50
     iterations; None makes `n_draws`. With all hyper-parameters fixed, log p(y | f) and some
-    latent values are looked at instead. Of several one-vs-rest problems each ends for itself.
+    latent values are looked at instead. With one-vs-rest, each binary problem stops separately.
 max_rhat : float, default=1.01
     A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
     effective sample size, in bulk or tail, is below 100 or `target_ess`, and says how bad that

@@ -52,15 +52,16 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
-        targets). "student_t" lets outliers be.
+        targets). "student_t" is robust to outliers.
     sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
             "discretizing", "tempered"} or Sampler, default="auto"
         "auto" is "collapsed" where the noise is Gaussian, and "pm" where it is not. "collapsed":
         the latent function is integrated out, exact, for Gaussian noise. "pm": pseudo-marginal,
-        exact, for any likelihood. "discretizing" and "tempered": exact too, with moves that follow
-        a cheap posterior of theta; they integrate f out where "collapsed" does. "marginal": theta
-        from the approximate marginal posterior. The others move f and theta in turn: exact and
-        slow, for comparisons. Or a configured object from `skgpmcmc.samplers`.
+        exact, for any likelihood. "discretizing" and "tempered": exact too; theta moves along a
+        cheap approximation of its posterior, with f integrated out where "collapsed" does it.
+        "marginal": theta from the approximate marginal posterior. The others update f and theta
+        alternately: exact and slow, for comparisons. Or a configured object from
+        `skgpmcmc.samplers`.
     %(approximation)s
     alpha : float, default=0.0
         Known noise variance that is added for every row, in units of y squared.

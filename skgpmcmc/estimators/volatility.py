@@ -37,9 +37,9 @@ _LARGEST = 1e100
 class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     """Scale of zero-mean targets, such as returns: its log is a Gaussian process, by MCMC.
 
-    A target is normal with mean zero and standard deviation ``exp(f)``. Targets below a thousandth
-    of the root mean square, in size, count as that: the model would take an exact zero, which in
-    practice is a rounding, for proof of a scale of zero.
+    A target is normal with mean zero and standard deviation ``exp(f)``. An exact zero, which is
+    mostly due to rounding, would imply a standard deviation of zero. Therefore targets whose size
+    is below a thousandth of the root mean square are replaced by that size.
 
     Parameters
     ----------

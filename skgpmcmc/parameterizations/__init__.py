@@ -1,4 +1,4 @@
-"""Coordinates in which a part of (theta, f) moves, and what stays still meanwhile."""
+"""Coordinates in which a part of (theta, f) moves, and what is held fixed meanwhile."""
 
 from ..numerics.roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
 from .ancillary import Ancillary

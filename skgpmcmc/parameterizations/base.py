@@ -152,7 +152,7 @@ class HyperPoint(ABC):
 
 
 class Parameterization(ABC):
-    """What stays still while theta moves.
+    """What is held fixed while theta moves: f itself, or other variables that determine it.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Parameterization(ABC):
 
     @abstractmethod
     def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> Any:
-        """Return what stays still, a function of the state or a draw that is given it."""
+        """Return what is held fixed, a function of the state or a draw that is given it."""
 
     @abstractmethod
     def relocate(self, model: LatentGP, auxiliary: Any, prior: GaussianPrior) -> HyperPoint:

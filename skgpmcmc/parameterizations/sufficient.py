@@ -1,4 +1,4 @@
-"""Sufficient augmentation: f stays still while theta moves."""
+"""Sufficient augmentation: f is held fixed while theta moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surrogate data: f given noisy copies of itself stays still, standardized, while theta moves."""
+"""Surrogate data: noisy copies of f, and f whitened given them, are fixed while theta moves."""
 
 from __future__ import annotations
 

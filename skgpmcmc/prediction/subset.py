@@ -54,9 +54,9 @@ class Subset(NamedTuple):
 def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Generator) -> Subset:
     """Choose `n_wanted` of the draws theta (n, p) so that they cover all; every one for None.
 
-    Draws are parted into cells of nearly equal size, by medians along the widest direction, and one
-    of each cell is taken at random: a stratified sample, whose averages over theta vary far less
-    than those of draws taken anywhere.
+    Draws are divided into cells of nearly equal size, by medians along the widest direction, and
+    one draw of each cell is taken at random: a stratified sample, whose averages over theta vary
+    far less than those of draws taken anywhere.
     """
     if n_wanted is None or n_wanted >= len(theta):
         return Subset(np.arange(len(theta)), np.ones(len(theta)))

@@ -1,4 +1,4 @@
-"""Moves of f at fixed theta, and of theta while f or what it is made of stays still."""
+"""Moves of f at fixed theta, and of theta at fixed f or at fixed auxiliary variables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OperatorUpdate(Tunable[S]):
 
 @dataclass(frozen=True, eq=False)
 class HyperUpdate(OperatorUpdate[GPState], FromPrior):
-    """An operator on theta, while what the parameterization says stays still.
+    """An operator on theta; the auxiliary variables of the parameterization are held fixed.
 
     **Invariant:** leaves p(theta, f | y) unchanged, as the operator leaves the conditional
     distribution of theta unchanged and what stands still is a function of (theta, f), or a draw

@@ -15,6 +15,7 @@ from skgpmcmc.compare import (
     DataSet,
     Outcome,
     bundled_data,
+    conclusion,
     csv_data,
     score,
     score_table,
@@ -163,7 +164,9 @@ def test_table_shows_mean_and_standard_error():
         for r, value in enumerate((0.5, 0.7))
     ]
     header, row = score_table(outcomes).splitlines()
-    assert header.split() == " ".join(SCORES).replace("_", " ").split()
+    small = ("log_loss", "brier", "seconds")
+    heads = [f"{name.replace('_', ' ')} {'↓' if name in small else '↑'}" for name in SCORES]
+    assert header.split() == " ".join(heads).split()
     assert row.split() == [
         "m",
         *3 * ["0.600", "±", "0.100"],
@@ -171,3 +174,32 @@ def test_table_shows_mean_and_standard_error():
         "-",
         *3 * ["0.600", "±", "0.100"],
     ]
+
+
+def outcomes_of(losses_by_method):
+    return [
+        Outcome(method, split, {**dict.fromkeys(SCORES, 0.5), "log_loss": loss}, np.empty(0))
+        for method, losses in losses_by_method.items()
+        for split, loss in enumerate(losses)
+    ]
+
+
+def test_table_marks_the_best_of_several():
+    _, good, bad = score_table(outcomes_of({"good": [0.1, 0.2], "bad": [0.3, 0.4]})).splitlines()
+    assert "0.150 ± 0.050*" in good
+    assert "0.350 ± 0.050*" not in bad
+    assert bad.count("*") == len(SCORES) - 1  # equal ones are all marked
+
+
+@pytest.mark.parametrize(
+    ("losses", "sentence"),
+    [
+        ({"a": [0.1], "b": [0.2]}, "on one split"),
+        ({"a": [0.1, 0.2], "b": [0.3, 0.41]}, "all others are worse"),
+        ({"a": [0.1, 0.2], "b": [0.3, 0.05]}, "within two standard errors of it: b."),
+    ],
+)
+def test_conclusion(losses, sentence):
+    found = conclusion(outcomes_of(losses))
+    assert found.startswith("The lowest log loss has a (")
+    assert sentence in found

@@ -39,8 +39,8 @@ def fitted():
 @pytest.mark.parametrize(
     ("score", "y_label", "legend"),
     [
-        ("accuracy", "Accuracy", "toy (capacity accuracy = 0.617)"),
-        ("auc", "AUC of the kept rows", "toy (capacity AUC = 0.528)"),
+        ("accuracy", "Accuracy", "toy: 0.617"),
+        ("auc", "AUC of the kept rows", "toy: 0.528"),
     ],
 )
 def test_from_predictions(score, y_label, legend):
@@ -57,7 +57,8 @@ def test_from_predictions(score, y_label, legend):
 
 def test_without_a_name_the_legend_is_the_score():
     display = AbstentionCurveDisplay.from_predictions(Y, P)
-    assert display.line_.get_label() == "capacity accuracy = 0.617"
+    assert display.line_.get_label() == "0.617"
+    assert display.ax_.get_legend().get_title().get_text() == "capacity accuracy"
 
 
 def test_pos_label_and_columns():
@@ -75,7 +76,7 @@ def test_from_estimator(fitted, score, capacity, pos_label):
     model, X, y = fitted
     display = AbstentionCurveDisplay.from_estimator(model, X, y, score=score, pos_label=pos_label)
     assert display.capacity == capacity(y, model.predict_proba(X), pos_label=pos_label)
-    assert display.line_.get_label().startswith("LogisticRegression (capacity ")
+    assert display.line_.get_label().startswith("LogisticRegression: ")
 
 
 def test_from_estimator_takes_rows_of_one_class(fitted):
@@ -112,7 +113,7 @@ def test_plot_again_elsewhere_under_another_name():
     _, ax = plt.subplots()
     assert display.plot(ax, name="second") is display
     assert display.ax_ is ax
-    assert display.line_.get_label() == "second (capacity accuracy = 0.617)"
+    assert display.line_.get_label() == "second: 0.617"
     assert display.name == "first"
 
 
@@ -134,7 +135,7 @@ def test_line_properties_and_their_aliases_win():
 
 def test_a_curve_without_points_is_drawn_empty():
     display = AbstentionCurveDisplay.from_predictions([1, 1], [0.9, 0.8], score="auc")
-    assert display.line_.get_label() == "capacity AUC = nan"
+    assert display.line_.get_label() == "nan"
     display.figure_.canvas.draw()
 
 

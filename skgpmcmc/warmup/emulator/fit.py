@@ -1,7 +1,7 @@
 """A cheap stand-in for the posterior of theta: what proposals are made of.
 
 The emulator is a Gaussian process over theta, conditioned on the values and the gradients of an
-approximate log evidence at a few dozen design points. Chains use it to propose and never to decide,
+approximate log evidence at a few dozen design points. Chains use it for proposals alone,
 so that its errors cost speed and not correctness.
 """
 

@@ -1,0 +1,97 @@
+"""
+When was the market nervous? Volatility over time
+=================================================
+
+Daily returns of an exchange rate have a mean near zero; what changes is their standard deviation,
+the *volatility*. In this model its logarithm is a Gaussian process over time. The returns are
+simulated, so that the estimate can be compared with the truth: a calm market, a slow rise, a sudden
+shock in the middle that dies away.
+"""
+
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import stats
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from skgpmcmc import BayesianGPVolatilityRegressor
+
+# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
+reduced = os.environ.get("REDUCED") == "1"
+n_chains, n_draws, target_ess, n_days = (2, 100, None, 60) if reduced else (4, 1000, 400, 300)
+
+# %%
+# Returns in per cent. Their standard deviation rises from 0.3 to 0.6, and jumps by the shock to
+# about 1.8.
+
+rng = np.random.default_rng(0)
+days = np.arange(n_days)
+shock = n_days // 2
+after = np.where(days >= shock, np.exp(-(days - shock) / 25.0), 0.0)
+truth = 0.3 + 0.3 * days / n_days + 1.3 * after
+returns = truth * rng.standard_normal(n_days)
+
+# %%
+# Time is in months of 21 trading days. Volatility changes more abruptly than the functions of an
+# RBF kernel, hence the Matern kernel. The prior of its length-scale has its median at two months.
+# Sampling stops at 400 effective draws.
+
+months = days[:, None] / 21.0
+model = BayesianGPVolatilityRegressor(
+    kernel=ConstantKernel() * Matern(nu=1.5),
+    priors={"k2__length_scale": stats.lognorm(1.0, scale=2.0)},
+    n_chains=n_chains,
+    n_draws=n_draws,
+    target_ess=target_ess,
+    random_state=0,
+).fit(months, returns)
+print(model.diagnostics_)
+
+# %%
+# Leave-one-out densities of the days, compared with normal returns whose standard deviation never
+# changes. A day with a Pareto k above 0.7 is one whose density is estimated roughly; the figure
+# marks such days.
+
+loo = model.loo()
+print(loo)
+others = (np.sum(returns**2) - returns**2) / (len(returns) - 1)
+gain = loo.elpd_i - stats.norm.logpdf(returns, scale=np.sqrt(others))
+print(f"gain over a constant volatility: {gain.sum():.1f} in {len(returns)} days")
+
+# %%
+# A moving standard deviation has no interval. It lags behind, and it drops an extreme day when its
+# time is up. The posterior has both: a mean, and a band that should hold the truth on nine days of
+# ten. At the shock it does not: the functions of the kernel are continuous, so that a jump within a
+# day is spread over a few weeks.
+
+volatility = np.exp(model.latent_samples_).reshape(-1, n_days)
+low, high = np.quantile(volatility, [0.05, 0.95], axis=0)
+held = np.mean((low < truth) & (truth < high))
+print(f"days whose true volatility lies in the 90 % band: {held:.0%}")
+window = 20
+moving = np.sqrt(np.convolve(returns**2, np.full(window, 1.0 / window), mode="valid"))
+
+fig, (top, middle, bottom) = plt.subplots(
+    3, 1, figsize=(10, 8), sharex=True, height_ratios=[1.0, 1.5, 0.8], layout="constrained"
+)
+top.vlines(days, 0.0, returns, color="0.4", linewidth=1.0)
+top.set_ylabel("daily return [%]")
+middle.fill_between(days, low, high, color="C0", alpha=0.3, label="90 % credible band")
+middle.plot(days, model.predict(months), color="C0", label="posterior mean")
+middle.plot(days, truth, "k:", label="truth")
+middle.plot(
+    days[window - 1 :], moving, color="C1", linewidth=1.0, label=f"of the last {window} days"
+)
+middle.set_ylabel("volatility [%]")
+middle.set_ylim(bottom=0.0)
+middle.legend(loc="upper left")
+gained = np.cumsum(gain)
+rough = loo.pareto_k > 0.7
+bottom.plot(days, gained, color="C0")
+bottom.plot(days[rough], gained[rough], "o", color="C3", label="day with Pareto k > 0.7")
+bottom.axhline(0.0, color="k", linewidth=0.8)
+bottom.set(xlabel="trading day", ylabel="gain in log density,\nfrom the first day on")
+if rough.any():
+    bottom.legend(loc="upper left")
+plt.show()
