@@ -1,10 +1,13 @@
 """Which predictions to trust: abstention curves."""
 
 from ..metrics import _capacity, abstention_curve
-from ._drawing import import_matplotlib
+from ._drawing import import_matplotlib, legend_below
 
 _SCORE_NAMES = {"accuracy": "accuracy", "auc": "AUC"}
 _Y_LABELS = {"accuracy": "Accuracy", "auc": "AUC of the kept rows"}
+
+# Of the axis of scores: on a narrower one a single row of a few hundred looks like a difference.
+_LEAST_SPAN = 0.1
 
 # Curves of good classifiers run into each other near a score of one: dashes and markers let the
 # curve underneath show, also in print without color. 4 and 5 have no common factor: 20 styles.
@@ -191,7 +194,7 @@ class AbstentionCurveDisplay:
             ylabel=_Y_LABELS[self.score],
             xlim=(-0.02, 1.02),  # the same width whatever the curves, so that figures compare
         )
-        ax.legend()
+        legend_below(ax, top=1.0, least_span=_LEAST_SPAN)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

@@ -107,6 +107,27 @@ def test_several_curves_share_axes_and_differ():
     assert not ax.patches
 
 
+@pytest.mark.parametrize("trust", [6.0, 1.0, -1.0], ids=["good", "fair", "wrong"])
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_no_curve_runs_behind_the_legend(trust, layout):
+    """Whether curves stay high, fall at the end or lie at the bottom, as those of a wrong model."""
+    rng = np.random.default_rng(0)
+    figure, ax = plt.subplots(layout=layout)
+    for i in range(5):
+        f = trust * rng.normal(size=200)
+        y = rng.uniform(size=200) < 1.0 / (1.0 + np.exp(-np.sign(trust) * f))
+        p = 1.0 / (1.0 + np.exp(-f))
+        AbstentionCurveDisplay.from_predictions(y, p, name=f"model {i}", ax=ax)
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    for line in ax.get_lines():
+        path = line.get_path().transformed(ax.transData)
+        assert not path.intersects_bbox(legend, filled=False)
+    low, high = ax.get_ylim()
+    assert high > 1.0
+    assert low <= 1.0 - 0.1  # one row in two hundred is no more than a twentieth of the axis
+
+
 def test_plot_again_elsewhere_under_another_name():
     display = AbstentionCurveDisplay.from_predictions(Y, P, name="first")
     _, ax = plt.subplots()
