@@ -2,9 +2,12 @@
 
 from .data import DataSet, bundled_data, check_data, csv_data, split_data
 from .methods import SCORES, Comparison, Outcome, Settings, compare, make_methods, score
-from .report import as_json, convergence_report, save_plot, score_table, why_no_plot
+from .picture import save_plot, why_no_plot
+from .report import as_json, convergence_report
+from .table import KEY, conclusion, score_table
 
 __all__ = [
+    "KEY",
     "SCORES",
     "Comparison",
     "DataSet",
@@ -14,6 +17,7 @@ __all__ = [
     "bundled_data",
     "check_data",
     "compare",
+    "conclusion",
     "convergence_report",
     "csv_data",
     "make_methods",

@@ -1,4 +1,4 @@
-"""What a comparison shows: a table, convergence, a plot, and a file."""
+"""What a comparison reports beside its table: convergence, and a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -20,41 +19,6 @@ from .methods import SCORES, Comparison, Outcome, Settings
 #: What the file has of `Diagnostics`, besides acceptance rates.
 _ARRAYS = ("r_hat", "ess_bulk", "ess_tail", "log_likelihood_sd")
 _NUMBERS = ("n_cubic", "n_likelihood_evaluations", "seconds_warmup", "seconds_sampling")
-
-
-def score_table(outcomes: Sequence[Outcome]) -> str:
-    """One line per method: the score, or mean +- standard error over splits.
-
-    A method that failed has dashes; one that failed on some splits has the mean over the others,
-    and its name says over how many. A score that is not there, as in an older file, is a dash, too.
-    """
-    names = list(dict.fromkeys(o.method for o in outcomes))
-    cells = [["", *(column.replace("_", " ") for column in SCORES)]]
-    for name in names:
-        mine = [o for o in outcomes if o.method == name]
-        scores = [o.scores for o in mine if o.failure is None]
-        partly = f" ({len(scores)} of {len(mine)} splits)" if 0 < len(scores) < len(mine) else ""
-        row = [_cell([s.get(column, np.nan) for s in scores]) for column in SCORES]
-        cells.append([name + partly, *row])
-    widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if j == 0 else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    ]
-    return "\n".join(lines)
-
-
-def _cell(values: Sequence[float]) -> str:
-    if not values or np.isnan(values).any():
-        return "-"
-    mean = float(np.mean(values))
-    if len(values) == 1:
-        return f"{mean:.3f}"
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
-    return f"{mean:.3f} ± {error:.3f}"
 
 
 def convergence_report(outcomes: Sequence[Outcome], max_rhat: float) -> str:
@@ -76,47 +40,6 @@ def convergence_report(outcomes: Sequence[Outcome], max_rhat: float) -> str:
             "",
         ]
     return "\n".join(lines)
-
-
-def why_no_plot(results: Sequence[Comparison]) -> str | None:
-    """Say what is missing for abstention curves; None where nothing is."""
-    if not any(len(np.unique(c.data.y)) == 2 for c in results):
-        sizes = ", ".join(f"{c.data.name!r} has {len(np.unique(c.data.y))}" for c in results)
-        return f"abstention curves are for two classes, and {sizes}"
-    if not _drawable(results):
-        return "no method has finished on the first split"
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return 'matplotlib is not installed: pip install "skgpmcmc[plots]"'
-    return None
-
-
-def _drawable(results: Sequence[Comparison]) -> list[tuple[Comparison, list[Outcome]]]:
-    """Two classes, with what was predicted on the first split."""
-    pairs = [(c, [o for o in c.outcomes if o.split == 0 and o.failure is None]) for c in results]
-    return [(c, done) for c, done in pairs if done and len(np.unique(c.data.y)) == 2]
-
-
-def save_plot(path: Path, results: Sequence[Comparison]) -> None:
-    """Abstention curves of the first split, where `why_no_plot` finds nothing missing."""
-    from matplotlib.figure import Figure
-
-    from ..displays import AbstentionCurveDisplay
-
-    drawable = _drawable(results)
-    figure = Figure(figsize=(12, 5.2 * len(drawable)), layout="constrained")
-    axes = figure.subplots(len(drawable), 2, squeeze=False)
-    for row, (comparison, outcomes) in zip(axes, drawable, strict=True):
-        split = comparison.first
-        title = f"{comparison.data.name}: {len(split.y_train)} training, {len(split.y_test)} test"
-        for ax, kind in zip(row, ("accuracy", "auc"), strict=True):
-            for outcome in outcomes:
-                AbstentionCurveDisplay.from_predictions(
-                    split.y_test, outcome.proba, score=kind, name=outcome.method, ax=ax
-                )
-            ax.set_title(f"{title} rows")
-    figure.savefig(path, dpi=110)
 
 
 def as_json(

@@ -2,6 +2,11 @@
 
 import numpy as np
 
+# Curves of good classifiers run into each other near a score of one: dashes and markers let the
+# curve underneath show, also in print without color. 4 and 5 have no common factor: 20 styles.
+_LINE_STYLES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v")
+
 #: Space between a legend, the curves and the axes, as a share of the height of the axes.
 _LEGEND_MARGIN = 0.04
 #: The curves keep the rest, however long a legend is.
@@ -39,6 +44,16 @@ def one_axes(ax):
     """Axes of a plot, those of a new figure unless given."""
     plt, _ = import_matplotlib()
     return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def distinct_style(n_lines):
+    """Line style and marker for the next of several curves; colors cycle by themselves."""
+    return {
+        "linestyle": _LINE_STYLES[n_lines % len(_LINE_STYLES)],
+        "marker": _MARKERS[n_lines % len(_MARKERS)],
+        "markersize": 4,
+        "alpha": 0.85,
+    }
 
 
 def legend_below(ax, *, top, least_span):

@@ -1,18 +1,13 @@
 """Which predictions to trust: abstention curves."""
 
 from ..metrics import _capacity, abstention_curve
-from ._drawing import import_matplotlib, legend_below
+from ._drawing import distinct_style, import_matplotlib, legend_below
 
 _SCORE_NAMES = {"accuracy": "accuracy", "auc": "AUC"}
 _Y_LABELS = {"accuracy": "Accuracy", "auc": "AUC of the kept rows"}
 
 # Of the axis of scores: on a narrower one a single row of a few hundred looks like a difference.
 _LEAST_SPAN = 0.1
-
-# Curves of good classifiers run into each other near a score of one: dashes and markers let the
-# curve underneath show, also in print without color. 4 and 5 have no common factor: 20 styles.
-_LINE_STYLES = ("-", "--", "-.", ":")
-_MARKERS = ("o", "s", "^", "D", "v")
 
 
 class AbstentionCurveDisplay:
@@ -185,7 +180,7 @@ class AbstentionCurveDisplay:
         plt, normalize_line_kwargs = import_matplotlib()
         if ax is None:
             _, ax = plt.subplots()
-        style = _distinct_style(len(ax.get_lines()))
+        style = distinct_style(len(ax.get_lines()))
         style["label"] = self._label(self.name if name is None else name)
         style.update(normalize_line_kwargs(kwargs))
         (self.line_,) = ax.plot(self.abstention, self.score_values, **style)
@@ -220,13 +215,3 @@ def _positive_class_of(estimator, pos_label):
             f"{classes}: pass one of them."
         )
     return pos_label, classes.index(pos_label)
-
-
-def _distinct_style(n_lines):
-    """Line style and marker for the next of several curves; colors cycle by themselves."""
-    return {
-        "linestyle": _LINE_STYLES[n_lines % len(_LINE_STYLES)],
-        "marker": _MARKERS[n_lines % len(_MARKERS)],
-        "markersize": 4,
-        "alpha": 0.85,
-    }

@@ -1,0 +1,140 @@
+"""The picture of a comparison: abstention curves, and a reliability diagram beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..displays._drawing import distinct_style
+from ..metrics import abstention_curve
+from .methods import Comparison, Outcome
+
+#: Where curves of several splits are averaged.
+_GRID = np.linspace(0.0, 1.0, 101)
+
+#: Bins of the reliability diagram, and the rows without which one is left out.
+_N_BINS, _FEWEST_ROWS = 5, 10
+
+#: An axis of accuracy has room for so many test rows, and at least this span: on a narrower one a
+#: single row, or noise, looks like a difference.
+_ROWS_ON_AXIS, _LEAST_SPAN = 20, 0.05
+
+
+def why_no_plot(results: Sequence[Comparison]) -> str | None:
+    """Say what is missing for abstention curves; None where nothing is."""
+    if not any(len(np.unique(c.data.y)) == 2 for c in results):
+        sizes = ", ".join(f"{c.data.name!r} has {len(np.unique(c.data.y))}" for c in results)
+        return f"abstention curves are for two classes, and {sizes}"
+    if not _drawable(results):
+        return "no method has finished"
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return 'matplotlib is not installed: pip install "skgpmcmc[plots]"'
+    return None
+
+
+def _drawable(results: Sequence[Comparison]) -> list[tuple[Comparison, dict[str, list[Outcome]]]]:
+    """Two classes, with what each method predicted."""
+    pairs = []
+    for comparison in results:
+        done: dict[str, list[Outcome]] = {}
+        for outcome in comparison.outcomes:
+            if outcome.failure is None:
+                done.setdefault(outcome.method, []).append(outcome)
+        if done and len(np.unique(comparison.data.y)) == 2:
+            pairs.append((comparison, done))
+    return pairs
+
+
+def save_plot(path: Path, results: Sequence[Comparison]) -> None:
+    """Draw all two-class data sets, where `why_no_plot` finds nothing missing.
+
+    Abstention curves are means over the splits, with bands of one standard error; with one split
+    they are that split's own, without bands.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    drawable = _drawable(results)
+    methods = list(dict.fromkeys(name for _, done in drawable for name in done))
+    style = {name: {"color": f"C{k}", **distinct_style(k)} for k, name in enumerate(methods)}
+    figure = Figure(figsize=(11.0, 0.5 + 4.0 * len(drawable)), layout="constrained")
+    panels = figure.subplots(len(drawable), 2, squeeze=False)
+    for (left, right), (comparison, done) in zip(panels, drawable, strict=True):
+        for name, outcomes in done.items():
+            _draw_curve(left, outcomes, style[name])
+            right.errorbar(*reliability(outcomes), elinewidth=1, **style[name])
+        _finish_curves(left, comparison)
+        _finish_reliability(right, comparison)
+    handles = [Line2D([], [], label=name, **style[name]) for name in methods]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(methods)))
+    figure.savefig(path, dpi=100)
+
+
+def _draw_curve(ax: Any, outcomes: Sequence[Outcome], style: dict[str, Any]) -> None:
+    """Draw the mean abstention curve, as far as the curves of all splits reach."""
+    values = np.array([_on_grid(outcome) for outcome in outcomes])
+    mean = values.mean(axis=0)
+    ax.plot(_GRID, mean, markevery=10, **style)
+    if len(values) > 1:
+        error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
+        ax.fill_between(_GRID, mean - error, mean + error, **band)
+
+
+def _on_grid(outcome: Outcome) -> np.ndarray:
+    """Accuracy of the kept rows at the degrees of abstention `_GRID`; NaN beyond the curve."""
+    positive = np.unique(outcome.y_test)[-1]
+    curve = abstention_curve(outcome.y_test, outcome.proba, pos_label=positive)
+    return np.interp(_GRID, *curve, right=np.nan)
+
+
+def _finish_curves(ax: Any, comparison: Comparison) -> None:
+    """Title and axes; of the latter one row is a small part."""
+    split, n_splits = comparison.first, len({o.split for o in comparison.outcomes})
+    n_test = len(split.y_test)
+    title = f"{comparison.data.name}: {len(split.y_train)} training, {n_test} test rows"
+    if n_splits > 1:
+        title += f", {n_splits} splits (bands: ± standard error)"
+    ax.set_title(title, loc="left", fontsize="medium")
+    span = min(1.0, max(_LEAST_SPAN, _ROWS_ON_AXIS / n_test, 1.05 * (1.0 - ax.dataLim.y0)))
+    ax.set(xlim=(-0.02, 1.02), ylim=(1.0 - span, 1.0 + 0.03 * span))
+    ax.set(xlabel="Share of test rows rejected", ylabel="Accuracy on the rows kept")
+
+
+def _finish_reliability(ax: Any, comparison: Comparison) -> None:
+    """Title, axes, and the line on which probabilities are right."""
+    positive = np.unique(comparison.data.y)[-1]
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
+    ax.set_title("Reliability (bars: ± standard error)", loc="left", fontsize="medium")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.set(xlabel=f"Predicted probability of class {positive}", ylabel="Observed frequency")
+
+
+def reliability(outcomes: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean predicted probability, observed frequency and its standard error, of each bin.
+
+    Test rows of all splits are put together; bins with few of them are left out. A row that is in
+    several test sets counts as one observation for the error.
+    """
+    y = np.concatenate([o.y_test == np.unique(o.y_test)[-1] for o in outcomes]).astype(float)
+    p = np.concatenate([o.proba[:, 1] for o in outcomes])
+    row = np.concatenate([o.test_rows for o in outcomes])
+    in_bin = np.minimum((p * _N_BINS).astype(int), _N_BINS - 1)
+    bins = [in_bin == k for k in range(_N_BINS)]
+    points = [
+        _frequency(p[b], y[b], row[b]) for b in bins if len(np.unique(row[b])) >= _FEWEST_ROWS
+    ]
+    predicted, observed, error = np.array(points).reshape(-1, 3).T
+    return predicted, observed, error
+
+
+def _frequency(p: np.ndarray, y: np.ndarray, row: np.ndarray) -> tuple[float, float, float]:
+    """Mean prediction, frequency, and its standard error as a ratio of sums over rows."""
+    frequency = y.mean()
+    sums = np.bincount(row, weights=y - frequency)
+    return p.mean(), frequency, np.sqrt(sums @ sums) / len(y)
