@@ -71,7 +71,8 @@ def save_plot(path: Path, results: Sequence[Comparison]) -> None:
         _finish_curves(left, comparison)
         _finish_reliability(right, comparison)
     handles = [Line2D([], [], label=name, **style[name]) for name in methods]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(methods)))
+    columns, title = min(5, len(methods)), "Bars, and bands over splits: ± one standard error"
+    figure.legend(handles=handles, title=title, loc="outside lower center", ncols=columns)
     figure.savefig(path, dpi=100)
 
 
@@ -99,7 +100,7 @@ def _finish_curves(ax: Any, comparison: Comparison) -> None:
     n_test = len(split.y_test)
     title = f"{comparison.data.name}: {len(split.y_train)} training, {n_test} test rows"
     if n_splits > 1:
-        title += f", {n_splits} splits (bands: ± standard error)"
+        title += f", {n_splits} splits"
     ax.set_title(title, loc="left", fontsize="medium")
     span = min(1.0, max(_LEAST_SPAN, _ROWS_ON_AXIS / n_test, 1.05 * (1.0 - ax.dataLim.y0)))
     ax.set(xlim=(-0.02, 1.02), ylim=(1.0 - span, 1.0 + 0.03 * span))
@@ -110,7 +111,7 @@ def _finish_reliability(ax: Any, comparison: Comparison) -> None:
     """Title, axes, and the line on which probabilities are right."""
     positive = np.unique(comparison.data.y)[-1]
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
-    ax.set_title("Reliability (bars: ± standard error)", loc="left", fontsize="medium")
+    ax.set_title("Reliability", loc="left", fontsize="medium")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set(xlabel=f"Predicted probability of class {positive}", ylabel="Observed frequency")
 

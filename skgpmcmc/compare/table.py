@@ -14,6 +14,9 @@ KEY = "↑ large is good; ↓ small is good; * best mean of the column, as shown
 #: Decimals of a score.
 _DIGITS = 3
 
+#: Of fewer splits a standard error is itself hardly known.
+_FEW_SPLITS = 5
+
 
 def score_table(outcomes: Sequence[Outcome]) -> str:
     """One line per method: the score, or mean +- standard error over splits; the best marked.
@@ -106,6 +109,8 @@ def conclusion(outcomes: Sequence[Outcome]) -> str:
         if name != best and _is_within_one_error(loss - losses[best])
     ]
     units = f"{n_splits} splits" if n_splits > 1 else f"{len(losses[best])} test rows of one split"
+    if 1 < n_splits < _FEW_SPLITS:
+        units += ", which are few to judge by"
     if near:
         rest = (
             f"{_listed(near)} {'is' if len(near) == 1 else 'are'} within one standard error of it"

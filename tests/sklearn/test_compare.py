@@ -214,7 +214,11 @@ def test_conclusion_compares_split_by_split():
     steps = np.array([0.01, 0.02, 0.03])
     losses = {"best": easy_and_hard, "behind": easy_and_hard + steps}
     sentence = "By log loss best is best, and no other method is within one standard error of it"
-    assert conclusion(outcomes_with(losses)) == f"{sentence} (paired over 3 splits)."
+    assert conclusion(outcomes_with(losses)) == (
+        f"{sentence} (paired over 3 splits, which are few to judge by)."
+    )
+    many = {name: np.tile(values, 2) for name, values in losses.items()}
+    assert conclusion(outcomes_with(many)) == f"{sentence} (paired over 6 splits)."
     losses |= {"near": easy_and_hard + steps * [1, -1, 1], "even": easy_and_hard + 0.0}
     assert "near and even are within one" in conclusion(outcomes_with(losses))
 
