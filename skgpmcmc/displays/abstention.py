@@ -157,6 +157,9 @@ class AbstentionCurveDisplay:
     def plot(self, ax=None, *, name=None, **kwargs):
         """Draw the curve, on its own or beside others on the same axes.
 
+        The axis of scores ends at one, spans at least a tenth, and reaches down as far as it takes
+        for the legend to stand below all curves. Limits that are set afterwards stay.
+
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
