@@ -1,8 +1,9 @@
-"""Write the tables of benchmarks/results/compare_r10.json into README.md.
+"""Write the tables of README.md that come from files in benchmarks/results.
 
 Run as ``python -m benchmarks.readme_table``, after
-``python -m skgpmcmc compare --repeats 10 --output benchmarks/results/compare_r10``. A score that
-the file does not have is shown as "-".
+``python -m skgpmcmc compare --repeats 10 --output benchmarks/results/compare_r10`` and
+``python -m benchmarks.sampling --case all --nuts``. A score that a file does not have is shown as
+"-".
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import json
 
 import numpy as np
 
-from skgpmcmc.compare import Outcome, score_table
+from skgpmcmc.compare import KEY, Outcome, conclusion, score_table
 
-from .common import RESULTS, ROOT
+from .common import RESULTS, ROOT, load_results
 
-BEGIN, END = "<!-- compare_r10: begin -->\n", "\n<!-- compare_r10: end -->"
+#: Runs of the default sampler with NumPyro's NUTS beside it.
+NUTS_CASES = ("sim2", "sim10", "ard10", "pima")
 
 
-def rendered_tables() -> str:
-    """Return one table per data set, as the README shows them."""
+def score_tables() -> str:
+    """Return one table per data set, as the command prints it, with its conclusion."""
     runs = json.loads((RESULTS / "compare_r10.json").read_text("utf-8"))["runs"]
     parts = []
     for name in dict.fromkeys(run["data"] for run in runs):
@@ -34,15 +36,49 @@ def rendered_tables() -> str:
             for run in runs
             if run["data"] == name
         ]
-        parts.append(f"{name}\n{score_table(outcomes)}")
-    return "```text\n" + "\n\n".join(parts) + "\n```"
+        parts.append(f"{name}\n{score_table(outcomes)}\n{conclusion(outcomes)}")
+    return "```text\n" + "\n\n".join([*parts, KEY]) + "\n```"
+
+
+def speed_table() -> str:
+    """Return seconds to 1000 effective draws, of NUTS in the same run, and of one optimum."""
+    lines = [
+        "| data | `skgpmcmc` | NumPyro NUTS | ratio | scikit-learn GPC, one optimum |",
+        "|---|---|---|---|---|",
+    ]
+    for case in NUTS_CASES:
+        results = load_results(f"sampling_{case}")
+        for run in results["nuts"].values():
+            ours = f"{run['ours_seconds_to_1000']:.0f} s"
+            ours += "" if run["ours_converged"] else " (not converged)"
+            bound = "at least " if run["lower_bound"] else ""
+            nuts, ratio = f"{run['seconds_to_1000']:.0f} s", f"{run['ratio']:.0f}"
+            optimum = f"{results['sklearn']['0']['seconds']:.2f} s"
+            cells = [results["title"], ours, bound + nuts, bound + ratio, optimum]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+#: What is generated, by the name between the comments in README.md.
+TABLES = {"compare_r10": score_tables, "speed": speed_table}
+
+
+def marks(name: str) -> tuple[str, str]:
+    """Return the lines before and after a generated table."""
+    return f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
 
 
 def main() -> None:
     readme = ROOT / "README.md"
-    before, _, rest = readme.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    readme.write_text(before + BEGIN + rendered_tables() + END + after, encoding="utf-8")
+    text = readme.read_text("utf-8")
+    for name, table in TABLES.items():
+        begin, end = marks(name)
+        before, _, rest = text.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"README.md has no lines {begin!r} and {end!r} around a table")
+        text = before + begin + table() + end + after
+    readme.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from .compare import (
+    KEY,
     Comparison,
     DataSet,
     Settings,
@@ -41,7 +42,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="fit a Bayesian GP classifier and its rivals on the same splits",
         description="Fit a fully Bayesian Gaussian-process classifier, MCMC EP, EP ML, a "
         "Platt-scaled SVM and scikit-learn's GaussianProcessClassifier on the same splits; print "
-        "scores and convergence; save a result file (JSON) and the abstention plot (PNG). Without "
+        "scores, what they say and convergence; save a result file (JSON) and a picture (PNG) of "
+        "abstention curves and reliability. Without "
         "--data it uses two data sets that come with scikit-learn. A method that fails has dashes "
         "in the table, and a note; after Ctrl-C the methods that are done are printed and saved.",
     )
@@ -259,7 +261,8 @@ def _report(results: Sequence[Comparison], settings: Settings, repeats: int) -> 
             f"{comparison.data.name}: {len(split.y_train)} training and {len(split.y_test)} test "
             f"rows, {split.X_train.shape[1]} features, {repeats} split(s)"
         )
-        lines += [f"\n== {title} ==\n", score_table(outcomes), "", conclusion(outcomes)]
+        lines += [f"\n== {title} ==\n", score_table(outcomes), f"({KEY})"]
+        lines += [f"\n{sentence}" for sentence in [conclusion(outcomes)] if sentence]
         lines.append(f"\n-- convergence --\n{convergence_report(outcomes, settings.max_rhat)}")
         for outcome in outcomes:
             failure = [] if outcome.failure is None else [f"failed: {outcome.failure}"]
@@ -291,9 +294,10 @@ def _save(path: Path, write: Callable[[Path], object], text: str | None = None) 
 
 def _print(text: str) -> bool:
     """Print; if nobody can read it, say so and go on."""
-    encoding = sys.stdout.encoding or "utf-8"  # of some terminals, without arrows
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        print(text.encode(encoding, "replace").decode(encoding), flush=True)
+        # A terminal without arrows shows question marks.
+        print(text.encode(encoding, errors="replace").decode(encoding), flush=True)
     except OSError as error:
         # Python itself flushes once more at the end, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,9 +3,11 @@
 from .data import DataSet, bundled_data, check_data, csv_data, split_data
 from .methods import SCORES, Comparison, Outcome, Settings, compare, make_methods, score
 from .picture import save_plot, why_no_plot
-from .report import as_json, conclusion, convergence_report, score_table
+from .report import as_json, convergence_report
+from .table import KEY, conclusion, score_table
 
 __all__ = [
+    "KEY",
     "SCORES",
     "Comparison",
     "DataSet",

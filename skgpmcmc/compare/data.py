@@ -57,12 +57,16 @@ class DataSet:
 
 
 class Split(NamedTuple):
-    """Training and test part, standardized on the training part."""
+    """Training and test part, standardized on the training part.
+
+    `test_rows`, of shape (n_test,), says which rows of the data are for testing.
+    """
 
     X_train: np.ndarray
     y_train: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
+    test_rows: np.ndarray
 
 
 def bundled_data(train_size: int = 100) -> list[DataSet]:
@@ -286,9 +290,8 @@ def split_data(data: DataSet, random_state: int) -> Split:
     """Split and standardize."""
     train, test = _split_rows(data, random_state)
     scaler = StandardScaler().fit(data.X[train])
-    return Split(
-        scaler.transform(data.X[train]), data.y[train], scaler.transform(data.X[test]), data.y[test]
-    )
+    X_train, X_test = scaler.transform(data.X[train]), scaler.transform(data.X[test])
+    return Split(X_train, data.y[train], X_test, data.y[test], test)
 
 
 def _split_rows(data: DataSet, random_state: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from ..metrics import capacity_accuracy_score, capacity_auc_score, selective_acc
 from ..run import Diagnostics
 from .data import DataSet, Split, split_data
 
-#: Columns of the table: accuracy and the areas are better large, the others small.
+#: Columns of the table.
 SCORES = (
     "accuracy",
     "log_loss",
@@ -31,6 +31,9 @@ SCORES = (
     "capacity_auc",
     "seconds",
 )
+
+#: Of these a small value is good; of the others, accuracy and the areas, a large one.
+SMALL_IS_GOOD = frozenset({"log_loss", "brier", "seconds"})
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,9 @@ class Outcome:
         What the method warned of.
     failure : str or None
         Why it failed.
+    y_test, test_rows : ndarray of shape (n_test,) or None
+        True labels of the test rows, and where those are in the data; None for an outcome that was
+        read from a file.
     """
 
     method: str
@@ -72,6 +78,8 @@ class Outcome:
     diagnostics: Diagnostics | None = None
     notes: list[str] = field(default_factory=list)
     failure: str | None = None
+    y_test: np.ndarray | None = None
+    test_rows: np.ndarray | None = None
 
 
 @dataclass
@@ -114,7 +122,7 @@ def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool)
     """Fit, predict and score; warnings become notes, and an error the reason of a failure."""
     if watch and hasattr(estimator, "set_callbacks"):
         estimator.set_callbacks(*_progress())
-    outcome = Outcome(name, index, {}, None)
+    outcome = Outcome(name, index, {}, None, y_test=split.y_test, test_rows=split.test_rows)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

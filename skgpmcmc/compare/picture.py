@@ -1,4 +1,4 @@
-"""The figure of a comparison: log loss, accuracy under abstention, and calibration."""
+"""The picture of a comparison: abstention curves, and a reliability diagram beside them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from ..displays._drawing import distinct_style
 from ..metrics import abstention_curve
 from .methods import Comparison, Outcome
 
-_COLORS = ("C0", "C4", "C1", "C2", "C3", "C5")
-_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
-#: Shortest axis of accuracies, so that one row more or less does not look like much.
-_LEAST_SPAN = 0.1
-_N_BINS = 6
+#: Where curves of several splits are averaged.
+_GRID = np.linspace(0.0, 1.0, 101)
+
+#: Bins of the reliability diagram, and the rows without which one is left out.
+_N_BINS, _FEWEST_ROWS = 5, 10
+
+#: An axis of accuracy has room for so many test rows, and at least this span: on a narrower one a
+#: single row, or noise, looks like a difference.
+_ROWS_ON_AXIS, _LEAST_SPAN = 20, 0.05
 
 
 def why_no_plot(results: Sequence[Comparison]) -> str | None:
@@ -24,7 +29,7 @@ def why_no_plot(results: Sequence[Comparison]) -> str | None:
         sizes = ", ".join(f"{c.data.name!r} has {len(np.unique(c.data.y))}" for c in results)
         return f"abstention curves are for two classes, and {sizes}"
     if not _drawable(results):
-        return "no method has finished on the first split"
+        return "no method has finished"
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -32,101 +37,105 @@ def why_no_plot(results: Sequence[Comparison]) -> str | None:
     return None
 
 
-def _drawable(results: Sequence[Comparison]) -> list[tuple[Comparison, list[Outcome]]]:
-    """Two classes, with what was predicted on the first split."""
-    pairs = [(c, [o for o in c.outcomes if o.split == 0 and o.failure is None]) for c in results]
-    return [(c, done) for c, done in pairs if done and len(np.unique(c.data.y)) == 2]
+def _drawable(results: Sequence[Comparison]) -> list[tuple[Comparison, dict[str, list[Outcome]]]]:
+    """Two classes, with what each method predicted."""
+    pairs = []
+    for comparison in results:
+        done: dict[str, list[Outcome]] = {}
+        for outcome in comparison.outcomes:
+            if outcome.failure is None:
+                done.setdefault(outcome.method, []).append(outcome)
+        if done and len(np.unique(comparison.data.y)) == 2:
+            pairs.append((comparison, done))
+    return pairs
 
 
 def save_plot(path: Path, results: Sequence[Comparison]) -> None:
-    """Draw a row for each data set, where `why_no_plot` finds nothing missing."""
+    """Draw all two-class data sets, where `why_no_plot` finds nothing missing.
+
+    Abstention curves are means over the splits, with bands of one standard error; with one split
+    they are that split's own, without bands.
+    """
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     drawable = _drawable(results)
-    figure = Figure(figsize=(14, 4.6 * len(drawable) + 0.6), layout="constrained")
-    axes = figure.subplots(len(drawable), 3, squeeze=False)
-    for row, (comparison, first) in zip(axes, drawable, strict=True):
-        _draw_losses(row[0], comparison, first)
-        _draw_abstention(row[1], comparison, first)
-        _draw_reliability(row[2], comparison, first)
-        split = comparison.first
-        n_train, n_test = len(split.y_train), len(split.y_test)
-        row[0].set_title(f"{comparison.data.name}: {n_train} training, {n_test} test rows")
-    handles, labels = axes[0, 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    figure.savefig(path, dpi=110)
+    methods = list(dict.fromkeys(name for _, done in drawable for name in done))
+    style = {name: {"color": f"C{k}", **distinct_style(k)} for k, name in enumerate(methods)}
+    figure = Figure(figsize=(11.0, 0.5 + 4.0 * len(drawable)), layout="constrained")
+    panels = figure.subplots(len(drawable), 2, squeeze=False)
+    for (left, right), (comparison, done) in zip(panels, drawable, strict=True):
+        for name, outcomes in done.items():
+            _draw_curve(left, outcomes, style[name])
+            right.errorbar(*reliability(outcomes), elinewidth=1, **style[name])
+        _finish_curves(left, comparison)
+        _finish_reliability(right, comparison)
+    handles = [Line2D([], [], label=name, **style[name]) for name in methods]
+    columns, title = min(5, len(methods)), "Bars, and bands over splits: ± one standard error"
+    figure.legend(handles=handles, title=title, loc="outside lower center", ncols=columns)
+    figure.savefig(path, dpi=100)
 
 
-def _style(number: int) -> dict[str, Any]:
-    return {"color": _COLORS[number % 6], "linestyle": _STYLES[number % 6]}
+def _draw_curve(ax: Any, outcomes: Sequence[Outcome], style: dict[str, Any]) -> None:
+    """Draw the mean abstention curve, as far as the curves of all splits reach."""
+    values = np.array([_on_grid(outcome) for outcome in outcomes])
+    mean = values.mean(axis=0)
+    ax.plot(_GRID, mean, markevery=10, **style)
+    if len(values) > 1:
+        error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
+        ax.fill_between(_GRID, mean - error, mean + error, **band)
 
 
-def _row_losses(comparison: Comparison, outcome: Outcome) -> np.ndarray:
-    """Log loss of each test row of the first split."""
-    y = comparison.first.y_test
-    proba = outcome.proba[np.arange(len(y)), np.searchsorted(np.unique(comparison.data.y), y)]
-    return -np.log(np.maximum(proba, np.finfo(float).tiny))
+def _on_grid(outcome: Outcome) -> np.ndarray:
+    """Accuracy of the kept rows at the degrees of abstention `_GRID`; NaN beyond the curve."""
+    positive = np.unique(outcome.y_test)[-1]
+    curve = abstention_curve(outcome.y_test, outcome.proba, pos_label=positive)
+    return np.interp(_GRID, *curve, right=np.nan)
 
 
-def _draw_losses(ax: Any, comparison: Comparison, first: Sequence[Outcome]) -> None:
-    """Mean log loss of each method, with its standard error: over splits, or over rows of one."""
-    methods = [o.method for o in first]
-    over = "the splits"
-    means, errors = [], []
-    for outcome in first:
-        losses = [
-            o.scores["log_loss"]
-            for o in comparison.outcomes
-            if o.method == outcome.method and o.failure is None
-        ]
-        values = np.array(losses)
-        if len(losses) == 1:
-            values, over = _row_losses(comparison, outcome), "the test rows"
-        means.append(np.mean(losses))
-        errors.append(values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0)
-    best = int(np.argmin(means))
-    for place, (mean, error) in enumerate(zip(means, errors, strict=True)):
-        marker = "*" if place == best else "o"
-        size = 14 if place == best else 7
-        style = {"fmt": marker, "markersize": size, "capsize": 4, "color": _COLORS[place % 6]}
-        ax.errorbar(mean, place, xerr=error, **style)
-    ax.set_yticks(range(len(methods)), methods)
-    ax.invert_yaxis()
-    ax.set_xlim(0.0, 1.15 * float(np.max(np.add(means, errors))))
-    ax.set_xlabel(f"← better   log loss (star: lowest)\nbars: standard error over {over}")
-    ax.margins(y=0.15)
+def _finish_curves(ax: Any, comparison: Comparison) -> None:
+    """Title and axes; of the latter one row is a small part."""
+    split, n_splits = comparison.first, len({o.split for o in comparison.outcomes})
+    n_test = len(split.y_test)
+    title = f"{comparison.data.name}: {len(split.y_train)} training, {n_test} test rows"
+    if n_splits > 1:
+        title += f", {n_splits} splits"
+    ax.set_title(title, loc="left", fontsize="medium")
+    span = min(1.0, max(_LEAST_SPAN, _ROWS_ON_AXIS / n_test, 1.05 * (1.0 - ax.dataLim.y0)))
+    ax.set(xlim=(-0.02, 1.02), ylim=(1.0 - span, 1.0 + 0.03 * span))
+    ax.set(xlabel="Share of test rows rejected", ylabel="Accuracy on the rows kept")
 
 
-def _draw_abstention(ax: Any, comparison: Comparison, first: Sequence[Outcome]) -> None:
-    """Accuracy of the kept rows of the first split against the rejected share."""
-    lowest = 1.0
-    for number, outcome in enumerate(first):
-        abstention, accuracy = abstention_curve(comparison.first.y_test, outcome.proba)
-        ax.plot(abstention, accuracy, label=outcome.method, linewidth=1.8, **_style(number))
-        lowest = min(lowest, float(np.min(accuracy)))
-    ax.set_ylim(min(1.0 - _LEAST_SPAN, lowest - 0.01), 1.005)
-    ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel("share of rows left undecided, the least certain first")
-    ax.set_ylabel("accuracy on the other rows   better →")
-    ax.set_title("abstention (first split)")
-    ax.grid(alpha=0.3)
+def _finish_reliability(ax: Any, comparison: Comparison) -> None:
+    """Title, axes, and the line on which probabilities are right."""
+    positive = np.unique(comparison.data.y)[-1]
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
+    ax.set_title("Reliability", loc="left", fontsize="medium")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.set(xlabel=f"Predicted probability of class {positive}", ylabel="Observed frequency")
 
 
-def _draw_reliability(ax: Any, comparison: Comparison, first: Sequence[Outcome]) -> None:
-    """Observed frequency against predicted probability, in bins of equally many test rows."""
-    positive = comparison.first.y_test == np.unique(comparison.data.y)[1]
-    ax.plot([0.0, 1.0], [0.0, 1.0], color="0.6", linewidth=1.0)
-    for number, outcome in enumerate(first):
-        p = outcome.proba[:, 1]
-        bins = np.array_split(np.argsort(p), min(_N_BINS, len(p)))
-        predicted = np.array([p[rows].mean() for rows in bins])
-        observed = np.array([positive[rows].mean() for rows in bins])
-        sizes = np.array([len(rows) for rows in bins])
-        shrunk = (observed * sizes + 1.0) / (sizes + 2.0)  # no error bar of length zero
-        error = np.sqrt(shrunk * (1.0 - shrunk) / sizes)
-        style = {"marker": "o", "markersize": 4, "elinewidth": 0.7, **_style(number)}
-        ax.errorbar(predicted, observed, error, **style)
-    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
-    ax.set_xlabel("predicted probability")
-    ax.set_ylabel("observed frequency")
-    ax.set_title("calibration (first split): on the line is ideal")
+def reliability(outcomes: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean predicted probability, observed frequency and its standard error, of each bin.
+
+    Test rows of all splits are put together; bins with few of them are left out. A row that is in
+    several test sets counts as one observation for the error.
+    """
+    y = np.concatenate([o.y_test == np.unique(o.y_test)[-1] for o in outcomes]).astype(float)
+    p = np.concatenate([o.proba[:, 1] for o in outcomes])
+    row = np.concatenate([o.test_rows for o in outcomes])
+    in_bin = np.minimum((p * _N_BINS).astype(int), _N_BINS - 1)
+    bins = [in_bin == k for k in range(_N_BINS)]
+    points = [
+        _frequency(p[b], y[b], row[b]) for b in bins if len(np.unique(row[b])) >= _FEWEST_ROWS
+    ]
+    predicted, observed, error = np.array(points).reshape(-1, 3).T
+    return predicted, observed, error
+
+
+def _frequency(p: np.ndarray, y: np.ndarray, row: np.ndarray) -> tuple[float, float, float]:
+    """Mean prediction, frequency, and its standard error as a ratio of sums over rows."""
+    frequency = y.mean()
+    sums = np.bincount(row, weights=y - frequency)
+    return p.mean(), frequency, np.sqrt(sums @ sums) / len(y)

@@ -2,6 +2,16 @@
 
 import numpy as np
 
+# Curves of good classifiers run into each other near a score of one: dashes and markers let the
+# curve underneath show, also in print without color. 4 and 5 have no common factor: 20 styles.
+_LINE_STYLES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v")
+
+#: Space between a legend, the curves and the axes, as a share of the height of the axes.
+_LEGEND_MARGIN = 0.04
+#: The curves keep the rest, however long a legend is.
+_MOST_LEGEND = 0.8
+
 
 def import_matplotlib():
     """Return pyplot and a function that resolves the aliases of line properties (lw, ls, ...)."""
@@ -34,6 +44,38 @@ def one_axes(ax):
     """Axes of a plot, those of a new figure unless given."""
     plt, _ = import_matplotlib()
     return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def distinct_style(n_lines):
+    """Line style and marker for the next of several curves; colors cycle by themselves."""
+    return {
+        "linestyle": _LINE_STYLES[n_lines % len(_LINE_STYLES)],
+        "marker": _MARKERS[n_lines % len(_MARKERS)],
+        "markersize": 4,
+        "alpha": 0.85,
+    }
+
+
+def legend_below(ax, *, top, least_span):
+    """Draw the legend under the curves, on y axes that end at `top` and span `least_span` or more.
+
+    The axes reach down as far as the legend needs: whatever the curves, none runs behind it.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Holds the curves.
+    top : float
+        The largest value that a curve can have.
+    least_span : float
+        Of the y axis, so that curves that hardly differ look so.
+    """
+    lowest = min(float(ax.dataLim.y0), top) if np.isfinite(ax.dataLim.y0) else top
+    legend = ax.legend(loc="lower right", fontsize="small")
+    height = legend.get_window_extent().height / ax.get_window_extent().height
+    share = min(height + 2 * _LEGEND_MARGIN, _MOST_LEGEND)
+    span = max((top - lowest) / (1.0 - share), least_span)
+    ax.set_ylim(top - span, top + _LEGEND_MARGIN * span)
 
 
 def draw_lines(display, ax, x, values, name, kwargs):

@@ -1,15 +1,13 @@
 """Which predictions to trust: abstention curves."""
 
 from ..metrics import _capacity, abstention_curve
-from ._drawing import import_matplotlib
+from ._drawing import distinct_style, import_matplotlib, legend_below
 
 _SCORE_NAMES = {"accuracy": "accuracy", "auc": "AUC"}
 _Y_LABELS = {"accuracy": "Accuracy", "auc": "AUC of the kept rows"}
 
-# Curves of good classifiers run into each other near a score of one: dashes and markers let the
-# curve underneath show, also in print without color. 4 and 5 have no common factor: 20 styles.
-_LINE_STYLES = ("-", "--", "-.", ":")
-_MARKERS = ("o", "s", "^", "D", "v")
+# Of the axis of scores: on a narrower one a single row of a few hundred looks like a difference.
+_LEAST_SPAN = 0.1
 
 
 class AbstentionCurveDisplay:
@@ -159,6 +157,9 @@ class AbstentionCurveDisplay:
     def plot(self, ax=None, *, name=None, **kwargs):
         """Draw the curve, on its own or beside others on the same axes.
 
+        The axis of scores ends at one, spans at least a tenth, and reaches down as far as it takes
+        for the legend to stand below all curves. Limits that are set afterwards stay.
+
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
@@ -182,7 +183,7 @@ class AbstentionCurveDisplay:
         plt, normalize_line_kwargs = import_matplotlib()
         if ax is None:
             _, ax = plt.subplots()
-        style = _distinct_style(len(ax.get_lines()))
+        style = distinct_style(len(ax.get_lines()))
         style["label"] = self._label(self.name if name is None else name)
         style.update(normalize_line_kwargs(kwargs))
         (self.line_,) = ax.plot(self.abstention, self.score_values, **style)
@@ -191,14 +192,14 @@ class AbstentionCurveDisplay:
             ylabel=_Y_LABELS[self.score],
             xlim=(-0.02, 1.02),  # the same width whatever the curves, so that figures compare
         )
-        # Curves begin at the left and rise: a narrow legend leaves them free.
-        ax.legend(title=f"capacity {_SCORE_NAMES[self.score]}", fontsize="small", loc="lower right")
+        legend_below(ax, top=1.0, least_span=_LEAST_SPAN)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _label(self, name):
         """Legend text: the name, if there is one, and the capacity score."""
-        return f"{self.capacity:.3f}" if name is None else f"{name}: {self.capacity:.3f}"
+        capacity = f"capacity {_SCORE_NAMES[self.score]} = {self.capacity:.3f}"
+        return capacity if name is None else f"{name} ({capacity})"
 
 
 def _positive_class_of(estimator, pos_label):
@@ -217,13 +218,3 @@ def _positive_class_of(estimator, pos_label):
             f"{classes}: pass one of them."
         )
     return pos_label, classes.index(pos_label)
-
-
-def _distinct_style(n_lines):
-    """Line style and marker for the next of several curves; colors cycle by themselves."""
-    return {
-        "linestyle": _LINE_STYLES[n_lines % len(_LINE_STYLES)],
-        "marker": _MARKERS[n_lines % len(_MARKERS)],
-        "markersize": 4,
-        "alpha": 0.85,
-    }

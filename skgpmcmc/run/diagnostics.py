@@ -239,12 +239,15 @@ class Diagnostics(Shown):
         return "\n".join([*self._table(), *self._footer()])
 
     def _table(self) -> list[str]:
-        labels = [self.row_label(row) for row in range(len(self.names))]
-        width = max([len("hyper-parameter"), *map(len, labels)])
-        head = f"{'hyper-parameter':<{width}}   R-hat  ESS bulk  ESS tail     MCSE"
-        columns = zip(labels, self.r_hat, self.ess_bulk, self.ess_tail, self.mcse_mean, strict=True)
+        labels = _beside(
+            ["hyper-parameter", *(self.row_label(row) for row in range(len(self.names)))],
+            ["", *(plain_name(name) for name in self.names)],
+        )
+        head = f"{labels[0]}   R-hat  ESS bulk  ESS tail     MCSE"
+        measures = (self.r_hat, self.ess_bulk, self.ess_tail, self.mcse_mean)
+        columns = zip(labels[1:], *measures, strict=True)
         rows = [
-            f"{label:<{width}}  {r:6.3f}  {bulk:8.0f}  {tail:8.0f}  {mcse:7.4f}"
+            f"{label}  {r:6.3f}  {bulk:8.0f}  {tail:8.0f}  {mcse:7.4f}"
             for label, r, bulk, tail, mcse in columns
         ]
         return [head, *rows]
@@ -287,6 +290,31 @@ class Diagnostics(Shown):
         if temperatures > 0:
             line += f", annealed through {temperatures} temperatures at most"
         return [line]
+
+
+#: What the ends of kernels' names mean, in words.
+_PLAIN_NAMES = {
+    "constant_value": "variance",
+    "length_scale": "length-scale",
+    "noise_level": "noise variance",
+    "periodicity": "period",
+    "alpha": "mixture of scales",
+    "sigma_0": "offset",
+}
+
+
+def plain_name(name: str) -> str:
+    """Say what a hyper-parameter is, as "variance" of "k1__constant_value"; empty if not known."""
+    return _PLAIN_NAMES.get(name.partition("[")[0].rpartition("__")[2], "")
+
+
+def _beside(left: Sequence[str], right: Sequence[str]) -> list[str]:
+    """Two columns of words as one, all rows of the same width."""
+    widths = [max(map(len, column)) for column in (left, right)]
+    return [
+        f"{a:<{widths[0]}}  {b:<{widths[1]}}" if widths[1] else f"{a:<{widths[0]}}"
+        for a, b in zip(left, right, strict=True)
+    ]
 
 
 def convergence_message(

@@ -1,5 +1,6 @@
 """The README's figures are those of the committed benchmark output."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.common import load_results
-from benchmarks.readme_table import BEGIN, END, rendered_tables
+from benchmarks.readme_table import TABLES, marks
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,11 +18,19 @@ def readme():
     return (ROOT / "README.md").read_text("utf-8")
 
 
-def test_readme_shows_the_committed_figures(readme):
-    _, _, rest = readme.partition(BEGIN)
-    shown, found, _ = rest.partition(END)
+@pytest.mark.parametrize("name", TABLES)
+def test_readme_shows_the_committed_figures(readme, name):
+    begin, end = marks(name)
+    _, _, rest = readme.partition(begin)
+    shown, found, _ = rest.partition(end)
     assert found
-    assert shown == rendered_tables()
+    assert shown == TABLES[name]()
+
+
+def test_readme_names_files_that_exist(readme):
+    named = re.findall(r"\]\(((?!https?:)[^)#]+)\)", readme)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_capacity_scores_favor_timid_probabilities_and_selective_accuracy_does_not(readme):
@@ -42,6 +51,6 @@ def test_readme_and_user_guide_quote_the_committed_shrinking(readme):
         f"{np.mean([s['capacity_accuracy'] for s in each]):.3f}" for each in splits_by_scale
     ]
     quoted = "from {} to {} and {}".format(*capacity)
-    guide = (ROOT / "docs" / "abstention.rst").read_text("utf-8")
+    guide = (ROOT / "docs" / "user_guide.rst").read_text("utf-8")
     assert quoted in " ".join(readme.split())
     assert quoted in " ".join(guide.split())

@@ -12,15 +12,18 @@ from skgpmcmc.__main__ import main
 from skgpmcmc.baselines import svm
 from skgpmcmc.compare import (
     SCORES,
+    Comparison,
     DataSet,
     Outcome,
     bundled_data,
     conclusion,
     csv_data,
+    save_plot,
     score,
     score_table,
     split_data,
 )
+from skgpmcmc.compare.picture import reliability
 
 FAST = ["--n-warmup", "10", "--n-draws", "10", "--n-jobs", "1"]
 METHODS = {"Bayesian GP (PM)", "MCMC EP", "EP ML", "SVM + Platt", "sklearn GPC"}
@@ -63,6 +66,9 @@ def test_own_file_with_two_classes(tmp_path, capsys, iris_rows, small_grid):
     assert status == 0
     assert "flowers: 14 training and 6 test rows" in printed.out
     assert "R-hat" in printed.out
+    assert "large is good" in printed.out
+    assert "By log loss " in printed.out
+    assert "k1__constant_value  variance" in printed.out
     assert (tmp_path / "out.png").stat().st_size > 10_000
     runs = json.loads((tmp_path / "out.json").read_text("utf-8"))["runs"]
     assert {run["method"] for run in runs} == METHODS
@@ -164,9 +170,9 @@ def test_table_shows_mean_and_standard_error():
         for r, value in enumerate((0.5, 0.7))
     ]
     header, row = score_table(outcomes).splitlines()
-    small = ("log_loss", "brier", "seconds")
-    heads = [f"{name.replace('_', ' ')} {'↓' if name in small else '↑'}" for name in SCORES]
-    assert header.split() == " ".join(heads).split()
+    arrows = ["↓" if name in ("log_loss", "brier", "seconds") else "↑" for name in SCORES]
+    heads = [f"{name} {arrow}" for name, arrow in zip(SCORES, arrows, strict=True)]
+    assert header.split() == " ".join(heads).replace("_", " ").split()
     assert row.split() == [
         "m",
         *3 * ["0.600", "±", "0.100"],
@@ -176,30 +182,112 @@ def test_table_shows_mean_and_standard_error():
     ]
 
 
-def outcomes_of(losses_by_method):
+def test_table_marks_the_best_as_it_is_shown():
+    scores = {
+        "a": {"accuracy": 0.9, "log_loss": 0.3, "auc": 0.8},
+        "b": {"accuracy": 0.9001, "log_loss": 0.2, "auc": 0.8},
+        "c": {"accuracy": 0.8, "log_loss": 0.4, "auc": 0.8},
+        "d": {"accuracy": 0.95, "log_loss": 0.1, "auc": 0.8},
+    }
+    outcomes = [Outcome(name, r, s, np.empty(0)) for name, s in scores.items() for r in range(2)]
+    # It fails where the others do not, and its mean over the other split is not compared.
+    outcomes[-1] = Outcome("d", 1, {}, None, failure="it did not fit")
+    _, *rows = score_table(outcomes).splitlines()
+    marked = [[cell for cell in row.split() if cell.endswith("*")] for row in rows]
+    assert marked == [["0.000*"], ["0.000*", "0.000*"], [], []]  # all areas are alike
+    assert rows[0].split()[1:4] == ["0.900", "±", "0.000*"]
+    assert rows[1].split()[4:7] == ["0.200", "±", "0.000*"]
+    assert rows[3].startswith("d (1 of 2 splits)")
+
+
+def outcomes_with(losses):
+    """Outcomes with these log losses, (n_splits,) for each method."""
     return [
-        Outcome(method, split, {**dict.fromkeys(SCORES, 0.5), "log_loss": loss}, np.empty(0))
-        for method, losses in losses_by_method.items()
-        for split, loss in enumerate(losses)
+        Outcome(name, r, {"log_loss": loss}, np.empty(0))
+        for name, values in losses.items()
+        for r, loss in enumerate(values)
     ]
 
 
-def test_table_marks_the_best_of_several():
-    _, good, bad = score_table(outcomes_of({"good": [0.1, 0.2], "bad": [0.3, 0.4]})).splitlines()
-    assert "0.150 ± 0.050*" in good
-    assert "0.350 ± 0.050*" not in bad
-    assert bad.count("*") == len(SCORES) - 1  # equal ones are all marked
+def test_conclusion_compares_split_by_split():
+    easy_and_hard = np.array([0.1, 0.5, 0.9])
+    steps = np.array([0.01, 0.02, 0.03])
+    losses = {"best": easy_and_hard, "behind": easy_and_hard + steps}
+    sentence = "By log loss best is best, and no other method is within one standard error of it"
+    assert conclusion(outcomes_with(losses)) == (
+        f"{sentence} (paired over 3 splits, which are few to judge by)."
+    )
+    many = {name: np.tile(values, 2) for name, values in losses.items()}
+    assert conclusion(outcomes_with(many)) == f"{sentence} (paired over 6 splits)."
+    losses |= {"near": easy_and_hard + steps * [1, -1, 1], "even": easy_and_hard + 0.0}
+    assert "near and even are within one" in conclusion(outcomes_with(losses))
 
 
-@pytest.mark.parametrize(
-    ("losses", "sentence"),
-    [
-        ({"a": [0.1], "b": [0.2]}, "on one split"),
-        ({"a": [0.1, 0.2], "b": [0.3, 0.41]}, "all others are worse"),
-        ({"a": [0.1, 0.2], "b": [0.3, 0.05]}, "within two standard errors of it: b."),
-    ],
-)
-def test_conclusion(losses, sentence):
-    found = conclusion(outcomes_of(losses))
-    assert found.startswith("The lowest log loss has a (")
-    assert sentence in found
+def test_conclusion_of_one_split_compares_its_rows():
+    y = np.tile(["no", "yes"], 50)
+    right = np.tile([[0.9, 0.1], [0.1, 0.9]], (50, 1))
+    unsure = np.full((100, 2), 0.5)
+    alike = right.copy()
+    alike[:2] = [[0.8, 0.2], [0.08, 0.92]]
+    proba = {"sure": right, "alike": alike, "unsure": unsure}
+    outcomes = [Outcome(name, 0, {}, p, y_test=y) for name, p in proba.items()]
+    assert conclusion(outcomes) == (
+        "By log loss sure is best, and alike is within one standard error of it (paired over 100 "
+        "test rows of one split)."
+    )
+
+
+def test_conclusion_leaves_out_what_failed_and_says_nothing_of_one_method():
+    outcomes = outcomes_with({"best": [0.2, 0.3], "other": [0.4, 0.45], "failed": [0.1]})
+    outcomes.append(Outcome("failed", 1, {}, None, failure="it did not fit"))
+    assert conclusion(outcomes).startswith("By log loss best is best, and no other")
+    assert conclusion(outcomes[:2] + outcomes[4:]) == ""
+    assert conclusion([]) == ""
+
+
+def predicted(p, y, rows, split=0, name="m"):
+    proba = np.column_stack([1 - p, p])
+    return Outcome(name, split, {}, proba, y_test=y, test_rows=rows)
+
+
+def test_reliability_is_the_frequency_in_each_bin_and_its_binomial_error():
+    p = np.repeat([0.1, 0.5, 0.9], [10, 16, 9])
+    y = np.r_[np.zeros(9), 1, np.tile([0, 1, 1, 1], 4), np.ones(9)]
+    at, frequency, error = reliability([predicted(p, y, np.arange(35))])
+    np.testing.assert_allclose(at, [0.1, 0.5])  # nine rows are too few
+    np.testing.assert_allclose(frequency, [0.1, 0.75])
+    np.testing.assert_allclose(error, [np.sqrt(0.09 / 10), np.sqrt(0.1875 / 16)])
+
+
+def test_reliability_counts_a_row_of_several_splits_once():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    splits = [predicted(rng.uniform(0.41, 0.59, 40), y, np.arange(40), r) for r in range(5)]
+    once, again = reliability(splits[:1]), reliability(splits)
+    np.testing.assert_allclose(again[2], once[2])
+    others = [predicted(o.proba[:, 1], y, 40 * r + np.arange(40), r) for r, o in enumerate(splits)]
+    np.testing.assert_allclose(reliability(others)[2], once[2] / np.sqrt(5))
+
+
+def test_picture_has_a_band_over_splits_and_axes_wider_than_a_row(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    data = DataSet("toy", rng.normal(size=(60, 2)), np.arange(60) % 2, 20, True)
+    results = Comparison(data, split_data(data, 0))
+    for r in range(3):
+        split = split_data(data, r)
+        p = np.clip(split.y_test + rng.normal(0, 0.02, len(split.y_test)), 0.0, 1.0)
+        results.outcomes += [predicted(p, split.y_test, split.test_rows, r)]
+    drawn = []
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure)
+    )
+    save_plot(tmp_path / "out.png", [results])
+    curves, frequencies = drawn[0].axes
+    assert len(curves.collections) == 1
+    assert "3 splits" in curves.get_title(loc="left")
+    low, _ = curves.get_ylim()
+    assert low == pytest.approx(0.5)  # twenty of the forty test rows, though all are right
+    assert frequencies.get_xlabel() == "Predicted probability of class 1"
+    results.outcomes = results.outcomes[:1]
+    save_plot(tmp_path / "out.png", [results])
+    assert not drawn[1].axes[0].collections

@@ -1,19 +1,22 @@
-"""The estimators within scikit-learn's tools: stacking, thresholds, halving, routing, output."""
+"""Inside scikit-learn's other meta-estimators, with routed metadata, and with a reject option.
+
+What cross-validation, grid search, pipelines, voting and calibration do is in test_composition.
+"""
 
 import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
-from skfb.estimators import ThresholdFallbackClassifier
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_moons
 from sklearn.ensemble import StackingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import (
-    FixedThresholdClassifier,
     HalvingGridSearchCV,
     KFold,
     TunedThresholdClassifierCV,
@@ -27,6 +30,7 @@ from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor
 from skgpmcmc.metrics import (
     capacity_accuracy_score,
     capacity_accuracy_scorer,
+    capacity_auc_score,
     capacity_auc_scorer,
     selective_accuracy_score,
     selective_accuracy_scorer,
@@ -35,158 +39,184 @@ from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
 
-# The random walk is set up at once.
-FAST = {
-    "sampler": PseudoMarginal(moves="random_walk"),
-    "approximation": "laplace",
-    "n_importance": 4,
-    "n_chains": 2,
-    "n_warmup": 10,
-    "n_draws": 10,
-    "random_state": 0,
-}
+X, CLASS = make_moons(30, noise=0.25, random_state=0)
+LABEL = np.array(["left", "right"])[CLASS]
+FOLDS = KFold(2, shuffle=True, random_state=0)
+SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 12, "random_state": 0}
 
 
-def quick(**changes):
-    return BayesianGPClassifier(**FAST | changes)
+WALK = {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}  # set up at once
 
 
-def moons(n=40):
-    return make_moons(n, noise=0.15, random_state=0)
+def quick():
+    return BayesianGPClassifier(**SHORT, **WALK)
+
+
+def quick_counts():
+    return BayesianGPPoissonRegressor(
+        **SHORT, **WALK, likelihood="poisson", approximation="laplace"
+    )
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def fitted():
+    return quick().fit(X, LABEL)
+
+
+# --- other estimators around one ------------------------------------------------------------------
+
+
+def test_calibration_of_a_fitted_classifier(fitted):
+    model = CalibratedClassifierCV(FrozenEstimator(fitted), method="isotonic", cv=2).fit(X, LABEL)
+    proba = fitted.predict_proba(X)[:, 1]
+    by_hand = IsotonicRegression(out_of_bounds="clip").fit(proba, CLASS)
+    assert_allclose(model.predict_proba(X)[:, 1], by_hand.predict(proba), atol=1e-12)
 
 
 @short_chains()
-def test_isotonic_calibration_has_what_was_calibrated():
-    X, y = moons(60)
-    model = CalibratedClassifierCV(quick(), method="isotonic", cv=2, ensemble=False).fit(X, y)
-    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    (calibrated,) = model.calibrated_classifiers_
-    assert_array_equal(calibrated.estimator.predict_proba(X), quick().fit(X, y).predict_proba(X))
-
-
-@short_chains()
-def test_stacking_uses_held_out_probabilities():
-    X, y = moons()
+def test_stacking(fitted):
     members = [("gp", quick()), ("line", LogisticRegression())]
-    model = StackingClassifier(members, cv=2, stack_method="predict_proba").fit(X, y)
-    assert model.transform(X).shape == (40, 2)
-    assert_array_equal(model.transform(X)[:, 0], quick().fit(X, y).predict_proba(X)[:, 1])
-    held_out = cross_val_predict(quick(), X, y, cv=2, method="predict_proba")[:, 1]
-    line = cross_val_predict(LogisticRegression(), X, y, cv=2, method="predict_proba")[:, 1]
-    last = LogisticRegression().fit(np.column_stack([held_out, line]), y)
-    assert_allclose(model.final_estimator_.coef_, last.coef_)
+    model = StackingClassifier(members, LogisticRegression(), cv=FOLDS).fit(X, LABEL)
+    assert_array_equal(model.transform(X)[:, 0], fitted.predict_proba(X)[:, 1])
+    held_out = [
+        cross_val_predict(member, X, LABEL, cv=FOLDS, method="predict_proba")[:, 1]
+        for _, member in members
+    ]
+    on_top = LogisticRegression().fit(np.column_stack(held_out), LABEL)
+    assert_allclose(model.predict_proba(X), on_top.predict_proba(model.transform(X)), rtol=1e-9)
 
 
 @short_chains()
-def test_cross_validation_with_scores_of_abstention():
-    X, y = moons()
+def test_cross_validate_with_the_scores_of_abstention():
     scoring = {
-        "accuracy": capacity_accuracy_scorer,
-        "auc": capacity_auc_scorer,
-        "selective": selective_accuracy_scorer,
+        "capacity accuracy": capacity_accuracy_scorer,
+        "capacity AUC": capacity_auc_scorer,
+        "selective accuracy": selective_accuracy_scorer,
+        "log loss": "neg_log_loss",
     }
     found = cross_validate(
-        quick(), X, y, cv=2, scoring=scoring, return_estimator=True, return_indices=True
+        quick(),
+        X,
+        LABEL,
+        cv=FOLDS,
+        scoring=scoring,
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
     )
-    for k, (model, test) in enumerate(
-        zip(found["estimator"], found["indices"]["test"], strict=True)
-    ):
+    of_labels = {
+        "capacity accuracy": capacity_accuracy_score,
+        "capacity AUC": capacity_auc_score,
+        "selective accuracy": selective_accuracy_score,
+    }
+    for model, test, k in zip(found["estimator"], found["indices"]["test"], range(2), strict=True):
         proba = model.predict_proba(X[test])
-        assert found["test_accuracy"][k] == capacity_accuracy_score(y[test], proba)
-        assert found["test_selective"][k] == selective_accuracy_score(y[test], proba)
-        assert 0.0 <= found["test_auc"][k] <= 1.0
+        for name, score in of_labels.items():
+            assert found[f"test_{name}"][k] == score(LABEL[test], proba)
+    assert np.isfinite(found["test_log loss"]).all()
 
 
 @short_chains()
-@pytest.mark.parametrize("output", ["pandas", "polars"])
-def test_output_of_a_pipeline_reaches_the_classifier_as_a_frame(output):
-    X, y = moons()
-    model = make_pipeline(StandardScaler(), quick()).set_output(transform=output).fit(X, y)
-    assert model[-1].feature_names_in_.tolist() == ["x0", "x1"]
-    plain = make_pipeline(StandardScaler(), quick()).fit(X, y)
-    assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
+def test_set_output_of_a_pipeline(fitted):
+    pipeline = make_pipeline(StandardScaler(with_mean=False, with_std=False), quick())
+    frames = pipeline.set_output(transform="pandas").fit(X, LABEL)
+    assert_array_equal(frames[-1].feature_names_in_, ["x0", "x1"])
+    assert_array_equal(frames.predict_proba(X), fitted.predict_proba(X))
 
 
+@pytest.mark.parametrize(("resource", "least", "most"), [("n_draws", 6, 12), ("n_samples", 14, 28)])
 @short_chains()
-def test_halving_search_gives_more_draws_to_the_better():
-    X, y = moons()
+def test_halving_search(resource, least, most):
+    grid = {"kernel": [None, ConstantKernel() * RBF(0.1, "fixed")]}
     search = HalvingGridSearchCV(
-        quick(target_ess=None),
-        {"likelihood": ["probit", "logit"]},
-        resource="n_draws",
-        min_resources=10,
-        max_resources=20,
+        quick(),
+        grid,
+        resource=resource,
+        min_resources=least,
+        max_resources=most,
         factor=2,
-        cv=2,
+        cv=FOLDS,
         scoring="neg_log_loss",
+        error_score="raise",
         random_state=0,
-    ).fit(X, y)
-    assert search.n_resources_ == [10, 20]
-    assert search.best_estimator_.theta_samples_.shape[1] == 20
+    ).fit(X, LABEL)
+    assert search.n_resources_ == [least, most]
+    assert search.n_candidates_ == [2, 1]
+    draws = search.best_estimator_.theta_samples_.shape[1]
+    assert draws == (most if resource == "n_draws" else SHORT["n_draws"])
 
 
 @short_chains()
-def test_thresholds():
-    X, y = moons(60)
-    rare = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:8]]
-    X, y = X[rare], y[rare]
-    tuned = TunedThresholdClassifierCV(quick(), scoring="balanced_accuracy", cv=2).fit(X, y)
-    assert 0.0 < tuned.best_threshold_ < 1.0
-    proba = tuned.predict_proba(X)[:, 1]
-    assert_array_equal(tuned.predict(X), (proba >= tuned.best_threshold_).astype(int))
-    assert balanced_accuracy_score(y, tuned.predict(X)) > 0.7
-    low = FixedThresholdClassifier(quick(), threshold=0.05).fit(X, y)
-    assert low.predict(X).sum() >= quick().fit(X, y).predict(X).sum()
+def test_tuned_threshold(fitted):
+    model = TunedThresholdClassifierCV(quick(), scoring="balanced_accuracy", cv=2).fit(X, LABEL)
+    proba = fitted.predict_proba(X)[:, 1]
+    assert_array_equal(model.predict(X), np.where(proba >= model.best_threshold_, "right", "left"))
+    assert 0.0 < model.best_threshold_ < 1.0
 
 
 @short_chains()
-def test_weights_are_routed_through_a_pipeline_and_cross_validation():
-    X, y = moons()
-    weight = np.where(np.arange(len(y)) % 4 == 0, 0.0, 1.0)
-    folds = KFold(2, shuffle=True, random_state=0)
+def test_reject_option_of_scikit_fallback(fitted):
+    skfb = pytest.importorskip("skfb.estimators")
+    # Its label takes the data type of the classes: a longer word than theirs would be cut.
+    rejecting = {"fallback_label": "none", "fallback_mode": "return"}
+    tuned = skfb.ThresholdFallbackClassifierCV(quick(), thresholds=(0.55, 0.6), cv=2, **rejecting)
+    half = np.median(confidence := fitted.predict_proba(X).max(axis=1))
+    given = skfb.ThresholdFallbackClassifier(quick(), threshold=half, **rejecting)
+    for model in (tuned.fit(X, LABEL), given.fit(X, LABEL)):
+        threshold = getattr(model, "threshold_", half)
+        expected = np.where(confidence < threshold, "none", fitted.predict(X))
+        assert_array_equal(model.predict(X), expected)
+    assert np.mean(given.predict(X) == "none") == 0.5
+    assert tuned.threshold_ in (0.55, 0.6)
+
+
+# --- metadata -------------------------------------------------------------------------------------
+
+WEIGHT = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+EXPOSURE = np.random.default_rng(2).uniform(0.5, 4.0, len(X))
+COUNT = np.random.default_rng(3).poisson(EXPOSURE * np.exp(X[:, 0]))
+
+
+def by_hand(model, y, **metadata):
+    """Scores of a scaler and a model that get their share of the metadata, fold by fold."""
+    scores = []
+    for train, test in FOLDS.split(X):
+        scaler = StandardScaler().fit(X[train])
+        of_train = {name: value[train] for name, value in metadata.items()}
+        of_test = {name: value[test] for name, value in metadata.items()}
+        one = clone(model).fit(scaler.transform(X[train]), y[train], **of_train)
+        scores.append(one.score(scaler.transform(X[test]), y[test], **of_test))
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "metadata"),
+    [
+        (quick(), LABEL, {"sample_weight": WEIGHT}),
+        (quick_counts(), COUNT, {"sample_weight": WEIGHT, "exposure": EXPOSURE}),
+    ],
+    ids=["classifier", "counts"],
+)
+@short_chains()
+def test_metadata_through_a_pipeline_and_cross_validate(model, y, metadata):
+    asked = dict.fromkeys(metadata, True)
     with sklearn.config_context(enable_metadata_routing=True):
-        gp = quick().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         scaler = StandardScaler().set_fit_request(sample_weight=False)
-        found = cross_validate(
-            make_pipeline(scaler, gp),
-            X,
-            y,
-            cv=folds,
-            params={"sample_weight": weight},
-            return_estimator=True,
-        )
-        assert not hasattr(clone(gp), "classes_")
-    for model, (train, _) in zip(found["estimator"], folds.split(X), strict=True):
-        # Rows of weight zero are left out.
-        assert model[-1].latent_samples_.shape[-1] == np.count_nonzero(weight[train])
+        routed = clone(model).set_fit_request(**asked).set_score_request(**asked)
+        pipeline = make_pipeline(scaler, routed)
+        found = cross_validate(pipeline, X, y, cv=FOLDS, params=metadata, error_score="raise")
+    assert_allclose(found["test_score"], by_hand(model, y, **metadata), rtol=1e-12)
+    without = cross_validate(make_pipeline(StandardScaler(), model), X, y, cv=FOLDS)
+    assert not np.allclose(found["test_score"], without["test_score"], rtol=1e-12)
 
 
 @short_chains()
-def test_exposure_is_routed():
-    rng = np.random.default_rng(0)
-    X = np.linspace(0.0, 3.0, 24)[:, None]
-    hours = rng.uniform(0.5, 3.0, 24)
-    y = rng.poisson(5.0 * hours)
-    folds = KFold(2, shuffle=True, random_state=0)
+def test_exposure_of_new_rows_through_a_pipeline():
     with sklearn.config_context(enable_metadata_routing=True):
-        model = BayesianGPPoissonRegressor(**FAST)
-        model.set_fit_request(exposure=True).set_score_request(exposure=True)
-        found = cross_validate(
-            model, X, y, cv=folds, params={"exposure": hours}, return_estimator=True
-        )
-    for k, (train, test) in enumerate(folds.split(X)):
-        direct = BayesianGPPoissonRegressor(**FAST).fit(X[train], y[train], exposure=hours[train])
-        assert_array_equal(found["estimator"][k].theta_samples_, direct.theta_samples_)
-        assert found["test_score"][k] == direct.score(X[test], y[test], exposure=hours[test])
-
-
-@short_chains()
-def test_a_rejector_of_scikit_fallback():
-    X, y = make_moons(60, noise=0.3, random_state=0)
-    # With the limit at the median, half of the rows are rejected.
-    confidence = quick().fit(X, y).predict_proba(X).max(axis=1)
-    limit = float(np.median(confidence))
-    rejector = ThresholdFallbackClassifier(
-        quick(), threshold=limit, fallback_label=-1, fallback_mode="return"
-    ).fit(X, y)
-    assert_array_equal(rejector.predict(X) == -1, confidence < limit)
+        model = quick_counts()
+        model.set_fit_request(exposure=True).set_predict_request(exposure=True)
+        pipeline = make_pipeline(StandardScaler(), model).fit(X, COUNT, exposure=EXPOSURE)
+        rate, doubled = (pipeline.predict(X[:3], exposure=np.full(3, e)) for e in (1.0, 2.0))
+    assert_allclose(doubled, 2.0 * rate)
+    assert_allclose(rate, pipeline[-1].predict(pipeline[0].transform(X[:3])))

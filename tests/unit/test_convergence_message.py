@@ -7,7 +7,13 @@ import pytest
 
 from skgpmcmc.numerics.linalg import OperationCount
 from skgpmcmc.run import Diagnostics, convergence_message
-from skgpmcmc.run.diagnostics import USABLE_ESS, USABLE_RHAT, USELESS_ESS, USELESS_RHAT
+from skgpmcmc.run.diagnostics import (
+    USABLE_ESS,
+    USABLE_RHAT,
+    USELESS_ESS,
+    USELESS_RHAT,
+    plain_name,
+)
 
 
 def diagnostics(r_hat, bulk, tail, classes=None, in_use=None):
@@ -116,3 +122,24 @@ def test_the_table_says_what_was_in_use():
     used = {"sampler": "pm", "approximation": "ep", "n_importance": "auto"}
     lines = str(diagnostics(1.0, 400, 400, in_use=used)).splitlines()
     assert lines[-1] == "in use: sampler pm, approximation ep, n_importance auto"
+
+
+def test_the_table_says_in_words_what_a_kernel_calls_by_its_own_names():
+    head, variance, length_scale, *_ = str(diagnostics([1.0, 1.0], 400, 400)).splitlines()
+    assert head.startswith("hyper-parameter ")
+    assert variance.split()[:3] == ["k1__constant_value", "variance", "1.000"]
+    assert length_scale.split()[:3] == ["k2__length_scale", "length-scale", "1.000"]
+    assert len({line.index("1.000") for line in (variance, length_scale)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("length_scale", "length-scale"),
+        ("k1__k2__length_scale[3]", "length-scale"),
+        ("k2__noise_level", "noise variance"),
+        ("shape", ""),
+    ],
+)
+def test_plain_names(name, words):
+    assert plain_name(name) == words

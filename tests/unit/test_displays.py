@@ -39,8 +39,8 @@ def fitted():
 @pytest.mark.parametrize(
     ("score", "y_label", "legend"),
     [
-        ("accuracy", "Accuracy", "toy: 0.617"),
-        ("auc", "AUC of the kept rows", "toy: 0.528"),
+        ("accuracy", "Accuracy", "toy (capacity accuracy = 0.617)"),
+        ("auc", "AUC of the kept rows", "toy (capacity AUC = 0.528)"),
     ],
 )
 def test_from_predictions(score, y_label, legend):
@@ -57,8 +57,7 @@ def test_from_predictions(score, y_label, legend):
 
 def test_without_a_name_the_legend_is_the_score():
     display = AbstentionCurveDisplay.from_predictions(Y, P)
-    assert display.line_.get_label() == "0.617"
-    assert display.ax_.get_legend().get_title().get_text() == "capacity accuracy"
+    assert display.line_.get_label() == "capacity accuracy = 0.617"
 
 
 def test_pos_label_and_columns():
@@ -76,7 +75,7 @@ def test_from_estimator(fitted, score, capacity, pos_label):
     model, X, y = fitted
     display = AbstentionCurveDisplay.from_estimator(model, X, y, score=score, pos_label=pos_label)
     assert display.capacity == capacity(y, model.predict_proba(X), pos_label=pos_label)
-    assert display.line_.get_label().startswith("LogisticRegression: ")
+    assert display.line_.get_label().startswith("LogisticRegression (capacity ")
 
 
 def test_from_estimator_takes_rows_of_one_class(fitted):
@@ -108,12 +107,33 @@ def test_several_curves_share_axes_and_differ():
     assert not ax.patches
 
 
+@pytest.mark.parametrize("trust", [6.0, 1.0, -1.0], ids=["good", "fair", "wrong"])
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_no_curve_runs_behind_the_legend(trust, layout):
+    """Whether curves stay high, fall at the end or lie at the bottom, as those of a wrong model."""
+    rng = np.random.default_rng(0)
+    figure, ax = plt.subplots(layout=layout)
+    for i in range(5):
+        f = trust * rng.normal(size=200)
+        y = rng.uniform(size=200) < 1.0 / (1.0 + np.exp(-np.sign(trust) * f))
+        p = 1.0 / (1.0 + np.exp(-f))
+        AbstentionCurveDisplay.from_predictions(y, p, name=f"model {i}", ax=ax)
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    for line in ax.get_lines():
+        path = line.get_path().transformed(ax.transData)
+        assert not path.intersects_bbox(legend, filled=False)
+    low, high = ax.get_ylim()
+    assert high > 1.0
+    assert low <= 1.0 - 0.1  # one row in two hundred is no more than a twentieth of the axis
+
+
 def test_plot_again_elsewhere_under_another_name():
     display = AbstentionCurveDisplay.from_predictions(Y, P, name="first")
     _, ax = plt.subplots()
     assert display.plot(ax, name="second") is display
     assert display.ax_ is ax
-    assert display.line_.get_label() == "second: 0.617"
+    assert display.line_.get_label() == "second (capacity accuracy = 0.617)"
     assert display.name == "first"
 
 
@@ -135,7 +155,7 @@ def test_line_properties_and_their_aliases_win():
 
 def test_a_curve_without_points_is_drawn_empty():
     display = AbstentionCurveDisplay.from_predictions([1, 1], [0.9, 0.8], score="auc")
-    assert display.line_.get_label() == "nan"
+    assert display.line_.get_label() == "capacity AUC = nan"
     display.figure_.canvas.draw()
 
 
