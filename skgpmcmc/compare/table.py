@@ -93,31 +93,32 @@ def conclusion(outcomes: Sequence[Outcome]) -> str:
     one split, test row by test row, which leaves out what another training set would change.
     """
     n_splits = len({o.split for o in outcomes})
-    done = {name: _of(name, outcomes) for name in _methods(outcomes)}
-    losses = {
-        name: np.array(_values(mine, "log_loss")) if n_splits > 1 else _row_losses(mine[0])
-        for name, mine in done.items()
-        if len(mine) == n_splits and all(o.failure is None for o in mine)
-    }
-    losses = {name: loss for name, loss in losses.items() if len(loss) > 1}
+    losses = _paired_losses(outcomes, n_splits)
     if len(losses) < 2:
         return ""
     best = min(losses, key=lambda name: float(np.mean(losses[name])))
-    near = [
-        name
-        for name, loss in losses.items()
-        if name != best and _is_within_one_error(loss - losses[best])
-    ]
+    others = [name for name in losses if name != best]
+    near = [name for name in others if _is_within_one_error(losses[name] - losses[best])]
+    subject = _listed(near) if near else "no other method"
+    verb = "are" if len(near) > 1 else "is"
     units = f"{n_splits} splits" if n_splits > 1 else f"{len(losses[best])} test rows of one split"
     if 1 < n_splits < _FEW_SPLITS:
         units += ", which are few to judge by"
-    if near:
-        rest = (
-            f"{_listed(near)} {'is' if len(near) == 1 else 'are'} within one standard error of it"
-        )
-    else:
-        rest = "no other method is within one standard error of it"
-    return f"By log loss {best} is best, and {rest} (paired over {units})."
+    return (
+        f"By log loss {best} is best, and {subject} {verb} within one standard error of it "
+        f"(paired over {units})."
+    )
+
+
+def _paired_losses(outcomes: Sequence[Outcome], n_splits: int) -> dict[str, np.ndarray]:
+    """Log losses of the methods that did all splits: of each split, or of each row of the one."""
+    losses = {}
+    for name in _methods(outcomes):
+        mine = _of(name, outcomes)
+        if len(mine) == n_splits and all(o.failure is None for o in mine):
+            by_split = np.array(_values(mine, "log_loss"))
+            losses[name] = by_split if n_splits > 1 else _row_losses(mine[0])
+    return {name: loss for name, loss in losses.items() if len(loss) > 1}
 
 
 def _row_losses(outcome: Outcome) -> np.ndarray:
