@@ -259,7 +259,8 @@ def _save(path: Path, write: Callable[[Path], object], text: str | None = None) 
 
 def _print(text: str) -> bool:
     """Print; if nobody can read it, say so and go on."""
-    encoding = sys.stdout.encoding or "utf-8"  # of some terminals, without arrows
+    # Some terminals have no arrows.
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         print(text.encode(encoding, "replace").decode(encoding), flush=True)
     except OSError as error:

@@ -71,7 +71,8 @@ def _row_losses(comparison: Comparison, outcome: Outcome) -> np.ndarray:
 def _draw_losses(ax: Any, comparison: Comparison, first: Sequence[Outcome]) -> None:
     """Mean log loss of each method, with its standard error: over splits, or over rows of one."""
     methods = [o.method for o in first]
-    over = "the splits"
+    one_split = len({o.split for o in comparison.outcomes}) == 1
+    over = "the test rows" if one_split else "the splits"
     means, errors = [], []
     for outcome in first:
         losses = [
@@ -79,9 +80,7 @@ def _draw_losses(ax: Any, comparison: Comparison, first: Sequence[Outcome]) -> N
             for o in comparison.outcomes
             if o.method == outcome.method and o.failure is None
         ]
-        values = np.array(losses)
-        if len(losses) == 1:
-            values, over = _row_losses(comparison, outcome), "the test rows"
+        values = _row_losses(comparison, outcome) if one_split else np.array(losses)
         means.append(np.mean(losses))
         errors.append(values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0)
     best = int(np.argmin(means))
