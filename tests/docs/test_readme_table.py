@@ -51,6 +51,6 @@ def test_readme_and_user_guide_quote_the_committed_shrinking(readme):
         f"{np.mean([s['capacity_accuracy'] for s in each]):.3f}" for each in splits_by_scale
     ]
     quoted = "from {} to {} and {}".format(*capacity)
-    guide = (ROOT / "docs" / "user_guide.rst").read_text("utf-8")
+    guide = (ROOT / "docs" / "abstention.rst").read_text("utf-8")
     assert quoted in " ".join(readme.split())
     assert quoted in " ".join(guide.split())
