@@ -104,11 +104,17 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
     elpd_i = elpd_i + _weighted(model, shift)
     return LeaveOneOut(
         float(elpd_i.sum()),
-        float(np.sqrt(len(elpd_i) * elpd_i.var())) if len(elpd_i) > 1 else float("nan"),
+        _sd_of_sum(elpd_i) if len(elpd_i) > 1 else float("nan"),
         float(p_loo_i.sum()),
         elpd_i,
         pareto_k,
     )
+
+
+def _sd_of_sum(elpd_i: FloatArray) -> float:
+    """Standard error of the sum; the squares of very small log densities would be no numbers."""
+    largest = max(float(np.abs(elpd_i).max()), np.finfo(float).tiny)
+    return float(largest * np.sqrt(len(elpd_i)) * (elpd_i / largest).std())
 
 
 def _smoothed(log_lik: FloatArray) -> FloatArray:

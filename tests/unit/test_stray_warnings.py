@@ -13,6 +13,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
+from skgpmcmc.run.leave_one_out import _sd_of_sum
 
 from ..helpers import make_model, toy_classes
 
@@ -60,3 +61,9 @@ def test_the_exact_posterior_under_a_huge_constant():
     fit = Exact().fit(model, np.array([400.0, -2.0, -1.0]))
     assert np.isfinite(fit.log_evidence)
     assert np.isfinite(Exact().gradient(model, fit)).all()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_standard_errors_of_log_densities_of_any_size(scale):
+    values = np.array([1.0, 2.0, 4.0])
+    assert_allclose(_sd_of_sum(scale * values), scale * np.sqrt(3.0) * values.std())
