@@ -46,3 +46,19 @@ def set_up(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     head += ["whole fit, s", "evaluations before the first draw"]
     head += ["ESS", "ESS per evaluation"]
     return [*list_table("", head, rows), *provenance(document)]
+
+
+def memory(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Largest resident sets, and those of fits in matrices of n x n numbers."""
+    (document,) = documents
+    rows = [
+        [
+            task,
+            decimals(r["peak_mebibytes"], 0),
+            decimals(r["beyond_imports"], 0),
+            "" if r["matrices"] is None else decimals(r["matrices"], 1),
+        ]
+        for task, r in document["results"].items()
+    ]
+    head = ["process", "peak, MiB", "beyond imports, MiB", "in matrices of n x n"]
+    return [*list_table("", head, rows), *provenance(document)]
