@@ -81,6 +81,14 @@ class HyperPrior:
         value[..., self.positive] = np.exp(value[..., self.positive])
         return value
 
+    def described(self, theta: FloatArray) -> dict[str, Any]:
+        """Return theta (p,) on the natural scale by name; lists where a name has several."""
+        natural, found = self.natural(theta).tolist(), dict[str, Any]()
+        for name in dict.fromkeys(self.names):
+            own = [value for n, value in zip(self.names, natural, strict=True) if n == name]
+            found[name] = own[0] if len(own) == 1 else own
+        return found
+
     def log_prob(self, theta: FloatArray) -> Any:
         """Log density of theta, Jacobian included; -inf outside the support.
 

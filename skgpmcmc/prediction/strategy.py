@@ -23,7 +23,7 @@ from ..approximations import (
 )
 from ..likelihoods import Likelihood
 from ..model import Conditional, GaussianPrior, LatentGP, LatentMoments
-from ..numerics.linalg import log_sum
+from ..numerics.linalg import NotPositiveDefiniteError, log_sum
 
 #: Most draws whose f are handled at once.
 _MOST_AT_ONCE = 400
@@ -239,7 +239,10 @@ class Particles(OwnLatent):
         """All f that stand for some draws, and their weights."""
         model, own = group.model, group.f.T
         n = self.n_fresh(group.multiplicity.sum())
-        fresh = importance_estimate(model, density, n, rng, defensive=self.defensive)
+        try:
+            fresh = importance_estimate(model, density, n, rng, defensive=self.defensive)
+        except NotPositiveDefiniteError as error:
+            raise ValueError(_no_factor(model, group.theta)) from error
         own_log = log_importance_weights(model, density, own, defensive=self.defensive)
         # Each own f competes with all fresh ones: conditional importance sampling.
         log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
@@ -247,6 +250,16 @@ class Particles(OwnLatent):
         log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
         every = np.concatenate([own, fresh.particles], axis=1)
         return Part(density.q.prior.given(every), log_weight)
+
+
+def _no_factor(model: LatentGP, theta: FloatArray) -> str:
+    """Message for a theta of the chains at which f cannot be drawn anew."""
+    values = model.hyperprior.described(theta)
+    return (
+        f"The prediction needs draws of f at hyper-parameters {values}, where a chain has been, "
+        "and the covariance of f given y cannot be factored there: use priors that do not reach so "
+        "far."
+    )
 
 
 # --- what is added up over draws ------------------------------------------------------------------

@@ -140,7 +140,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
     ) -> float:
         """Standard deviation of the log estimate at theta, over fresh particles.
 
-        NaN if theta is one at which K is singular.
+        NaN if theta is one at which K is singular, and infinite if an estimate there is zero.
         """
         try:
             density = self.reference.at(model, theta)
@@ -150,7 +150,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             ]
         except NotPositiveDefiniteError:
             return float("nan")
-        return float(np.std(estimates, ddof=1))
+        return float(np.std(estimates, ddof=1)) if np.isfinite(estimates).all() else float("inf")
 
     def _n_draws(self, theta: FloatArray) -> int:
         count = self.n_importance

@@ -118,9 +118,7 @@ def start(
 
 def no_density(model: LatentGP, theta: FloatArray) -> str:
     """Message for a chain that finds no start; names the last theta that was tried."""
-    values = dict(
-        zip(model.hyperprior.names, model.hyperprior.natural(theta).tolist(), strict=True)
-    )
+    values = model.hyperprior.described(theta)
     return (
         f"No chain can start: {_culprit(model, theta)} at hyper-parameters {values}, and no better "
         "on the way from there to the kernel's own values."
