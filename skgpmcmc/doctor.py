@@ -14,8 +14,9 @@ from scipy import stats
 
 from ._typing import FloatArray
 from .numerics.archive import from_arrays
-from .run import Diagnostics, convergence_message, summarize_convergence
+from .run import Diagnostics, convergence_message
 from .run.checkpoint import read_checkpoint
+from .run.diagnostics import counted, summarized
 from .warmup import Counts, sum_counts
 
 #: Share of a chain's draws that it may stay at one place.
@@ -77,27 +78,13 @@ def _labels(shown: Mapping[str, Any]) -> list[str]:
 
 def diagnosis(chains: Chains) -> Diagnostics:
     """Return the table of diagnostics, as far as a file has it."""
-    summary = summarize_convergence(chains.samples)
-    total = sum_counts(chains.counts)
-    moves = [move for move, n in total.n_steps.items() if n]
     return Diagnostics(
         names=chains.names,
         classes=None,
-        r_hat=summary.r_hat,
-        ess_bulk=summary.ess_bulk,
-        ess_tail=summary.ess_tail,
-        mcse_mean=summary.mcse_mean,
-        acceptance_rate={
-            move: np.array([c.n_accepted[move] / max(c.n_steps[move], 1) for c in chains.counts])
-            for move in moves
-        },
+        **summarized([chains.samples]),
+        **counted(chains.counts, Counts()),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
-        operations=total.operations,
-        sampling_operations=total.operations,
-        n_likelihood_evaluations=total.n_evaluations,
-        n_sampling_evaluations=total.n_evaluations,
-        n_failed=total.n_failed,
         seconds_warmup=np.nan,
         seconds_sampling=np.nan,
     )

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from .._shown import Shown
 from .._typing import BoolArray, FloatArray
 from ..numerics.linalg import OperationCount
-from ..warmup import EmulatorReport, sum_counts
-from .records import Draws, SamplingRun
+from ..warmup import Counts, EmulatorReport, acceptance_rates, sum_counts
+from .records import SamplingRun
 
 #: Below this effective sample size the Monte Carlo error of a posterior mean exceeds a tenth of
 #: the posterior standard deviation, and R-hat itself is unreliable.
@@ -403,25 +404,17 @@ def diagnose(
         Class of each model of the run; without it rows carry no class.
     """
     draws = [run.models[m].draws for m in which]
-    summaries = [summarize_convergence(d.theta) for d in draws]
-    sampling = sum_counts([d.sampling_counts for d in draws])
-    whole = sum_counts([sampling, *(d.warmup_counts for d in draws)])
     reports = [run.models[m].report for m in which]
     return Diagnostics(
         names=list(names) * len(draws),
         classes=None if classes is None else [classes[m] for m in which for _ in names],
-        r_hat=np.concatenate([s.r_hat for s in summaries]),
-        ess_bulk=np.concatenate([s.ess_bulk for s in summaries]),
-        ess_tail=np.concatenate([s.ess_tail for s in summaries]),
-        mcse_mean=np.concatenate([s.mcse_mean for s in summaries]),
-        acceptance_rate=_acceptance_rates(draws),
+        **summarized([d.theta for d in draws]),
+        **counted(
+            [counts for d in draws for counts in d.chain_counts],
+            sum_counts(d.warmup_counts for d in draws),
+        ),
         log_likelihood_sd=log_likelihood_sd[list(which)],
         emulators=[report for report in reports if report is not None],
-        operations=whole.operations,
-        sampling_operations=sampling.operations,
-        n_likelihood_evaluations=whole.n_evaluations,
-        n_sampling_evaluations=sampling.n_evaluations,
-        n_failed=whole.n_failed,
         seconds_warmup=run.seconds_warmup,
         seconds_sampling=run.seconds_sampling,
         jitter=np.array([run.models[m].model.covariance.jitter for m in which]),
@@ -429,12 +422,24 @@ def diagnose(
     )
 
 
-def _acceptance_rates(draws: Sequence[Draws]) -> dict[str, FloatArray]:
-    every = [counts for d in draws for counts in d.chain_counts]
-    moves = dict.fromkeys(move for counts in every for move in counts.n_steps)
+def summarized(samples: Sequence[FloatArray]) -> dict[str, Any]:
+    """Return what draws tell of the fields of `Diagnostics`; each (n_chains, n_draws, p)."""
+    summaries = [summarize_convergence(own) for own in samples]
     return {
-        move: np.array(
-            [t.n_accepted[move] / t.n_steps[move] if t.n_steps.get(move) else np.nan for t in every]
-        )
-        for move in moves
+        name: np.concatenate([getattr(summary, name) for summary in summaries])
+        for name in ("r_hat", "ess_bulk", "ess_tail", "mcse_mean")
+    }
+
+
+def counted(chains: Sequence[Counts], before: Counts) -> dict[str, Any]:
+    """Return what counts tell of them: of every chain, and of all before its first kept draw."""
+    sampling = sum_counts(chains)
+    whole = sum_counts([sampling, before])
+    return {
+        "acceptance_rate": acceptance_rates(chains),
+        "operations": whole.operations,
+        "sampling_operations": sampling.operations,
+        "n_likelihood_evaluations": whole.n_evaluations,
+        "n_sampling_evaluations": sampling.n_evaluations,
+        "n_failed": whole.n_failed,
     }

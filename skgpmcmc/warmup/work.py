@@ -82,6 +82,20 @@ def sum_counts(every: Iterable[Counts]) -> Counts:
     return total
 
 
+def acceptance_rates(chains: Sequence[Counts]) -> dict[str, FloatArray]:
+    """Return the acceptance rates of every move in each chain; NaN where it was not made."""
+    moves = dict.fromkeys(move for counts in chains for move in counts.n_steps)
+    return {
+        move: np.array(
+            [
+                c.n_accepted[move] / c.n_steps[move] if c.n_steps.get(move) else np.nan
+                for c in chains
+            ]
+        )
+        for move in moves
+    }
+
+
 class Segment(NamedTuple):
     """What a worker returns for a segment of one chain."""
 
