@@ -166,6 +166,10 @@ class Silent:
 class CallbackMonitor:
     """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round.
 
+    When the draws have doubled, the next round of the first chain has their R-hat and effective
+    sample size in its name, and announces a sub-task: scikit-learn's `ProgressBar` shows the names
+    of such tasks, and nothing else that changes.
+
     Parameters
     ----------
     estimator : estimator
@@ -190,6 +194,7 @@ class CallbackMonitor:
             for c in range(n_chains)
         ]
         self._round: list[Any] = []
+        self._n_shown = 0
         self._stop_requested = False
         self._warned = False
         self._left: Effort | None = None
@@ -230,9 +235,23 @@ class CallbackMonitor:
 
     def begin_round(self) -> None:
         """Tell callbacks that a round of all chains starts."""
-        self._round = [chain.subcontext(task_name="round") for chain in self._chains]
+        first, *others = self._chains
+        news = self._news()
+        self._round = [
+            first.subcontext(task_name=f"round{news}", max_subtasks=1 if news else 0),
+            *(chain.subcontext(task_name="round") for chain in others),
+        ]
         for task in self._round:
             task.call_on_fit_task_begin(estimator=self._estimator)
+
+    def _news(self) -> str:
+        """Return how good the draws are, each time that there are twice as many."""
+        if self._progress is None or self._standing is None:
+            return ""
+        if self._progress.n_draws < 2 * self._n_shown:
+            return ""
+        self._n_shown = self._progress.n_draws
+        return f", R-hat {self._standing.r_hat:.3f}, ESS {self._standing.ess:.0f}"
 
     def end_round(self) -> bool:
         """Tell callbacks that a round of all chains has ended; True if one ever asked to stop."""

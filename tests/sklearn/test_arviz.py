@@ -192,6 +192,23 @@ def test_more_thresholds_and_no_hyperparameters_at_all():
     assert list(none["posterior"].data_vars) == ["f"]
 
 
+def test_plots_take_the_tree_as_it_is(trees):
+    arviz_plots = pytest.importorskip("arviz_plots")
+    import matplotlib.pyplot as plt
+
+    tree, names = trees["classes"], ["k1__constant_value", "log_k2__length_scale"]
+    traces = arviz_plots.plot_trace_dist(tree, var_names=names)
+    drawn = [line for ax in plt.gcf().axes for line in ax.get_lines()]
+    shown = [np.asarray(line.get_ydata()) for line in drawn]
+    draws = tree["posterior"]["k1__constant_value"].values
+    assert all(any(np.array_equal(chain, line) for line in shown) for chain in draws)
+    assert set(traces.viz["dist"].data_vars) == set(names)
+    arviz_plots.plot_rank_dist(tree, var_names=names)
+    arviz_plots.plot_forest(tree, var_names=names)
+    arviz_plots.plot_ppc_dist(trees["counts"])
+    plt.close("all")
+
+
 def test_models_are_compared(fitted, trees):
     plain = BayesianGPRegressor(likelihood="student_t", **QUICK)
     _, y, more = CASES["regression"]

@@ -491,7 +491,10 @@ class Watcher:
             self.announced.append(context.max_subtasks)
 
     def on_fit_task_end(self, estimator, context):
-        if context.task_name != "round" or (context.parent.task_id, context.task_id) != (
+        if not context.task_name.startswith("round") or (
+            context.parent.task_id,
+            context.task_id,
+        ) != (
             0,
             self.index,
         ):
@@ -600,7 +603,7 @@ def _n_set_up_rounds():
 
     class Counter(Watcher):
         def on_fit_task_end(self, estimator, context):
-            if context.task_name == "round" and context.parent.task_id == 0:
+            if context.task_name.startswith("round") and context.parent.task_id == 0:
                 seen.append(context.task_id)
 
     quick(n_draws=1).set_callbacks(Counter(0, None)).fit(*moons())

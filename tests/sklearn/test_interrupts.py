@@ -65,8 +65,8 @@ class AfterDraws:
         pass
 
     def on_fit_task_end(self, estimator, context):
-        at = (context.task_name, context.task_id)
-        if at == ("round", self.n_rounds_before) and context.parent.task_id == 0:
+        of_first = context.task_name.startswith("round") and context.parent.task_id == 0
+        if of_first and context.task_id == self.n_rounds_before:
             self.action()
 
 

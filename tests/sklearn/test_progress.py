@@ -1,5 +1,6 @@
 """How far a fit is, how long it will take and how large it gets: what a user hears of it."""
 
+import re
 import warnings
 
 import numpy as np
@@ -50,7 +51,7 @@ class Rounds:
             self.announced = context.max_subtasks
 
     def on_fit_task_end(self, estimator, context, *, metadata):
-        if context.task_name == "round" and context.parent.task_id == 0:
+        if context.task_name.startswith("round") and context.parent.task_id == 0:
             self.ended += 1
             self.told.append(metadata)
 
@@ -107,6 +108,19 @@ def test_the_bar_ends_where_target_ess_is_reached(monkeypatch, capsys):
     share = shares(monkeypatch, learning(n_draws=100_000, target_ess=5.0), *moons(24))
     assert share[-1] == 1.0
     assert np.diff(share).max() > 0.9  # it was far from the most that sampling may take
+
+
+def test_the_bar_says_how_good_the_draws_are_each_time_they_have_doubled(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    monkeypatch.setenv("COLUMNS", "120")
+    rounds = Rounds()
+    learning(n_draws=6 * ROUND_LENGTH).set_callbacks(ProgressBar(), rounds).fit(*moons(24))
+    shown = re.findall(r"round, R-hat (.*?), ESS (.*?) #", capsys.readouterr().out)
+    known = [told for told in rounds.told if told and "r_hat" in told]
+    after = [known[n - 1] for n in (1, 2, 4)]  # rounds; none is begun after the last
+    assert shown == [(f"{told['r_hat']:.3f}", f"{told['ess']:.0f}") for told in after]
 
 
 # --- how long, and how large ----------------------------------------------------------------------
