@@ -96,7 +96,7 @@ def test_nearest():
 def test_a_design_point_keeps_what_an_evaluation_found():
     model = make_model(*toy_classes(15, 2, seed=1))
     theta = np.array([0.7, -0.4])
-    found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True)
+    found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True, keep=lambda found: found)
     kept = DesignPoint.of(model, found)
     assert_array_equal(kept.theta, theta)
     assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
