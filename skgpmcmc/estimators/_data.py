@@ -119,8 +119,8 @@ def check_n_jobs(value: Any) -> None:
     legal = isinstance(value, Integral) and not isinstance(value, bool) and value != 0
     if value is not None and not (legal and value <= _MOST_WORKERS):
         raise ValueError(
-            f"n_jobs must be None or an integer other than 0, at most {_MOST_WORKERS}; got "
-            f"{value!r}. Use None for one worker, -1 for all cores."
+            f"n_jobs must be None or an integer other than 0; got {value!r}. Use None for one "
+            f"worker, -1 for all cores, and not more than {_MOST_WORKERS}."
         )
 
 

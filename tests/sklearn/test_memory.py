@@ -95,7 +95,7 @@ def test_a_warm_up_without_end_is_refused():
 
 
 def test_particles_without_end_are_refused():
-    message = refused(BayesianGPClassifier(n_importance=10**30), *data(10))
+    message = refused(BayesianGPClassifier(n_importance=10**30), *data(2000))
     assert "fewer importance draws (n_importance)" in message
 
 
