@@ -275,6 +275,11 @@ def test_what_removes_the_noise_is_worth_its_cost():
     assert chosen(levels(skewed=-4.0)) == (0, 0.75)
 
 
+def test_plans_whose_every_move_would_be_rejected_have_a_score():
+    hopeless = np.full((20, len(VARIANTS)), 600.0)
+    assert np.isfinite(cheapest_plan(hopeless, 12, 0.08).score)
+
+
 def test_what_changes_nothing_is_not():
     assert chosen(levels(plain=0.5, sweep=0.5, skewed=0.5)) == (0, 0.0)
 
