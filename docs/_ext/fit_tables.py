@@ -62,3 +62,13 @@ def memory(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     ]
     head = ["process", "peak, MiB", "beyond imports, MiB", "in matrices of n x n"]
     return [*list_table("", head, rows), *provenance(document)]
+
+
+def concurrency(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Seconds of fits beside one another over those of a fit alone, by the number of rows."""
+    (document,) = documents
+    by_size = document["results"]
+    names = next(iter(by_size.values()))
+    rows = [[name, *(decimals(found[name], 2) for found in by_size.values())] for name in names]
+    head = ["at the same time", *(f"n = {n}" for n in by_size)]
+    return [*list_table("", head, rows), *provenance(document)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import optimize
@@ -20,6 +20,9 @@ _NOWHERE = 1e10
 _SEARCH_TOLERANCE = 1e-6
 #: L-BFGS-B as a point estimate wants it.
 _PRECISE: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
+
+
+_Kept = TypeVar("_Kept")
 
 
 class Evaluation(NamedTuple):
@@ -79,13 +82,13 @@ class _Descent:
         try:
             fit = self.approximation.fit(self.model, theta, self.sites)
             gradient = self.approximation.gradient(self.model, fit)
-        except NotPositiveDefiniteError:
-            return _NOWHERE, np.zeros(len(theta))
-        if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
+            if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
+                return _NOWHERE, np.zeros(len(theta))
+            log_density = float(fit.log_evidence + log_hyperprior)
+            self.kept.append(self.keep(Evaluation(fit, gradient, log_density)))
+        except NotPositiveDefiniteError:  # K, or what is made of it to be kept
             return _NOWHERE, np.zeros(len(theta))
         self.sites = fit.q.sites
-        log_density = float(fit.log_evidence + log_hyperprior)
-        self.kept.append(self.keep(Evaluation(fit, gradient, log_density)))
         return -log_density, -(gradient + slope)
 
 
@@ -96,13 +99,14 @@ def evaluate(
     *,
     with_hyperprior: bool,
     start: Sites | None = None,
-) -> Evaluation | None:
+    keep: Callable[[Evaluation], _Kept],
+) -> _Kept | None:
     """Evaluate log evidence and gradient at theta; None where K is singular or p(theta) is 0.
 
     `approximation` is iterated to its own tolerance, which gradients want to be tight, from the
-    sites `start`.
+    sites `start`. Returns what `keep` makes of the `Evaluation`.
     """
-    descent = _Descent(model, approximation, with_hyperprior, start, lambda evaluation: evaluation)
+    descent = _Descent(model, approximation, with_hyperprior, start, keep)
     descent(theta)
     return descent.kept[0] if descent.kept else None
 

@@ -101,13 +101,13 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         stop = None if self.target_ess is None else StoppingRule(self.target_ess, self.max_rhat)
         likelihood = observed[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
-        n_bytes = self._require_memory(X, observed, sampler)
+        n_importance = check.resolve_n_importance(self.n_importance)
+        n_bytes = self._require_memory(X, observed, sampler, n_importance or 0)
         earlier = vars(self).get("_sampling") if self.warm_start and not self.checkpoint else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
             return self._continued(earlier.run, stop, n_bytes)
         approximation, cheap = check.resolve_both(self.approximation, sampler, likelihood)
-        n_importance = check.resolve_n_importance(self.n_importance)
         models = self._models(X, observed)
         sampler.check_model(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(self._n_warmup)) + n_rounds(self.n_draws)
@@ -175,7 +175,7 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         return None if self.n_warmup == "auto" else self.n_warmup
 
     def _require_memory(
-        self, X: np.ndarray, observed: Sequence[Observations], sampler: Sampler
+        self, X: np.ndarray, observed: Sequence[Observations], sampler: Sampler, n_particles: int
     ) -> float:
         """Refuse a fit that the machine has no memory for; returns the bytes that it needs."""
         n_functions = observed[0].likelihood.n_functions
@@ -183,13 +183,14 @@ class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other; a checkpoint has them once more.
         n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
-        n_held = max(n_copies * self.n_draws, sampler.n_warmup(self._n_warmup))
+        n_held = max(n_copies * self.n_draws, sampler.n_warmup(self._n_warmup)) + n_particles
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             len(X),
             n_workers * n_functions * sampler.n_matrices,
             n_doubles=n_chains * n_held * n_functions * len(X),
-            remedy=", fewer workers (n_jobs), fewer draws (n_draws) or less warm-up (n_warmup)",
+            remedy=", fewer workers (n_jobs), fewer draws (n_draws), fewer importance draws "
+            "(n_importance) or less warm-up (n_warmup)",
         )
 
     # --- fitted attributes ------------------------------------------------------------------------

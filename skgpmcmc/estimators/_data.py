@@ -26,6 +26,8 @@ _FOR_PREDICTIONS = {
     "max_predict_draws": "the draws that enter predictions were chosen",
     "predict_cache_bytes": "what predictions may keep was set",
 }
+#: More than any cluster has; beyond, counters of the operating system end.
+_MOST_WORKERS = 100_000
 #: Weights beyond leave nothing uncertain that double precision could tell.
 _LARGEST_WEIGHT = 1e12
 
@@ -115,10 +117,10 @@ def _check_columns(X: Any) -> None:
 def check_n_jobs(value: Any) -> None:
     """Refuse what is no number of workers, as joblib counts them."""
     legal = isinstance(value, Integral) and not isinstance(value, bool) and value != 0
-    if value is not None and not legal:
+    if value is not None and not (legal and value <= _MOST_WORKERS):
         raise ValueError(
             f"n_jobs must be None or an integer other than 0; got {value!r}. Use None for one "
-            "worker, -1 for all cores."
+            f"worker, -1 for all cores, and not more than {_MOST_WORKERS}."
         )
 
 

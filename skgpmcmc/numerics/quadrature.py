@@ -125,9 +125,12 @@ class _Nodes(NamedTuple):
     ) -> Self:
         """Weigh nodes that stand for `step` times `measure` of the line each."""
         log_height = block.column.height(x)
+        # NaN where doubles see nothing of the integrand, as between cuts that rounding has joined.
         top = log_height.max(axis=1)
+        top = np.where(top > -np.inf, top, np.nan)
         weight = np.exp(log_height - top[:, None]) * measure
         total = weight.sum(axis=1)
+        total = np.where(total > 0.0, total, np.nan)
         weight /= total[:, None]
         return cls(x, weight, top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi))
 

@@ -150,7 +150,10 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             ]
         except NotPositiveDefiniteError:
             return float("nan")
-        return float(np.std(estimates, ddof=1)) if np.isfinite(estimates).all() else float("inf")
+        if not np.isfinite(estimates).all():
+            return float("inf")
+        with np.errstate(over="ignore"):  # a spread beyond 1e154 counts as infinite
+            return float(np.std(estimates, ddof=1))
 
     def _n_draws(self, theta: FloatArray) -> int:
         count = self.n_importance

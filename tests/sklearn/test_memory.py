@@ -94,6 +94,11 @@ def test_a_warm_up_without_end_is_refused():
     assert "less warm-up (n_warmup)" in message
 
 
+def test_particles_without_end_are_refused():
+    message = refused(BayesianGPClassifier(n_importance=10**30), *data(2000))
+    assert "fewer importance draws (n_importance)" in message
+
+
 @pytest.mark.parametrize("there", [None, 8 * 2000**2])
 def test_a_fit_that_is_small_enough_goes_on(there, machine):
     machine(there)

@@ -400,8 +400,9 @@ def test_parameters_of_the_right_kind(parameters):
     fit_quietly(BayesianGPClassifier(**QUICK, **parameters), X, Y)
 
 
-def test_workers_of_a_prediction(fits):
-    model = copy.copy(fits["BayesianGPClassifier"]).set_params(n_jobs=1.5)
+@pytest.mark.parametrize("n_jobs", [1.5, 10**30])
+def test_workers_of_a_prediction(fits, n_jobs):
+    model = copy.copy(fits["BayesianGPClassifier"]).set_params(n_jobs=n_jobs)
     with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
         model.predict(X)
 

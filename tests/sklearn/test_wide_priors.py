@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgpmcmc import BayesianGPPoissonRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor
+from skgpmcmc.likelihoods import OrdinalProbit
 from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
@@ -47,3 +48,20 @@ def test_estimates_that_are_zero_have_an_infinite_noise():
     ]
     assert np.isinf(noises).any()  # and no warning, which would be an error here
     assert not np.isnan(noises).any()
+
+
+@short_chains()
+def test_rows_that_are_all_alike_and_a_variance_without_bounds():
+    model = BayesianGPClassifier(
+        multi_class="softmax", approximation="laplace", priors=WIDE, random_state=0, **SHORT
+    )
+    with pytest.raises(RuntimeError, match=r"No chain can start: .*'k1__constant_value': "):
+        model.fit(np.full((8, 2), 3.0), [0, 1, 2, 0, 1, 0, 1, 2])
+
+
+def test_a_class_too_far_out_for_doubles_is_impossible():
+    likelihood = OrdinalProbit(thresholds=(-145.7, 2.64e19, 2.64e19))
+    y, weight = np.array([0.0, 2.0, 3.0]), np.array([1.0, 0.26, 0.75])
+    log_z = likelihood.weighted_tilted_moments(y, weight, np.zeros(3), np.full(3, 1.0)).log_z
+    assert np.isfinite(log_z[0])
+    assert not (log_z[1:] > -1e10).any()  # and no warning, which would be an error here

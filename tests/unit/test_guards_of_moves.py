@@ -101,3 +101,16 @@ def test_the_noise_of_an_estimate_is_a_standard_deviation(n_importance):
     ]
     assert found == pytest.approx(np.std(logs, ddof=1), rel=1e-12)
     assert not 0.9 < found < 1.1  # where a variance would be told apart
+
+
+class Steep(Probit):
+    """Its log density varies by more than the root of the largest number."""
+
+    def log_prob(self, y, f):
+        return 1e200 * np.asarray(f)
+
+
+def test_a_noise_beyond_numbers_is_infinite():
+    model = three_point_model().observing(likelihood=Steep())
+    estimator = PseudoMarginalMetropolis(EP(), RandomWalk(), 2)
+    assert estimator.log_likelihood_sd(model, THREE_THETA, np.random.default_rng(0)) == np.inf

@@ -96,7 +96,7 @@ def test_nearest():
 def test_a_design_point_keeps_what_an_evaluation_found():
     model = make_model(*toy_classes(15, 2, seed=1))
     theta = np.array([0.7, -0.4])
-    found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True)
+    found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True, keep=lambda found: found)
     kept = DesignPoint.of(model, found)
     assert_array_equal(kept.theta, theta)
     assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
@@ -273,6 +273,11 @@ def test_little_noise_needs_neither_sweep_nor_skewness():
 def test_what_removes_the_noise_is_worth_its_cost():
     assert chosen(levels(sweep=-4.0)) == (1, 0.0)
     assert chosen(levels(skewed=-4.0)) == (0, 0.75)
+
+
+def test_plans_whose_every_move_would_be_rejected_have_a_score():
+    hopeless = np.full((20, len(VARIANTS)), 600.0)
+    assert np.isfinite(cheapest_plan(hopeless, 12, 0.08).score)
 
 
 def test_what_changes_nothing_is_not():

@@ -225,5 +225,5 @@ def examine(
 ) -> DesignPoint | None:
     """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
     precise = approximation.refined(_TOLERANCES[len(theta) > FEW])
-    found = evaluate(model, precise, theta, with_hyperprior=True, start=start)
-    return None if found is None else DesignPoint.of(model, found, start)
+    keep = partial(DesignPoint.of, model, start=start)
+    return evaluate(model, precise, theta, with_hyperprior=True, start=start, keep=keep)

@@ -430,7 +430,7 @@ def plan_for(
     # noise is large: that is where chains stay.
     accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
     # Few draws do not show the rarest weights: less noise is the safer choice.
-    return Plan(variant, target, most, whitened, cost / accepted**4)
+    return Plan(variant, target, most, whitened, cost / max(accepted, 1e-50) ** 4)
 
 
 def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:

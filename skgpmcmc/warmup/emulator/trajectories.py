@@ -54,6 +54,7 @@ class ApproximatePosterior:
             theta,
             with_hyperprior=True,
             start=None if self.sites is None else self.sites.sites_at(theta),
+            keep=lambda evaluation: evaluation,
         )
         if found is None:
             return np.asarray(-np.inf), np.zeros_like(theta)
