@@ -28,6 +28,8 @@ _LESS, _MORE = 0.5, 1.5
 _LOST = 100.0
 #: Sweeps, of full updates, in which the change must halve: below that it is rounding that moves it.
 _PATIENCE = 20
+#: Least variance with a site over that without: below that cavities consist of rounding.
+_RESOLVED = 1e-12
 #: Tolerance of a Laplace approximation to begin with, or to fall back on.
 _START_TOLERANCE = 1e-4
 #: Damping, and least precision of a site in units of the prior's, where a likelihood is not
@@ -113,11 +115,12 @@ class EP(Approximation):
             if change < self.tol or sweep == self.max_sweeps or _stalled(changes, matching.share):
                 break
             if (steep or matching.observed.weight is not None) and not change < _LOST:
-                fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
-                return fit._replace(converged=False, n_iterations=sweep)
+                return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
             damping = float(np.clip((_LESS if grown else _MORE) * damping, _SMALLEST_DAMPING, most))
             sites = _moved(sites, swept.matched, damping * matching.share)
+        if not swept.share_of_cavity(q.precision / matching.copies) > _RESOLVED:
+            return _from_laplace(model, theta, sweep)
         log_evidence = _log_evidence(q, matching.copies, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
@@ -132,6 +135,12 @@ class EP(Approximation):
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
         of_likelihood = likelihood_gradient(fit.q, model.observations_at(fit.q.prior.theta))
         return np.concatenate([fit.q.kernel_gradient(), of_likelihood])
+
+
+def _from_laplace(model: LatentGP, theta: FloatArray, sweep: int) -> ApproximationFit:
+    """What the Laplace approximation finds, where sweeps lead nowhere."""
+    fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
+    return fit._replace(converged=False, n_iterations=sweep)
 
 
 def likelihood_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
@@ -149,6 +158,15 @@ class _Sweep(NamedTuple):
     cavities: Cavities  # without one copy
     tilted: TiltedMoments
     matched: Sites
+
+    def share_of_cavity(self, precision: FloatArray) -> float:
+        """Least variance of a tilted distribution, and of q, over that of the cavity.
+
+        `precision` (n,) is that of the sites, one copy of each.
+        """
+        cavity = self.cavities.precision
+        tilted = 1.0 - self.tilted.beta / cavity
+        return float(np.minimum(tilted, cavity / (cavity + precision)).min())
 
 
 class _Matching(NamedTuple):

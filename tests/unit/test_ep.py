@@ -9,8 +9,8 @@ from numpy.polynomial.hermite_e import hermeval
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from skgpmcmc.approximations import EP, GaussianApproximation, Sites, importance_estimate
-from skgpmcmc.likelihoods import Poisson, Probit
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites, importance_estimate
+from skgpmcmc.likelihoods import Poisson, Probit, StudentT
 from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (
@@ -282,6 +282,17 @@ def test_sweeps_that_rounding_keeps_from_the_tolerance_end():
     assert not fit.converged
     assert fit.n_iterations < 200
     assert np.isfinite(fit.log_evidence)
+
+
+@pytest.mark.parametrize("log_variance", [40.0, 60.0, 80.0])
+@pytest.mark.parametrize("likelihood", [GaussianNoise(0.5), StudentT(4.0, 0.5), Poisson()])
+def test_where_rounding_makes_the_cavities_it_is_laplace(likelihood, log_variance):
+    """Without a site a variance is 1e17 to 1e34 times as large, which doubles cannot tell."""
+    model = given_model(np.exp(log_variance) * TWO, [3.0, 40.0], likelihood)
+    fit, laplace = EP().fit(model, NO_THETA), Laplace().fit(model, NO_THETA)
+    assert not fit.converged
+    assert fit.log_evidence == pytest.approx(laplace.log_evidence, rel=1e-3)
+    assert -500.0 < fit.log_evidence < 0.0
 
 
 def test_one_sweep_leaves_the_sites_empty():
