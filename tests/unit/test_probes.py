@@ -284,7 +284,16 @@ def test_what_changes_nothing_is_not():
     assert chosen(levels(plain=0.5, sweep=0.5, skewed=0.5)) == (0, 0.0)
 
 
-@pytest.mark.parametrize("level", [-5.0, -2.0, 0.0, 2.0, 5.0])
+def test_a_plan_costs_more_where_chains_would_stay():
+    """At six operations N is 300, and the noise 0.7."""
+    log_variance = np.full((30, len(VARIANTS)), 5.0)
+    plan = cheapest_plan(log_variance, 200, 0.08)
+    noise = np.sqrt(np.exp(5.0) / plan.most)
+    assert noise < 0.5
+    assert 6.0 < operations(log_variance, plan, 200) < 20.0
+
+
+@pytest.mark.parametrize("level", [-5.0, -2.0, 0.0, 2.0])
 @pytest.mark.parametrize("n", [50, 200, 1000])
 def test_a_plan_keeps_to_its_costs(level, n):
     log_variance = level + np.random.default_rng(0).normal(size=(30, len(VARIANTS)))

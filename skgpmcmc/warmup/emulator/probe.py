@@ -26,8 +26,6 @@ from .learn import TRUSTED, Knowledge, Step
 _N_COMPARED = (8, 48)
 #: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
 _TERM_SD = 0.3
-
-
 #: Importance draws of a probe.
 N_DRAWS = 256
 #: Noise of a probe, with few hyper-parameters and with many; most draws of one, in all and at once.
@@ -51,7 +49,7 @@ _CALLS, _PER_NUMBER = 1.5e7, (750.0, 1500.0)
 _MOST_NUMBERS = 4_000_000
 #: Largest number of draws that is no reason to save any, however small n is.
 _FEW_ENOUGH = 1000
-#: Most O(n^3) operations of an evaluation, on average over the posterior; with several latent
+#: O(n^3) operations that an evaluation may take on average over the posterior; with several latent
 #: functions, for each of them. There chains stay more, and densities of another kind are missing.
 _MOST_OPERATIONS, _MOST_OPERATIONS_EACH = 5.4, 10.0
 
@@ -408,15 +406,16 @@ def plan_for(
     noise : float
         What is aimed at if it can be had for the budget.
     budget : float
-        Most operations of an evaluation, on average, but for calls: draws may take as long.
+        Of operations, on average, but for calls: draws may take as long. More where that pays.
 
     Returns
     -------
     Plan
-        With its score.
+        The one with the best score.
     """
     n_sweeps, strength = VARIANTS[variant]
     variance, calls = np.exp(log_variance), _CALLS / n**3
+    plans = []
     for target, most in _noise_and_most(noise, n):
         counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
         share = float(counts.mean()) / n
@@ -424,13 +423,14 @@ def plan_for(
         each = (3.0 if strength else 2.0) if whitened else 4.0
         each += _PER_NUMBER[strength > 0.0] / n
         cost = 2.0 + 2.0 * n_sweeps + whitened + each * share + calls
+        # Acceptance rate of proposals that only noise can reject, where it is large: chains stay
+        # there. Few draws do not show the rarest weights, hence the power.
+        accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
+        score = cost / max(accepted, 1e-50) ** 4
+        plans.append(Plan(variant, target, most, whitened, score))
         if cost <= budget + 2.0 * calls:
-            break
-    # Acceptance rate of proposals that only the noise of the estimates can reject, where the
-    # noise is large: that is where chains stay.
-    accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
-    # Few draws do not show the rarest weights: less noise is the safer choice.
-    return Plan(variant, target, most, whitened, cost / max(accepted, 1e-50) ** 4)
+            break  # those to come cost less, and are rejected more
+    return min(plans, key=lambda plan: plan.score)
 
 
 def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
