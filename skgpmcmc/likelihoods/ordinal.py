@@ -224,8 +224,9 @@ class _Interval(NamedTuple):
         right = low > 0.0
         left, upper = np.where(right, -high, low), np.where(right, -low, high)
         tail = np.minimum(upper, 0.0)  # what is not in the left tail needs no scaling
-        log_upper = np.where(upper > 0.0, log_ndtr(upper), np.log(0.5 * erfcx(-tail * _ROOT_HALF)))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            log_tail = np.log(0.5 * erfcx(-tail * _ROOT_HALF))
+            log_upper = np.where(upper > 0.0, log_ndtr(upper), log_tail)
             below = np.minimum(left, 0.0)
             log_left = np.log(0.5 * erfcx(-below * _ROOT_HALF)) + _half_square_gap(tail, below)
             log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))

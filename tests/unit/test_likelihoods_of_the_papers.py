@@ -299,3 +299,13 @@ def test_tilted_moments_of_any_gaussian_end(likelihood):
     log_z = likelihood.tilted_moments(y, mean, sd**2).log_z
     assert np.isfinite(log_z[np.abs(mean) < 1e7 * sd]).all()
     assert not np.isinf(log_z).any()
+
+
+def test_an_interval_at_the_end_of_numbers_raises_no_warning():
+    """There erfcx is zero; pytest turns warnings into errors."""
+    likelihood = OrdinalProbit((-1.0, 1.0))
+    f = np.array([-1.5e308, 1.5e308])
+    for y in (0.0, 1.0, 2.0):
+        log_prob = likelihood.log_prob(np.full(2, y), f)
+        assert not np.isfinite(log_prob).all()
+        assert not (log_prob > 0.0).any()
