@@ -229,7 +229,8 @@ class _Interval(NamedTuple):
             log_upper = np.where(upper > 0.0, log_ndtr(upper), log_tail)
             below = np.minimum(left, 0.0)
             log_left = np.log(0.5 * erfcx(-below * _ROOT_HALF)) + _half_square_gap(tail, below)
-            log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))
+            difference = np.log1p(-np.exp(log_left - log_upper))
+            log_scaled = np.where(np.isneginf(log_upper), log_upper, log_upper + difference)
             # Where the difference has no digits left, the density in the middle times the width.
             middle = 0.5 * (upper + left)
             narrow = width * (1.0 + np.abs(middle)) < _NARROW
@@ -241,7 +242,8 @@ class _Interval(NamedTuple):
     @property
     def log_mass(self) -> FloatArray:
         """Natural log of the mass."""
-        return np.asarray(self.log_scaled - 0.5 * self.nearest**2)
+        with np.errstate(over="ignore"):  # of a square beyond numbers: there is no mass
+            return np.asarray(self.log_scaled - 0.5 * self.nearest**2)
 
     def end_density(self, x: FloatArray) -> FloatArray:
         """phi(x) over the mass; zero at infinity."""

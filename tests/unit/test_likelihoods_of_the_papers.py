@@ -303,9 +303,7 @@ def test_tilted_moments_of_any_gaussian_end(likelihood):
 
 def test_an_interval_at_the_end_of_numbers_raises_no_warning():
     """There erfcx is zero; pytest turns warnings into errors."""
-    likelihood = OrdinalProbit((-1.0, 1.0))
     f = np.array([-1.5e308, 1.5e308])
-    for y in (0.0, 1.0, 2.0):
-        log_prob = likelihood.log_prob(np.full(2, y), f)
-        assert not np.isfinite(log_prob).all()
-        assert not (log_prob > 0.0).any()
+    likelihood = OrdinalProbit((-1.0, 1.0))
+    log_prob = [likelihood.log_prob(np.full(2, y), f) for y in (0.0, 1.0, 2.0)]
+    assert_array_equal(log_prob, [[0.0, -np.inf], [-np.inf, -np.inf], [-np.inf, 0.0]])
