@@ -229,14 +229,15 @@ class _Interval(NamedTuple):
             log_upper = np.where(upper > 0.0, log_ndtr(upper), log_tail)
             below = np.minimum(left, 0.0)
             log_left = np.log(0.5 * erfcx(-below * _ROOT_HALF)) + _half_square_gap(tail, below)
-            difference = np.log1p(-np.exp(log_left - log_upper))
-            log_scaled = np.where(np.isneginf(log_upper), log_upper, log_upper + difference)
+            log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))
             # Where the difference has no digits left, the density in the middle times the width.
             middle = 0.5 * (upper + left)
             narrow = width * (1.0 + np.abs(middle)) < _NARROW
             if np.any(narrow):
                 thin = np.log(width) + _half_square_gap(tail, middle) - _HALF_LOG_TWO_PI
                 log_scaled = np.where(narrow, thin, log_scaled)
+            # Beyond 1e154 squares are infinite, and their differences unknown: no mass is left.
+            log_scaled = np.where(np.isinf(tail * tail), -np.inf, log_scaled)
         return cls(low, high, -tail, log_scaled)
 
     @property
