@@ -283,9 +283,8 @@ def compare_variants(
     """Log of the relative variance of a weight with each of the VARIANTS of a reference.
 
     None where K is singular, or no draw has a positive likelihood; infinity for a variant that has
-    none, or does not exist for this model. Variants that cannot pay for their cost, because few
-    draws of a cheaper one bring the log estimate to the noise that is aimed at, are given what that
-    one has.
+    none, or does not exist. Variants that cannot pay for their cost, because few draws of a cheaper
+    one bring the noise that is aimed at, are given what that one has; a sweep what its density has.
     """
     rng = np.random.default_rng(seed)
     skews = reference.strength > 0.0  # coupled sites have no margins to skew
@@ -303,7 +302,7 @@ def compare_variants(
             n_draws = np.exp(least) / settings.noise**2
             # A sweep costs as much as n draws.
             if n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS):
-                found[k] = least
+                found[k] = found[k - len(_STRENGTHS)] if n_sweeps else least
                 continue
             if strength == 0.0:
                 q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
