@@ -234,7 +234,7 @@ def wide_classes(n=25):
     X = np.random.default_rng(0).uniform(size=(n, 2))
     y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.55, 1.0, -1.0)
     priors = {
-        "k1__constant_value": stats.lognorm(0.3, scale=3000.0),
+        "k1__constant_value": stats.lognorm(0.3, scale=1e5),
         "k2__length_scale": stats.lognorm(0.3, scale=0.5),
     }
     return make_model(X, y, priors=priors)
@@ -244,7 +244,7 @@ def wide_classes(n=25):
 def test_where_estimates_are_too_noisy_draws_are_annealed(n_importance, anneals):
     """With Laplace, whose q is a poor one there, unless the number of draws is given."""
     settings = EmulatorSettings(0.1, 0.05, n_importance, emulates=True)
-    starts = [np.array([8.0, -1.0]), np.array([7.5, -0.5])]
+    starts = [np.array([11.5, -1.0]), np.array([11.0, -0.5])]
     rng, model = np.random.default_rng(3), wide_classes()
     request = Request(model, Laplace(), starts, streams(2, 2), rng, n_importance, 0)
     prepared = finished(set_up_emulated(request, settings))
