@@ -316,7 +316,9 @@ class Ready(NamedTuple):
         model, own = self
         states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
         for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True):
-            yield joblib.delayed(switch)(model, own.transition, theta, rng, own.n_settle, state)
+            yield joblib.delayed(switch)(
+                model, own.transition, theta, rng, own.n_settle, state, own.settling
+            )
 
     def begun(self, settled: list[Segment], operations: OperationCount) -> ModelRun:
         """Return the record of a model before its first kept draw; the operations of its set-up."""

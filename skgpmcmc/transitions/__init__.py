@@ -2,6 +2,7 @@
 
 from .base import (
     ChainState,
+    Directed,
     Evaluating,
     Mixture,
     Proposal,
@@ -32,6 +33,7 @@ from .pseudo_marginal import (
     RetainedParticle,
 )
 from .riemannian import GeneralizedLeapfrog, RiemannianTrajectory
+from .rotation import MOST_ROTATED, GridDensity, Rotation
 from .surrogate import (
     CheapDensity,
     CheapPoint,
@@ -52,6 +54,7 @@ from .updates import (
 )
 
 __all__ = [
+    "MOST_ROTATED",
     "ChainState",
     "CheapDensity",
     "CheapPoint",
@@ -60,9 +63,11 @@ __all__ = [
     "CrankNicolson",
     "CurvatureShape",
     "DiscretizingMap",
+    "Directed",
     "EllipticalSlice",
     "Evaluating",
     "GeneralizedLeapfrog",
+    "GridDensity",
     "HamiltonianOperator",
     "HyperUpdate",
     "IndependenceMetropolis",
@@ -87,6 +92,7 @@ __all__ = [
     "RandomWalk",
     "RetainedParticle",
     "RiemannianTrajectory",
+    "Rotation",
     "StepInfo",
     "SurrogateProposal",
     "Sweep",

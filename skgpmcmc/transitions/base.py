@@ -139,6 +139,11 @@ class Proposal(Protocol):
         """Return theta' and ``log pi(theta | theta') - log pi(theta' | theta)``."""
 
 
+def random_direction(rng: np.random.Generator) -> int:
+    """Return 1 or -1, see `Directed`: drawn anew wherever another move leads."""
+    return 1 if rng.uniform() < 0.5 else -1
+
+
 class Evaluated(NamedTuple, Generic[S]):
     """A state at which the target of theta was evaluated, or estimated."""
 
@@ -270,6 +275,44 @@ class Mixture(Transition[S]):
             return state, info
         state, more = self.last.step(model, state, rng)
         return state, info._replace(n_evaluations=info.n_evaluations + more.n_evaluations)
+
+
+@dataclass(frozen=True, eq=False)
+class Directed(Transition[S]):
+    """A chain that keeps its direction while it is accepted, and turns around where it is not.
+
+    **Invariant:** the target of its moves, with either direction equally likely whatever the state.
+    Ahead and back propose in opposite ways, from theta to theta' as from theta' to theta: what
+    leaves a state by a rejection is what arrives there in the other direction.
+
+    Attributes
+    ----------
+    ahead, back : Evaluating
+        The same but for their proposals, of which one undoes the other.
+
+    References
+    ----------
+    Gustafson (1998), *A guided walk Metropolis algorithm*.
+    """
+
+    ahead: Evaluating[S]
+    back: Evaluating[S]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """That of its moves."""
+        return self.ahead.name
+
+    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
+        """Return a state at theta, in a direction at random."""
+        return self.ahead.start(model, theta, rng)
+
+    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+        """Go on, or turn around."""
+        at: Any = state
+        moved, info = (self.ahead if at.direction > 0 else self.back).step(model, state, rng)
+        direction = at.direction if info.accepted else -at.direction
+        return moved._replace(direction=direction), info  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from .base import (
     Proposal,
     StepInfo,
     Transition,
+    random_direction,
     shrinking,
 )
 
@@ -42,6 +43,7 @@ class PseudoMarginalState(NamedTuple):
     density: Density  # what the particles were drawn from, a function of theta
     estimate: ImportanceEstimate  # replaced only together with all but one of its particles
     f: FloatArray  # (n,), one particle, drawn by weight at every step
+    direction: int  # 1 or -1, see `Directed`
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,9 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         if not np.isfinite(estimate.log_likelihood):
             return None
         f = estimate.draw(rng)
-        state = PseudoMarginalState(theta, log_hyperprior, density, estimate, f)
+        state = PseudoMarginalState(
+            theta, log_hyperprior, density, estimate, f, random_direction(rng)
+        )
         return Evaluated(state, self.log_target(state))
 
     def log_target(self, state: PseudoMarginalState) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from .._typing import FloatArray
 from ..approximations import InterpolatedSites
 from ..approximations.importance import Quadratic
 from ..transitions import (
+    MOST_ROTATED,
+    Directed,
     IndependenceMetropolis,
     Leapfrog,
     MarginalMetropolis,
@@ -27,11 +29,12 @@ from ..transitions import (
     PseudoMarginalState,
     RandomWalk,
     RetainedParticle,
+    Rotation,
     SurrogateProposal,
     TMixture,
 )
 from .emulator.anneal import annealed
-from .emulator.fit import EmulatedPosterior, Pool, root_of, run_pool
+from .emulator.fit import EmulatedPosterior
 from .emulator.learn import (
     LATER_ROUNDS,
     TRUSTED,
@@ -43,6 +46,7 @@ from .emulator.learn import (
     refined,
     searched,
 )
+from .emulator.pool import Pool, grid_density, root_of
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import (
     N_LEAPS,
@@ -71,12 +75,14 @@ _TUNING_TRAJECTORIES = (20, 20, 10)
 _CORRELATED = 0.5
 #: Held-out error from which the emulator of an exact evidence, which is cheap, learns more.
 _WELL_EMULATED = 0.1
-#: See `settling`.
+#: See `to_settle`.
 _UNSETTLED, _SHORTEST_SETTLING = 1e-3, 5
 #: Probabilities of the moves: surrogate, random walk, and whatever else there is.
 _MOVES = (0.98, 0.01, 0.01)
 #: The same where the emulator is poor, and with trajectories on the approximate posterior first.
 _CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
+#: The same with rotations: they take the place of most surrogate moves.
+_ROTATED = 0.94
 
 
 def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
@@ -128,9 +134,11 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
         trajectories = tuned.corrected(probed.reference, probed.target.correction)
     known, pool = known.posterior_pool()
     thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
-    transition = _transition(known, probed, pool, trajectories, settings)
+    settling = _transition(known, probed, pool, trajectories, settings)
     cautious = trajectories is not None
-    return _prepared(request, transition, thetas, known.n_evaluations, probed, cautious)
+    rotates = _rotating(settling, known, probed.target, pool, cautious)
+    prepared = _prepared(request, rotates, thetas, known.n_evaluations, probed, cautious)
+    return prepared._replace(settling=settling)
 
 
 def _prepared(
@@ -150,13 +158,13 @@ def _prepared(
         estimator=estimator,
         thetas=thetas,
         rngs=request.rngs,
-        n_settle=request.n_warmup if probed is None else settling(request, probed.report, cautious),
+        n_settle=request.n_warmup if probed is None else to_settle(request, probed.report, cautious),
         n_evaluations=n_evaluations,
         report=None if probed is None else probed.report,
     )
 
 
-def settling(request: Request, report: EmulatorReport, cautious: bool) -> int:
+def to_settle(request: Request, report: EmulatorReport, cautious: bool) -> int:
     """Return how many iterations chains are to settle.
 
     Where moves are nearly independent of where they begin, each accepted one forgets the start. Of
@@ -284,6 +292,27 @@ def _transition(
     )
 
 
+def _rotating(
+    mixture: Mixture[Any],
+    known: Knowledge,
+    target: EmulatedPosterior,
+    pool: Pool,
+    cautious: bool,
+) -> Mixture[Any]:
+    """Make most moves rotations, where hyper-parameters are few and the emulator is trusted."""
+    if known.dim > MOST_ROTATED or cautious:
+        return mixture
+    draws, first = pool.theta.reshape(-1, known.dim), mixture.moves[0]
+    rotation = Rotation(grid_density(target, draws, root_of(draws), fine=True))
+    ahead, back = (
+        replace(first, proposal=proposal, name="rotation")  # type: ignore[type-var]
+        for proposal in (rotation, rotation.reversed())
+    )
+    surrogate, *others = mixture.probabilities
+    moves = (*mixture.moves, Directed(ahead, back))
+    return replace(mixture, moves=moves, probabilities=(surrogate - _ROTATED, *others, _ROTATED))
+
+
 def set_up_collapsed(request: Request) -> SetUp:
     """Prepare chains on the marginal posterior of theta, whose f is left to be drawn later.
 
@@ -318,7 +347,6 @@ def set_up_collapsed(request: Request) -> SetUp:
     trajectories: Trajectories | None = None
     if report.held_out_error >= TRUSTED:
         known, trajectories = yield from tuned_trajectories(known, None)
-    known = known.emulated()
     target = known.target()
     known, pool = known.posterior_pool()
     moves = [
@@ -326,15 +354,18 @@ def set_up_collapsed(request: Request) -> SetUp:
         for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
     ]
     shares = np.array(probabilities(trajectories)[: len(moves)])
+    cautious = trajectories is not None
+    settling = Mixture(tuple(moves), tuple((shares / shares.sum()).tolist()))
     return Prepared(
-        transition=Mixture(tuple(moves), tuple((shares / shares.sum()).tolist())),
+        transition=_rotating(settling, known, target, pool, cautious),
         reference=approximation,
         thetas=overdispersed_starts(known, target, trajectories, len(rngs)),
         rngs=rngs,
-        n_settle=settling(request, report, trajectories is not None),
+        n_settle=to_settle(request, report, cautious),
         n_evaluations=known.n_evaluations,
         report=report,
         draws_latent=False,
+        settling=settling,
     )
 
 
@@ -364,7 +395,7 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
         skewness=0.0,
         n_importance=(0, 0),
     )
-    return known, report
+    return known.confirmed(target.emulator), report
 
 
 def probabilities(trajectories: Trajectories | None) -> tuple[float, ...]:
@@ -414,5 +445,5 @@ def overdispersed_starts(
     if trajectories is not None:
         return list(trajectories.ends)
     wide = target.tempered(1.0 / known.temperature)
-    ends = run_pool(wide, known.pool_starts(), known.root, 20, known.rng).theta[-1]
+    ends = known.pool(wide, 20).theta[-1]
     return list(ends[:n_chains])

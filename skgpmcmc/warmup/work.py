@@ -190,15 +190,17 @@ def switch(
     rng: np.random.Generator,
     n_settle: int,
     state: ChainState | None = None,
+    settling: Transition[Any] | None = None,
 ) -> Segment:
     """Start the frozen transition where the set-up leaves a chain, and let it settle.
 
-    Without a state, it starts afresh at theta.
+    Without a state, it starts afresh at theta. Iterations that settle may be those of another
+    transition with the same invariant distribution, which forgets a start sooner.
     """
     if state is not None:
-        return sample(model, transition, state, rng, n_settle)
+        return sample(model, settling or transition, state, rng, n_settle)
     begun = start(model, transition, theta, rng)
-    settled = sample(model, transition, begun.state, rng, n_settle)
+    settled = sample(model, settling or transition, begun.state, rng, n_settle)
     return settled._replace(counts=sum_counts([begun.counts, settled.counts]))
 
 
@@ -299,6 +301,7 @@ class Prepared(NamedTuple):
     report: EmulatorReport | None = None
     states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta
     draws_latent: bool = True  # whether f of the chains is a draw, and not a mean
+    settling: Transition[Any] | None = None  # what settles, if not the transition itself
 
 
 #: Yields batches of tasks, is sent the values that they returned, returns what it prepared.

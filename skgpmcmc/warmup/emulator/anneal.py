@@ -15,8 +15,8 @@ from ...transitions import Trajectory
 from ...transitions.annealed import TrajectoryKernel
 from ..report import EmulatorSettings
 from ..work import Task
-from .fit import Pool
 from .learn import Knowledge, Step
+from .pool import Pool
 from .probe import Probed
 
 #: Leapfrog steps at each temperature.

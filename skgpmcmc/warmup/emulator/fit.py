@@ -16,9 +16,8 @@ from scipy import linalg
 
 from ..._typing import FloatArray, IntArray
 from ...approximations.importance import Quadratic
-from ...model import HyperPrior
-from ...numerics.linalg import cholesky
-from ...transitions import CheapDensity, CheapPoint, Leapfrog
+from ...model import HyperPrior, LatentGP
+from ...transitions import CheapPoint
 
 #: Length-scales that are compared, in units of the standard deviation of the posterior.
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
@@ -30,9 +29,8 @@ _SHARE_OF_BASE = (0.5, 4.0)
 _MAX_DEPTH = 20.0
 #: Length-scales are compared on so many observations at most.
 _MAX_COMPARED = 600
-#: Acceptance rate of trajectories. They go about a quarter of a period, after which a Gaussian is
-#: forgotten, in so many steps at most.
-_TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
+#: Scaled mean squared difference of two rows below which a length-scale hardly matters.
+_FLAT = 0.005
 #: Operations that a call is worth, about.
 _PER_CALL = 2e6
 
@@ -74,6 +72,23 @@ class Coordinates:
         flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
         slope = inverse_square / (inverse_square + self.flat)
         return (flattened - self.center) / self.scale, slope / self.scale
+
+
+def flattening(model: LatentGP) -> FloatArray:
+    """Inverse squares of length-scales that hardly matter any more; 0 for other components."""
+    X, hyperparameters = model.covariance.X, model.covariance.kernel.hyperparameters
+    spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
+    parts = []
+    for h in hyperparameters:
+        if h.fixed:
+            continue
+        if not h.name.endswith("length_scale"):
+            parts.append(np.zeros(h.n_elements))
+            continue
+        squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
+        parts.append(_FLAT / np.maximum(squares, 1e-12))
+    n_kernels = len(model.kernel_thetas(model.start))
+    return np.concatenate([*parts * n_kernels, np.zeros(len(model.likelihood.parameters))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,47 +395,3 @@ class EmulatedPosterior:
         share = np.exp(m - log_lik) * (m < self.ceiling)
         slope = (gradient + correction_gradient) * (inside == theta) * share[..., None]
         return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
-
-
-def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
-    """Cholesky factor of the covariance of draws (..., p), the correlations shrunk a little."""
-    flat = draws.reshape(-1, draws.shape[-1])
-    covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
-    diagonal = np.maximum(covariance.diagonal(), 1e-6)
-    covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
-    covariance.flat[:: len(covariance) + 1] += 1e-8
-    return cholesky(np.asfortranarray(covariance))
-
-
-class Pool(NamedTuple):
-    """Where the chains of a pool were in its second half."""
-
-    theta: FloatArray  # (n_kept, m, p)
-    leapfrog: Leapfrog  # as tuned in the first half
-
-
-def run_pool(
-    target: CheapDensity,
-    theta: FloatArray,
-    root: FloatArray,
-    n_moves: int,
-    rng: np.random.Generator,
-) -> Pool:
-    """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
-    point = CheapPoint.at(target, theta)
-    log_step = np.log(0.5)
-    kept = []
-    for i in range(n_moves):
-        leapfrog = _leapfrog(root, float(np.exp(log_step)))
-        point, probability = leapfrog.move(target, point, rng)
-        if i < n_moves // 2:
-            gain = 1.5 / (i + 2.0) ** 0.6
-            log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
-        else:
-            kept.append(point.position)
-    return Pool(np.array(kept), leapfrog)
-
-
-def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
-    step = min(step, 1.0)
-    return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))

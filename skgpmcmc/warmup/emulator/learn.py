@@ -13,9 +13,11 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
+from ...transitions import MOST_ROTATED
 from ..work import Request, Task, has_factor
 from .design import FEW, Design, DesignPoint, examine, search, spread_out
-from .fit import EmulatedPosterior, Emulator, Pool, root_of, run_pool
+from .fit import EmulatedPosterior, Emulator, flattening
+from .pool import Pool, grid_pool, root_of, run_pool
 from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge;
@@ -33,13 +35,13 @@ _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
 _N_CHAINS, LATER_ROUNDS = 64, 6
 #: Points on exploring trajectories, and those of one trajectory.
 _N_EXPLORED, _N_LEAPFROG = 60, 4
-#: Scaled mean squared difference of two rows below which a length-scale hardly matters.
-_FLAT = 0.005
 #: Held-out error of the log evidence at which the design is complete, with few hyper-parameters and
 #: with many; and where it is that of some of the rows.
 _ENOUGH, _ROUGHLY = (0.1, 0.05), 0.5
 #: One row of so many is learned first, if these are so many at least.
 _SHARE, _FEWEST_ROWS = 4, 100
+#: How much two emulators that agree may differ, root mean square.
+_AGREES = 0.5
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
 
@@ -191,7 +193,7 @@ class Knowledge:
             used.values,
             used.gradients,
             draws=self.design.best.theta + noise @ self.root.T,
-            flat=_flattening(self.model),
+            flat=flattening(self.model),
             span=_SPAN + self.dim,
             base=self.base,
         )
@@ -225,10 +227,34 @@ class Knowledge:
         """Draw from pi*, and learn the scale of its moves."""
         known = self.emulated()
         target = known.target()
-        pool = run_pool(target, known.pool_starts(), known.root, 40, known.rng)
+        pool = known.pool(target, 40)
         if known.held_out_error < TRUSTED:
             known = replace(known, root=root_of(pool.theta))
+        if known.dim <= MOST_ROTATED:
+            return known, pool
         return known, run_pool(target, pool.theta[-1], known.root, 20, known.rng)
+
+    def confirmed(self, examined: Emulator) -> Knowledge:
+        """Condition the emulator on points that have joined, unless it then promises too much.
+
+        They have examined another one at its own draws. The new one has to agree with that at the
+        draws that it would make: between far points it can rise where nobody has been.
+        """
+        known, pool = self.posterior_pool()
+        if known.dim > MOST_ROTATED:
+            return known
+        assert known.emulator is not None
+        draws = pool.theta.reshape(-1, known.dim)
+        gap = known.emulator.value(draws) - examined.value(draws)
+        agrees = np.mean(np.square(gap)) < _AGREES**2
+        return known if agrees else replace(self, emulator=examined)
+
+    def pool(self, target: EmulatedPosterior, n_moves: int) -> Pool:
+        """Draw from pi*, or from the like: off a grid, or by chains that make so many moves."""
+        if self.dim <= MOST_ROTATED:
+            size = max(_N_CHAINS, self.n_chains)
+            return grid_pool(target, self.used.theta, self.root, size, self.rng)
+        return run_pool(target, self.pool_starts(), self.root, n_moves, self.rng)
 
     def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
@@ -394,7 +420,7 @@ def refined(
         known = known.emulated()
         target, n_moves = known.target(), 20 if known.few else 6
         wide = target.tempered(1.0 / known.temperature)
-        pool = run_pool(wide, known.pool_starts(), known.root, n_moves, known.rng)
+        pool = known.pool(wide, n_moves)
         if known.held_out_error < TRUSTED:
             known = replace(known, root=root_of(pool.theta, shrink=1.0 / known.temperature))
         if 0.0 < known.held_out_error < enough or n_more == 0:
@@ -431,20 +457,3 @@ def _error(
         if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
             gaps.append(gap)
     return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
-
-
-def _flattening(model: LatentGP) -> FloatArray:
-    """Inverse squares of length-scales that hardly matter any more; 0 for other components."""
-    X, hyperparameters = model.covariance.X, model.covariance.kernel.hyperparameters
-    spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
-    parts = []
-    for h in hyperparameters:
-        if h.fixed:
-            continue
-        if not h.name.endswith("length_scale"):
-            parts.append(np.zeros(h.n_elements))
-            continue
-        squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
-        parts.append(_FLAT / np.maximum(squares, 1e-12))
-    n_kernels = len(model.kernel_thetas(model.start))
-    return np.concatenate([*parts * n_kernels, np.zeros(len(model.likelihood.parameters))])

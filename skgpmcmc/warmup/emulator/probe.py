@@ -18,8 +18,9 @@ from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
 from .design import FEW, DesignPoint
-from .fit import EmulatedPosterior, Pool, run_pool
+from .fit import EmulatedPosterior
 from .learn import TRUSTED, Knowledge, Step
+from .pool import Pool
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
@@ -130,7 +131,7 @@ def probe(
     n_typical = len(thetas) + (0 if visited is None else len(visited))
     if known.few:  # others, from its tails
         wide = target.tempered(1.0 / known.temperature)
-        tails = run_pool(wide, pool.theta[-1], known.root, 20, known.rng).theta[-1]
+        tails = known.pool(wide, 20).theta[-1]
         thetas = np.concatenate([thetas, tails[: len(thetas) // 2]])
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
     typical = np.arange(len(thetas)) < n_typical
@@ -148,7 +149,8 @@ def probe(
     places = _places(points, probes, typical)
     if places is None:
         raise RuntimeError(no_density(known.model, thetas[0]))
-    return _probed(known.emulated(), target, pool, plan, reference, places, settings, less_noise)
+    known = known.confirmed(target.emulator)
+    return _probed(known, target, pool, plan, reference, places, settings, less_noise)
 
 
 def _tasks(

@@ -1,0 +1,221 @@
+"""Proposals by a rotation in coordinates in which a cheap density is uniform.
+
+With few hyper-parameters a density can be had on a grid, and all of it is then known: its
+distribution functions, and independent draws from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from scipy import linalg
+
+from .._typing import FloatArray
+from .surrogate import ComparableDensity
+
+#: How far a rotation goes, by the number of hyper-parameters, as shares of a turn: such that waves
+#: cos(2 pi m u) of small integers m, of any or all coordinates, are never led back to where they were.
+_SHIFTS = ((0.399,), (0.397, 0.275), (0.445, 0.395, 0.246))
+#: Most hyper-parameters for which there are rotations.
+MOST_ROTATED = len(_SHIFTS)
+#: Log density below the largest at which a grid may end.
+_DEPTH = 11.0
+#: How often a grid is fitted to what it found at most.
+_MOST_FITTINGS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class GridDensity:
+    """A density on a grid, multilinear between its points and zero beyond it.
+
+    Its conditional distribution functions map the grid to the unit cube and the density to the
+    uniform one (Rosenblatt, 1952). In each cell they are quadratic, so that the map and its inverse
+    are exact but for rounding.
+
+    Attributes
+    ----------
+    center : ndarray of shape (p,)
+        Natural logs.
+    root : ndarray of shape (p, p)
+        Lower factor C; the grid is one of z in theta = center + C z.
+    low, step : ndarray of shape (p,)
+        First point of each axis of the grid, and distance of two.
+    values : ndarray of shape (m, ..., m)
+        Of the density of z, not normalized; positive somewhere.
+
+    References
+    ----------
+    Rosenblatt (1952), *Remarks on a multivariate transformation*.
+    """
+
+    center: FloatArray
+    root: FloatArray
+    low: FloatArray
+    step: FloatArray
+    values: FloatArray
+
+    @classmethod
+    def of(
+        cls, target: ComparableDensity, points: FloatArray, root: FloatArray, size: int
+    ) -> Self:
+        """Find the part of space where a density is not negligible, and evaluate it there.
+
+        The grid begins as a box around some points (m, p), in the coordinates of a root, and is
+        fitted to what it finds: it grows where the density is not small at its edge. Where nothing
+        is found between the points of the grid, the best of the given ones is still in it.
+        """
+        center, known = points.mean(axis=0), target.log_prob(points)
+        z = _whitened(root, points - center)
+        best = z[int(np.argmax(known))]
+        low, high = z.min(axis=0) - 0.5, z.max(axis=0) + 0.5
+        for _ in range(_MOST_FITTINGS):
+            axes = np.linspace(low, high, size).T
+            log_prob = target.log_prob(center + _mesh(axes) @ root.T).reshape([size] * len(axes))
+            limit = max(float(log_prob.max()), float(known.max())) - _DEPTH
+            step = axes[:, 1] - axes[:, 0]
+            before = low, high
+            low, high = _fitted(log_prob > limit, axes, best, step)
+            if np.all(high - low > 0.7 * (before[1] - before[0])) and not (
+                (low < before[0]) | (high > before[1])
+            ).any():
+                break
+        return cls(center, root, axes[:, 0], step, np.exp(log_prob - log_prob.max()))
+
+    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Independent draws (size, p), uniform within a cell."""
+        mass = self.values
+        for axis in range(mass.ndim):
+            below, above = [slice(None)] * mass.ndim, [slice(None)] * mass.ndim
+            below[axis], above[axis] = slice(None, -1), slice(1, None)
+            mass = 0.5 * (mass[tuple(below)] + mass[tuple(above)])
+        edges = np.cumsum(mass)
+        index = np.searchsorted(edges, rng.uniform(size=size) * edges[-1], side="right")
+        cells = np.stack(np.unravel_index(index, mass.shape), axis=-1)
+        z = self.low + self.step * (cells + rng.uniform(size=cells.shape))
+        return self.center + z @ self.root.T
+
+    def to_cube(self, theta: FloatArray) -> tuple[FloatArray, float] | None:
+        """Return where theta (p,) is in the unit cube, and the log density; None where that is 0."""
+        place = (_whitened(self.root, theta - self.center) - self.low) / self.step
+        cells = np.floor(place)
+        if not ((cells >= 0) & (cells < np.array(self.values.shape) - 1)).all():
+            return None
+        u, margins = np.empty(len(theta)), self._margins
+        for r, (i, t) in enumerate(zip(cells.astype(int), place - cells, strict=True)):
+            density, mass = margins[0]
+            a, b = density[i], density[i + 1]
+            u[r] = (mass[i] + t * (a + 0.5 * t * (b - a))) / mass[-1]
+            margins = _sliced(margins, i, t)
+        value = a + t * (b - a)
+        return (u, float(np.log(value))) if value > 0.0 else None
+
+    def from_cube(self, u: FloatArray) -> tuple[FloatArray, float]:
+        """Return the theta at u (p,) of the unit cube, and its log density."""
+        place, margins = np.empty(len(u)), self._margins
+        for r, share in enumerate(u):
+            density, mass = margins[0]
+            wanted = share * mass[-1]
+            i = min(int(np.searchsorted(mass, wanted, side="right")), len(mass) - 1) - 1
+            a, b, rest = density[i], density[i + 1], wanted - mass[i]
+            # The root of a t + (b - a) t^2 / 2 = rest, without a difference of near numbers.
+            denominator = a + np.sqrt(max(a * a + 2.0 * (b - a) * rest, 0.0))
+            t = min(2.0 * rest / denominator, 1.0) if denominator > 0.0 else 0.0
+            place[r] = i + t
+            margins = _sliced(margins, i, t)
+        value = a + t * (b - a)
+        theta = self.center + self.root @ (self.low + self.step * place)
+        return theta, float(np.log(value)) if value > 0.0 else -np.inf
+
+    @cached_property
+    def _margins(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Density of the first coordinates, others integrated out, and its integral up to the last.
+
+        Of shapes (m,), (m, m), ...; in units of cells.
+        """
+        found: list[tuple[FloatArray, FloatArray]] = []
+        density = self.values
+        while density.ndim:
+            mass = np.zeros(density.shape)
+            np.cumsum(0.5 * (density[..., 1:] + density[..., :-1]), axis=-1, out=mass[..., 1:])
+            found.insert(0, (density, mass))
+            density = mass[..., -1]
+        return found
+
+
+def _whitened(root: FloatArray, theta: FloatArray) -> FloatArray:
+    return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
+
+
+def _mesh(axes: FloatArray) -> FloatArray:
+    """All points of a grid; (m^p, p)."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def _fitted(
+    matters: FloatArray, axes: FloatArray, best: FloatArray, step: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of a grid around the points that matter, and the best one known."""
+    low, high = best - 2.0 * step, best + 2.0 * step
+    for r, axis in enumerate(axes):
+        found = np.flatnonzero(matters.any(axis=tuple(k for k in range(len(axes)) if k != r)))
+        if not len(found):
+            continue
+        length = axis[found[-1]] - axis[found[0]]
+        below = 0.5 * length if found[0] == 0 else 0.0
+        above = 0.5 * length if found[-1] == len(axis) - 1 else 0.0
+        low[r] = min(low[r], axis[found[0]] - step[r] - below)
+        high[r] = max(high[r], axis[found[-1]] + step[r] + above)
+    return low, high
+
+
+def _sliced(
+    margins: list[tuple[FloatArray, FloatArray]], i: int, t: float
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Fix the first coordinate, a share t of the way through cell i, in all margins but its own."""
+    return [
+        (d[i] + t * (d[i + 1] - d[i]), m[i] + t * (m[i + 1] - m[i])) for d, m in margins[1:]
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """theta' is a step of nearly fixed length ahead of theta, where a cheap density is uniform.
+
+    The unit cube is taken as a torus. A chain that goes on like this visits it evenly, as a
+    low-discrepancy sequence does, and its averages have less error than those of independent draws.
+    For a chain that turns around where it is rejected, see `Directed`.
+
+    The Hastings ratio is that to the step back: pi*(theta) / pi*(theta') for the density pi*.
+
+    Attributes
+    ----------
+    density : GridDensity
+        pi*. Where it is zero, theta stays.
+    sign : float
+        1 for steps ahead, -1 for steps back.
+    spread : float
+        Standard deviation of a step about its length; the same distribution ahead and back.
+    """
+
+    density: GridDensity
+    sign: float = 1.0
+    spread: float = 0.03
+
+    def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return theta' and ``log pi*(theta) - log pi*(theta')``."""
+        place = self.density.to_cube(theta)
+        if place is None:
+            return theta, -np.inf
+        u, log_density = place
+        step = np.array(_SHIFTS[len(u) - 1]) + self.spread * rng.standard_normal(len(u))
+        moved, log_moved = self.density.from_cube((u + self.sign * step) % 1.0)
+        if np.isneginf(log_moved):  # on the edge of the grid, by rounding
+            return theta, -np.inf
+        return moved, log_density - log_moved
+
+    def reversed(self) -> Rotation:
+        """Return the steps of the other direction."""
+        return replace(self, sign=-self.sign)

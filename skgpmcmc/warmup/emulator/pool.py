@@ -1,0 +1,102 @@
+"""Draws from the emulated posterior: off a grid where that is possible, and by chains elsewhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...numerics.linalg import cholesky
+from ...transitions import CheapDensity, CheapPoint, Leapfrog
+from ...transitions.rotation import ComparableDensity, GridDensity
+
+#: Acceptance rate of trajectories. They go about a quarter of a period, after which a Gaussian is
+#: forgotten, in so many steps at most.
+_TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
+#: Points of each axis of a grid to draw from, and of one to rotate on; by the number of axes.
+_COARSE, _FINE = (128, 48, 22), (512, 96, 40)
+#: Draws off a grid, for each that a chain of a pool would end with.
+_N_KEPT = 10
+
+
+def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
+    """Cholesky factor of the covariance of draws (..., p), the correlations shrunk a little."""
+    flat = draws.reshape(-1, draws.shape[-1])
+    covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
+    diagonal = np.maximum(covariance.diagonal(), 1e-6)
+    covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
+    covariance.flat[:: len(covariance) + 1] += 1e-8
+    return cholesky(np.asfortranarray(covariance))
+
+
+class Pool(NamedTuple):
+    """Where the chains of a pool were in its second half."""
+
+    theta: FloatArray  # (n_kept, m, p)
+    leapfrog: Leapfrog  # as tuned in the first half
+
+
+def run_pool(
+    target: CheapDensity,
+    theta: FloatArray,
+    root: FloatArray,
+    n_moves: int,
+    rng: np.random.Generator,
+) -> Pool:
+    """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
+    point = CheapPoint.at(target, theta)
+    log_step = np.log(0.5)
+    kept = []
+    for i in range(n_moves):
+        leapfrog = _leapfrog(root, float(np.exp(log_step)))
+        point, probability = leapfrog.move(target, point, rng)
+        if i < n_moves // 2:
+            gain = 1.5 / (i + 2.0) ** 0.6
+            log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
+        else:
+            kept.append(point.position)
+    return Pool(np.array(kept), leapfrog)
+
+
+def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
+    step = min(step, 1.0)
+    return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))
+
+
+def grid_density(
+    target: ComparableDensity, points: FloatArray, root: FloatArray, *, fine: bool = False
+) -> GridDensity:
+    """Put a density of few variables on a grid around points (m, p)."""
+    return GridDensity.of(target, points, root, (_FINE if fine else _COARSE)[len(root) - 1])
+
+
+def grid_pool(
+    target: ComparableDensity,
+    points: FloatArray,
+    root: FloatArray,
+    size: int,
+    rng: np.random.Generator,
+) -> Pool:
+    """Draw independently from a density of few variables, wherever it has its mass.
+
+    Chains would only see what they can reach: an emulator may promise much where nobody has been.
+
+    Parameters
+    ----------
+    target : ComparableDensity
+    points : ndarray of shape (m, p)
+        Where the grid begins to look.
+    root : ndarray of shape (p, p)
+        Scale of the density.
+    size : int
+        Chains that a pool would have.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Pool
+        With a trajectory that is not tuned.
+    """
+    draws = grid_density(target, points, root).sample(rng, _N_KEPT * size)
+    return Pool(draws.reshape(_N_KEPT, size, -1), _leapfrog(root, 0.5))
