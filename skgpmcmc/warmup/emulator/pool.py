@@ -15,7 +15,7 @@ from ...transitions.rotation import ComparableDensity, GridDensity
 #: forgotten, in so many steps at most.
 _TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
 #: Points of each axis of a grid to draw from, and of one to rotate on; by the number of axes.
-_COARSE, _FINE = (128, 48, 22), (512, 96, 40)
+_COARSE, _FINE = (64, 32, 16), (256, 64, 36)
 #: Draws off a grid, for each that a chain of a pool would end with.
 _N_KEPT = 10
 

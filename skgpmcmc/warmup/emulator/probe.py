@@ -25,8 +25,9 @@ from .pool import Pool
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
 _N_COMPARED = (8, 48)
-#: Standard deviation of a linear term of the correction from the approximate to the exact evidence.
-_TERM_SD = 0.3
+#: Standard deviation of a linear term of the correction from the approximate to the exact evidence,
+#: with few hyper-parameters and with many.
+_TERM_SD = (0.07, 0.3)
 #: Importance draws of a probe.
 N_DRAWS = 256
 #: Noise of a probe, with few hyper-parameters and with many; most draws of one, in all and at once.
@@ -226,8 +227,9 @@ def _probed(
         of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most
     )
     gap = places.log_p - places.log_evidence
+    term_sd = _TERM_SD[not known.few]
     correction = Quadratic.fit(
-        theta, gap, center, scale, noise=0.05 + places.noise, term_sd=_TERM_SD
+        theta, gap, center, scale, noise=0.05 + places.noise, term_sd=term_sd
     )
     frozen = replace(reference, whitened=plan.whitened)
     report = _report(known, target, plan, correction, count, places, settings)
