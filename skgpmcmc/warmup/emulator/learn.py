@@ -240,9 +240,9 @@ class Knowledge:
         They have examined another one at its own draws. The new one has to agree with that at the
         draws that it would make: between far points it can rise where nobody has been.
         """
+        if self.dim > MOST_ROTATED:
+            return self.emulated()
         known, pool = self.posterior_pool()
-        if known.dim > MOST_ROTATED:
-            return known
         assert known.emulator is not None
         draws = pool.theta.reshape(-1, known.dim)
         gap = known.emulator.value(draws) - examined.value(draws)
