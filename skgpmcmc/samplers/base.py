@@ -20,7 +20,7 @@ from ..warmup import (
     Request,
     Schedule,
     SetUp,
-    set_up_collapsed,
+    set_up_marginal,
     set_up_emulated,
     set_up_random_walk,
 )
@@ -171,23 +171,39 @@ class PseudoMarginal(Sampler):
 
 @dataclass(eq=False)
 class Marginal(Sampler):
-    """Random walk on the approximate marginal posterior of theta (the papers' MCMC EP).
+    """MCMC on the approximate marginal posterior of theta (the papers' MCMC EP).
 
-    Cheaper than `PseudoMarginal` and free of Monte Carlo noise in the likelihood, but it targets
-    the approximation's posterior. Predictions use the approximation's Gaussian at each theta.
+    It has no Monte Carlo noise in the likelihood, but it targets the approximation's posterior.
+    Predictions use the approximation's Gaussian at each theta.
 
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        See `Sampler`.
+        See `Sampler`; for ``moves="random_walk"``, and without effect on the others.
+    moves : {"emulated", "random_walk"}, default="emulated"
+        As for `PseudoMarginal`; what corrects the proposals is the approximate evidence itself.
     """
 
     n_matrices: ClassVar[float] = 7.0
     # The q of several functions has no predictions.
     many_functions: ClassVar[bool] = False
 
+    moves: str = "emulated"
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_choice("sampler: moves", self.moves, ("emulated", "random_walk"))
+
+    @property
+    def learns(self) -> bool:
+        """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
+        return self.moves != "random_walk"
+
     def set_up(self, request: Request) -> SetUp:
-        """Tune a random walk on the target itself, the approximate marginal."""
+        """Learn an emulator of the approximate evidence, or tune a random walk on it."""
+        if self.learns:
+            return set_up_marginal(request, draws_latent=True)
         frozen = partial(MarginalMetropolis, request.approximation)
         return set_up_random_walk(request, self.target_acceptance, frozen)
 
@@ -225,4 +241,4 @@ class Collapsed(Sampler):
 
     def set_up(self, request: Request) -> SetUp:
         """Learn an emulator of the evidence; `n_importance` does not matter."""
-        return set_up_collapsed(request)
+        return set_up_marginal(request, draws_latent=False)

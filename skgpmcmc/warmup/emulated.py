@@ -313,14 +313,16 @@ def _rotating(
     return replace(mixture, moves=moves, probabilities=(surrogate - _ROTATED, *others, _ROTATED))
 
 
-def set_up_collapsed(request: Request) -> SetUp:
-    """Prepare chains on the marginal posterior of theta, whose f is left to be drawn later.
+def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
+    """Prepare chains on the marginal posterior of theta.
 
     Parameters
     ----------
     request : Request
         Its approximation gives the evidence, exact for a Gaussian likelihood. A search for a mode
         begins at every start.
+    draws_latent : bool
+        Whether chains draw f with every theta; otherwise that is left for later.
 
     Returns
     -------
@@ -350,7 +352,7 @@ def set_up_collapsed(request: Request) -> SetUp:
     target = known.target()
     known, pool = known.posterior_pool()
     moves = [
-        MarginalMetropolis(approximation, proposal, with_mean=True, name=name)
+        MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
         for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
     ]
     shares = np.array(probabilities(trajectories)[: len(moves)])
@@ -364,7 +366,7 @@ def set_up_collapsed(request: Request) -> SetUp:
         n_settle=to_settle(request, report, cautious),
         n_evaluations=known.n_evaluations,
         report=report,
-        draws_latent=False,
+        draws_latent=draws_latent,
         settling=settling,
     )
 
