@@ -11,20 +11,22 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, ndimage
 
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray, IntArray
 from .surrogate import ComparableDensity
 
-#: How far a rotation goes, by the number of hyper-parameters, as shares of a turn: such that waves
-#: cos(2 pi m u) of small integers m, of any or all coordinates, are never led back to where they were.
-_SHIFTS = ((0.399,), (0.397, 0.275), (0.445, 0.395, 0.246))
+#: How far a rotation goes, by the number of hyper-parameters, as shares of a turn, and the standard
+#: deviation of that. With these the autocorrelation times of positions and of tails, in the middle of
+#: all directions, are about the smallest.
+_SHIFTS, _SPREAD = ((0.382,), (0.38, 0.445), (0.442, 0.157, 0.264)), 0.02
 #: Most hyper-parameters for which there are rotations.
 MOST_ROTATED = len(_SHIFTS)
 #: Log density below the largest at which a grid may end.
 _DEPTH = 11.0
-#: How often a grid is fitted to what it found at most.
-_MOST_FITTINGS = 6
+#: How far a grid goes to begin with, in units of the scale; share of it that has to matter, else it
+#: is fitted to what does, so often at most.
+_REACH, _FITS, _MOST_FITTINGS = 4.0, 0.7, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,29 +61,49 @@ class GridDensity:
 
     @classmethod
     def of(
-        cls, target: ComparableDensity, points: FloatArray, root: FloatArray, size: int
+        cls,
+        target: ComparableDensity,
+        seeds: FloatArray,
+        root: FloatArray,
+        size: int,
+        *,
+        grows: bool = True,
     ) -> Self:
-        """Find the part of space where a density is not negligible, and evaluate it there.
+        """Find where a density is not negligible, around some points, and evaluate it there.
 
-        The grid begins as a box around some points (m, p), in the coordinates of a root, and is
-        fitted to what it finds: it grows where the density is not small at its edge. Where nothing
-        is found between the points of the grid, the best of the given ones is still in it.
+        What counts is what a path from a seed can reach without leaving such a region: elsewhere an
+        emulator may promise anything. The grid begins around the seeds, in the coordinates of a
+        root, and is fitted to what it finds: it grows where the density is not small at its edge.
+
+        Parameters
+        ----------
+        target : ComparableDensity
+        seeds : ndarray of shape (k, p)
+            Points with much of the density, such as modes.
+        root : ndarray of shape (p, p)
+            Scale of the density around them.
+        size : int
+            Points of each axis.
+        grows : bool, default=True
+            Whether it may grow beyond where it begins, four units of the scale around the seeds.
         """
-        center, known = points.mean(axis=0), target.log_prob(points)
-        z = _whitened(root, points - center)
-        best = z[int(np.argmax(known))]
-        low, high = z.min(axis=0) - 0.5, z.max(axis=0) + 0.5
+        center = seeds.mean(axis=0)
+        z = _whitened(root, seeds - center)
+        low, high = z.min(axis=0) - _REACH, z.max(axis=0) + _REACH
+        limit = float(target.log_prob(seeds).max()) - _DEPTH
         for _ in range(_MOST_FITTINGS):
             axes = np.linspace(low, high, size).T
-            log_prob = target.log_prob(center + _mesh(axes) @ root.T).reshape([size] * len(axes))
-            limit = max(float(log_prob.max()), float(known.max())) - _DEPTH
             step = axes[:, 1] - axes[:, 0]
-            before = low, high
-            low, high = _fitted(log_prob > limit, axes, best, step)
-            if np.all(high - low > 0.7 * (before[1] - before[0])) and not (
-                (low < before[0]) | (high > before[1])
-            ).any():
-                break
+            log_prob = target.log_prob(center + _mesh(axes) @ root.T).reshape([size] * len(axes))
+            found = _reached(log_prob > limit, np.rint((z - low) / step).astype(int))
+            wanted = _fitted(found, axes)
+            if not grows:
+                wanted = np.maximum(wanted[0], low), np.minimum(wanted[1], high)
+            if np.all(wanted[0] >= low) and np.all(wanted[1] <= high):
+                if np.all(wanted[1] - wanted[0] > _FITS * (high - low)):
+                    break
+            low, high = wanted
+        log_prob = np.where(found, log_prob, -np.inf)
         return cls(center, root, axes[:, 0], step, np.exp(log_prob - log_prob.max()))
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
@@ -154,20 +176,24 @@ def _mesh(axes: FloatArray) -> FloatArray:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def _fitted(
-    matters: FloatArray, axes: FloatArray, best: FloatArray, step: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of a grid around the points that matter, and the best one known."""
-    low, high = best - 2.0 * step, best + 2.0 * step
+def _reached(matters: BoolArray, seeds: IntArray) -> BoolArray:
+    """Return the parts of a region that are connected to seeds, (k, p), on a grid."""
+    at = tuple(np.clip(seeds, 0, np.array(matters.shape) - 1).T)
+    matters[at] = True
+    parts, _ = ndimage.label(matters)
+    return np.asarray(np.isin(parts, parts[at]))
+
+
+def _fitted(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of a grid around a region: beyond it by half where that ends at an edge."""
+    low, high = np.empty(len(axes)), np.empty(len(axes))
     for r, axis in enumerate(axes):
-        found = np.flatnonzero(matters.any(axis=tuple(k for k in range(len(axes)) if k != r)))
-        if not len(found):
-            continue
-        length = axis[found[-1]] - axis[found[0]]
-        below = 0.5 * length if found[0] == 0 else 0.0
-        above = 0.5 * length if found[-1] == len(axis) - 1 else 0.0
-        low[r] = min(low[r], axis[found[0]] - step[r] - below)
-        high[r] = max(high[r], axis[found[-1]] + step[r] + above)
+        others = tuple(k for k in range(len(axes)) if k != r)
+        (inside,) = np.nonzero(found.any(axis=others))
+        step, last = axis[1] - axis[0], len(axis) - 1
+        beyond = 0.5 * (axis[inside[-1]] - axis[inside[0]]) + step
+        low[r] = axis[inside[0]] - (beyond if inside[0] == 0 else step)
+        high[r] = axis[inside[-1]] + (beyond if inside[-1] == last else step)
     return low, high
 
 
@@ -202,7 +228,7 @@ class Rotation:
 
     density: GridDensity
     sign: float = 1.0
-    spread: float = 0.03
+    spread: float = _SPREAD
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""

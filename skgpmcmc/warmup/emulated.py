@@ -46,7 +46,7 @@ from .emulator.learn import (
     refined,
     searched,
 )
-from .emulator.pool import Pool, grid_density, root_of
+from .emulator.pool import Pool, fine_grid, root_of
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import (
     N_LEAPS,
@@ -302,8 +302,8 @@ def _rotating(
     """Make most moves rotations, where hyper-parameters are few and the emulator is trusted."""
     if known.dim > MOST_ROTATED or cautious:
         return mixture
-    draws, first = pool.theta.reshape(-1, known.dim), mixture.moves[0]
-    rotation = Rotation(grid_density(target, draws, root_of(draws), fine=True))
+    root, first = root_of(pool.theta), mixture.moves[0]
+    rotation = Rotation(fine_grid(target, known.modes, root))
     ahead, back = (
         replace(first, proposal=proposal, name="rotation")  # type: ignore[type-var]
         for proposal in (rotation, rotation.reversed())

@@ -253,7 +253,9 @@ class Knowledge:
         """Draw from pi*, or from the like: off a grid, or by chains that make so many moves."""
         if self.dim <= MOST_ROTATED:
             size = max(_N_CHAINS, self.n_chains)
-            return grid_pool(target, self.used.theta, self.root, size, self.rng)
+            # A poor emulator is believed near the modes only.
+            grows = 0.0 < self.held_out_error < TRUSTED
+            return grid_pool(target, self.modes, self.root, size, self.rng, grows=grows)
         return run_pool(target, self.pool_starts(), self.root, n_moves, self.rng)
 
     def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:

@@ -64,39 +64,40 @@ def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
     return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))
 
 
-def grid_density(
-    target: ComparableDensity, points: FloatArray, root: FloatArray, *, fine: bool = False
-) -> GridDensity:
-    """Put a density of few variables on a grid around points (m, p)."""
-    return GridDensity.of(target, points, root, (_FINE if fine else _COARSE)[len(root) - 1])
+def fine_grid(target: ComparableDensity, modes: FloatArray, root: FloatArray) -> GridDensity:
+    """Put a density of few variables on a grid around modes (k, p), to rotate on."""
+    return GridDensity.of(target, modes, root, _FINE[len(root) - 1])
 
 
 def grid_pool(
     target: ComparableDensity,
-    points: FloatArray,
+    modes: FloatArray,
     root: FloatArray,
     size: int,
     rng: np.random.Generator,
+    *,
+    grows: bool,
 ) -> Pool:
-    """Draw independently from a density of few variables, wherever it has its mass.
-
-    Chains would only see what they can reach: an emulator may promise much where nobody has been.
+    """Draw independently from a density of few variables.
 
     Parameters
     ----------
     target : ComparableDensity
-    points : ndarray of shape (m, p)
-        Where the grid begins to look.
+    modes : ndarray of shape (k, p)
+        Where the grid begins.
     root : ndarray of shape (p, p)
         Scale of the density.
     size : int
         Chains that a pool would have.
     rng : numpy.random.Generator
+    grows : bool
+        See `GridDensity.of`.
 
     Returns
     -------
     Pool
         With a trajectory that is not tuned.
     """
-    draws = grid_density(target, points, root).sample(rng, _N_KEPT * size)
+    grid = GridDensity.of(target, modes, root, _COARSE[len(root) - 1], grows=grows)
+    draws = grid.sample(rng, _N_KEPT * size)
     return Pool(draws.reshape(_N_KEPT, size, -1), _leapfrog(root, 0.5))

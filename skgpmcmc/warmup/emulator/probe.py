@@ -17,7 +17,7 @@ from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
-from .design import FEW, DesignPoint
+from .design import FEW, DesignPoint, spread_out
 from .fit import EmulatedPosterior
 from .learn import TRUSTED, Knowledge, Step
 from .pool import Pool
@@ -132,8 +132,9 @@ def probe(
     n_typical = len(thetas) + (0 if visited is None else len(visited))
     if known.few:  # others, from its tails
         wide = target.tempered(1.0 / known.temperature)
-        tails = known.pool(wide, 20).theta[-1]
-        thetas = np.concatenate([thetas, tails[: len(thetas) // 2]])
+        tails, used = known.pool(wide, 20).theta[-1], known.used.theta
+        far = spread_out(tails / known.scale, used / known.scale, len(thetas) // 2)
+        thetas = np.concatenate([thetas, tails[far]])
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
     typical = np.arange(len(thetas)) < n_typical
     compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
