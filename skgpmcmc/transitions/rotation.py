@@ -27,6 +27,10 @@ _DEPTH = 11.0
 #: How far a grid goes to begin with, in units of the scale; share of it that has to matter, else it
 #: is fitted to what does, so often at most.
 _REACH, _FITS, _MOST_FITTINGS = 4.0, 0.7, 8
+#: Points of each axis of a grid, and of one to rotate on; by the number of axes.
+_COARSE, _FINE = (64, 32, 16), (256, 64, 36)
+#: Points at which a density is evaluated at once: what it takes for them stays in the cache.
+_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +69,9 @@ class GridDensity:
         target: ComparableDensity,
         seeds: FloatArray,
         root: FloatArray,
-        size: int,
         *,
         grows: bool = True,
+        fine: bool = False,
     ) -> Self:
         """Find where a density is not negligible, around some points, and evaluate it there.
 
@@ -82,29 +86,38 @@ class GridDensity:
             Points with much of the density, such as modes.
         root : ndarray of shape (p, p)
             Scale of the density around them.
-        size : int
-            Points of each axis.
         grows : bool, default=True
             Whether it may grow beyond where it begins, four units of the scale around the seeds.
+        fine : bool, default=False
+            Whether it is to be fine enough to rotate on.
         """
-        center = seeds.mean(axis=0)
+        center, p = seeds.mean(axis=0), seeds.shape[1]
         z = _whitened(root, seeds - center)
-        low, high = z.min(axis=0) - _REACH, z.max(axis=0) + _REACH
         limit = float(target.log_prob(seeds).max()) - _DEPTH
+
+        def found_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
+            """Log density on a grid, and which part of that matters."""
+            log_prob = _values(target, center + _mesh(axes) @ root.T).reshape([axes.shape[1]] * p)
+            places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
+            return log_prob, _reached(log_prob > limit, np.rint(places).astype(int))
+
+        ends = z.min(axis=0) - _REACH, z.max(axis=0) + _REACH
         for _ in range(_MOST_FITTINGS):
-            axes = np.linspace(low, high, size).T
-            step = axes[:, 1] - axes[:, 0]
-            log_prob = target.log_prob(center + _mesh(axes) @ root.T).reshape([size] * len(axes))
-            found = _reached(log_prob > limit, np.rint((z - low) / step).astype(int))
+            axes = np.linspace(*ends, _COARSE[p - 1]).T
+            log_prob, found = found_on(axes)
             wanted = _fitted(found, axes)
             if not grows:
-                wanted = np.maximum(wanted[0], low), np.minimum(wanted[1], high)
-            if np.all(wanted[0] >= low) and np.all(wanted[1] <= high):
-                if np.all(wanted[1] - wanted[0] > _FITS * (high - low)):
-                    break
-            low, high = wanted
+                wanted = np.maximum(wanted[0], ends[0]), np.minimum(wanted[1], ends[1])
+            grown = (wanted[0] < ends[0]).any() or (wanted[1] > ends[1]).any()
+            if not grown and (wanted[1] - wanted[0] > _FITS * (ends[1] - ends[0])).all():
+                break
+            ends = wanted
+        if fine:
+            axes = np.linspace(*ends, _FINE[p - 1]).T
+            log_prob, found = found_on(axes)
         log_prob = np.where(found, log_prob, -np.inf)
-        return cls(center, root, axes[:, 0], step, np.exp(log_prob - log_prob.max()))
+        values = np.exp(log_prob - log_prob.max())
+        return cls(center, root, axes[:, 0], axes[:, 1] - axes[:, 0], values)
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent draws (size, p), uniform within a cell."""
@@ -169,6 +182,12 @@ class GridDensity:
 
 def _whitened(root: FloatArray, theta: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
+
+
+def _values(target: ComparableDensity, theta: FloatArray) -> FloatArray:
+    """Log density at many points (m, p), some at a time; (m,)."""
+    blocks = np.array_split(theta, -(-len(theta) // _AT_ONCE))
+    return np.concatenate([target.log_prob(block) for block in blocks])
 
 
 def _mesh(axes: FloatArray) -> FloatArray:

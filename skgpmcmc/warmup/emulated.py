@@ -19,6 +19,7 @@ from ..approximations.importance import Quadratic
 from ..transitions import (
     MOST_ROTATED,
     Directed,
+    GridDensity,
     IndependenceMetropolis,
     Leapfrog,
     MarginalMetropolis,
@@ -46,7 +47,7 @@ from .emulator.learn import (
     refined,
     searched,
 )
-from .emulator.pool import Pool, fine_grid, root_of
+from .emulator.pool import Pool, root_of
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import (
     N_LEAPS,
@@ -303,7 +304,7 @@ def _rotating(
     if known.dim > MOST_ROTATED or cautious:
         return mixture
     root, first = root_of(pool.theta), mixture.moves[0]
-    rotation = Rotation(fine_grid(target, known.modes, root))
+    rotation = Rotation(GridDensity.of(target, known.modes, root, fine=True))
     ahead, back = (
         replace(first, proposal=proposal, name="rotation")  # type: ignore[type-var]
         for proposal in (rotation, rotation.reversed())

@@ -14,8 +14,6 @@ from ...transitions.rotation import ComparableDensity, GridDensity
 #: Acceptance rate of trajectories. They go about a quarter of a period, after which a Gaussian is
 #: forgotten, in so many steps at most.
 _TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
-#: Points of each axis of a grid to draw from, and of one to rotate on; by the number of axes.
-_COARSE, _FINE = (64, 32, 16), (256, 64, 36)
 #: Draws off a grid, for each that a chain of a pool would end with.
 _N_KEPT = 10
 
@@ -64,11 +62,6 @@ def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
     return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))
 
 
-def fine_grid(target: ComparableDensity, modes: FloatArray, root: FloatArray) -> GridDensity:
-    """Put a density of few variables on a grid around modes (k, p), to rotate on."""
-    return GridDensity.of(target, modes, root, _FINE[len(root) - 1])
-
-
 def grid_pool(
     target: ComparableDensity,
     modes: FloatArray,
@@ -98,6 +91,5 @@ def grid_pool(
     Pool
         With a trajectory that is not tuned.
     """
-    grid = GridDensity.of(target, modes, root, _COARSE[len(root) - 1], grows=grows)
-    draws = grid.sample(rng, _N_KEPT * size)
+    draws = GridDensity.of(target, modes, root, grows=grows).sample(rng, _N_KEPT * size)
     return Pool(draws.reshape(_N_KEPT, size, -1), _leapfrog(root, 0.5))
