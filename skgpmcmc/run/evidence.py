@@ -26,7 +26,7 @@ from ..numerics.threads import one_thread
 from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
 from ..transitions.base import Evaluating
 from ..warmup import N_IMPORTANCE
-from ..warmup.emulated import mixture_of
+from ..warmup.emulator.pool import mixture_of
 from .annealed import AnnealedImportance, near_posterior
 
 #: Draws of theta for an integrated evidence, and how many of them are a task of a worker.

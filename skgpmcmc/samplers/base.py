@@ -20,8 +20,8 @@ from ..warmup import (
     Request,
     Schedule,
     SetUp,
-    set_up_marginal,
     set_up_emulated,
+    set_up_marginal,
     set_up_random_walk,
 )
 

@@ -139,11 +139,6 @@ class Proposal(Protocol):
         """Return theta' and ``log pi(theta | theta') - log pi(theta' | theta)``."""
 
 
-def random_direction(rng: np.random.Generator) -> int:
-    """Return 1 or -1, see `Directed`: drawn anew wherever another move leads."""
-    return 1 if rng.uniform() < 0.5 else -1
-
-
 class Evaluated(NamedTuple, Generic[S]):
     """A state at which the target of theta was evaluated, or estimated."""
 
@@ -283,7 +278,8 @@ class Directed(Transition[S]):
 
     **Invariant:** the target of its moves, with either direction equally likely whatever the state.
     Ahead and back propose in opposite ways, from theta to theta' as from theta' to theta: what
-    leaves a state by a rejection is what arrives there in the other direction.
+    leaves a state by a rejection is what arrives there in the other direction. Where another move
+    has led, a state has no direction yet (0), and is given one at random.
 
     Attributes
     ----------
@@ -303,15 +299,17 @@ class Directed(Transition[S]):
         """That of its moves."""
         return self.ahead.name
 
-    def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:
-        """Return a state at theta, in a direction at random."""
-        return self.ahead.start(model, theta, rng)
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
+    ) -> S | None:
+        """Return a state at theta; `particles` is what the moves understand."""
+        return self.ahead.start(model, theta, rng, **particles)
 
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
         """Go on, or turn around."""
-        at: Any = state
-        moved, info = (self.ahead if at.direction > 0 else self.back).step(model, state, rng)
-        direction = at.direction if info.accepted else -at.direction
+        direction = state.direction or (1 if rng.uniform() < 0.5 else -1)  # type: ignore[attr-defined]
+        moved, info = (self.ahead if direction > 0 else self.back).step(model, state, rng)
+        direction = direction if info.accepted else -direction
         return moved._replace(direction=direction), info  # type: ignore[attr-defined]
 
 

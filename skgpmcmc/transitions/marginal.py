@@ -11,7 +11,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import Evaluated, Evaluating, Proposal, random_direction
+from .base import Evaluated, Evaluating, Proposal
 from .operators import RandomWalk
 from .updates import OperatorUpdate
 
@@ -22,7 +22,7 @@ class MarginalState(NamedTuple):
     theta: FloatArray  # (p,), natural logs
     log_target: float  # log q(y | theta) + log p(theta)
     f: FloatArray  # (n,), a draw from q(f | y, theta), or its mean; empty where neither is wanted
-    direction: int  # 1 or -1, see `Directed`
+    direction: int = 0  # see `Directed`
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class MarginalMetropolis(Evaluating[MarginalState]):
         log_target = log_evidence + log_hyperprior
         if not np.isfinite(log_target):
             return None
-        state = MarginalState(theta, log_target, np.empty(0), random_direction(rng))
+        state = MarginalState(theta, log_target, np.empty(0))
         return Evaluated(state, log_target, q)
 
     def log_target(self, state: MarginalState) -> float:

@@ -30,7 +30,6 @@ from .base import (
     Proposal,
     StepInfo,
     Transition,
-    random_direction,
     shrinking,
 )
 
@@ -43,7 +42,7 @@ class PseudoMarginalState(NamedTuple):
     density: Density  # what the particles were drawn from, a function of theta
     estimate: ImportanceEstimate  # replaced only together with all but one of its particles
     f: FloatArray  # (n,), one particle, drawn by weight at every step
-    direction: int  # 1 or -1, see `Directed`
+    direction: int = 0  # see `Directed`
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +119,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         if not np.isfinite(estimate.log_likelihood):
             return None
         f = estimate.draw(rng)
-        state = PseudoMarginalState(
-            theta, log_hyperprior, density, estimate, f, random_direction(rng)
-        )
+        state = PseudoMarginalState(theta, log_hyperprior, density, estimate, f)
         return Evaluated(state, self.log_target(state))
 
     def log_target(self, state: PseudoMarginalState) -> float:

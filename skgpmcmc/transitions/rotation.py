@@ -6,9 +6,9 @@ distribution functions, and independent draws from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import linalg, ndimage
@@ -17,8 +17,8 @@ from .._typing import BoolArray, FloatArray, IntArray
 from .surrogate import ComparableDensity
 
 #: How far a rotation goes, by the number of hyper-parameters, as shares of a turn, and the standard
-#: deviation of that. With these the autocorrelation times of positions and of tails, in the middle of
-#: all directions, are about the smallest.
+#: deviation of that. With these the autocorrelation times of positions and of tails, averaged over
+#: directions, are about the smallest.
 _SHIFTS, _SPREAD = ((0.382,), (0.38, 0.445), (0.442, 0.157, 0.264)), 0.02
 #: Most hyper-parameters for which there are rotations.
 MOST_ROTATED = len(_SHIFTS)
@@ -50,7 +50,8 @@ class GridDensity:
     low, step : ndarray of shape (p,)
         First point of each axis of the grid, and distance of two.
     values : ndarray of shape (m, ..., m)
-        Of the density of z, not normalized; positive somewhere.
+        Of the density of z, not normalized; positive somewhere. Numbers of four bytes do: they are
+        the definition of the density.
 
     References
     ----------
@@ -82,6 +83,7 @@ class GridDensity:
         Parameters
         ----------
         target : ComparableDensity
+            What is put on the grid.
         seeds : ndarray of shape (k, p)
             Points with much of the density, such as modes.
         root : ndarray of shape (p, p)
@@ -115,13 +117,16 @@ class GridDensity:
         if fine:
             axes = np.linspace(*ends, _FINE[p - 1]).T
             log_prob, found = found_on(axes)
-        log_prob = np.where(found, log_prob, -np.inf)
-        values = np.exp(log_prob - log_prob.max())
-        return cls(center, root, axes[:, 0], axes[:, 1] - axes[:, 0], values)
+        log_prob = np.where(found & np.isfinite(log_prob), log_prob, -np.inf)
+        top = log_prob.max()
+        # Chains will say so where nothing has a density.
+        values = np.exp(log_prob - top) if np.isfinite(top) else found.astype(float)
+        step = axes[:, 1] - axes[:, 0]
+        return cls(center, root, axes[:, 0], step, values.astype(np.float32))
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent draws (size, p), uniform within a cell."""
-        mass = self.values
+        mass = self.values.astype(float)
         for axis in range(mass.ndim):
             below, above = [slice(None)] * mass.ndim, [slice(None)] * mass.ndim
             below[axis], above[axis] = slice(None, -1), slice(1, None)
@@ -133,7 +138,7 @@ class GridDensity:
         return self.center + z @ self.root.T
 
     def to_cube(self, theta: FloatArray) -> tuple[FloatArray, float] | None:
-        """Return where theta (p,) is in the unit cube, and the log density; None where that is 0."""
+        """Return where theta (p,) is in the unit cube, and the log density; None where it is 0."""
         place = (_whitened(self.root, theta - self.center) - self.low) / self.step
         cells = np.floor(place)
         if not ((cells >= 0) & (cells < np.array(self.values.shape) - 1)).all():
@@ -164,6 +169,10 @@ class GridDensity:
         theta = self.center + self.root @ (self.low + self.step * place)
         return theta, float(np.log(value)) if value > 0.0 else -np.inf
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a process sends to another: what can be made again is left out."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @cached_property
     def _margins(self) -> list[tuple[FloatArray, FloatArray]]:
         """Density of the first coordinates, others integrated out, and its integral up to the last.
@@ -171,7 +180,7 @@ class GridDensity:
         Of shapes (m,), (m, m), ...; in units of cells.
         """
         found: list[tuple[FloatArray, FloatArray]] = []
-        density = self.values
+        density = self.values.astype(float)
         while density.ndim:
             mass = np.zeros(density.shape)
             np.cumsum(0.5 * (density[..., 1:] + density[..., :-1]), axis=-1, out=mass[..., 1:])
@@ -220,9 +229,7 @@ def _sliced(
     margins: list[tuple[FloatArray, FloatArray]], i: int, t: float
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Fix the first coordinate, a share t of the way through cell i, in all margins but its own."""
-    return [
-        (d[i] + t * (d[i + 1] - d[i]), m[i] + t * (m[i + 1] - m[i])) for d, m in margins[1:]
-    ]
+    return [(d[i] + t * (d[i + 1] - d[i]), m[i] + t * (m[i + 1] - m[i])) for d, m in margins[1:]]
 
 
 @dataclass(frozen=True, eq=False)

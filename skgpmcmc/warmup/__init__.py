@@ -1,6 +1,6 @@
 """All that happens before the first kept draw."""
 
-from .emulated import N_IMPORTANCE, set_up_marginal, set_up_emulated
+from .emulated import N_IMPORTANCE, set_up_emulated, set_up_marginal
 from .emulator.cheap import Emulated
 from .mapped import Mapped, set_up_mapped
 from .report import EmulatorReport, EmulatorSettings
@@ -48,9 +48,9 @@ __all__ = [
     "perform",
     "require_factors",
     "sample",
-    "set_up_marginal",
     "set_up_emulated",
     "set_up_mapped",
+    "set_up_marginal",
     "set_up_random_walk",
     "set_up_sweep",
     "sum_counts",

@@ -32,7 +32,6 @@ from ..transitions import (
     RetainedParticle,
     Rotation,
     SurrogateProposal,
-    TMixture,
 )
 from .emulator.anneal import annealed
 from .emulator.fit import EmulatedPosterior
@@ -47,7 +46,7 @@ from .emulator.learn import (
     refined,
     searched,
 )
-from .emulator.pool import Pool, root_of
+from .emulator.pool import Pool, mixture_of, root_of
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import (
     N_LEAPS,
@@ -159,7 +158,7 @@ def _prepared(
         estimator=estimator,
         thetas=thetas,
         rngs=request.rngs,
-        n_settle=request.n_warmup if probed is None else to_settle(request, probed.report, cautious),
+        n_settle=to_settle(request, probed.report, cautious) if probed else request.n_warmup,
         n_evaluations=n_evaluations,
         report=None if probed is None else probed.report,
     )
@@ -304,9 +303,10 @@ def _rotating(
     if known.dim > MOST_ROTATED or cautious:
         return mixture
     root, first = root_of(pool.theta), mixture.moves[0]
+    assert isinstance(first, PseudoMarginalMetropolis | MarginalMetropolis)
     rotation = Rotation(GridDensity.of(target, known.modes, root, fine=True))
     ahead, back = (
-        replace(first, proposal=proposal, name="rotation")  # type: ignore[type-var]
+        replace(first, proposal=proposal, name="rotation")
         for proposal in (rotation, rotation.reversed())
     )
     surrogate, *others = mixture.probabilities
@@ -426,19 +426,6 @@ def proposals_by_name(
     stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], known.rng)
     moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
     return {"surrogate": SurrogateProposal(target, moves), "random walk": walk}
-
-
-def mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:
-    """One t per mode with the moments of the draws around it, and a wide one over all."""
-    nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
-    groups = [draws[nearest == k] for k in range(len(modes))]
-    groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
-    shares = np.array([len(group) for group in groups], dtype=float)
-    return TMixture(
-        means=np.array([*(group.mean(axis=0) for group in groups), draws.mean(axis=0)]),
-        roots=np.array([*(root_of(group) for group in groups), 2.5 * root_of(draws)]),
-        shares=np.array([*(0.85 * shares / shares.sum()), 0.15]),
-    )
 
 
 def overdispersed_starts(

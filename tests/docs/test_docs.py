@@ -398,6 +398,7 @@ def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
 
 
 def test_methods_state_the_constants_of_the_set_up():
+    from skgpmcmc.transitions import rotation
     from skgpmcmc.warmup import emulated
     from skgpmcmc.warmup.emulator import learn
 
@@ -406,8 +407,18 @@ def test_methods_state_the_constants_of_the_set_up():
     (surrogate, walk, refresh), cautious = emulated._MOVES, emulated._CAUTIOUS_MOVES
     assert walk == refresh == 0.01
     assert cautious[1:] == (0.05, 0.05, 0.05)
-    assert f"with probability {surrogate}, or {cautious[1]} if the set-up" in guide
-    assert f"then {cautious[0]} are *trajectory*" in guide
+    rotated = emulated._ROTATED
+    assert f"{round(100 * rotated)} of a hundred iterations are rotations" in guide
+    assert f"{round(100 * (surrogate - rotated))} are surrogate proposals; with more" in guide
+    assert f"{round(100 * surrogate)} are surrogate proposals. If the" in guide
+    assert (
+        f"only {round(100 * cautious[1])} of a hundred are, and {round(100 * cautious[0])} are"
+        in guide
+    )
+    assert f"{round(100 * rotated)} of a hundred moves are not surrogate" in methods
+    assert f"is at most {rotation._DEPTH:.0f} below" in methods
+    assert f"\\alpha = {rotation._SHIFTS[1]}" in methods
+    assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
     assert f"{round(100 * cautious[0])} of a hundred are\nHamiltonian" in methods
     assert (
         f"predicted to within {learn._ENOUGH[0]} ({learn._ENOUGH[1]} with more than four" in methods

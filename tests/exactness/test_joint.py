@@ -15,6 +15,7 @@ from skgpmcmc.approximations.importance import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
+    Directed,
     EllipticalSlice,
     Mixture,
     ParticleRefresh,
@@ -210,14 +211,21 @@ def evenly(mixture):
 
 def with_varying_count(mixture):
     """N from 1 to 8, by theta."""
-    surrogate, walk, refresh = mixture.moves
-    surrogate = replace(surrogate, n_importance=varying_count())
-    walk = replace(walk, n_importance=varying_count())
-    return with_moves(mixture, (surrogate, walk, refresh), last=mixture.last)
+    surrogate, walk, refresh, rotation = mixture.moves
+    surrogate, walk, ahead, back = (
+        replace(move, n_importance=varying_count())
+        for move in (surrogate, walk, rotation.ahead, rotation.back)
+    )
+    moves = (surrogate, walk, refresh, Directed(ahead, back))
+    return with_moves(mixture, moves, last=mixture.last)
 
 
 def surrogate_alone(mixture):
     return mixture.moves[0]
+
+
+def rotation_alone(mixture):
+    return mixture.moves[3]
 
 
 def refresh_with_walk(mixture):
@@ -233,14 +241,15 @@ def test_the_default_is_the_emulated_transition():
     model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
     rng = np.random.default_rng(0)
     mixture = prepared(PseudoMarginal(), model, EP(), rng).transition
-    surrogate, walk, refresh = mixture.moves
+    surrogate, walk, refresh, rotation = mixture.moves
     assert isinstance(mixture, Mixture)
     assert isinstance(mixture.last, RetainedParticle)
     assert isinstance(refresh, ParticleRefresh)
     assert isinstance(surrogate.n_importance, DrawCount)
     assert (surrogate.name, walk.name) == ("surrogate", "random walk")
-    assert walk.n_importance is surrogate.n_importance
-    assert walk.reference is surrogate.reference
+    for other in (walk, rotation.ahead, rotation.back):
+        assert other.n_importance is surrogate.n_importance
+        assert other.reference is surrogate.reference
     shares = {part.defensive for part in (surrogate, walk, refresh, mixture.last)}
     assert shares == {PseudoMarginal().defensive}
 
@@ -270,6 +279,7 @@ def test_emulated_transition(approximation, n_importance):
         (evenly, 0.0),
         (with_varying_count, 0.5),
         (surrogate_alone, 0.5),
+        (rotation_alone, 0.5),
         (refresh_with_walk, 0.5),
         (retained_with_walk, 0.5),
     ],

@@ -27,6 +27,7 @@ from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import check_approximation, check_likelihood
 from skgpmcmc.transitions import (
     CheapPoint,
+    Directed,
     EllipticalSlice,
     IndependenceMetropolis,
     Leapfrog,
@@ -35,6 +36,7 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     RandomWalk,
     RetainedParticle,
+    Rotation,
     StepInfo,
     SurrogateProposal,
     TMixture,
@@ -254,7 +256,34 @@ def with_leapfrog(mixture, cls):
     return with_proposal(mixture, moves=(cls(jump.proposal.roots[0], 0.7, 3),))
 
 
+class RotationWithoutRatio(Rotation):
+    """As if the density of the grid were uniform."""
+
+    def propose(self, theta, rng):
+        moved, log_hastings = super().propose(theta, rng)
+        return moved, log_hastings if np.isneginf(log_hastings) else 0.0
+
+
+class NeverTurning(Directed):
+    """Goes on in its direction after a rejection."""
+
+    def step(self, model, state, rng):
+        moved, info = super().step(model, state, rng)
+        return (moved if info.accepted else moved._replace(direction=-moved.direction)), info
+
+
+def with_rotation(mixture, cls=Rotation, chain=Directed):
+    """Rotations alone, on a grid that is wrong: too wide, and to one side."""
+    rotation = mixture.moves[3]
+    grid = rotation.ahead.proposal.density
+    wrong = replace(grid, center=grid.center + 0.8, root=1.2 * grid.root)
+    ahead = twin_of(rotation.ahead.proposal, cls, density=wrong)
+    back = twin_of(ahead, cls, sign=-ahead.sign)
+    return chain(*(replace(rotation.ahead, proposal=proposal) for proposal in (ahead, back)))
+
+
 RIGHT_PROPOSALS = {
+    "rotation": with_rotation,
     "jump": lambda mixture: with_jump(mixture, IndependenceMetropolis),
     "leapfrog": lambda mixture: with_leapfrog(mixture, Leapfrog),
 }
@@ -262,6 +291,8 @@ WRONG_PROPOSALS = {
     "no emulator ratio": lambda mixture: with_proposal(mixture, WithoutRatio),
     "jump by density alone": lambda mixture: with_jump(mixture, JumpByDensity),
     "jump until it moved": lambda mixture: with_jump(mixture, JumpUntilMoved),
+    "rotation without ratio": lambda mixture: with_rotation(mixture, RotationWithoutRatio),
+    "rotation that never turns": lambda mixture: with_rotation(mixture, chain=NeverTurning),
     "step by the point": lambda mixture: with_leapfrog(mixture, StepByPoint),
 }
 

@@ -13,7 +13,9 @@ from skgpmcmc.approximations import EP, Approximation, Laplace, log_importance_w
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.transitions import (
     CheapPoint,
+    Directed,
     EllipticalSlice,
+    GridDensity,
     IndependenceMetropolis,
     Leapfrog,
     MarginalMetropolis,
@@ -22,6 +24,7 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     RandomWalk,
     RetainedParticle,
+    Rotation,
     StepInfo,
     SurrogateProposal,
     TMixture,
@@ -105,6 +108,15 @@ def surrogate(dim=2):
     return SurrogateProposal(Bell(), (leapfrog, jump(dim), leapfrog))
 
 
+def rotation(dim=2):
+    return Rotation(GridDensity.of(Bell(), THETA[None, :dim], np.eye(dim)))
+
+
+def directed(make):
+    """Ahead and back."""
+    return Directed(make(rotation()), make(rotation().reversed()))
+
+
 def marginal(proposal, approximation=None, *, with_latent=True):
     return MarginalMetropolis(approximation or EP(), proposal, with_latent)
 
@@ -133,6 +145,8 @@ EVERY = {
     "pseudo-marginal, laplace": pseudo_marginal(walk(), Laplace()),
     "pseudo-marginal, one draw": PseudoMarginalMetropolis(EP(), walk(), 1),
     "surrogate": pseudo_marginal(surrogate()),
+    "rotation": directed(pseudo_marginal),
+    "rotation, marginal": directed(marginal),
     "refresh": of_particles(ParticleRefresh(0.05)),
     "retained particle": of_particles(RetainedParticle(0.05)),
     "emulated": emulated(),
@@ -236,6 +250,8 @@ def test_infos_make_sense(model, transition):
 def without_hyperparameters(transition):
     if hasattr(transition, "moves"):
         return replace(transition, moves=[without_hyperparameters(p) for p in transition.moves])
+    if isinstance(transition, Directed):  # there is nothing to rotate
+        transition = replace(transition.ahead, proposal=walk())
     if not hasattr(transition, "proposal"):
         return transition
     by_surrogate = isinstance(transition.proposal, SurrogateProposal)

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.samplers import Marginal, PseudoMarginal
+from skgpmcmc.transitions import MOST_ROTATED, Directed
 
 from ..helpers import short_chains
 
@@ -123,9 +124,14 @@ def test_grid_search_over_everything_that_is_an_object():
             {"sampler": PseudoMarginal(moves="random_walk", defensive=0.5)},
         ),
         (
-            {"sampler": Marginal()},
+            {"sampler": Marginal(moves="random_walk")},
             {"sampler__target_acceptance": 0.6},
-            {"sampler": Marginal(target_acceptance=0.6)},
+            {"sampler": Marginal(0.6, moves="random_walk")},
+        ),
+        (
+            {"sampler": Marginal()},
+            {"sampler__moves": "random_walk"},
+            {"sampler": Marginal(moves="random_walk")},
         ),
         ({"approximation": EP()}, {"approximation__tol": 1e-7}, {"approximation": EP(tol=1e-7)}),
         (
@@ -283,7 +289,10 @@ def n_numbers_stored(estimator):
     )
     references = [own.reference for own in run.models if hasattr(own.reference, "coefficients")]
     interpolation = sum(r.coefficients.size + r.trend.size for r in references)
-    return attributes + copies + sites + particles + interpolation
+    moves = [own.chains[0].transition.moves[-1] for own in run.models]
+    grids = [m.ahead.proposal.density.values for m in moves if isinstance(m, Directed)]
+    grid = sum(values.nbytes / 8 for values in grids)
+    return attributes + copies + sites + particles + interpolation + grid
 
 
 @pytest.mark.parametrize(
@@ -549,8 +558,9 @@ def test_fitted_attributes(parameters, names):
     for name in ("r_hat", "ess_bulk", "ess_tail", "mcse_mean"):
         assert getattr(diagnostics, name).shape == (len(names),)
     assert diagnostics.names == names
-    assert "surrogate" in diagnostics.acceptance_rate
-    assert set(diagnostics.acceptance_rate) <= {"surrogate", "random walk", "refresh"}
+    main = "rotation" if len(names) <= MOST_ROTATED else "surrogate"
+    assert main in diagnostics.acceptance_rate
+    assert set(diagnostics.acceptance_rate) <= {"rotation", "surrogate", "random walk", "refresh"}
     for rates in diagnostics.acceptance_rate.values():
         assert rates.shape == (2,)
         made = rates[~np.isnan(rates)]  # a chain need not make every move

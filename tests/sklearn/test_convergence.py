@@ -34,7 +34,8 @@ every_sampler = pytest.mark.parametrize("settings", SAMPLERS.values(), ids=SAMPL
 
 
 def quick(**changes):
-    settings = {"n_chains": 2, "n_warmup": 10, "n_importance": 8, "random_state": 0}
+    settings = {"n_chains": 2, "n_warmup": 10, "n_importance": 8, "target_ess": None}
+    settings["random_state"] = 0
     return BayesianGPClassifier(**{**settings, **changes})
 
 
@@ -100,7 +101,6 @@ def stopped():
 
 def test_sampling_ends_as_soon_as_the_target_is_reached(stopped):
     n_draws = stopped.theta_samples_.shape[1]
-    assert n_draws % ROUND_LENGTH == 0
     assert ROUND_LENGTH < n_draws < 2000
     assert stopped.latent_samples_.shape == (4, n_draws, 16)
     assert stopped.diagnostics_.ess_bulk.min() >= 450.0

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, density_from, importance_estimate, log_importance_weights
 from skgpmcmc.prediction import Integrated, OwnLatent
-from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
 
 from ..helpers import Z_LIMIT, make_model, short_chains, toy_classes, z_score
@@ -48,7 +48,8 @@ def fitted():
 @pytest.fixture(scope="module")
 @short_chains()
 def fitted_marginal():
-    return quick(sampler="marginal", max_predict_draws=None).fit(*binary_data())
+    walk = Marginal(moves="random_walk")
+    return quick(sampler=walk, max_predict_draws=None).fit(*binary_data())
 
 
 def draws_of(model):

@@ -40,7 +40,7 @@ from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.estimators import _base
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
-from skgpmcmc.samplers import Ancillary, Interweaving, PseudoMarginal, Sufficient
+from skgpmcmc.samplers import Ancillary, Interweaving, Marginal, PseudoMarginal, Sufficient
 from skgpmcmc.warmup.work import no_density
 
 from ..helpers import make_model
@@ -228,8 +228,9 @@ def test_unusual_kernels_that_can_serve(kernel):
     fit_quietly(BayesianGPClassifier(**QUICK, kernel=kernel), X, Y)
 
 
-FOLLOW_A_GRADIENT = ["pm", Ancillary(hyper="hmc"), Interweaving(hyper="smmala")]
-FOLLOW_NONE = ["marginal", "asis", Ancillary(hyper="slice"), PseudoMarginal(moves="random_walk")]
+FOLLOW_A_GRADIENT = ["pm", "marginal", Ancillary(hyper="hmc"), Interweaving(hyper="smmala")]
+WALKS = [PseudoMarginal(moves="random_walk"), Marginal(moves="random_walk")]
+FOLLOW_NONE = [*WALKS, "asis", Ancillary(hyper="slice")]
 
 
 @pytest.mark.parametrize("kernel", [OwnKernel(), ConstantKernel() * OwnKernel(), TwoDerivatives()])

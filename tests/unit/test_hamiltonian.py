@@ -12,7 +12,7 @@ from skgpmcmc.transitions import (
     SurrogateProposal,
     TMixture,
 )
-from skgpmcmc.warmup.emulator.fit import run_pool
+from skgpmcmc.warmup.emulator.pool import run_pool
 
 from ..helpers import P_LIMIT
 

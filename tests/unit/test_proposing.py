@@ -6,8 +6,8 @@ import pytest
 from skgpmcmc.transitions import IndependenceMetropolis, Leapfrog, SurrogateProposal, TMixture
 from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
-from skgpmcmc.warmup.emulator.fit import Pool
 from skgpmcmc.warmup.emulator.learn import Knowledge
+from skgpmcmc.warmup.emulator.pool import Pool
 
 from ..helpers import Z_LIMIT, z_score
 

@@ -11,7 +11,7 @@ from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
-from skgpmcmc.transitions import PseudoMarginalMetropolis, StepInfo, Transition
+from skgpmcmc.transitions import Directed, PseudoMarginalMetropolis, StepInfo, Transition
 from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
 from skgpmcmc.warmup.emulated import overdispersed_starts, tuned_trajectories
 from skgpmcmc.warmup.emulator.learn import TRUSTED
@@ -170,7 +170,7 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
     trajectories = SimpleNamespace(
         visited=np.zeros((3, 5)), leapfrog=None, corrected=lambda *_: trajectories
     )
-    known = SimpleNamespace(few=False, n_evaluations=0, posterior_pool=lambda: (known, None))
+    known = SimpleNamespace(few=False, dim=5, n_evaluations=0, posterior_pool=lambda: (known, None))
 
     def step(name, result):
         def act(*_, **__):
@@ -187,7 +187,9 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
         target = SimpleNamespace(correction=0)
         return known, Probed(None, None, target, report)
 
-    estimator = PseudoMarginalMetropolis(None, None, 4)
+    class Made(SimpleNamespace):
+        moves = (PseudoMarginalMetropolis(None, None, 4),)
+
     monkeypatch.setattr(emulated, "quarter", step("", lambda: None))
     for name in ("searched", "measured", "explored"):
         monkeypatch.setattr(emulated, name, step("", lambda: known))
@@ -197,9 +199,7 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
     monkeypatch.setattr(
         emulated, "tuned_trajectories", step("trajectories", lambda: (known, trajectories))
     )
-    monkeypatch.setattr(
-        emulated, "_transition", lambda *given: SimpleNamespace(moves=(estimator,), by=given[3])
-    )
+    monkeypatch.setattr(emulated, "_transition", lambda *given: Made(by=given[3]))
     monkeypatch.setattr(emulated, "overdispersed_starts", lambda *_: [])
     settings = EmulatorSettings(0.1, 0.05, None, emulates=True)
     set_up = set_up_emulated(Request(None, None, [np.zeros(5)], [None], None, None, 0), settings)
@@ -251,7 +251,9 @@ def test_where_estimates_are_too_noisy_draws_are_annealed(n_importance, anneals)
     annealing = prepared.estimator.annealing
     assert (annealing is not None) == anneals
     mixture = prepared.transition
-    parts = (*mixture.moves, mixture.last)
+    parts = [mixture.last]
+    for move in mixture.moves:
+        parts += [move.ahead, move.back] if isinstance(move, Directed) else [move]
     assert {part.annealing for part in parts} == {annealing}
     n_temperatures = len(annealing.schedule.temperatures) if anneals else 0
     assert prepared.report.n_temperatures == n_temperatures
@@ -278,4 +280,4 @@ def test_where_estimates_are_too_noisy_draws_are_annealed(n_importance, anneals)
 def test_chains_settle_for_as_long_as_they_need(accepted, cautious, settles, expected):
     request = Request(None, None, [], [], None, None, 50, settles=settles)
     report = SimpleNamespace(predicted_acceptance=accepted)
-    assert emulated.settling(request, report, cautious) == expected
+    assert emulated.to_settle(request, report, cautious) == expected

@@ -1,4 +1,7 @@
-"""Draws from the emulated posterior: off a grid where that is possible, and by chains elsewhere."""
+"""Draws from the emulated posterior, and what is made of them.
+
+They come off a grid where that is possible, and elsewhere from chains.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ import numpy as np
 
 from ..._typing import FloatArray
 from ...numerics.linalg import cholesky
-from ...transitions import CheapDensity, CheapPoint, Leapfrog
-from ...transitions.rotation import ComparableDensity, GridDensity
+from ...transitions import CheapDensity, CheapPoint, Leapfrog, TMixture
+from ...transitions.rotation import GridDensity
+from ...transitions.surrogate import ComparableDensity
 
 #: Acceptance rate of trajectories. They go about a quarter of a period, after which a Gaussian is
 #: forgotten, in so many steps at most.
@@ -76,6 +80,7 @@ def grid_pool(
     Parameters
     ----------
     target : ComparableDensity
+        What is drawn from.
     modes : ndarray of shape (k, p)
         Where the grid begins.
     root : ndarray of shape (p, p)
@@ -83,6 +88,7 @@ def grid_pool(
     size : int
         Chains that a pool would have.
     rng : numpy.random.Generator
+        For the draws.
     grows : bool
         See `GridDensity.of`.
 
@@ -93,3 +99,16 @@ def grid_pool(
     """
     draws = GridDensity.of(target, modes, root, grows=grows).sample(rng, _N_KEPT * size)
     return Pool(draws.reshape(_N_KEPT, size, -1), _leapfrog(root, 0.5))
+
+
+def mixture_of(draws: FloatArray, modes: FloatArray, scale: FloatArray) -> TMixture:
+    """One t per mode with the moments of the draws around it, and a wide one over all."""
+    nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
+    groups = [draws[nearest == k] for k in range(len(modes))]
+    groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
+    shares = np.array([len(group) for group in groups], dtype=float)
+    return TMixture(
+        means=np.array([*(group.mean(axis=0) for group in groups), draws.mean(axis=0)]),
+        roots=np.array([*(root_of(group) for group in groups), 2.5 * root_of(draws)]),
+        shares=np.array([*(0.85 * shares / shares.sum()), 0.15]),
+    )
