@@ -31,7 +31,8 @@ def convergence_report(outcomes: Sequence[Outcome], max_rhat: float) -> str:
             continue
         worst = max(float(d.r_hat.max()) for _, d in runs)
         fewest = min(float(d.ess_bulk.min()) for _, d in runs)
-        verdict = "converged" if worst <= max_rhat else "NOT CONVERGED"
+        good = all(d.converged(max_rhat) for _, d in runs)
+        verdict = "converged" if good else "NOT CONVERGED"
         split, first = runs[0]
         lines += [
             f"{method}: {verdict}; largest R-hat {worst:.3f} (at most {max_rhat:g} wanted),"
