@@ -124,6 +124,10 @@ class GridDensity:
         step = axes[:, 1] - axes[:, 0]
         return cls(center, root, axes[:, 0], step, values.astype(np.float32))
 
+    def tempered(self, temperature: float) -> GridDensity:
+        """Return the density to the power of one over a temperature, where it is positive."""
+        return replace(self, values=self.values ** (1.0 / temperature))
+
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent draws (size, p), uniform within a cell."""
         mass = self.values.astype(float)

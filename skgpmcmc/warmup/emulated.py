@@ -434,6 +434,4 @@ def overdispersed_starts(
     """Return one start per chain: from the tempered emulated posterior, if that is good."""
     if trajectories is not None:
         return list(trajectories.ends)
-    wide = target.tempered(1.0 / known.temperature)
-    ends = known.pool(wide, 20).theta[-1]
-    return list(ends[:n_chains])
+    return list(known.pool(target, 20, known.temperature).theta[-1][:n_chains])

@@ -105,7 +105,7 @@ def grid_reference(model, draws):
     low, high, sd = draws.min(axis=(0, 1)), draws.max(axis=(0, 1)), draws.std(axis=(0, 1))
     joint = model.likelihood.n_functions > 1
     n_nodes = 27 if len(sd) == 3 else 35 if joint else 47  # less than 0.7 sd from each other
-    ends = zip(low - 8.0 * sd, high + 4.0 * sd, strict=True)  # gammas have long left tails in logs
+    ends = zip(low - 8.0 * sd, high + 6.0 * sd, strict=True)  # gammas have long left tails in logs
     grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
     rng = np.random.default_rng(seeded(1))
     exact = isinstance(model.likelihood, Gaussian)
@@ -135,8 +135,8 @@ def grid_reference(model, draws):
 def test_the_default_sampler_against_quadrature(case):
     estimator, simulate = CASES[case]
     y = simulate(np.random.default_rng(1))
-    # Now and then a chain stays in a tail for long: then the chains are longer.
-    length = {"n_draws": 4000, "target_ess": 1.4 * LEAST_ESS}
+    # Errors of quantiles are known well enough from some thousand draws.
+    length = {"n_draws": 4000, "target_ess": 3.0 * LEAST_ESS}
     estimator = estimator.set_params(**length, random_state=seeded()).fit(X, y)
     model = estimator._sampling.run.models[0].model
     report = exact_answer_test(

@@ -264,22 +264,17 @@ class RotationWithoutRatio(Rotation):
         return moved, log_hastings if np.isneginf(log_hastings) else 0.0
 
 
-class NeverTurning(Directed):
-    """Goes on in its direction after a rejection."""
+def with_rotation(mixture, cls=Rotation):
+    """Rotations alone, on a grid that is wrong: too wide, and to one side.
 
-    def step(self, model, state, rng):
-        moved, info = super().step(model, state, rng)
-        return (moved if info.accepted else moved._replace(direction=-moved.direction)), info
-
-
-def with_rotation(mixture, cls=Rotation, chain=Directed):
-    """Rotations alone, on a grid that is wrong: too wide, and to one side."""
+    That a chain has to turn around is examined in ``tests/unit/test_rotation.py``.
+    """
     rotation = mixture.moves[3]
     grid = rotation.ahead.proposal.density
     wrong = replace(grid, center=grid.center + 0.8, root=1.2 * grid.root)
     ahead = twin_of(rotation.ahead.proposal, cls, density=wrong)
     back = twin_of(ahead, cls, sign=-ahead.sign)
-    return chain(*(replace(rotation.ahead, proposal=proposal) for proposal in (ahead, back)))
+    return Directed(*(replace(rotation.ahead, proposal=proposal) for proposal in (ahead, back)))
 
 
 RIGHT_PROPOSALS = {
@@ -292,7 +287,6 @@ WRONG_PROPOSALS = {
     "jump by density alone": lambda mixture: with_jump(mixture, JumpByDensity),
     "jump until it moved": lambda mixture: with_jump(mixture, JumpUntilMoved),
     "rotation without ratio": lambda mixture: with_rotation(mixture, RotationWithoutRatio),
-    "rotation that never turns": lambda mixture: with_rotation(mixture, chain=NeverTurning),
     "step by the point": lambda mixture: with_leapfrog(mixture, StepByPoint),
 }
 

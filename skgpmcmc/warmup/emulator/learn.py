@@ -13,11 +13,11 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ...transitions import MOST_ROTATED
+from ...transitions import MOST_ROTATED, GridDensity
 from ..work import Request, Task, has_factor
 from .design import FEW, Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, flattening
-from .pool import Pool, grid_pool, root_of, run_pool
+from .pool import Pool, pool_of, root_of, run_pool
 from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge;
@@ -249,14 +249,19 @@ class Knowledge:
         agrees = np.mean(np.square(gap)) < _AGREES**2
         return known if agrees else replace(self, emulator=examined)
 
-    def pool(self, target: EmulatedPosterior, n_moves: int) -> Pool:
-        """Draw from pi*, or from the like: off a grid, or by chains that make so many moves."""
+    def pool(self, target: EmulatedPosterior, n_moves: int, temperature: float = 1.0) -> Pool:
+        """Draw from pi* to the power of one over a temperature.
+
+        Off a grid, where pi* is not negligible; or by chains that make so many moves.
+        """
         if self.dim <= MOST_ROTATED:
             size = max(_N_CHAINS, self.n_chains)
             # A poor emulator is believed near the modes only.
             grows = 0.0 < self.held_out_error < TRUSTED
-            return grid_pool(target, self.modes, self.root, size, self.rng, grows=grows)
-        return run_pool(target, self.pool_starts(), self.root, n_moves, self.rng)
+            grid = GridDensity.of(target, self.modes, self.root, grows=grows)
+            return pool_of(grid.tempered(temperature), self.root, size, self.rng)
+        tempered = target.tempered(1.0 / temperature)
+        return run_pool(tempered, self.pool_starts(), self.root, n_moves, self.rng)
 
     def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
@@ -421,8 +426,7 @@ def refined(
     for n_more in range(max_rounds, -1, -1):
         known = known.emulated()
         target, n_moves = known.target(), 20 if known.few else 6
-        wide = target.tempered(1.0 / known.temperature)
-        pool = known.pool(wide, n_moves)
+        pool = known.pool(target, n_moves, known.temperature)
         if known.held_out_error < TRUSTED:
             known = replace(known, root=root_of(pool.theta, shrink=1.0 / known.temperature))
         if 0.0 < known.held_out_error < enough or n_more == 0:

@@ -11,9 +11,7 @@ import numpy as np
 
 from ..._typing import FloatArray
 from ...numerics.linalg import cholesky
-from ...transitions import CheapDensity, CheapPoint, Leapfrog, TMixture
-from ...transitions.rotation import GridDensity
-from ...transitions.surrogate import ComparableDensity
+from ...transitions import CheapDensity, CheapPoint, GridDensity, Leapfrog, TMixture
 
 #: Acceptance rate of trajectories. They go about a quarter of a period, after which a Gaussian is
 #: forgotten, in so many steps at most.
@@ -66,38 +64,12 @@ def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
     return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))
 
 
-def grid_pool(
-    target: ComparableDensity,
-    modes: FloatArray,
-    root: FloatArray,
-    size: int,
-    rng: np.random.Generator,
-    *,
-    grows: bool,
-) -> Pool:
-    """Draw independently from a density of few variables.
+def pool_of(grid: GridDensity, root: FloatArray, size: int, rng: np.random.Generator) -> Pool:
+    """Draw independently off a grid, as many as a pool of `size` chains would keep.
 
-    Parameters
-    ----------
-    target : ComparableDensity
-        What is drawn from.
-    modes : ndarray of shape (k, p)
-        Where the grid begins.
-    root : ndarray of shape (p, p)
-        Scale of the density.
-    size : int
-        Chains that a pool would have.
-    rng : numpy.random.Generator
-        For the draws.
-    grows : bool
-        See `GridDensity.of`.
-
-    Returns
-    -------
-    Pool
-        With a trajectory that is not tuned.
+    The trajectory, in a metric by the root (p, p), is not tuned.
     """
-    draws = GridDensity.of(target, modes, root, grows=grows).sample(rng, _N_KEPT * size)
+    draws = grid.sample(rng, _N_KEPT * size)
     return Pool(draws.reshape(_N_KEPT, size, -1), _leapfrog(root, 0.5))
 
 

@@ -131,8 +131,7 @@ def probe(
     thetas = _some_of(pool, known)
     n_typical = len(thetas) + (0 if visited is None else len(visited))
     if known.few:  # others, from its tails
-        wide = target.tempered(1.0 / known.temperature)
-        tails, used = known.pool(wide, 20).theta[-1], known.used.theta
+        tails, used = known.pool(target, 20, known.temperature).theta[-1], known.used.theta
         far = spread_out(tails / known.scale, used / known.scale, len(thetas) // 2)
         thetas = np.concatenate([thetas, tails[far]])
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
