@@ -105,7 +105,7 @@ def grid_reference(model, draws):
     low, high, sd = draws.min(axis=(0, 1)), draws.max(axis=(0, 1)), draws.std(axis=(0, 1))
     joint = model.likelihood.n_functions > 1
     n_nodes = 27 if len(sd) == 3 else 35 if joint else 47  # less than 0.7 sd from each other
-    ends = zip(low - 8.0 * sd, high + 6.0 * sd, strict=True)  # gammas have long left tails in logs
+    ends = zip(low - 8.0 * sd, high + 5.0 * sd, strict=True)  # gammas have long left tails in logs
     grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
     rng = np.random.default_rng(seeded(1))
     exact = isinstance(model.likelihood, Gaussian)

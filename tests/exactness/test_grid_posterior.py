@@ -53,7 +53,9 @@ class Marginal1D:
 
     def _cdf(self):
         fine = np.linspace(self.values[0], self.values[-1], 4001)
-        smooth = CubicSpline(fine, np.exp(CubicSpline(self.values, np.log(self.density))(fine)))
+        smooth = CubicSpline(
+            fine, np.exp(CubicSpline(self.values, np.log(np.maximum(self.density, 1e-300)))(fine))
+        )
         cdf = smooth.antiderivative()(fine)
         return fine, cdf / cdf[-1]
 
