@@ -8,7 +8,7 @@ import pytest
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import Request, perform
 from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator.learn import _error, measured, quarter, refined, searched
+from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
 
 from ..helpers import make_model, toy_classes
 
@@ -66,8 +66,9 @@ def test_points_that_only_the_emulator_believes_in_count(complete):
     emulated = float(target.emulator.value_and_gradient(point.theta)[0])
     lower = point.log_density + emulated - 40.0 - point.log_evidence
     pocket = point._replace(log_evidence=emulated - 40.0, log_density=lower)
-    assert _error(known, target, [pocket], everywhere=False) == np.inf  # no point counts
-    assert _error(known, target, [pocket], everywhere=True) == pytest.approx(40.0)
+    limit = known.design.best.log_density - known.dim - 5.0
+    assert target.error([pocket], limit, everywhere=False) == np.inf  # no point counts
+    assert target.error([pocket], limit, everywhere=True) == pytest.approx(40.0)
 
 
 # --- an emulator that has learned more is confirmed -----------------------------------------------
