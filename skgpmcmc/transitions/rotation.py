@@ -99,7 +99,11 @@ class GridDensity:
 
         def found_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
             """Log density on a grid, and which part of that matters."""
-            log_prob = _values(target, center + _mesh(axes) @ root.T).reshape([axes.shape[1]] * p)
+            theta, log_prob = center + _mesh(axes) @ root.T, np.empty(axes.shape[1] ** p)
+            for begin in range(0, len(theta), _AT_ONCE):
+                some = slice(begin, begin + _AT_ONCE)
+                log_prob[some] = target.log_prob(theta[some])
+            log_prob = log_prob.reshape([axes.shape[1]] * p)
             places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
             return log_prob, _reached(log_prob > limit, np.rint(places).astype(int))
 
@@ -150,6 +154,8 @@ class GridDensity:
         u, margins = np.empty(len(theta)), self._margins
         for r, (i, t) in enumerate(zip(cells.astype(int), place - cells, strict=True)):
             density, mass = margins[0]
+            if mass[-1] <= 0.0:
+                return None
             a, b = density[i], density[i + 1]
             u[r] = (mass[i] + t * (a + 0.5 * t * (b - a))) / mass[-1]
             margins = _sliced(margins, i, t)
@@ -195,12 +201,6 @@ class GridDensity:
 
 def _whitened(root: FloatArray, theta: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
-
-
-def _values(target: ComparableDensity, theta: FloatArray) -> FloatArray:
-    """Log density at many points (m, p), some at a time; (m,)."""
-    blocks = np.array_split(theta, -(-len(theta) // _AT_ONCE))
-    return np.concatenate([target.log_prob(block) for block in blocks])
 
 
 def _mesh(axes: FloatArray) -> FloatArray:

@@ -387,6 +387,27 @@ def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
 
 
 @every_metropolis
+@pytest.mark.parametrize("direction", [1, -1])
+def test_another_move_takes_the_direction_where_it_leads_away(model, make, direction):
+    """And nowhere else: see `Directed`."""
+    rng = np.random.default_rng(22)
+    for log_hastings, expected in ((np.inf, 0), (-np.inf, direction)):
+        transition = make(Fixed(THETA + 0.3, log_hastings))
+        state = transition.start(model, THETA, rng)._replace(direction=direction)
+        after, info = transition.step(model, state, rng)
+        assert info.accepted == (expected == 0)
+        assert after.direction == expected
+
+
+@pytest.mark.parametrize("move", [ParticleRefresh(0.05), RetainedParticle(0.05)])
+def test_moves_of_the_particles_alone_keep_the_direction(model, move):
+    rng = np.random.default_rng(23)
+    state = pseudo_marginal(walk()).start(model, THETA, rng)._replace(direction=-1)
+    after, _ = move.step(model, state, rng)
+    assert after.direction == -1
+
+
+@every_metropolis
 @pytest.mark.parametrize("bad", [[60.0, 0.0], [0.0, -60.0], [np.nan, 0.0], [np.inf, 0.0]])
 def test_a_proposal_without_prior_mass_is_rejected_unevaluated(model, make, bad):
     transition = make(Fixed(np.array(bad), np.inf))

@@ -564,7 +564,7 @@ def test_a_scaler_in_front_helps():
 def test_convergence_warning_names_the_hyper_parameter_and_the_remedy():
     X, y = moons()
     with pytest.warns(ConvergenceWarning) as caught:
-        model = quick(n_warmup=20, n_draws=20).fit(X, y)
+        model = quickest(n_warmup=20, n_draws=20).fit(X, y)
     (warning,) = caught
     assert warning.filename == __file__
     message = str(warning.message)

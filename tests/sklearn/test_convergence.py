@@ -173,13 +173,13 @@ def test_every_model_ends_for_itself():
     """The draws of one class against the rest are those of that problem alone."""
     X, y = moons()
     y = np.where(X[:, 0] > 1.2, 2, y)
-    settings = {"n_draws": 2000, "target_ess": 200.0, "max_rhat": 1.05, "random_state": 0}
+    settings = {"n_draws": 2000, "target_ess": 400.0, "max_rhat": 1.05, "random_state": 0}
     model = BayesianGPClassifier(**settings).fit(X, y)
     lengths = [binary.theta_samples_.shape[1] for binary in model.estimators_]
     assert min(lengths) < max(lengths) < 2000
     assert model.n_iter_ == max(binary.n_iter_ for binary in model.estimators_)
     for binary in model.estimators_:
-        assert binary.diagnostics_.converged(1.05, 200.0)
+        assert binary.diagnostics_.converged(1.05, 400.0)
     n_draws = max(lengths) + 20
     before = [binary.theta_samples_ for binary in model.estimators_]
     model.set_params(warm_start=True, target_ess=None, n_draws=n_draws).fit(X, y)

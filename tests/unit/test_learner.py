@@ -1,12 +1,14 @@
 """The set-up goes on learning where its emulator is found to be wrong."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.warmup import Request, perform
 from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator.learn import _error, measured, quarter, refined, searched
+from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
 
 from ..helpers import make_model, toy_classes
 
@@ -64,8 +66,81 @@ def test_points_that_only_the_emulator_believes_in_count(complete):
     emulated = float(target.emulator.value_and_gradient(point.theta)[0])
     lower = point.log_density + emulated - 40.0 - point.log_evidence
     pocket = point._replace(log_evidence=emulated - 40.0, log_density=lower)
-    assert _error(known, target, [pocket], everywhere=False) == np.inf  # no point counts
-    assert _error(known, target, [pocket], everywhere=True) == pytest.approx(40.0)
+    limit = known.design.best.log_density - known.dim - 5.0
+    assert target.error([pocket], limit, everywhere=False) == np.inf  # no point counts
+    assert target.error([pocket], limit, everywhere=True) == pytest.approx(40.0)
+
+
+# --- an emulator that has learned more is confirmed -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An emulator whose values are larger by a constant, and by a hill."""
+
+    emulator: object
+    constant: float = 0.0
+    hill: float = 0.0
+    where: object = None
+
+    def value(self, theta):
+        if self.where is None:
+            return self.emulator.value(theta) + self.constant
+        squares = ((theta - self.where) ** 2).sum(axis=-1)
+        return self.emulator.value(theta) + self.constant + self.hill * np.exp(-2.0 * squares)
+
+
+def examined(complete):
+    known = complete.emulated()
+    return known, known.emulator
+
+
+@pytest.mark.parametrize(("gap", "agrees"), [(0.2, True), (1.0, False), (-1.0, False)])
+def test_an_emulator_has_to_agree_with_the_one_examined(complete, gap, agrees):
+    known, before = examined(complete)
+    new = Raised(before, gap)
+    after = replace(known, emulator=new).confirmed(before)
+    assert after.emulator is (new if agrees else before)
+    assert after.design is known.design
+
+
+def test_an_emulator_that_promises_much_where_nobody_has_been_is_turned_down(complete):
+    """Draws from the one examined hardly see the hill, and its own are mostly there."""
+    known, before = examined(complete)
+    _, pool = known.posterior_pool()
+    draws = pool.theta.reshape(-1, known.dim)
+    hill = Raised(before, hill=12.0, where=known.modes[0] + 3.0 * known.scale)
+    assert np.sqrt(np.mean((hill.value(draws) - before.value(draws)) ** 2)) < 0.5
+    assert replace(known, emulator=hill).confirmed(before).emulator is before
+
+
+def test_points_that_are_as_predicted_are_learned(complete):
+    known, before = examined(complete)
+    thetas = known.modes[0] + 0.7 * known.scale * np.array([[1.0, 0.0], [0.0, -1.0]])
+    joined = known.joined([perform(task).value for task in known.tasks(thetas)])
+    after = joined.confirmed(before)
+    assert after.emulator is not before
+    assert after.design is joined.design
+
+
+def test_a_point_that_contradicts_all_others_is_not(complete, monkeypatch):
+    """A value and a gradient that are wrong, so that the emulator rises between points.
+
+    The point stays in the design. With many hyper-parameters no draws are made only to see that.
+    """
+    known, before = examined(complete)
+    (point,) = (perform(t).value for t in known.tasks(known.modes[:1] + 0.7 * known.scale))
+    wrong = point._replace(
+        log_evidence=point.log_evidence + 4.0,
+        log_density=point.log_density + 4.0,
+        gradient=point.gradient + 20.0,
+    )
+    joined = known.joined([wrong])
+    after = joined.confirmed(before)
+    assert after.emulator is before
+    assert after.design is joined.design
+    monkeypatch.setattr(learn, "MOST_ROTATED", known.dim - 1)
+    assert joined.confirmed(before).emulator is not before
 
 
 # --- a quarter of the rows first ------------------------------------------------------------------

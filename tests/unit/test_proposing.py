@@ -1,15 +1,24 @@
 """The assembled proposal of theta is reversible, and chains start apart from one another."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
-from skgpmcmc.transitions import IndependenceMetropolis, Leapfrog, SurrogateProposal, TMixture
+from skgpmcmc.transitions import (
+    GridDensity,
+    IndependenceMetropolis,
+    Leapfrog,
+    SurrogateProposal,
+    TMixture,
+)
 from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
 from skgpmcmc.warmup.emulator.learn import Knowledge
-from skgpmcmc.warmup.emulator.pool import Pool
+from skgpmcmc.warmup.emulator.pool import Pool, pool_of
 
-from ..helpers import Z_LIMIT, z_score
+from ..helpers import P_LIMIT, Z_LIMIT, seeded, z_score
 
 
 class Normal:
@@ -102,3 +111,41 @@ def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
     # 180 numbers or more: the standard error of this is 0.05 at most, and the tempered targets have
     # 1.22 and 1.14.
     assert 1.0 < starts.std() < 1.5
+
+
+# --- draws off a grid -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_a_pool_off_a_grid_is_of_independent_draws(dim):
+    """As many as chains would leave, with a trajectory in the metric that it is told."""
+    root, rng = 2.0 * np.eye(dim), np.random.default_rng(seeded(3))
+    grid = GridDensity.of(Normal(), np.zeros((1, dim)), np.eye(dim), fine=True)
+    pool = pool_of(grid, root, 80, rng)
+    n_kept = len(pool.theta)
+    assert pool.theta.shape == (n_kept, 80, dim)
+    assert pool.leapfrog.root is root
+    for column in pool.theta.reshape(-1, dim).T:
+        assert stats.kstest(column, "norm").pvalue > P_LIMIT
+    # One row of the pool says nothing of the next, as it would where chains move on.
+    now, then = pool.theta[:-1].ravel(), pool.theta[1:].ravel()
+    assert stats.pearsonr(now, then).pvalue > P_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("error", "trusted"), [(0.0, False), (0.5, True), (2.0, False)], ids=["none yet", "low", "high"]
+)
+def test_an_emulator_is_believed_far_from_modes_only_where_it_is_good(error, trusted):
+    """A density thirty times as wide as the scale: it is promised, and nobody has been there."""
+    known = replace(knowledge(2), held_out_error=error)
+    draws = np.abs(known.pool(Normal(1.0 / 900.0), 20).theta)
+    assert draws.max() > 30.0 if trusted else draws.max() <= 4.0
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_a_pool_at_a_temperature_is_wider(dim):
+    known = replace(knowledge(dim), held_out_error=0.1)
+    for temperature in (1.0, 2.0):
+        draws = known.pool(Normal(), 20, temperature).theta.reshape(-1, dim)
+        # Six hundred draws and more: the standard error of this is 0.03.
+        assert draws[:, 0].std() == pytest.approx(np.sqrt(temperature), rel=0.12)

@@ -7,6 +7,7 @@ so that its errors cost speed and not correctness.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -18,6 +19,7 @@ from ..._typing import FloatArray, IntArray
 from ...approximations.importance import Quadratic
 from ...model import HyperPrior, LatentGP
 from ...transitions import CheapPoint
+from .design import DesignPoint
 
 #: Length-scales that are compared, in units of the standard deviation of the posterior.
 _LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
@@ -383,6 +385,23 @@ class EmulatedPosterior:
         m = self.emulator.value(inside) + self.correction.value(inside)
         log_lik = np.logaddexp(np.minimum(m, self.ceiling), self.log_floor)
         return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
+
+    def error(
+        self, points: Sequence[DesignPoint | None], limit: float, *, everywhere: bool
+    ) -> float:
+        """Root mean square error of prediction, over points that the posterior could visit.
+
+        Those have a log density above the limit. Or over all that it or pi* could, which with many
+        hyper-parameters are too many to begin with.
+        """
+        gaps = []
+        for point in points:
+            if point is None:
+                continue
+            gap = float(self.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
+            if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
+                gaps.append(gap)
+        return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Unnormalized log pi* at theta (..., p), shape (...), and its gradient, (..., p)."""

@@ -242,9 +242,9 @@ class Knowledge:
         """
         if self.dim > MOST_ROTATED:
             return self.emulated()
-        known, pool = self.posterior_pool()
+        known = self.emulated()
         assert known.emulator is not None
-        draws = pool.theta.reshape(-1, known.dim)
+        draws = known.pool(known.target(), 40).theta.reshape(-1, known.dim)
         gap = known.emulator.value(draws) - examined.value(draws)
         agrees = np.mean(np.square(gap)) < _AGREES**2
         return known if agrees else replace(self, emulator=examined)
@@ -438,28 +438,7 @@ def refined(
         found = yield known.tasks(candidates[where])
         known = known.joined(found)
         everywhere = known.few or known_error > 0.0
-        error = _error(known, target, found, everywhere=everywhere)
+        limit = known.design.best.log_density - known.dim - 5.0
+        error = target.error(found, limit, everywhere=everywhere)
         known = replace(known, held_out_error=error)
     return known
-
-
-def _error(
-    known: Knowledge,
-    target: EmulatedPosterior,
-    points: Sequence[DesignPoint | None],
-    *,
-    everywhere: bool,
-) -> float:
-    """Root mean square error of prediction, over points that the posterior could visit.
-
-    Or over all that it or pi* could, which with many hyper-parameters are too many to begin with.
-    """
-    limit = known.design.best.log_density - known.dim - 5.0
-    gaps = []
-    for point in points:
-        if point is None:
-            continue
-        gap = float(target.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
-        if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
-            gaps.append(gap)
-    return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf

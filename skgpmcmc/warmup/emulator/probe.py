@@ -227,10 +227,8 @@ def _probed(
         of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most
     )
     gap = places.log_p - places.log_evidence
-    term_sd = _TERM_SD[not known.few]
-    correction = Quadratic.fit(
-        theta, gap, center, scale, noise=0.05 + places.noise, term_sd=term_sd
-    )
+    noise, term_sd = 0.05 + places.noise, _TERM_SD[not known.few]
+    correction = Quadratic.fit(theta, gap, center, scale, noise=noise, term_sd=term_sd)
     frozen = replace(reference, whitened=plan.whitened)
     report = _report(known, target, plan, correction, count, places, settings)
     return known, Probed(frozen, count, known.target(correction), report)
