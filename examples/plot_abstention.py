@@ -2,11 +2,11 @@
 Which predictions to trust: the abstention curve
 ================================================
 
-A classifier that may abstain hands over the rows whose predictive probability is nearest to one
+A classifier that may abstain rejects the rows whose predictive probability is nearest to one
 half. The abstention curve shows the accuracy on the rows that it keeps. The capacity score in the
-legend is the area under that curve divided by its width; it favors timid probabilities, whose
-curves go further to the right. The selective accuracy, which is printed, depends on the decisions
-and on the order of the confidences alone.
+legend is the area under that curve divided by its width; it favors underconfident probabilities,
+whose curves extend further to the right. The selective accuracy, which is printed, depends only on
+the decisions and on the order of the confidences.
 """
 
 import os
@@ -27,8 +27,8 @@ reduced = os.environ.get("REDUCED") == "1"
 n_chains, n_draws = (2, 100) if reduced else (4, 500)
 
 # %%
-# Sixty rows for training, the others for testing. The scaler is part of every model: the default
-# priors expect features with a standard deviation near one.
+# Sixty rows are used for training, the others for testing. The scaler is part of every model: the
+# default priors assume that features have comparable scales.
 
 X, y = load_breast_cancer(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=60, stratify=y, random_state=0)
@@ -39,7 +39,7 @@ models = {
 }
 
 # %%
-# Every display draws on the axes that it is given.
+# Each display draws on the given axes.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
 for name, model in models.items():

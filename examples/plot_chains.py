@@ -2,10 +2,10 @@
 Chains of three samplers: traces, autocorrelation, convergence
 ==============================================================
 
-All three samplers are exact, and differ in how many draws they need. The classical one ("aa")
-moves the latent function f and the hyper-parameters in turn. A pseudo-marginal random walk
-integrates f out by importance sampling. The default sampler does so too, and has an emulator
-propose where to go.
+All three samplers are exact, but they differ in how many draws they need. The classical one ("aa")
+moves the latent function f and the hyper-parameters alternately. A pseudo-marginal random walk
+integrates f out by importance sampling. The default sampler does that, too, and an emulator makes
+its proposals.
 """
 
 import os
@@ -28,7 +28,7 @@ reduced = os.environ.get("REDUCED") == "1"
 n_chains, n_draws = (2, 100) if reduced else (4, 500)
 
 # %%
-# Sixty rows, and as many draws by each sampler.
+# Sixty rows, and the same number of draws by each sampler.
 
 X, y = load_breast_cancer(return_X_y=True)
 X, _, y, _ = train_test_split(X, y, train_size=60, stratify=y, random_state=0)
@@ -53,8 +53,8 @@ for name, sampler in samplers.items():
     )
 
 # %%
-# A row for each sampler: the traces of the length-scale, and both other displays for the
-# hyper-parameters together.
+# Each sampler has one row of panels: the traces of the length-scale, and the two other displays for
+# all hyper-parameters.
 
 fig, axes = plt.subplots(3, 3, figsize=(13, 8), sharex="col", sharey="col", layout="constrained")
 for (name, model), (trace, correlation, factor) in zip(models.items(), axes, strict=True):

@@ -2,9 +2,9 @@
 When did coal mines become safer? A rate that changes over time
 ===============================================================
 
-Explosions in British coal mines that killed ten or more, from March 1851 to March 1962: 191 of
-them. Classical analyses look for one change point. A log-Gaussian Cox process assumes only that the
-log of the rate is a smooth function of time, and how smooth is inferred as well.
+The data are the 191 explosions in British coal mines that killed ten or more people, from March
+1851 to March 1962. Classical analyses look for one change point. A log-Gaussian Cox process assumes
+only that the log of the rate is a smooth function of time; its smoothness is inferred as well.
 
 Data: R. G. Jarrett (1979), A note on the intervals between coal-mining disasters, Biometrika 66.
 """
@@ -32,8 +32,8 @@ exposure = np.ones(len(years))
 exposure[[0, -1]] = 0.80, 0.22  # from March 15, and until March 22
 
 # %%
-# Time is in decades, so that the prior of the length-scale can be read: the rate forgets itself
-# over one or two decades, give or take a factor of three. The amplitude has the default prior.
+# Time is in decades, which makes the prior of the length-scale easy to interpret: rates are
+# correlated over one or two decades, up to a factor of three. The variance has the default prior.
 
 
 def decades(year):
@@ -50,10 +50,10 @@ model = BayesianGPPoissonRegressor(
 print(model.diagnostics_)
 
 # %%
-# Draws of the log rate are whole functions, so that any question about the rate has a posterior:
-# here, how far it fell, and in which year it fell fastest. In disasters per year, that was most
-# likely between 1875 and 1900. In per cent of what was left, it may as well have been in the years
-# about 1947, when the mines were nationalized.
+# Draws of the log rate are whole functions. So any function of the rate has a posterior
+# distribution: here, how much the rate decreased, and in which year it decreased fastest. In
+# disasters per year, that was most likely between 1875 and 1900. In per cent of the current rate,
+# it may also have been in the years about 1947, when the mines were nationalized.
 
 log_rate = model.latent_samples_.reshape(-1, len(years))
 rate = np.exp(log_rate)
@@ -68,9 +68,10 @@ for year, quantity in ((steepest, "rate"), (steepest_log, "log rate")):
     print(f"P(steepest fall of the {quantity} between 1875 and 1900) = {share:.2f}")
 
 # %%
-# Replicated data are the check of the model: Poisson counts of every year, given a drawn rate. Do
-# as many years have no disaster, one, two, ... as in the data? They do, but for rather few years
-# with exactly two: of eight 90 % intervals, one may well miss.
+# Replicated data check the model: they are Poisson counts of every year, given a draw of the rate.
+# Do they have as many years with no disaster, one, two, ... as the observed data? They do, except
+# that there are few observed years with exactly two. One of eight 90 % intervals
+# may miss by chance.
 
 replicates = np.random.default_rng(0).poisson(rate * exposure)
 counts = np.arange(8)

@@ -1,12 +1,13 @@
 """
-How far estimates of the marginal likelihood spread
-===================================================
+How much estimates of the marginal likelihood vary
+==================================================
 
 Pseudo-marginal MCMC needs an unbiased estimate of p(y | theta), by importance sampling of the
 latent function f from a Gaussian approximation of its posterior. Any approximation, and any number
-of importance draws, leads to the exact posterior of theta; but where estimates spread, chains
-stick. Figure 2 of Filippone & Girolami (2014): the posterior of a length-scale as estimates have
-it, by Laplace's approximation and by expectation propagation (EP), for 1 and for 64 draws.
+of importance draws, leads to the exact posterior of theta. But if the estimates vary much, chains
+reject nearly all proposals. As in figure 2 of Filippone & Girolami (2014), the figure shows
+estimates of the posterior of a length-scale, by Laplace's approximation and by expectation
+propagation (EP), for 1 and for 64 draws.
 """
 
 import os
@@ -49,8 +50,8 @@ def simulated_model(n, rng):
 
 
 # %%
-# Importance draws are independent, so that one large set of weights is as good as many small ones:
-# an estimate is the mean of N of them.
+# Importance draws are independent, so many small sets of weights can be taken from one large set:
+# an estimate is the mean of N weights.
 
 
 def log_estimates(model, approximation, length_scale, rng):
@@ -67,8 +68,8 @@ def log_prior(model, length_scale):
 
 
 # %%
-# All estimates of a panel share the constant that makes the mean of the most accurate ones a
-# density.
+# All estimates of a panel are divided by the same constant, for which the mean of the most accurate
+# ones is a density.
 
 fig, axes = plt.subplots(2, 2, figsize=(10, 7), sharex=True, sharey="row", layout="constrained")
 for n, row in zip(sizes, axes, strict=True):

@@ -1,11 +1,11 @@
 """
-Counts per something: exposure, and counts that vary too much
-=============================================================
+Counts with exposure, and overdispersed counts
+==============================================
 
-Male horseshoe crabs, called satellites, gather around nesting pairs. Of 173 females the width of
-the shell and the number of satellites are known. Females of the same width make one row here: its
-count is the number of their satellites, and its exposure the number of females. If the counts are
-Poisson, nothing is lost by adding them up. But are they?
+Male horseshoe crabs, called satellites, gather around nesting pairs. The width of the shell and the
+number of satellites are known for 173 females. Here all females of the same width are one row: its
+count is the number of their satellites, and its exposure the number of females. If the counts have
+a Poisson distribution, no information is lost by adding them up. But do they?
 
 Data: H. J. Brockmann (1996), Satellite male groups in horseshoe crabs, Limulus polyphemus, Ethology
 102; A. Agresti, Categorical Data Analysis, table 4.3.
@@ -46,12 +46,12 @@ females = np.array(FEMALES.split(), dtype=int)
 satellites = np.array(SATELLITES.split(), dtype=int)
 
 # %%
-# Two laws of the counts
-# ----------------------
-# Under both, the mean is the number of females times a rate exp(f(width)). The negative binomial
-# law multiplies it with a random factor, one per row, whose variance is one over the inferred
-# "shape". The length-scale is a few centimeters, give or take a factor of four. More draws than
-# usual enter a prediction, so that the edges of drawn bands are smooth.
+# Two distributions of the counts
+# -------------------------------
+# In both, the mean is the number of females times a rate exp(f(width)). The negative binomial
+# distribution multiplies it by a random factor, one per row, whose variance is one over the
+# inferred "shape". The prior of the length-scale says: a few centimeters, up to a factor of four.
+# More draws than usual are used in a prediction, so that the edges of the bands are smooth.
 
 models = {
     likelihood: BayesianGPPoissonRegressor(
@@ -66,8 +66,8 @@ models = {
 }
 
 # %%
-# `loo` estimates how well each row is predicted from the others, without another fit. Rows whose
-# Pareto k is above 0.7 are those where it had better be checked.
+# `loo` estimates how well each row is predicted from the others, without another fit. The estimate
+# is not reliable for rows whose Pareto k is above 0.7.
 
 for name, model in models.items():
     print(f"{name}: {model.loo()}")
@@ -75,10 +75,10 @@ for name, model in models.items():
 # %%
 # Cross-validation with exposure
 # ------------------------------
-# The check is a cross-validation. Exposures are metadata, which scikit-learn cuts into folds and
-# hands to the methods that request them: here `fit` and `score`. The score is the share of the
-# deviance that the mean explains, exposures included; unlike the log density, it knows nothing of
-# the spread.
+# A cross-validation checks these estimates. Exposures are metadata, which scikit-learn splits into
+# folds and passes to the methods that request them: here `fit` and `score`. The score is the share
+# of the deviance that the mean explains, with the exposures. Unlike the log density, it does not
+# depend on the variance of the counts.
 
 folds = KFold(n_folds, shuffle=True, random_state=0)
 with sklearn.config_context(enable_metadata_routing=True):
@@ -101,8 +101,8 @@ with sklearn.config_context(enable_metadata_routing=True):
         print(f"{name}: held-out log density {density:.1f}, explained deviance {explained:.2f}")
 
 # %%
-# The rates that they infer are alike. How sure they are of them is not, and still less are the
-# counts that they expect: rows are more often empty, or crowded, than Poisson counts can be.
+# The inferred rates are similar, but their uncertainties differ. The predicted counts differ even
+# more: zeros and large counts are more frequent than in a Poisson distribution.
 
 grid = np.linspace(20.5, 34.0, 200)[:, None]
 counts = np.arange(51)

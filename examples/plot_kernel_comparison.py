@@ -4,13 +4,13 @@ Which kernel? Evidence, leave-one-out and test rows
 
 Four kernels are fitted to the same 100 rows and compared in three ways.
 
-* The *evidence* is the probability of all training classes under a model and its priors, before it
-  has seen any of them. It rewards priors that put their mass on the right functions.
-* *Leave-one-out* says how well a model that has seen all other rows predicts one row.
-* The *log loss* of test rows says how well the model predicts rows that nobody has used.
+* The *evidence* is the probability of all training classes under a model and its priors, before any
+  class is observed. It rewards priors with much mass on functions that fit the data.
+* *Leave-one-out* measures how well one row is predicted from all other rows.
+* The *log loss* of test rows measures how well the model predicts rows that were not used at all.
 
-They need not agree. A kernel with one length-scale per column (ARD) spreads its prior over many
-functions, most of which are wrong.
+The three need not agree. A kernel with one length-scale per column (ARD) spreads its prior over
+many functions, most of which are wrong.
 
 Data: the breast cancer data of scikit-learn, the ten columns of means.
 """
@@ -33,7 +33,7 @@ reduced = os.environ.get("REDUCED") == "1"
 n_draws, n_rows, n_columns = (60, 40, 2) if reduced else (300, 100, 10)
 
 # %%
-# 100 rows train, the others are for testing.
+# 100 rows are used for training, the others for testing.
 
 X, y = load_breast_cancer(return_X_y=True)
 X, X_test, y, y_test = train_test_split(
@@ -43,10 +43,10 @@ scaler = StandardScaler().fit(X)
 X, X_test = scaler.transform(X), scaler.transform(X_test)
 
 # %%
-# All four have a variance and the default priors. The draws of theta shape the importance density
-# from which the evidence is estimated, and its standard error says how well. With a length-scale
-# for each column chains should be some times longer, and a warning says so: the draws of their
-# tails are few. The evidence has an error of its own, which does not rest on them.
+# All four kernels have a variance and the default priors. The evidence is estimated by importance
+# sampling from a density that is fitted to the draws of theta; its standard error is reported. With
+# a length-scale for each column, the chains should be several times longer, and a warning says so:
+# there are too few effective draws in the tails. The error of the evidence does not depend on them.
 
 kernels = {
     "RBF": RBF(),
@@ -62,7 +62,7 @@ comparison = compare_evidence(models)
 print(comparison)
 
 # %%
-# The same on test rows. Errors of elpd and of the loss are over the choice of rows.
+# The log loss of test rows. The errors of elpd and of the loss are those over the choice of rows.
 
 losses = {}
 for name, model in models.items():
@@ -72,7 +72,7 @@ for name, model in models.items():
     print(f"{name:20} test log loss {losses[name][0]:.3f} +- {losses[name][1]:.3f}")
 
 # %%
-# Each panel shows the better models further right.
+# In each panel, better models are further to the right.
 
 names = [record.name for record in comparison.records]
 columns = {

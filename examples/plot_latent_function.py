@@ -32,8 +32,8 @@ bayes.fit(x[:, None], y)
 point = EPMLClassifier(random_state=0).fit(x[:, None], y)
 
 # %%
-# The variance that `latent_mean_and_variance` returns is the total one. Functions drawn by
-# `sample_latent` each belong to a posterior draw of the hyper-parameters.
+# `latent_mean_and_variance` returns the total variance, over f and the hyper-parameters. Each
+# function drawn by `sample_latent` belongs to one posterior draw of the hyper-parameters.
 
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 7), sharex=True, layout="constrained")
 for model, name, color in ((bayes, "MCMC", "C0"), (point, "maximum likelihood", "C1")):

@@ -2,9 +2,9 @@
 Three kinds of iris: probabilities where classes overlap
 ========================================================
 
-From the sepals alone, two of the three kinds of iris cannot be told apart, so that probabilities
-matter more than labels. A classifier with optimized hyper-parameters is compared with averages over
-all that are plausible: 60 flowers for training, 90 for testing.
+Two of the three kinds of iris cannot be distinguished by their sepals only, so probabilities
+matter more than labels. A classifier with optimized hyper-parameters is compared with classifiers
+that average over all plausible ones: 60 flowers are used for training, 90 for testing.
 """
 
 import os
@@ -39,10 +39,10 @@ for method in METHODS:
     )
 
 # %%
-# Maps mix the colors of the three kinds in proportion to their probabilities: gray is "no idea".
-# Far from all flowers no model has an idea, and where two kinds overlap their colors mix. Where all
-# flowers nearby are of one kind, averaging is more confident, and the log loss of the test flowers
-# says that it is right.
+# Maps mix the colors of the three kinds in proportion to their probabilities. Gray means that all
+# kinds are about equally probable, as far from all flowers. Where two kinds overlap, their colors
+# mix. Where all flowers nearby are of one kind, averaging is more confident, and its smaller log
+# loss on the test flowers shows that this is justified.
 
 colors = np.array([[0.9, 0.6, 0.0], [0.0, 0.45, 0.7], [0.8, 0.3, 0.6]])
 markers = "os^"

@@ -4,9 +4,9 @@ How far will the disease progress? Ordered classes
 
 Physicians often record grades, not numbers. Here the progression of diabetes after one year is
 known in five grades only, from 1 (least) to 5 (most), and is predicted from ten measurements. An
-ordinal model knows that "4 instead of 5" is a smaller mistake than "1 instead of 5". It has one
-latent function. The grade is the interval between two thresholds in which the function lies, and
-the thresholds are inferred as well.
+ordinal model takes into account that "4 instead of 5" is a smaller mistake than "1 instead of 5".
+It has one latent function. The grade is given by the interval between two thresholds in which the
+function lies, and the thresholds are inferred as well.
 
 Data: the diabetes data of scikit-learn, 442 patients (B. Efron, T. Hastie, I. Johnstone and R.
 Tibshirani, 2004, Least angle regression, Annals of Statistics 32).
@@ -28,8 +28,8 @@ reduced = os.environ.get("REDUCED") == "1"
 n_chains, n_draws, n_rows = (2, 100, 60) if reduced else (4, 500, 150)
 
 # %%
-# The grades are made from the numbers of the data set. 150 patients are for training, 100 for
-# testing.
+# The grades are computed from the numbers of the data set. 150 patients are used for training, 100
+# for testing.
 
 X, progression = load_diabetes(return_X_y=True)
 y = 1 + np.searchsorted([75.0, 120.0, 180.0, 240.0], progression)
@@ -44,8 +44,8 @@ gp = model[-1]
 print(gp.diagnostics_)
 
 # %%
-# The most probable class makes the fewest mistakes, the median class the smallest ones. "Always the
-# most frequent class" is what a useful model has to beat.
+# Predicting the most probable class gives the fewest errors, predicting the median class the
+# smallest absolute error. A useful model must be better than "always the most frequent class".
 
 proba = model.predict_proba(X_test)
 guesses = {
@@ -62,10 +62,10 @@ print(
 )
 
 # %%
-# Draws of the thresholds: the first one is a number, the others follow at gaps whose logs are
-# sampled. Adding the same to f and to all thresholds changes no probability, so that their common
-# level is hardly known. What matters is where f lies between thresholds: draw by draw, the
-# difference from their middle.
+# Draws of the thresholds: the first one is sampled directly, the others through the logs of the
+# gaps between them. Adding the same number to f and to all thresholds does not change any probability,
+# so their common level is very uncertain. Only the position of f relative to the thresholds
+# matters: for each draw, we subtract the middle of the thresholds.
 
 first = gp.hyperparameter_names_.index("threshold")
 draws = gp.theta_samples_[:, :, first:].reshape(-1, len(gp.classes_) - 1)

@@ -3,9 +3,9 @@ A likelihood of your own
 ========================
 
 The complementary log-log link, P(y = +1 | f) = 1 - exp(-exp(f)), suits events that happen at a
-rate exp(f): the class is +1 if at least one event fell into the interval of observation. It is not
-symmetric. A likelihood is one small class with four methods and two statements about itself; the
-rest of the package works with it as it is.
+rate exp(f): the class is +1 if at least one event happened in the interval of observation. It is
+not symmetric. A likelihood is a small class with four methods and two attributes; the rest of the
+package can use it without changes.
 """
 
 import os
@@ -22,9 +22,9 @@ n_chains, n_draws = (2, 100) if reduced else (4, 500)
 # %%
 # The class
 # ---------
-# Classes arrive encoded as -1.0 and +1.0, and every method works point by point. Chains try extreme
-# hyper-parameters, so that f of a few thousand must not overflow: exp(40) is as good as infinity.
-# The minimum removes what rounding leaves of a vanishing curvature.
+# Classes are encoded as -1.0 and +1.0, and every method is elementwise. Chains try extreme
+# hyper-parameters, so an f of a few thousand must not overflow: exp(40) is large enough to replace
+# infinity. The minimum keeps rounding errors from making the second derivative positive.
 
 from dataclasses import dataclass  # noqa: E402
 
@@ -63,8 +63,8 @@ class ComplementaryLogLog(Likelihood):
 
 
 # %%
-# Its examination
-# ---------------
+# Testing it
+# ----------
 # The check compares derivatives with finite differences, moments with quadrature, and samples with
 # identities that hold for every density. It raises an AssertionError that says what is wrong.
 
@@ -73,9 +73,9 @@ from skgpmcmc.testing import check_likelihood  # noqa: E402
 check_likelihood(ComplementaryLogLog(), [-1.0, 1.0])
 
 # %%
-# Its use
-# -------
-# The data are simulated from the link itself. The probit link fits the same data.
+# Using it
+# --------
+# The data are simulated with this link. For comparison, the probit link is fitted to the same data.
 
 rng = np.random.default_rng(0)
 x = np.sort(rng.uniform(-3.0, 3.0, size=80))

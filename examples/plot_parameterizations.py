@@ -2,11 +2,12 @@
 Why chains are slow: what is held fixed while the hyper-parameters move
 =======================================================================
 
-Classical samplers move the latent function f and the hyper-parameters in turn, so that the latter
-move within their posterior *given something else*. Figure 1 of Filippone & Girolami (2014) compares
-three choices of what that is: f itself (SA), the whitened f (AA), and noisy surrogates of f
-together with the whitened rest (SURR). The narrower these posteriors are, compared with the
-marginal one, the slower the chain. Pseudo-marginal MCMC holds nothing fixed.
+Classical samplers move the latent function f and the hyper-parameters alternately, so the latter
+move within their conditional posterior *given other variables*. Figure 1 of Filippone & Girolami
+(2014) compares three choices of these variables: f itself (SA), the whitened f (AA), and noisy
+surrogates of f together with the whitened residual (SURR). The narrower these conditional
+posteriors are, compared with the marginal one, the slower the chain. Pseudo-marginal MCMC holds
+nothing fixed.
 """
 
 import os
@@ -70,7 +71,8 @@ def spread(density):
 print(f"given y alone: standard deviation of the log length-scale {theta_draws.std():.2f}")
 
 # %%
-# On the right, the chains that come of it, with the same moves in the three classical ones.
+# On the right are the autocorrelations of the chains. The three classical samplers use the same
+# moves.
 
 fig, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
 *panels, chains = axes.flat

@@ -1,11 +1,11 @@
 """
-Does the model make data like ours?
-===================================
+Posterior predictive check: does the model make data like ours?
+===============================================================
 
-A model that has learned from data should be able to make data like them. `to_arviz` draws new
-targets for the training rows, one set from each posterior draw, and any feature of a set can be
-compared with that of the observed one. Here counts vary more than Poisson counts do: the Poisson
-model misses how much they vary, and how large the largest is, unless f bends after every row.
+A model that fits the data should be able to simulate similar data. `to_arviz` draws new
+targets for the training rows, one set for each posterior draw. Any statistic of these sets can be
+compared with that of the observed targets. Here counts vary more than Poisson counts do. The
+Poisson model cannot reproduce their variance and their maximum, unless f follows every single row.
 """
 
 import os
@@ -21,7 +21,7 @@ reduced = os.environ.get("REDUCED") == "1"
 settings = {"n_chains": 2, "n_draws": 60} if reduced else {}
 
 # %%
-# Sixty counts whose mean changes slowly. Length-scales are known to be long.
+# Sixty counts whose mean changes slowly. The prior says that the length-scale is long.
 
 rng = np.random.default_rng(0)
 x = np.linspace(0.0, 4.0, 60)
@@ -38,7 +38,7 @@ for name in ("poisson", "negative_binomial"):
     print(f"{name}: expected log predictive density {loo.elpd:.1f} +- {loo.se:.1f}")
 
 # %%
-# The features of the observed counts, and of those that each model makes.
+# The statistics of the observed counts, and of the counts that each model simulates.
 
 features = {
     "variance of the counts, in units of their mean": lambda counts: (

@@ -1,11 +1,11 @@
 """
-Honest intervals from a few rows, and targets that are wrong
-============================================================
+Calibrated intervals from a few rows, and outliers
+==================================================
 
-A Gaussian process whose hyper-parameters were optimized takes them for known. With 30 rows they are
-not: on random training sets from the diabetes data, the intervals of scikit-learn's
+A Gaussian process with optimized hyper-parameters treats them as known. With 30 rows they are
+uncertain. On random training sets from the diabetes data, the intervals of scikit-learn's
 `GaussianProcessRegressor` are compared with those of `BayesianGPRegressor`. Then some targets are
-spoiled, and Student-t noise makes the fit robust to them.
+replaced by wrong values, and Student-t noise makes the fit robust to them.
 """
 
 import os
@@ -34,8 +34,8 @@ settings = (
 # %%
 # Calibration
 # -----------
-# Intervals between quantiles that belong together should hold as many of the held-out targets as
-# they promise: those between the quantiles of 5 % and 95 % nine in ten.
+# The interval between two quantiles should contain its nominal share of the held-out targets: that
+# between the 5 % and the 95 % quantile, for instance, nine of ten.
 
 X, y = load_diabetes(return_X_y=True)
 probabilities = np.linspace(0.025, 0.975, 39)
@@ -80,10 +80,10 @@ for name, points in excess.items():
 # %%
 # Outliers
 # --------
-# Disease progression against body mass index for 60 patients, three of whom have lost their decimal
-# point: ten times the true value. All other patients are the test. The scaler's unit is a standard
-# deviation of the index; the prior of the length-scale, about two of them, says that progression
-# does not change much from one decimal of the index to the next.
+# Disease progression against body mass index for 60 patients. In three targets the decimal point is
+# lost, so they are ten times the true value. All other patients are used for testing. The scaled
+# index has a standard deviation of one. The prior of the length-scale, with a median of about two,
+# says that progression is a smooth function of the index.
 
 X, y = load_diabetes(return_X_y=True, scaled=False)
 bmi = X[:, 2:3]

@@ -4,8 +4,8 @@ When was the market nervous? Volatility over time
 
 Daily returns of an exchange rate have a mean near zero; what changes is their standard deviation,
 the *volatility*. In this model its logarithm is a Gaussian process over time. The returns are
-simulated, so that the estimate can be compared with the truth: a calm market, a slow rise, a sudden
-shock in the middle that dies away.
+simulated, so the estimate can be compared with the truth: a low volatility that increases slowly,
+and a sudden shock in the middle that decays.
 """
 
 import os
@@ -33,8 +33,8 @@ truth = 0.3 + 0.3 * days / n_days + 1.3 * after
 returns = truth * rng.standard_normal(n_days)
 
 # %%
-# Time is in months of 21 trading days. Volatility changes more abruptly than the functions of an
-# RBF kernel, hence the Matern kernel. The prior of its length-scale has its median at two months.
+# Time is in months of 21 trading days. Volatility changes more abruptly than functions with an RBF
+# kernel, so we use a Matern kernel. The prior of its length-scale has a median of two months.
 # Sampling stops at 400 effective draws.
 
 months = days[:, None] / 21.0
@@ -49,9 +49,9 @@ model = BayesianGPVolatilityRegressor(
 print(model.diagnostics_)
 
 # %%
-# Leave-one-out densities of the days, compared with normal returns whose standard deviation never
-# changes. A day with a Pareto k above 0.7 is one whose density is estimated roughly; the figure
-# marks such days.
+# Leave-one-out densities of the days, compared with those of a normal distribution with a constant
+# standard deviation. If the Pareto k of a day is above 0.7, its density is only estimated roughly;
+# the figure marks such days.
 
 loo = model.loo()
 print(loo)
@@ -60,10 +60,10 @@ gain = loo.elpd_i - stats.norm.logpdf(returns, scale=np.sqrt(others))
 print(f"gain over a constant volatility: {gain.sum():.1f} in {len(returns)} days")
 
 # %%
-# A moving standard deviation has no interval. It lags behind, and it drops an extreme day when its
-# time is up. The posterior has both: a mean, and a band that should hold the truth on nine days of
-# ten. At the shock it does not: the functions of the kernel are continuous, so that a jump within a
-# day is spread over a few weeks.
+# A moving standard deviation has no interval. It reacts with a delay, and it changes abruptly when
+# an extreme day leaves its window. The posterior has a mean, and a band that should contain the truth
+# on nine days of ten. At the shock it does not: functions with this kernel are continuous, so the
+# jump within a day is spread over a few weeks.
 
 volatility = np.exp(model.latent_samples_).reshape(-1, n_days)
 low, high = np.quantile(volatility, [0.05, 0.95], axis=0)
