@@ -63,9 +63,9 @@ print(
 
 # %%
 # Draws of the thresholds: the first one is sampled directly, the others through the logs of the
-# gaps between them. Adding the same number to f and to all thresholds does not change any probability,
-# so their common level is very uncertain. Only the position of f relative to the thresholds
-# matters: for each draw, we subtract the middle of the thresholds.
+# gaps between them. Adding the same number to f and to all thresholds does not change any
+# probability, so their common level is very uncertain. Only the position of f relative to the
+# thresholds matters: for each draw, we subtract the middle of the thresholds.
 
 first = gp.hyperparameter_names_.index("threshold")
 draws = gp.theta_samples_[:, :, first:].reshape(-1, len(gp.classes_) - 1)

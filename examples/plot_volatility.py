@@ -61,9 +61,9 @@ print(f"gain over a constant volatility: {gain.sum():.1f} in {len(returns)} days
 
 # %%
 # A moving standard deviation has no interval. It reacts with a delay, and it changes abruptly when
-# an extreme day leaves its window. The posterior has a mean, and a band that should contain the truth
-# on nine days of ten. At the shock it does not: functions with this kernel are continuous, so the
-# jump within a day is spread over a few weeks.
+# an extreme day leaves its window. The posterior has a mean, and a band that should contain the
+# truth on nine days of ten. At the shock it does not: functions with this kernel are continuous, so
+# the jump within a day is spread over a few weeks.
 
 volatility = np.exp(model.latent_samples_).reshape(-1, n_days)
 low, high = np.quantile(volatility, [0.05, 0.95], axis=0)
