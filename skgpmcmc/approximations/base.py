@@ -179,7 +179,7 @@ class GaussianApproximation:
     def made(self) -> Self:
         """Return itself, its mean and factors made now: this is where a singular K shows."""
         if self.whitened:
-            _ = self.prior.made(), self._white_mean
+            _ = self.prior.made(), self.chol_white, self._white_mean
         _ = self.half_log_det_B, self.weights, self.mean
         return self
 

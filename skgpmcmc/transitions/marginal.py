@@ -75,8 +75,7 @@ class MarginalMetropolis(Evaluating[MarginalState]):
         log_target = log_evidence + log_hyperprior
         if not np.isfinite(log_target):
             return None
-        state = MarginalState(theta, log_target, np.empty(0))
-        return Evaluated(state, log_target, q)
+        return Evaluated(MarginalState(theta, log_target, np.empty(0)), log_target, q)
 
     def log_target(self, state: MarginalState) -> float:
         """Log of the approximate posterior of theta, up to a constant."""

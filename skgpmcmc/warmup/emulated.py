@@ -398,7 +398,7 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
         skewness=0.0,
         n_importance=(0, 0),
     )
-    return known.confirmed(target.emulator), report
+    return known.emulated().confirmed(target.emulator), report
 
 
 def probabilities(trajectories: Trajectories | None) -> tuple[float, ...]:

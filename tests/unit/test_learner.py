@@ -118,7 +118,7 @@ def test_points_that_are_as_predicted_are_learned(complete):
     known, before = examined(complete)
     thetas = known.modes[0] + 0.7 * known.scale * np.array([[1.0, 0.0], [0.0, -1.0]])
     joined = known.joined([perform(task).value for task in known.tasks(thetas)])
-    after = joined.confirmed(before)
+    after = joined.emulated().confirmed(before)
     assert after.emulator is not before
     assert after.design is joined.design
 
@@ -136,11 +136,11 @@ def test_a_point_that_contradicts_all_others_is_not(complete, monkeypatch):
         gradient=point.gradient + 20.0,
     )
     joined = known.joined([wrong])
-    after = joined.confirmed(before)
+    after = joined.emulated().confirmed(before)
     assert after.emulator is before
     assert after.design is joined.design
     monkeypatch.setattr(learn, "MOST_ROTATED", known.dim - 1)
-    assert joined.confirmed(before).emulator is not before
+    assert joined.emulated().confirmed(before).emulator is not before
 
 
 # --- a quarter of the rows first ------------------------------------------------------------------

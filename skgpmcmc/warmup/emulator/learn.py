@@ -235,19 +235,18 @@ class Knowledge:
         return known, run_pool(target, pool.theta[-1], known.root, 20, known.rng)
 
     def confirmed(self, examined: Emulator) -> Knowledge:
-        """Condition the emulator on points that have joined, unless it then promises too much.
+        """Go back to an emulator that was examined at its own draws if this one promises too much.
 
-        They have examined another one at its own draws. The new one has to agree with that at the
-        draws that it would make: between far points it can rise where nobody has been.
+        This one, which knows the points of the examination too, has to agree with that at the draws
+        that it would make: between far points it can rise where nobody has been.
         """
         if self.dim > MOST_ROTATED:
-            return self.emulated()
-        known = self.emulated()
-        assert known.emulator is not None
-        draws = known.pool(known.target(), 40).theta.reshape(-1, known.dim)
-        gap = known.emulator.value(draws) - examined.value(draws)
+            return self
+        assert self.emulator is not None
+        draws = self.pool(self.target(), 40).theta.reshape(-1, self.dim)
+        gap = self.emulator.value(draws) - examined.value(draws)
         agrees = np.mean(np.square(gap)) < _AGREES**2
-        return known if agrees else replace(self, emulator=examined)
+        return self if agrees else replace(self, emulator=examined)
 
     def pool(self, target: EmulatedPosterior, n_moves: int, temperature: float = 1.0) -> Pool:
         """Draw from pi* to the power of one over a temperature.

@@ -25,8 +25,7 @@ from .pool import Pool
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
 _N_COMPARED = (8, 48)
-#: Standard deviation of a linear term of the correction from the approximate to the exact evidence,
-#: with few hyper-parameters and with many.
+#: Standard deviation of a linear term of the correction to the exact evidence: few and many theta.
 _TERM_SD = (0.07, 0.3)
 #: Importance draws of a probe.
 N_DRAWS = 256
@@ -150,7 +149,7 @@ def probe(
     places = _places(points, probes, typical)
     if places is None:
         raise RuntimeError(no_density(known.model, thetas[0]))
-    known = known.confirmed(target.emulator)
+    known = known.emulated().confirmed(target.emulator)
     return _probed(known, target, pool, plan, reference, places, settings, less_noise)
 
 
