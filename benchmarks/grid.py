@@ -38,8 +38,8 @@ from skgpmcmc.approximations import (
 )
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
+from skgpmcmc.transitions import run_pool
 from skgpmcmc.warmup.emulator.fit import EmulatedPosterior
-from skgpmcmc.warmup.emulator.pool import run_pool
 
 from .common import CASES, fit_quietly, load_results, print_table, save, simulate_ard, use_core
 

@@ -72,13 +72,6 @@ class LatentDraws(NamedTuple):
     log_ratio: FloatArray  # (m,), log density relative to N(f; 0, K)
 
 
-class Deviations(NamedTuple):
-    """Draws of f - mean under q, one per column."""
-
-    delta: FloatArray  # (n, m)
-    white: FloatArray  # (n, m), L^-1 delta, L the factor of K
-
-
 #: Differences from one below this have lost four digits.
 _CANCELLED = 1e-4
 #: Step of the finite difference for a third cumulant, in cavity standard deviations.
@@ -310,7 +303,7 @@ class GaussianApproximation:
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
         if self.whitened or 2 * size > len(self.weights):
-            delta = self.sample_deviations(rng, size).delta
+            delta = self.prior.unwhiten(self.sample_white(rng, size))
         else:
             delta = self._sample_by_conditioning(rng, size)
         return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
@@ -334,13 +327,12 @@ class GaussianApproximation:
 
     def _squares_of_sites(self, delta: FloatArray) -> FloatArray:
         """``delta'W delta`` for each column; (m,)."""
-        return np.asarray(np.einsum("i,ij,ij->j", self.precision, delta, delta))
+        return np.asarray(np.einsum("i,ij,ij->j", self.sites.precision, delta, delta))
 
-    def sample_deviations(self, rng: np.random.Generator, size: int) -> Deviations:
-        """Draw f - mean under q: L T'^-1 z for z ~ N(0, I)."""
+    def sample_white(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw L^-1 (f - mean) under q, T'^-1 z for z ~ N(0, I), one per column; (n, size)."""
         z = np.asfortranarray(rng.standard_normal((size, self.prior.size)).T)
-        white = linalg.solve_lower(self.chol_white, z, transpose=True, overwrite=True)
-        return Deviations(self.prior.unwhiten(white), white)
+        return linalg.solve_lower(self.chol_white, z, transpose=True, overwrite=True)
 
     def _sample_by_conditioning(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Draw f - mean under q, (n, m), without `chol_white`: cheaper for few draws.

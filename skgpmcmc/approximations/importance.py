@@ -17,7 +17,7 @@ from scipy import linalg
 from scipy.special import kv
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, LatentGP, Observations
+from ..model import GaussianPrior, LatentGP
 from ..numerics.linalg import log_sum
 from .base import GaussianApproximation, LatentDraws, Sites, gaussian_family
 
@@ -175,7 +175,7 @@ def importance_estimate(
             others[:, 0] = retained
         particles[:, ~own], log_ratio[~own] = others, density.log_ratio_to_prior(others)
     observed = model.observations_at(density.q.prior.theta)
-    log_weights = _log_weights(observed, particles, log_ratio, defensive)
+    log_weights = observed.totals(particles) - _mixed(log_ratio, defensive)
     return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
 
 
@@ -187,15 +187,14 @@ def log_importance_weights(
     With `defensive` = c the denominator is the mixture (1 - c) g + c N(0, K).
     """
     observed = model.observations_at(density.q.prior.theta)
-    return _log_weights(observed, f, density.log_ratio_to_prior(f), defensive)
+    return observed.totals(f) - _mixed(density.log_ratio_to_prior(f), defensive)
 
 
-def _log_weights(
-    observed: Observations, f: FloatArray, log_ratio: FloatArray, defensive: float
-) -> FloatArray:
-    if defensive > 0.0:
-        log_ratio = np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive))
-    return observed.totals(f) - log_ratio
+def _mixed(log_ratio: FloatArray, defensive: float) -> FloatArray:
+    """Log of the density relative to the prior, a share of the draws being from that."""
+    if defensive == 0.0:
+        return log_ratio
+    return np.asarray(np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,15 +300,15 @@ class SkewedApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
-        deviations = self.q.sample_deviations(rng, size)
+        deviation = self.q.sample_white(rng, size)
+        delta = self.q.prior.unwhiten(deviation)
         mean, sd = self.q.mean[:, None], self.sd[:, None]
         center, spread = self._moments()
-        z = np.arcsinh(deviations.delta / sd)
-        moved = sd * (np.sinh(z + self.asymmetry[:, None]) - center) / spread - deviations.delta
+        z = np.arcsinh(delta / sd)
+        moved = sd * (np.sinh(z + self.asymmetry[:, None]) - center) / spread - delta
         white = self.q.prior.whiten(moved)
-        pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviations.white)
-        log_ratio = self._log_ratio(deviations.delta, z, moved, pairing)
-        return LatentDraws(mean + deviations.delta + moved, log_ratio)
+        pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviation)
+        return LatentDraws(mean + delta + moved, self._log_ratio(delta, z, moved, pairing))
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""

@@ -23,10 +23,9 @@ from ..model import HyperPrior, LatentGP
 from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.threads import one_thread
-from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
+from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk, TMixture
 from ..transitions.base import Evaluating
 from ..warmup import N_IMPORTANCE
-from ..warmup.emulator.pool import mixture_of
 from .annealed import AnnealedImportance, near_posterior
 
 #: Draws of theta for an integrated evidence, and how many of them are a task of a worker.
@@ -95,7 +94,7 @@ def integrated_evidence(
         return conditional_evidence(model, np.empty(0), "is", seed)
     _check_proper(model.hyperprior)
     draws = theta.reshape(-1, dim)
-    proposal = mixture_of(draws, draws.mean(axis=0)[None], np.ones(dim))
+    proposal = TMixture.of_draws(draws, draws.mean(axis=0)[None], np.ones(dim))
     rng = np.random.default_rng(seed)
     chosen = proposal.sample(rng, _N_THETA)
     tasks = np.split(chosen, _N_THETA // _PER_TASK)

@@ -39,8 +39,11 @@ from .surrogate import (
     CheapPoint,
     IndependenceMetropolis,
     Leapfrog,
+    Pool,
     SurrogateProposal,
     TMixture,
+    root_of,
+    run_pool,
 )
 from .updates import (
     ConjugateVariance,
@@ -85,6 +88,7 @@ __all__ = [
     "Operator",
     "Outcome",
     "ParticleRefresh",
+    "Pool",
     "PriorShape",
     "Proposal",
     "PseudoMarginalMetropolis",
@@ -104,4 +108,6 @@ __all__ = [
     "UnivariateSlice",
     "at_rest",
     "leapfrog",
+    "root_of",
+    "run_pool",
 ]

@@ -1,7 +1,8 @@
 """Proposals from a short chain under a density that costs next to nothing, such as an emulator.
 
 The moves of the chain are Hamiltonian trajectories and independence candidates. They work on one
-point, arrays of shape (p,), or on a batch of independent ones, (m, p).
+point, arrays of shape (p,), or on a batch of independent ones, (m, p). A pool of such chains draws
+from the density itself.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.linalg import log_sum
+from ..numerics.linalg import cholesky, log_sum
 from ..numerics.roots import DenseRoot
 from .operators import leapfrog
+
+#: Acceptance rate of a pool's trajectories. They go about a quarter of a period, after which a
+#: Gaussian is forgotten, in so many steps at most.
+_TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
+#: Draws off a grid, for each that a chain of a pool would end with.
+N_KEPT = 10
 
 
 class CheapDensity(Protocol):
@@ -116,6 +123,16 @@ def _energy(point: CheapPoint, momentum: FloatArray) -> FloatArray:
     return np.asarray(point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum))
 
 
+def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
+    """Cholesky factor of the covariance of draws (..., p), the correlations shrunk a little."""
+    flat = draws.reshape(-1, draws.shape[-1])
+    covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
+    diagonal = np.maximum(covariance.diagonal(), 1e-6)
+    covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
+    covariance.flat[:: len(covariance) + 1] += 1e-8
+    return cholesky(np.asfortranarray(covariance))
+
+
 @dataclass(frozen=True, eq=False)
 class TMixture:
     """Mixture of multivariate t distributions with six degrees of freedom.
@@ -134,6 +151,19 @@ class TMixture:
     shares: FloatArray
 
     _DOF = 6.0
+
+    @classmethod
+    def of_draws(cls, draws: FloatArray, modes: FloatArray, scale: FloatArray) -> Self:
+        """One t per mode with the moments of the draws around it, and a wide one over all."""
+        nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
+        groups = [draws[nearest == k] for k in range(len(modes))]
+        groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
+        shares = np.array([len(group) for group in groups], dtype=float)
+        return cls(
+            means=np.array([*(group.mean(axis=0) for group in groups), draws.mean(axis=0)]),
+            roots=np.array([*(root_of(group) for group in groups), 2.5 * root_of(draws)]),
+            shares=np.array([*(0.85 * shares / shares.sum()), 0.15]),
+        )
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent draws; (size, p)."""
@@ -256,3 +286,45 @@ class SurrogateProposal:
         for move in self.moves:
             point, _ = move.move(self.target, point, rng)
         return point.position, float(start.log_density - point.log_density)
+
+
+class Pool(NamedTuple):
+    """Where the chains of a pool were in its second half."""
+
+    theta: FloatArray  # (n_kept, m, p)
+    leapfrog: Leapfrog  # as tuned in the first half
+
+    @classmethod
+    def of_draws(cls, draws: FloatArray, root: FloatArray) -> Self:
+        """Return what a pool would keep of independent draws (N_KEPT m, p), with trajectories.
+
+        These, in a metric by the root (p, p), are not tuned.
+        """
+        return cls(draws.reshape(N_KEPT, -1, draws.shape[1]), _leapfrog(root, 0.5))
+
+
+def run_pool(
+    target: CheapDensity,
+    theta: FloatArray,
+    root: FloatArray,
+    n_moves: int,
+    rng: np.random.Generator,
+) -> Pool:
+    """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
+    point = CheapPoint.at(target, theta)
+    log_step = np.log(0.5)
+    kept = []
+    for i in range(n_moves):
+        leapfrog = _leapfrog(root, float(np.exp(log_step)))
+        point, probability = leapfrog.move(target, point, rng)
+        if i < n_moves // 2:
+            gain = 1.5 / (i + 2.0) ** 0.6
+            log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
+        else:
+            kept.append(point.position)
+    return Pool(np.array(kept), leapfrog)
+
+
+def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
+    step = min(step, 1.0)
+    return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))

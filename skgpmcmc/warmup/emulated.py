@@ -25,6 +25,7 @@ from ..transitions import (
     MarginalMetropolis,
     Mixture,
     ParticleRefresh,
+    Pool,
     Proposal,
     PseudoMarginalMetropolis,
     PseudoMarginalState,
@@ -32,6 +33,8 @@ from ..transitions import (
     RetainedParticle,
     Rotation,
     SurrogateProposal,
+    TMixture,
+    root_of,
 )
 from .emulator.anneal import annealed
 from .emulator.fit import EmulatedPosterior
@@ -46,7 +49,6 @@ from .emulator.learn import (
     refined,
     searched,
 )
-from .emulator.pool import Pool, mixture_of, root_of
 from .emulator.probe import Probed, mean_acceptance, probe
 from .emulator.trajectories import (
     N_LEAPS,
@@ -421,7 +423,7 @@ def proposals_by_name(
             "random walk": walk,
         }
     draws = pool.theta.reshape(-1, known.dim)
-    mixture = mixture_of(draws, known.modes, known.scale)
+    mixture = TMixture.of_draws(draws, known.modes, known.scale)
     independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if known.few else 1])
     stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], known.rng)
     moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)

@@ -11,8 +11,8 @@ from skgpmcmc.transitions import (
     Leapfrog,
     SurrogateProposal,
     TMixture,
+    run_pool,
 )
-from skgpmcmc.warmup.emulator.pool import run_pool
 
 from ..helpers import P_LIMIT
 

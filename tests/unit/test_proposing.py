@@ -10,13 +10,13 @@ from skgpmcmc.transitions import (
     GridDensity,
     IndependenceMetropolis,
     Leapfrog,
+    Pool,
     SurrogateProposal,
     TMixture,
 )
 from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
 from skgpmcmc.warmup.emulator.learn import Knowledge
-from skgpmcmc.warmup.emulator.pool import Pool, pool_of
 
 from ..helpers import P_LIMIT, Z_LIMIT, seeded, z_score
 
@@ -121,7 +121,7 @@ def test_a_pool_off_a_grid_is_of_independent_draws(dim):
     """As many as chains would leave, with a trajectory in the metric that it is told."""
     root, rng = 2.0 * np.eye(dim), np.random.default_rng(seeded(3))
     grid = GridDensity.of(Normal(), np.zeros((1, dim)), np.eye(dim), fine=True)
-    pool = pool_of(grid, root, 80, rng)
+    pool = Pool.of_draws(grid.sample(rng, 800), root)
     n_kept = len(pool.theta)
     assert pool.theta.shape == (n_kept, 80, dim)
     assert pool.leapfrog.root is root

@@ -11,12 +11,11 @@ from ...approximations import ReferenceDensity
 from ...approximations.annealing import Annealing, EllipticalSlices, PathKernel, scheduled
 from ...approximations.importance import DrawCount
 from ...model import LatentGP
-from ...transitions import Trajectory
+from ...transitions import Pool, Trajectory
 from ...transitions.annealed import TrajectoryKernel
 from ..report import EmulatorSettings
 from ..work import Task
 from .learn import Knowledge, Step
-from .pool import Pool
 from .probe import Probed
 
 #: Leapfrog steps at each temperature.

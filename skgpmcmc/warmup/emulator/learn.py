@@ -13,11 +13,11 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ...transitions import MOST_ROTATED, GridDensity
+from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
+from ...transitions.surrogate import N_KEPT
 from ..work import Request, Task, has_factor
 from .design import FEW, Design, DesignPoint, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, flattening
-from .pool import Pool, pool_of, root_of, run_pool
 from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge;
@@ -258,7 +258,8 @@ class Knowledge:
             # A poor emulator is believed near the modes only.
             grows = 0.0 < self.held_out_error < TRUSTED
             grid = GridDensity.of(target, self.modes, self.root, grows=grows)
-            return pool_of(grid.tempered(temperature), self.root, size, self.rng)
+            draws = grid.tempered(temperature).sample(self.rng, N_KEPT * size)
+            return Pool.of_draws(draws, self.root)
         tempered = target.tempered(1.0 / temperature)
         return run_pool(tempered, self.pool_starts(), self.root, n_moves, self.rng)
 

@@ -14,13 +14,13 @@ from ...approximations import Density, InterpolatedSites, ReferenceDensity
 from ...approximations.importance import DrawCount, Quadratic, importance_estimate
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
+from ...transitions import Pool
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
 from .design import FEW, DesignPoint, spread_out
 from .fit import EmulatedPosterior
 from .learn import TRUSTED, Knowledge, Step
-from .pool import Pool
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
