@@ -42,6 +42,7 @@ from .surrogate import (
     Pool,
     SurrogateProposal,
     TMixture,
+    independence_acceptance,
     root_of,
     run_pool,
 )
@@ -107,6 +108,7 @@ __all__ = [
     "Tunable",
     "UnivariateSlice",
     "at_rest",
+    "independence_acceptance",
     "leapfrog",
     "root_of",
     "run_pool",

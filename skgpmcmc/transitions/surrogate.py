@@ -254,6 +254,23 @@ class IndependenceMetropolis:
         return float(((1.0 - accepted) ** self.n_candidates).mean())
 
 
+def independence_acceptance(log_weights: FloatArray) -> float:
+    """Estimate how often a chain accepts independent draws from pi* as moves on another density.
+
+    ``E min(w, w') / E w`` for the weights of two draws from pi*, the ratios of that density to it:
+    the mean over the states that the chain is in, not over pi*. It is small where pi* promises
+    much, and where it is too small and the chain stays long.
+
+    Parameters
+    ----------
+    log_weights : ndarray of shape (m,)
+        At draws from pi*; up to a constant.
+    """
+    w = np.sort(np.exp(log_weights - log_weights.max()))
+    counts = 2.0 * np.arange(len(w), 0.0, -1.0) - 1.0  # pairs of which each is the smaller
+    return float(counts @ w / (len(w) * w.sum()))
+
+
 @dataclass(frozen=True, eq=False)
 class SurrogateProposal:
     """theta' is where a short chain under a cheap density pi* leads from theta.

@@ -34,13 +34,14 @@ from ..transitions import (
     Rotation,
     SurrogateProposal,
     TMixture,
+    independence_acceptance,
     root_of,
 )
 from .emulator.anneal import annealed
 from .emulator.fit import EmulatedPosterior
 from .emulator.learn import (
     LATER_ROUNDS,
-    TRUSTED,
+    LEAST_ACCEPTANCE,
     Knowledge,
     Step,
     explored,
@@ -49,7 +50,7 @@ from .emulator.learn import (
     refined,
     searched,
 )
-from .emulator.probe import Probed, mean_acceptance, probe
+from .emulator.probe import Probed, probe
 from .emulator.trajectories import (
     N_LEAPS,
     ApproximatePosterior,
@@ -350,7 +351,7 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
         known = yield from refined(known, LATER_ROUNDS, report.held_out_error)
         known, report = yield from _examined(known)
     trajectories: Trajectories | None = None
-    if report.held_out_error >= TRUSTED:
+    if report.predicted_acceptance < LEAST_ACCEPTANCE:
         known, trajectories = yield from tuned_trajectories(known, None)
     target = known.target()
     known, pool = known.posterior_pool()
@@ -395,7 +396,7 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
         n_design=len(known.used),
         held_out_error=error,
         probe_error=error,
-        predicted_acceptance=mean_acceptance(residual),
+        predicted_acceptance=independence_acceptance(residual),
         n_sweeps=0,
         skewness=0.0,
         n_importance=(0, 0),

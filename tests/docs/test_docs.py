@@ -424,4 +424,4 @@ def test_methods_state_the_constants_of_the_set_up():
         f"predicted to within {learn._ENOUGH[0]} ({learn._ENOUGH[1]} with more than four" in methods
     )
     assert learn.FEW == 4
-    assert learn.TRUSTED == 1.0
+    assert f"(an acceptance rate below {learn.LEAST_ACCEPTANCE}, estimated" in methods

@@ -314,7 +314,7 @@ def test_trajectories_on_the_approximate_posterior(transition_for):
 
 def test_where_no_emulator_is_trusted(monkeypatch):
     """More design points, and then trajectories."""
-    monkeypatch.setattr(probing, "TRUSTED", 0.0)
+    monkeypatch.setattr(probing, "LEAST_ACCEPTANCE", 1.0)
     model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
     mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
     names = [move.name for move in mixture.moves]

@@ -95,8 +95,8 @@ def examined(complete):
     return known, known.emulator
 
 
-@pytest.mark.parametrize(("gap", "agrees"), [(0.2, True), (1.0, False), (-1.0, False)])
-def test_an_emulator_has_to_agree_with_the_one_examined(complete, gap, agrees):
+@pytest.mark.parametrize(("gap", "agrees"), [(0.2, True), (1.0, False), (-1.0, True)])
+def test_an_emulator_may_promise_little_more_than_the_one_examined(complete, gap, agrees):
     known, before = examined(complete)
     new = Raised(before, gap)
     after = replace(known, emulator=new).confirmed(before)
@@ -105,12 +105,12 @@ def test_an_emulator_has_to_agree_with_the_one_examined(complete, gap, agrees):
 
 
 def test_an_emulator_that_promises_much_where_nobody_has_been_is_turned_down(complete):
-    """Draws from the one examined hardly see the hill, and its own are mostly there."""
+    """Few draws from the one examined see the hill, and half of its own are there."""
     known, before = examined(complete)
     _, pool = known.posterior_pool()
     draws = pool.theta.reshape(-1, known.dim)
-    hill = Raised(before, hill=12.0, where=known.modes[0] + 3.0 * known.scale)
-    assert np.sqrt(np.mean((hill.value(draws) - before.value(draws)) ** 2)) < 0.5
+    hill = Raised(before, hill=14.0, where=known.modes[0] + 2.0 * known.scale)
+    assert np.mean(hill.value(draws) > before.value(draws) + 0.5) < 0.15
     assert replace(known, emulator=hill).confirmed(before).emulator is before
 
 

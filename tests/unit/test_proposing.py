@@ -13,6 +13,7 @@ from skgpmcmc.transitions import (
     Pool,
     SurrogateProposal,
     TMixture,
+    independence_acceptance,
 )
 from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
@@ -111,6 +112,31 @@ def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
     # 180 numbers or more: the standard error of this is 0.05 at most, and the tempered targets have
     # 1.22 and 1.14.
     assert 1.0 < starts.std() < 1.5
+
+
+# --- what an emulator is worth --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sd", [0.1, 0.5, 1.0, 2.0])
+def test_acceptance_of_gaussian_errors(sd):
+    """E min(w, w') / E w for log-normal weights, in closed form; of half a million draws."""
+    log_weights = sd * np.random.default_rng(seeded(4)).standard_normal(500_000)
+    expected = 2.0 * stats.norm.cdf(-sd / np.sqrt(2.0))
+    assert independence_acceptance(log_weights) == pytest.approx(expected, abs=0.015)
+    assert independence_acceptance(log_weights + 700.0) == independence_acceptance(log_weights)
+
+
+def test_acceptance_is_that_of_the_states_a_chain_is_in():
+    """All pairs, one by one; a place that pi* forgets counts for more than one that it invents."""
+    log_weights = np.random.default_rng(seeded(5)).standard_normal(30)
+    w = np.exp(log_weights)
+    by_pairs = np.minimum(w[:, None], w).mean() / w.mean()
+    assert independence_acceptance(log_weights) == pytest.approx(by_pairs, rel=1e-12)
+    even = np.zeros(30)
+    even[0] = 6.0
+    assert independence_acceptance(even) < 0.15  # the chain is there most of the time, and stays
+    even[0] = -6.0
+    assert independence_acceptance(even) > 0.95
 
 
 # --- draws off a grid -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
 from skgpmcmc.transitions import Directed, PseudoMarginalMetropolis, StepInfo, Transition
 from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
 from skgpmcmc.warmup.emulated import overdispersed_starts, tuned_trajectories
-from skgpmcmc.warmup.emulator.learn import TRUSTED
+from skgpmcmc.warmup.emulator.learn import LEAST_ACCEPTANCE
 from skgpmcmc.warmup.emulator.probe import Probed
 
 from ..helpers import make_model, toy_classes
@@ -152,21 +152,21 @@ def test_the_jitter_stays_where_it_is_not_needed():
 
 
 @pytest.mark.parametrize(
-    ("errors", "expected"),
+    ("acceptances", "expected"),
     [
-        ([0.5, 0.5], ["refine", "probe", "rehearse", "probe"]),
+        ([0.9, 0.9], ["refine", "probe", "rehearse", "probe"]),
         (
-            [0.5, 2.0 * TRUSTED, 0.5],
+            [0.9, 0.5 * LEAST_ACCEPTANCE, 0.9],
             ["refine", "probe", "rehearse", "probe", "trajectories", "probe"],
         ),
-        ([2.0, 2.0, 0.5], ["refine", "probe", "refine", "probe", "trajectories", "probe"]),
-        ([2.0, 0.5, 0.5], ["refine", "probe", "refine", "probe", "rehearse", "probe"]),
+        ([0.1, 0.1, 0.9], ["refine", "probe", "refine", "probe", "trajectories", "probe"]),
+        ([0.1, 0.9, 0.9], ["refine", "probe", "refine", "probe", "rehearse", "probe"]),
     ],
     ids=["good", "poor where chains went", "poor", "mended"],
 )
-def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, monkeypatch):
+def test_the_emulator_is_trusted_only_while_it_deserves_it(acceptances, expected, monkeypatch):
     """Chains of a rehearsal may show that it is poor: then trajectories take its place, too."""
-    done, left = [], iter(errors)
+    done, left = [], iter(acceptances)
     trajectories = SimpleNamespace(
         visited=np.zeros((3, 5)), leapfrog=None, corrected=lambda *_: trajectories
     )
@@ -182,8 +182,7 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(errors, expected, mon
         return act
 
     def probed():
-        error = next(left)
-        report = SimpleNamespace(probe_error=error, held_out_error=1.0)
+        report = SimpleNamespace(predicted_acceptance=next(left), held_out_error=1.0)
         target = SimpleNamespace(correction=0)
         return known, Probed(None, None, target, report)
 

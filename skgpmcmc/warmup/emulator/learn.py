@@ -13,7 +13,13 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
+from ...transitions import (
+    MOST_ROTATED,
+    GridDensity,
+    Pool,
+    root_of,
+    run_pool,
+)
 from ...transitions.surrogate import N_KEPT
 from ..work import Request, Task, has_factor
 from .design import FEW, Design, DesignPoint, examine, search, spread_out
@@ -27,7 +33,7 @@ _MARGIN, _PRIOR_MARGIN = 15.0, 50.0
 _MOST_OBSERVATIONS = 5000
 #: Log evidences are compressed below the largest by more than about this plus p; c of pi* is so
 #: much below the emulated evidence, in logs.
-_SPAN, _FLOOR = 10.0, 12.0
+_SPAN, _FLOOR = 4.0, 12.0
 #: A second mode counts if its log density is at most so much lower, and it is so far away (times
 #: the root of p, in standard deviations).
 _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
@@ -40,8 +46,11 @@ _N_EXPLORED, _N_LEAPFROG = 60, 4
 _ENOUGH, _ROUGHLY = (0.1, 0.05), 0.5
 #: One row of so many is learned first, if these are so many at least.
 _SHARE, _FEWEST_ROWS = 4, 100
-#: How much two emulators that agree may differ, root mean square.
-_AGREES = 0.5
+#: Acceptance rate of draws from pi* above which it may lead chains: that of Gaussian errors with
+#: standard deviation 1.
+LEAST_ACCEPTANCE = 0.48
+#: Share of the probability that a new emulator promises and that an examined one has to, too.
+_CONFIRMED = 0.7
 #: Error of the emulator above which its posterior does not set the scale, nor lead chains far.
 TRUSTED = 1.0
 
@@ -237,16 +246,16 @@ class Knowledge:
     def confirmed(self, examined: Emulator) -> Knowledge:
         """Go back to an emulator that was examined at its own draws if this one promises too much.
 
-        This one, which knows the points of the examination too, has to agree with that at the draws
-        that it would make: between far points it can rise where nobody has been.
+        This one knows the points of the examination too, but between far points it can rise where
+        nobody has been. So that has to have most of the probability that this one promises.
         """
         if self.dim > MOST_ROTATED:
             return self
         assert self.emulator is not None
         draws = self.pool(self.target(), 40).theta.reshape(-1, self.dim)
-        gap = self.emulator.value(draws) - examined.value(draws)
-        agrees = np.mean(np.square(gap)) < _AGREES**2
-        return self if agrees else replace(self, emulator=examined)
+        gap = examined.value(draws) - self.emulator.value(draws)
+        shared = np.exp(np.minimum(gap, 0.0)).mean()
+        return self if shared > _CONFIRMED else replace(self, emulator=examined)
 
     def pool(self, target: EmulatedPosterior, n_moves: int, temperature: float = 1.0) -> Pool:
         """Draw from pi* to the power of one over a temperature.

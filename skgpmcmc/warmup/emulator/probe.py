@@ -14,13 +14,13 @@ from ...approximations import Density, InterpolatedSites, ReferenceDensity
 from ...approximations.importance import DrawCount, Quadratic, importance_estimate
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
-from ...transitions import Pool
+from ...transitions import Pool, independence_acceptance
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
 from .design import FEW, DesignPoint, spread_out
 from .fit import EmulatedPosterior
-from .learn import TRUSTED, Knowledge, Step
+from .learn import LEAST_ACCEPTANCE, Knowledge, Step
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
@@ -66,7 +66,7 @@ class Probed(NamedTuple):
     @property
     def trusted(self) -> bool:
         """Whether the emulator may lead chains."""
-        return self.report.probe_error < TRUSTED
+        return self.report.predicted_acceptance > LEAST_ACCEPTANCE
 
     @property
     def too_noisy(self) -> bool:
@@ -252,18 +252,13 @@ def _report(
         n_design=len(known.used),
         held_out_error=float(np.std((places.log_evidence - emulated)[places.typical])),
         probe_error=float(residual.std()),
-        predicted_acceptance=mean_acceptance(residual),
+        predicted_acceptance=independence_acceptance(residual),
         n_sweeps=n_sweeps,
         skewness=strength,
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * places.log_variance[places.typical]) / np.sqrt(counts))),
         n_temperatures=len(annealed.schedule.temperatures) if annealed else 0,
     )
-
-
-def mean_acceptance(residual: FloatArray) -> float:
-    """Acceptance rate of moves between points at which log target and log proposal differ so."""
-    return float(np.exp(np.minimum(residual[:, None] - residual, 0.0)).mean())
 
 
 class Probe(NamedTuple):
