@@ -65,6 +65,8 @@ from .work import Prepared, Request, SetUp, Task, no_density, require_factors, s
 N_IMPORTANCE = 64
 #: Iterations of each chain of a rehearsal, and the places that are learned from it.
 _REHEARSAL, _N_KEPT = 100, 24
+#: Most rehearsals: another where one has shown that the emulator was poor.
+_MOST_REHEARSALS = 3
 #: How many times less noise estimates have where a trajectory costs far more than they do.
 _LESS_NOISE = 2.0
 #: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
@@ -121,13 +123,16 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
         settings = yield from annealed(known, pool, probed, settings)
         known, probed = yield from probe(known, pool, settings)
     if settings.emulates and not probed.trusted:
-        known = yield from refined(known, LATER_ROUNDS, probed.report.held_out_error)
+        known = yield from refined(known, LATER_ROUNDS[not known.few], probed.report.held_out_error)
         known, pool = known.posterior_pool()
         known, probed = yield from probe(known, pool, settings)
     if settings.emulates and probed.trusted and not known.few:
-        known, visited = yield from _rehearsed(known, probed, request, settings)
-        known, pool = known.posterior_pool()
-        known, probed = yield from probe(known, pool, settings, visited)
+        for _ in range(_MOST_REHEARSALS):
+            known, visited = yield from _rehearsed(known, probed, request, settings)
+            known, pool = known.posterior_pool()
+            known, probed = yield from probe(known, pool, settings, visited)
+            if probed.trusted:
+                break
     trajectories: Trajectories | None = None
     if not (settings.emulates and probed.trusted):
         known, tuned = yield from tuned_trajectories(known, probed.reference)
@@ -348,7 +353,7 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
     known = yield from refined(known)
     known, report = yield from _examined(known)
     if report.held_out_error >= _WELL_EMULATED:
-        known = yield from refined(known, LATER_ROUNDS, report.held_out_error)
+        known = yield from refined(known, LATER_ROUNDS[not known.few], report.held_out_error)
         known, report = yield from _examined(known)
     trajectories: Trajectories | None = None
     if report.predicted_acceptance < LEAST_ACCEPTANCE:

@@ -136,7 +136,9 @@ def test_the_jitter_suits_the_posterior_and_not_the_starts_alone(case):
     assert model.covariance.jitter == 1e-8
     assert run.models[0].model.covariance.jitter == pytest.approx(1e-7)
     assert np.mean(run.models[0].draws.theta[..., 0] > 0.0) > 0.5
-    assert run.models[0].draws.sampling_counts.n_failed == 0
+    # Where K is all but diagonal, the row that has lost its diagonal gets no jitter: a proposal to
+    # such a length-scale fails, but those to where the posterior is do not.
+    assert run.models[0].draws.sampling_counts.n_failed <= 2
 
 
 def test_the_jitter_stays_where_it_is_not_needed():
@@ -157,15 +159,22 @@ def test_the_jitter_stays_where_it_is_not_needed():
         ([0.9, 0.9], ["refine", "probe", "rehearse", "probe"]),
         (
             [0.9, 0.5 * LEAST_ACCEPTANCE, 0.9],
-            ["refine", "probe", "rehearse", "probe", "trajectories", "probe"],
+            ["refine", "probe", "rehearse", "probe", "rehearse", "probe"],
+        ),
+        (
+            [0.9, *[0.5 * LEAST_ACCEPTANCE] * 3, 0.9],
+            ["refine", "probe", *["rehearse", "probe"] * 3, "trajectories", "probe"],
         ),
         ([0.1, 0.1, 0.9], ["refine", "probe", "refine", "probe", "trajectories", "probe"]),
         ([0.1, 0.9, 0.9], ["refine", "probe", "refine", "probe", "rehearse", "probe"]),
     ],
-    ids=["good", "poor where chains went", "poor", "mended"],
+    ids=["good", "poor where chains went", "poor wherever they go", "poor", "mended"],
 )
 def test_the_emulator_is_trusted_only_while_it_deserves_it(acceptances, expected, monkeypatch):
-    """Chains of a rehearsal may show that it is poor: then trajectories take its place, too."""
+    """Chains of a rehearsal may show that it is poor: then it learns, and there is another.
+
+    Where that does not help, trajectories take its place, too.
+    """
     done, left = [], iter(acceptances)
     trajectories = SimpleNamespace(
         visited=np.zeros((3, 5)), leapfrog=None, corrected=lambda *_: trajectories

@@ -21,8 +21,9 @@ from ...model import HyperPrior, LatentGP
 from ...transitions import CheapPoint
 from .design import DesignPoint
 
-#: Length-scales that are compared, in units of the standard deviation of the posterior.
-_LENGTH_SCALES = np.geomspace(1.5, 12.0, 7)
+#: Length-scales in units of the standard deviation of the posterior: where they begin, and how they
+#: are changed, so often at most in one direction.
+_LENGTH_SCALE, _FACTOR, _MOST_STEPS = 4.24, np.sqrt(2.0), 3
 #: Relative variance of the observations around the process: their tolerance, and rounding.
 _NUGGET = 1e-6
 #: Least and largest factor of the base.
@@ -63,8 +64,8 @@ class Coordinates:
         flattened, _ = cls(flat, np.zeros_like(flat), np.ones_like(flat)).at(draws)
         return cls(flat, flattened.mean(axis=0), np.maximum(flattened.std(axis=0), 1e-6))
 
-    def stretched(self, factor: float) -> Coordinates:
-        """Return the coordinates divided by a length-scale."""
+    def stretched(self, factor: FloatArray) -> Coordinates:
+        """Return the coordinates divided by length-scales (p,)."""
         return replace(self, scale=self.scale * factor)
 
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -179,15 +180,14 @@ class Emulator:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p).
 
-        Or the process itself, below 0 where it is known.
+        Or the process itself, below 0 where it is known. It takes products of matrices only.
         """
         z, slopes = self.coordinates.at(theta)
-        gap = z[..., None, :] - self.nodes
-        k, first, second = _covariance(np.einsum("...ij,...ij->...i", gap, gap))
-        slope = np.einsum("...ij,ij->...i", gap, self.gradient_weights)
-        inner = self.trend[0] + k @ self.value_weights + np.einsum("...i,...i->...", first, slope)
+        k, first, second, slope = self._near_nodes(z)
+        inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
         pull = second * slope - first * self.value_weights
-        gradient = np.einsum("...i,...ij->...j", pull, gap) + first @ self.gradient_weights
+        gradient = pull.sum(axis=-1)[..., None] * z - pull @ self.nodes
+        gradient += first @ self.gradient_weights
         gradient *= slopes
         if self.base is not None:
             below, slope_below = self.base.value_and_gradient(theta, compressed=True)
@@ -199,18 +199,21 @@ class Emulator:
         return self.top - self.span * (stretch - 1.0), gradient * stretch[..., None]
 
     def value(self, theta: FloatArray, *, compressed: bool = False) -> FloatArray:
-        """Return the same without gradients, (...): products of matrices are all that it takes."""
-        z, _ = self.coordinates.at(theta)
-        squares, offsets = self._of_nodes
-        gap = squares + (z * z).sum(axis=-1)[..., None] - 2.0 * (z @ self.nodes.T)
-        k, first, _ = _covariance(np.maximum(gap, 0.0))
-        slope = z @ self.gradient_weights.T - offsets
+        """Return the same without gradients, (...)."""
+        k, first, _, slope = self._near_nodes(self.coordinates.at(theta)[0])
         inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
         if self.base is not None:
             inner = inner + self.trend[1] * self.base.value(theta, compressed=True)
         if compressed:
             return np.asarray(inner)
         return np.asarray(self.top - self.span * (self._stretch(inner) - 1.0))
+
+    def _near_nodes(self, z: FloatArray) -> tuple[FloatArray, ...]:
+        """Return `_covariance` of z (..., p) with the nodes, and slopes towards them; (..., D)."""
+        squares, offsets = self._of_nodes
+        gap = squares + (z * z).sum(axis=-1)[..., None] - 2.0 * (z @ self.nodes.T)
+        slope = z @ self.gradient_weights.T - offsets
+        return *_covariance(np.maximum(gap, 0.0)), slope
 
     def _stretch(self, inner: FloatArray) -> FloatArray:
         return np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
@@ -252,17 +255,22 @@ class _Observed(NamedTuple):
 
 
 def _most_likely(typical: Coordinates, observed: _Observed) -> Coordinates:
-    """Stretch coordinates by a length-scale: climb, from the middle one, to a local maximum."""
-    stretched = [typical.stretched(length_scale) for length_scale in _LENGTH_SCALES]
-    at, best, scores = -1, len(stretched) // 2, dict[int, float]()
-    while best != at:
-        at = best
-        near = [i for i in (at, at + 1, at - 1) if 0 <= i < len(stretched)]
-        for i in near:
-            if i not in scores:
-                scores[i] = _score(stretched[i], observed)
-        best = max(near, key=scores.__getitem__)
-    return stretched[at]
+    """Stretch coordinates by length-scales, which climb to where the observations are likeliest.
+
+    First all in proportion, and then, with three coordinates or more, each by itself.
+    """
+    p = len(typical.scale)
+    found = typical.stretched(np.full(p, _LENGTH_SCALE))
+    score = _score(found, observed)
+    for which in (np.ones(p), *(np.eye(p) if p > 2 else ())):
+        for factor in (_FACTOR**which, _FACTOR**-which):
+            for _ in range(_MOST_STEPS):
+                further = found.stretched(factor)
+                better = _score(further, observed)
+                if better <= score:
+                    break
+                found, score = further, better
+    return found
 
 
 def _score(coordinates: Coordinates, observed: _Observed) -> float:

@@ -33,12 +33,12 @@ _MARGIN, _PRIOR_MARGIN = 15.0, 50.0
 _MOST_OBSERVATIONS = 5000
 #: Log evidences are compressed below the largest by more than about this plus p; c of pi* is so
 #: much below the emulated evidence, in logs.
-_SPAN, _FLOOR = 4.0, 12.0
+_SPAN, _FLOOR = (4.0, 10.0), 12.0
 #: A second mode counts if its log density is at most so much lower, and it is so far away (times
 #: the root of p, in standard deviations).
 _MODE_MARGIN, _MODE_GAP = 8.0, 2.0
 #: Chains of a pool, or one for each of the run; most batches of points of a later refinement.
-_N_CHAINS, LATER_ROUNDS = 64, 6
+_N_CHAINS, LATER_ROUNDS = 64, (6, 3)
 #: Points on exploring trajectories, and those of one trajectory.
 _N_EXPLORED, _N_LEAPFROG = 60, 4
 #: Held-out error of the log evidence at which the design is complete, with few hyper-parameters and
@@ -136,7 +136,7 @@ class Knowledge:
     @property
     def batch_size(self) -> int:
         """Design points that are added at once."""
-        return int(np.clip(self.dim, 8, 32))
+        return max(self.dim, 8) if self.few else min(2 * self.dim, 64)
 
     @property
     def used(self) -> Design:
@@ -203,7 +203,7 @@ class Knowledge:
             used.gradients,
             draws=self.design.best.theta + noise @ self.root.T,
             flat=flattening(self.model),
-            span=_SPAN + self.dim,
+            span=_SPAN[not self.few] + self.dim,
             base=self.base,
         )
         return replace(self, emulator=emulator)
@@ -430,7 +430,7 @@ def refined(
     """
     enough = enough or _ENOUGH[not known.few]
     if max_rounds is None:
-        max_rounds = 8 + 2 * known.dim if known.few else LATER_ROUNDS
+        max_rounds = 8 + 2 * known.dim if known.few else LATER_ROUNDS[1]
     known = replace(known, held_out_error=max(known.held_out_error, known_error))
     for n_more in range(max_rounds, -1, -1):
         known = known.emulated()

@@ -18,19 +18,19 @@ from ...transitions import Pool, independence_acceptance
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
-from .design import FEW, DesignPoint, spread_out
+from .design import DesignPoint, spread_out
 from .fit import EmulatedPosterior
 from .learn import LEAST_ACCEPTANCE, Knowledge, Step
 
 #: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
 #: shown corners of the posterior, those and draws.
-_N_COMPARED = (8, 48)
+_N_COMPARED = (8, 32)
 #: Standard deviation of a linear term of the correction to the exact evidence: few and many theta.
 _TERM_SD = (0.07, 0.3)
 #: Importance draws of a probe.
 N_DRAWS = 256
-#: Noise of a probe, with few hyper-parameters and with many; most draws of one, in all and at once.
-_NOISES, _MOST_DRAWS, _MOST_AT_ONCE = (0.1, 0.05), 4096, 512
+#: Noise of a probe; most draws of one, in all and at once.
+_NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
 #: Importance densities to choose from: sweeps that improve the interpolated sites, and the share of
 #: the skewness of the margins that the density has. All of it is best where the latent variance is
 #: large, and none where f is smooth: skewed neighbors then do not move together.
@@ -170,7 +170,7 @@ def _tasks(
 def _some_of(pool: Pool, known: Knowledge) -> FloatArray:
     """Draws of a pool, as many as are probed; (m, p)."""
     draws = pool.theta.reshape(-1, known.dim)
-    wanted = 8 + 2 * known.dim if known.few else 12 + 4 * known.dim
+    wanted = (8 if known.few else 12) + 2 * known.dim
     return draws[known.rng.choice(len(draws), min(wanted, 60, len(draws)), replace=False)]
 
 
@@ -331,7 +331,7 @@ def take_probe(
             if len(log_weights) == N_DRAWS:
                 if np.isneginf(log_weights.max()):
                     return None
-                enough = np.exp(_log_variance(log_weights)) / _NOISES[len(theta) > FEW] ** 2
+                enough = np.exp(_log_variance(log_weights)) / _NOISE**2
                 wanted = int(
                     np.clip(enough, N_DRAWS, N_DRAWS if settings.annealing else _MOST_DRAWS)
                 )
