@@ -15,7 +15,7 @@ import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import trajectories
+from skgpmcmc.warmup.emulator import trajectories
 
 from .common import CASES, fit_quietly, load_results, plain, print_table, save, use_core
 

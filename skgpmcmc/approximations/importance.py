@@ -9,6 +9,7 @@ be drawn from and evaluated exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
@@ -188,6 +189,43 @@ def log_importance_weights(
     """
     observed = model.observations_at(density.q.prior.theta)
     return observed.totals(f) - _mixed(density.log_ratio_to_prior(f), defensive)
+
+
+def log_relative_variances(
+    model: LatentGP,
+    densities: Sequence[Density],
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    defensive: float = 0.0,
+) -> FloatArray:
+    """Log of the relative variance of a weight for each of several densities at one theta.
+
+    They share their draws, which come from the mixture of all and the prior: places where one of
+    them is far too small, which its own draws hardly ever show, are seen by draws from others. With
+    w the weight that a density gives to a draw, and v that of the mixture, ``E_g w^2 = E_mix w v``.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        All infinite where no draw has a positive likelihood.
+    """
+    each, n_prior = max(n_draws // len(densities), 1), int(np.ceil(defensive * n_draws))
+    prior = densities[0].q.prior
+    parts = [density.sample(rng, each).f for density in densities]
+    f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
+    log_ratio = np.array([density.log_ratio_to_prior(f) for density in densities])
+    log_share = np.log(each / f.shape[1])
+    log_mixture = log_sum(log_ratio + log_share, axis=0)
+    if n_prior:
+        log_mixture = np.logaddexp(log_mixture, np.log(n_prior / f.shape[1]))
+    totals = model.observations_at(prior.theta).totals(f)
+    log_v = totals - log_mixture
+    if np.isneginf(log_v.max()):
+        return np.full(len(densities), np.inf)
+    log_square = log_sum(totals - _mixed(log_ratio, defensive) + log_v) - np.log(f.shape[1])
+    ratio = np.exp(np.minimum(log_square - 2.0 * _log_mean(log_v), 700.0))
+    return np.log(np.maximum(ratio - 1.0, 1e-6))
 
 
 def _mixed(log_ratio: FloatArray, defensive: float) -> FloatArray:

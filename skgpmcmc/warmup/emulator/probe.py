@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from ..._typing import BoolArray, FloatArray
 from ...approximations import Density, InterpolatedSites, ReferenceDensity
-from ...approximations.importance import DrawCount, Quadratic, importance_estimate
+from ...approximations.importance import DrawCount, Quadratic, log_relative_variances
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions import Pool, independence_acceptance
@@ -278,34 +278,34 @@ def compare_variants(
 ) -> FloatArray | None:
     """Log of the relative variance of a weight with each of the VARIANTS of a reference.
 
-    None where K is singular, or no draw has a positive likelihood; infinity for a variant that has
-    none, or does not exist. Variants that cannot pay for their cost, because few draws of a cheaper
-    one bring the noise that is aimed at, are given what that one has; a sweep what its density has.
+    None where K is singular, or no draw has a positive likelihood; infinity for a variant that does
+    not exist. Variants that cannot pay for their cost, because few draws of a cheaper one bring the
+    noise that is aimed at, are given what that one has; a sweep what its density has.
     """
     rng = np.random.default_rng(seed)
-    skews = reference.strength > 0.0  # coupled sites have no margins to skew
+    strengths = _STRENGTHS if reference.strength > 0.0 else (0.0,)  # coupled sites have no margins
 
-    def log_variance(density: Density) -> float:
-        estimate = importance_estimate(model, density, N_DRAWS, rng, defensive=settings.defensive)
-        return _log_variance(estimate.log_weights)
+    def densities(n_sweeps: int) -> list[Density]:
+        q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
+        return [reference.with_strength(strength).skewed(q) for strength in strengths]
 
-    found = np.full(len(VARIANTS), np.inf)
+    def log_variances(some: Sequence[Density]) -> FloatArray:
+        n_draws = N_DRAWS * (1 + (len(some) > 1))
+        return log_relative_variances(model, some, n_draws, rng, defensive=settings.defensive)
+
+    found = np.full((len(_SWEEPS), len(_STRENGTHS)), np.inf)
     try:
-        for k, (n_sweeps, strength) in enumerate(VARIANTS):
-            if strength > 0.0 and not skews:
-                continue
-            least = float(found.min())
-            n_draws = np.exp(least) / settings.noise**2
-            # A sweep costs as much as n draws.
-            if n_draws < (len(model.y) if n_sweeps else FEWEST_DRAWS):
-                found[k] = found[k - len(_STRENGTHS)] if n_sweeps else least
-                continue
-            if strength == 0.0:
-                q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
-            found[k] = log_variance(reference.with_strength(strength).skewed(q))
+        plain = densities(0)
+        least = log_variances(plain[:1])
+        if np.exp(least[0]) > FEWEST_DRAWS * settings.noise**2:
+            least = log_variances(plain)
+        found[:, : len(strengths)] = least
+        if np.exp(least.min()) > len(model.y) * settings.noise**2:  # a sweep costs as much
+            swept = densities(1)
+            found[:, : len(strengths)] = log_variances([*plain, *swept]).reshape(2, -1)
     except NotPositiveDefiniteError:
         return None
-    return found if np.isfinite(found.min()) else None
+    return found.ravel() if np.isfinite(found.min()) else None
 
 
 def take_probe(
