@@ -15,7 +15,7 @@ import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup.emulator import trajectories
+from skgpmcmc.warmup import emulated
 
 from .common import CASES, fit_quietly, load_results, plain, print_table, save, use_core
 
@@ -42,8 +42,8 @@ def measure(
         random_state=seed,
         n_jobs=1,
     )
-    leaps = trajectories._N_LEAPS if n_leapfrog is None else n_leapfrog
-    with mock.patch.object(trajectories, "_N_LEAPS", leaps):
+    leaps = emulated.N_LEAPS if n_leapfrog is None else n_leapfrog
+    with mock.patch.object(emulated, "N_LEAPS", leaps):
         fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     each = np.minimum(d.ess_bulk, d.ess_tail)

@@ -257,7 +257,7 @@ def tuned_trajectories(
         starts = np.array([chain.end for chain in tuned])
         log_step = float(np.mean([chain.log_step for chain in tuned]))
         # The step size belongs to the metric that it was tuned with.
-        leapfrog = hamiltonian(root, log_step)
+        leapfrog = hamiltonian(root, log_step, N_LEAPS)
         later.append(np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]))
         root = root_of(later[-1], correlated=_CORRELATED)
     known = replace(known, n_evaluations=known.n_evaluations + n_points)

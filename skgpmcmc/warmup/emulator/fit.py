@@ -394,6 +394,10 @@ class EmulatedPosterior:
         log_lik = np.logaddexp(np.minimum(m, self.ceiling), self.log_floor)
         return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
 
+    def excess(self, point: DesignPoint) -> float:
+        """By how much the log evidence is emulated too large at an examined point."""
+        return float(self.emulator.value(point.theta)) - point.log_evidence
+
     def error(
         self, points: Sequence[DesignPoint | None], limit: float, *, everywhere: bool
     ) -> float:
@@ -406,7 +410,7 @@ class EmulatedPosterior:
         for point in points:
             if point is None:
                 continue
-            gap = float(self.emulator.value_and_gradient(point.theta)[0]) - point.log_evidence
+            gap = self.excess(point)
             if point.log_density + (max(gap, 0.0) if everywhere else 0.0) > limit:
                 gaps.append(gap)
         return float(np.sqrt(np.mean(np.square(gaps)))) if gaps else np.inf

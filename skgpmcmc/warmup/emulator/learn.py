@@ -13,13 +13,7 @@ from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ...transitions import (
-    MOST_ROTATED,
-    GridDensity,
-    Pool,
-    root_of,
-    run_pool,
-)
+from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
 from ..work import Request, Task, has_factor
 from .design import FEW, Design, DesignPoint, examine, search, spread_out

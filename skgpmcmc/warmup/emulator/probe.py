@@ -27,6 +27,8 @@ from .learn import LEAST_ACCEPTANCE, Knowledge, Step
 _N_COMPARED = (8, 32)
 #: Standard deviation of a linear term of the correction to the exact evidence: few and many theta.
 _TERM_SD = (0.07, 0.3)
+#: How much pi* may exceed the posterior, in logs, where importance densities are compared.
+_PROMISED = 3.0
 #: Importance draws of a probe.
 N_DRAWS = 256
 #: Noise of a probe; most draws of one, in all and at once.
@@ -48,8 +50,7 @@ _MANY_DRAWS = 0.1
 _CALLS, _PER_NUMBER = 1.5e7, (750.0, 1500.0)
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 4_000_000
-#: Largest number of draws that is no reason to save any, however small n is.
-_FEW_ENOUGH = 1000
+_FEW_ENOUGH = 1000  # draws, which are no reason to save any, however small n is
 #: O(n^3) operations that an evaluation may take on average over the posterior; with several latent
 #: functions, for each of them. There chains stay more, and densities of another kind are missing.
 _MOST_OPERATIONS, _MOST_OPERATIONS_EACH = 5.4, 10.0
@@ -142,7 +143,7 @@ def probe(
     require_factors(known.model, answers[: len(factored)])
     points = answers[len(factored) : len(factored) + len(thetas)]
     known = known.joined(points)
-    plan = _planned(known, thetas, answers[len(factored) + len(thetas) :], settings)
+    plan = _planned(known, target, points, answers[len(factored) + len(thetas) :], settings)
     reference = known.reference(*VARIANTS[plan.variant])
     probes = yield _tasks(take_probe, known, reference, thetas, settings)
     known = replace(known, n_evaluations=known.n_evaluations + len(comparisons) + len(probes))
@@ -176,16 +177,20 @@ def _some_of(pool: Pool, known: Knowledge) -> FloatArray:
 
 def _planned(
     known: Knowledge,
-    thetas: FloatArray,
+    target: EmulatedPosterior,
+    points: Sequence[DesignPoint | None],
     rows: Sequence[FloatArray | None],
     settings: EmulatorSettings,
 ) -> Plan:
-    """Choose the variant by what comparisons have found."""
-    found = [row for row in rows if row is not None]
+    """Choose the variant by what comparisons have found where pi* does not promise far too much."""
+    both = zip(points, rows, strict=False)  # comparisons are at the first of the points
+    found = [(target.excess(p), row) for p, row in both if p is not None and row is not None]
     if not found:
-        raise RuntimeError(no_density(known.model, thetas[0]))
+        raise RuntimeError(no_density(known.model, known.design.best.theta))
+    limit = max(min(excess for excess, _ in found), 0.0) + _PROMISED
+    believed = np.array([row for excess, row in found if excess <= limit])
     budget = most_operations(known.coupled)
-    return cheapest_plan(np.array(found), len(known.model.y), settings.noise, budget)
+    return cheapest_plan(believed, len(known.model.y), settings.noise, budget)
 
 
 def _places(
@@ -213,8 +218,10 @@ def _probed(
 ) -> tuple[Knowledge, Probed]:
     """Learn from the probes of points that have joined the design."""
     theta, center, scale = places.theta, known.design.best.theta, known.scale
+    # Chains hardly come to where pi* promises too much.
+    excess = target.emulator.value(theta) - places.log_evidence
     of_log_variance = Quadratic.fit(
-        theta, places.log_variance, center, scale, noise=0.5, term_sd=1.0
+        theta, places.log_variance, center, scale, noise=0.5 + np.maximum(excess, 0.0), term_sd=1.0
     )
     # The cost of a plan, once more, over many draws.
     everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, known.dim))[0]
@@ -280,32 +287,34 @@ def compare_variants(
 
     None where K is singular, or no draw has a positive likelihood; infinity for a variant that does
     not exist. Variants that cannot pay for their cost, because few draws of a cheaper one bring the
-    noise that is aimed at, are given what that one has; a sweep what its density has.
+    noise that is aimed at, are given what that one has; a sweep what its density has. What a
+    sweep changes is taken from the Gaussian.
     """
     rng = np.random.default_rng(seed)
     strengths = _STRENGTHS if reference.strength > 0.0 else (0.0,)  # coupled sites have no margins
-
-    def densities(n_sweeps: int) -> list[Density]:
-        q = replace(reference, n_sweeps=n_sweeps).gaussian_at(model, theta)
-        return [reference.with_strength(strength).skewed(q) for strength in strengths]
+    shares = [reference.with_strength(strength) for strength in strengths]
 
     def log_variances(some: Sequence[Density]) -> FloatArray:
-        n_draws = N_DRAWS * (1 + (len(some) > 1))
-        return log_relative_variances(model, some, n_draws, rng, defensive=settings.defensive)
+        return log_relative_variances(model, some, N_DRAWS, rng, defensive=settings.defensive)
 
     found = np.full((len(_SWEEPS), len(_STRENGTHS)), np.inf)
     try:
-        plain = densities(0)
-        least = log_variances(plain[:1])
-        if np.exp(least[0]) > FEWEST_DRAWS * settings.noise**2:
-            least = log_variances(plain)
-        found[:, : len(strengths)] = least
-        if np.exp(least.min()) > len(model.y) * settings.noise**2:  # a sweep costs as much
-            swept = densities(1)
-            found[:, : len(strengths)] = log_variances([*plain, *swept]).reshape(2, -1)
+        q = shares[0].gaussian_at(model, theta)
+        plain = [share.skewed(q) for share in shares]
+        some = log_variances(plain[:1])
+        if np.exp(some[0]) > FEWEST_DRAWS * settings.noise**2:
+            some = log_variances(plain)
+        found[:, : len(strengths)] = some
+        if np.isinf(some.min()):
+            return None
+        if np.exp(some.min()) > len(model.y) * settings.noise**2:  # a sweep costs as much
+            swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
+            *every, other = log_variances([*plain, swept])
+            found[0, : len(strengths)] = every
+            found[1, : len(strengths)] = np.array(every) + other - every[0]
     except NotPositiveDefiniteError:
         return None
-    return found.ravel() if np.isfinite(found.min()) else None
+    return found.ravel()
 
 
 def take_probe(
@@ -332,17 +341,13 @@ def take_probe(
                 if np.isneginf(log_weights.max()):
                     return None
                 enough = np.exp(_log_variance(log_weights)) / _NOISE**2
-                wanted = int(
-                    np.clip(enough, N_DRAWS, N_DRAWS if settings.annealing else _MOST_DRAWS)
-                )
+                most = N_DRAWS if settings.annealing else _MOST_DRAWS
+                wanted = int(np.clip(enough, N_DRAWS, most))
     except NotPositiveDefiniteError:
         return None
-    log_variance = _log_variance(log_weights)
-    return Probe(
-        float(log_sum(log_weights)) - float(np.log(len(log_weights))),
-        log_variance,
-        float(np.exp(0.5 * log_variance) / np.sqrt(len(log_weights))),
-    )
+    log_variance, size = _log_variance(log_weights), len(log_weights)
+    noise = float(np.exp(0.5 * log_variance) / np.sqrt(size))
+    return Probe(float(log_sum(log_weights)) - float(np.log(size)), log_variance, noise)
 
 
 def _log_variance(log_weights: FloatArray) -> float:
@@ -417,7 +422,7 @@ def plan_for(
         whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
         each = (3.0 if strength else 2.0) if whitened else 4.0
         each += _PER_NUMBER[strength > 0.0] / n
-        cost = 2.0 + 2.0 * n_sweeps + whitened + each * share + calls
+        cost = 2.0 + (2.0 + 0.3 * calls) * n_sweeps + whitened + each * share + calls
         # Acceptance rate of proposals that only noise can reject, where it is large: chains stay
         # there. Few draws do not show the rarest weights, hence the power.
         accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
