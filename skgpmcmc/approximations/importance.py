@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -340,36 +341,49 @@ class SkewedApproximation:
         """Independent draws of f."""
         deviation = self.q.sample_white(rng, size)
         delta = self.q.prior.unwhiten(deviation)
-        mean, sd = self.q.mean[:, None], self.sd[:, None]
-        center, spread = self._moments()
-        z = np.arcsinh(delta / sd)
-        moved = sd * (np.sinh(z + self.asymmetry[:, None]) - center) / spread - delta
+        sd, (center, spread) = self.sd[:, None], self._moments()
+        x = delta / sd
+        root = np.sqrt(1.0 + x * x)
+        moved = sd * (self._sheared(x, root, 1.0) - center) / spread - delta
         white = self.q.prior.whiten(moved)
         pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviation)
-        return LatentDraws(mean + delta + moved, self._log_ratio(delta, z, moved, pairing))
+        log_ratio = self._log_ratio(delta, x / root, moved, pairing)
+        return LatentDraws(self.q.mean[:, None] + delta + moved, log_ratio)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
         offset = f - self.q.mean[:, None]
-        sd = self.sd[:, None]
-        center, spread = self._moments()
-        z = np.arcsinh(spread * offset / sd + center) - self.asymmetry[:, None]
-        delta = sd * np.sinh(z)
+        sd, (center, spread) = self.sd[:, None], self._moments()
+        y = spread * offset / sd + center
+        x = self._sheared(y, np.sqrt(1.0 + y * y), -1.0)
+        delta = sd * x
         moved = offset - delta
         white = self.q.prior.whiten(np.concatenate([moved, moved + 2.0 * delta], axis=1))
         m = f.shape[1]
         pairing = 0.5 * np.einsum("ij,ij->j", white[:, :m], white[:, m:])
-        return self._log_ratio(delta, z, moved, pairing)
+        return self._log_ratio(delta, x / np.sqrt(1.0 + x * x), moved, pairing)
+
+    def _sheared(self, x: FloatArray, root: FloatArray, sign: float) -> FloatArray:
+        """``sinh(asinh x + sign asymmetry)`` by the addition theorem, root^2 = 1 + x^2; (n, m)."""
+        cosh, sinh = self._hyperbolic
+        return x * cosh + root * (sign * sinh)
+
+    @cached_property
+    def _hyperbolic(self) -> tuple[FloatArray, FloatArray]:
+        return np.cosh(self.asymmetry)[:, None], np.sinh(self.asymmetry)[:, None]
 
     def _log_ratio(
-        self, delta: FloatArray, z: FloatArray, moved: FloatArray, pairing: FloatArray
+        self, delta: FloatArray, tangent: FloatArray, moved: FloatArray, pairing: FloatArray
     ) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] at f = mu + delta + moved, to which mu + delta was moved.
 
-        ``g(f) = q(mu + delta) / prod T'``, and the prior at f instead of mu + delta:
-        ``moved' K^-1 (moved / 2 + delta)``, which is `pairing`, and ``moved' K^-1 mu = moved' a``.
+        ``g(f) = q(mu + delta) / prod T'``, with ``T' = cosh(asinh x + e) / cosh(asinh x)``, e the
+        asymmetry, x = delta / sd and `tangent` = tanh asinh x; and the prior at f instead of
+        mu + delta: ``moved' K^-1 (moved / 2 + delta)``, which is `pairing`, and
+        ``moved' K^-1 mu = moved' a``.
         """
-        log_slope = _log_cosh(z + self.asymmetry[:, None]) - _log_cosh(z)
+        cosh, sinh = self._hyperbolic
+        log_slope = np.log(cosh + tangent * sinh)
         log_spread = np.log(moments_of(self.asymmetry)[1]).sum()
         return np.asarray(
             self.q.log_ratio_of_deviation(delta)
@@ -412,8 +426,3 @@ _SKEWNESSES = skewness_of(_ASYMMETRIES)
 def asymmetry_of(skewness: FloatArray) -> FloatArray:
     """Return the asymmetry with this skewness, from a table; at most 1.5 in size."""
     return np.interp(skewness, _SKEWNESSES, _ASYMMETRIES)
-
-
-def _log_cosh(x: FloatArray) -> FloatArray:
-    size = np.abs(x)
-    return np.asarray(size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0))
