@@ -121,15 +121,32 @@ def _verdict(of: Mapping[Any, Any], places: Sequence[tuple[str, int]]) -> list[s
             f"process method, on {sum(good)} of {len(few)} data sets and sizes"
             + (f"; not on {', '.join(where)}." if where else ".")
         )
+        means = {m: _mean_difference(of, few, m, score) for m in GP[1:]}
+        shown = [
+            f"{m} {mean:+.4f} ± {0.5 * half:.4f}" for m, (mean, half) in means.items() if half > 0.0
+        ]
+        lines.append(
+            f"* {score.replace('_', ' ')}, averaged over these data sets and sizes, minus that of "
+            f"the default, with its standard error: {'; '.join(shown)}."
+        )
     ahead, behind = set(), set()
     for name in sorted({place[0] for place in few}):
-        rows = [of[(name, n, "SVM")] for d, n in few if d == name and (name, n, "SVM") in of]
-        gaps = np.array([[r["log_loss_difference"], r["log_loss_interval"]] for r in rows])
-        if len(gaps):
-            mean, half = gaps[:, 0].mean(), 0.5 * np.sqrt((gaps[:, 1] ** 2).sum()) / len(gaps)
-            (ahead if mean > half else behind if mean < -half else set()).add(name)
+        mean, half = _mean_difference(of, [p for p in few if p[0] == name], "SVM", "log_loss")
+        (ahead if mean > 0.5 * half else behind if mean < -0.5 * half else set()).add(name)
     lines.append(
         "* log loss beside the SVM's, over all sizes up to 100: smaller beyond a standard error on "
         f"{', '.join(sorted(ahead)) or 'none'}; larger on {', '.join(sorted(behind)) or 'none'}."
     )
     return [*lines, ""]
+
+
+def _mean_difference(
+    of: Mapping[Any, Any], places: Sequence[tuple[str, int]], method: str, score: str
+) -> tuple[float, float]:
+    """Mean of the differences to the default over places, and its 95 % interval; 0 if none."""
+    rows = [of[(*place, method)] for place in places if (*place, method) in of]
+    if not rows:
+        return 0.0, 0.0
+    halves = np.array([row[f"{score}_interval"] for row in rows])
+    mean = np.mean([row[f"{score}_difference"] for row in rows])
+    return float(mean), float(np.sqrt((halves**2).sum()) / len(rows))

@@ -291,8 +291,8 @@ def compare_variants(
     sweep changes is taken from the Gaussian.
     """
     rng = np.random.default_rng(seed)
-    strengths = _STRENGTHS if reference.strength > 0.0 else (0.0,)  # coupled sites have no margins
-    shares = [reference.with_strength(strength) for strength in strengths]
+    skews = reference.strength > 0.0  # coupled sites have no margins to skew
+    shares = [reference.with_strength(s) for s in _STRENGTHS] if skews else [reference]
 
     def log_variances(some: Sequence[Density]) -> FloatArray:
         return log_relative_variances(model, some, N_DRAWS, rng, defensive=settings.defensive)
@@ -304,14 +304,14 @@ def compare_variants(
         some = log_variances(plain[:1])
         if np.exp(some[0]) > FEWEST_DRAWS * settings.noise**2:
             some = log_variances(plain)
-        found[:, : len(strengths)] = some
+        found[:, : len(shares)] = some
         if np.isinf(some.min()):
             return None
         if np.exp(some.min()) > len(model.y) * settings.noise**2:  # a sweep costs as much
             swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
             *every, other = log_variances([*plain, swept])
-            found[0, : len(strengths)] = every
-            found[1, : len(strengths)] = np.array(every) + other - every[0]
+            found[0, : len(shares)] = every
+            found[1, : len(shares)] = np.array(every) + other - every[0]
     except NotPositiveDefiniteError:
         return None
     return found.ravel()
