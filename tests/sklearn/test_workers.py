@@ -197,6 +197,7 @@ def test_a_cluster_makes_the_same_draws(file, cluster, tmp_path):
 def test_a_worker_of_a_cluster_may_be_killed(file, cluster, tmp_path):
     (tmp_path / "tokens").mkdir()
     changes = {"checkpoint": tmp_path / "file"} if file else {}
+    cluster.wait_for_workers(2)  # one that an earlier test has killed is replaced
     with joblib.parallel_config(backend="dask"):
         model = deadly(tmp_path / "tokens", 1, **changes).set_params(n_jobs=None).fit(*moons())
     assert not list((tmp_path / "tokens").iterdir())
