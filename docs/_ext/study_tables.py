@@ -76,7 +76,8 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     if part == "settings":
         return provenance(document)
     results = document["results"]
-    of = {(row["data"], row["n"], row["method"]): row for row in results}
+    # One training set has no interval.
+    of = {(r["data"], r["n"], r["method"]): r for r in results if r["repeats"] > 1}
     methods = [m for m in (*GP, *OTHERS) if any(key[2] == m for key in of)]
     places = sorted({key[:2] for key in of})
     if part == "verdict":
