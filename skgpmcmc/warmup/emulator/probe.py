@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from ..._typing import BoolArray, FloatArray
-from ...approximations import Density, InterpolatedSites, ReferenceDensity
+from ...approximations import InterpolatedSites, ReferenceDensity
 from ...approximations.importance import DrawCount, Quadratic, log_relative_variances
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
@@ -293,10 +294,9 @@ def compare_variants(
     rng = np.random.default_rng(seed)
     skews = reference.strength > 0.0  # coupled sites have no margins to skew
     shares = [reference.with_strength(s) for s in _STRENGTHS] if skews else [reference]
-
-    def log_variances(some: Sequence[Density]) -> FloatArray:
-        return log_relative_variances(model, some, N_DRAWS, rng, defensive=settings.defensive)
-
+    log_variances = partial(
+        log_relative_variances, model, n_draws=N_DRAWS, rng=rng, defensive=settings.defensive
+    )
     found = np.full((len(_SWEEPS), len(_STRENGTHS)), np.inf)
     try:
         q = shares[0].gaussian_at(model, theta)
