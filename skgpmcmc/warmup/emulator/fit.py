@@ -183,7 +183,8 @@ class Emulator:
         Or the process itself, below 0 where it is known. It takes products of matrices only.
         """
         z, slopes = self.coordinates.at(theta)
-        k, first, second, slope = self._near_nodes(z)
+        squared, slope = self._near_nodes(z)
+        k, first, second = _covariance(squared)
         inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
         pull = second * slope - first * self.value_weights
         gradient = pull.sum(axis=-1)[..., None] * z - pull @ self.nodes
@@ -200,7 +201,8 @@ class Emulator:
 
     def value(self, theta: FloatArray, *, compressed: bool = False) -> FloatArray:
         """Return the same without gradients, (...)."""
-        k, first, _, slope = self._near_nodes(self.coordinates.at(theta)[0])
+        squared, slope = self._near_nodes(self.coordinates.at(theta)[0])
+        k, first, _ = _covariance(squared)
         inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
         if self.base is not None:
             inner = inner + self.trend[1] * self.base.value(theta, compressed=True)
@@ -208,12 +210,12 @@ class Emulator:
             return np.asarray(inner)
         return np.asarray(self.top - self.span * (self._stretch(inner) - 1.0))
 
-    def _near_nodes(self, z: FloatArray) -> tuple[FloatArray, ...]:
-        """Return `_covariance` of z (..., p) with the nodes, and slopes towards them; (..., D)."""
+    def _near_nodes(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return squared distances of z (..., p) to the nodes, and slopes there; (..., D)."""
         squares, offsets = self._of_nodes
         gap = squares + (z * z).sum(axis=-1)[..., None] - 2.0 * (z @ self.nodes.T)
         slope = z @ self.gradient_weights.T - offsets
-        return *_covariance(np.maximum(gap, 0.0)), slope
+        return np.maximum(gap, 0.0), slope
 
     def _stretch(self, inner: FloatArray) -> FloatArray:
         return np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
