@@ -343,7 +343,7 @@ class SkewedApproximation:
         delta = self.q.prior.unwhiten(deviation)
         sd, (center, spread) = self.sd[:, None], self._moments()
         x = delta / sd
-        root = np.sqrt(1.0 + x * x)
+        root = np.hypot(1.0, x)
         moved = sd * (self._sheared(x, root, 1.0) - center) / spread - delta
         white = self.q.prior.whiten(moved)
         pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviation)
@@ -355,13 +355,13 @@ class SkewedApproximation:
         offset = f - self.q.mean[:, None]
         sd, (center, spread) = self.sd[:, None], self._moments()
         y = spread * offset / sd + center
-        x = self._sheared(y, np.sqrt(1.0 + y * y), -1.0)
+        x = self._sheared(y, np.hypot(1.0, y), -1.0)
         delta = sd * x
         moved = offset - delta
         white = self.q.prior.whiten(np.concatenate([moved, moved + 2.0 * delta], axis=1))
         m = f.shape[1]
         pairing = 0.5 * np.einsum("ij,ij->j", white[:, :m], white[:, m:])
-        return self._log_ratio(delta, x / np.sqrt(1.0 + x * x), moved, pairing)
+        return self._log_ratio(delta, x / np.hypot(1.0, x), moved, pairing)
 
     def _sheared(self, x: FloatArray, root: FloatArray, sign: float) -> FloatArray:
         """``sinh(asinh x + sign asymmetry)`` by the addition theorem, root^2 = 1 + x^2; (n, m)."""
