@@ -129,7 +129,7 @@ class PseudoMarginal(Sampler):
         come from Hamiltonian trajectories under the gradient of the approximate marginal
         likelihood, which is also what "emulated" resorts to where its emulator is poor.
         "random_walk": the papers' tuned random walk.
-    noise : float > 0, default=0.12
+    noise : float > 0, default=0.24
         Standard deviation of the log-likelihood estimate at which ``n_importance="auto"`` aims;
         not for ``moves="random_walk"``.
     """
@@ -138,7 +138,7 @@ class PseudoMarginal(Sampler):
 
     defensive: float = 0.05
     moves: str = "emulated"
-    noise: float = 0.12
+    noise: float = 0.24
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""

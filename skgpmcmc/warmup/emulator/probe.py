@@ -436,13 +436,11 @@ def plan_for(
 def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
     """Noise and largest N, from the dearest to the cheapest.
 
-    More noise everywhere comes before a smaller bound: it is where the noise is larger than
-    elsewhere that chains stay.
+    Where draws cost too much, N gets a smaller bound: chains then stay in places with much noise.
     """
     largest = most_draws(n)
-    even = [(noise * factor, largest) for factor in np.geomspace(1.0, 2.0, 6)]
-    capped = [(2.0 * noise, min(most, largest)) for most in np.geomspace(4.0, 0.25, 12) * n]
-    return [(float(target), max(int(most), FEWEST_DRAWS)) for target, most in [*even, *capped]]
+    bounds = [largest, *np.geomspace(4.0, 0.25, 12) * n]
+    return [(noise, max(int(min(most, largest)), FEWEST_DRAWS)) for most in bounds]
 
 
 def most_draws(n: int, times: float = 1.0) -> int:
