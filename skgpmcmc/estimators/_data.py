@@ -313,7 +313,9 @@ class LogProbabilityClassifierMixin(ClassifierMixin):
     """`predict_proba` and `predict` from `predict_log_proba` and `classes_`."""
 
     def predict_proba(self, X):
-        """Class probabilities, a deterministic function of the fitted model and of each row alone.
+        """Posterior predictive class probabilities.
+
+        They are a deterministic function of the fitted model and of each row alone.
 
         Parameters
         ----------
