@@ -234,11 +234,11 @@ def default_prior(
     10 with probability 0.9. ``sigma_0`` has the prior of this standard deviation. ``noise_scale``
     has median 0.3, in units of the standard deviation of the targets; ``noise_level`` is its
     square. ``shape``, of negative binomial counts, has median 10 and a long upper tail, where
-    counts are nearly Poisson. ``length_scale`` and ``periodicity`` are below half the distance of neighboring
-    inputs with probability 0.01, and above three times the diameter of the inputs with probability
-    0.01 (see `length_bounds`): data have no information about a length-scale outside this range
-    (Betancourt, 2017, "Robust Gaussian processes in Stan, part 3"). All other hyper-parameters have
-    the log-normal(0, 1) prior.
+    counts are nearly Poisson. ``length_scale`` and ``periodicity`` are below half the distance of
+    neighboring inputs with probability 0.01, and above three times the diameter of the inputs with
+    probability 0.01 (see `length_bounds`): data have no information about a length-scale outside
+    this range (Betancourt, 2017, "Robust Gaussian processes in Stan, part 3"). All other
+    hyper-parameters have the log-normal(0, 1) prior.
     """
     if not positive:
         return stats.norm(0.0, 3.0)
