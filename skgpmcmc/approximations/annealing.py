@@ -354,6 +354,7 @@ def _next(beta: float, log_ratio: FloatArray) -> float:
     """Return the next temperature, 1 if the effective sample size allows it."""
 
     def excess(step: float) -> float:
+        """Return the log effective sample size after a step, minus the log of the wanted size."""
         weights = step * log_ratio
         size = 2.0 * log_sum(weights) - log_sum(2.0 * weights)
         return float(size - np.log(_KEPT * len(log_ratio)))

@@ -141,6 +141,7 @@ class _Point(NamedTuple):
 
     @classmethod
     def of(cls, observed: Observations, weights: FloatArray, f: FloatArray) -> _Point:
+        """Return the point at f, where `weights` is K^-1 f."""
         return cls(weights, f, observed.total(f) - 0.5 * float(weights @ f))
 
 

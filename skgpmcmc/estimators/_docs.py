@@ -147,6 +147,7 @@ def documented(cls: C) -> C:
     texts = dict(zip(found[::2], found[1::2], strict=True))
 
     def text(request: re.Match[str]) -> str:
+        """Return the text that a line asks for, indented like the line."""
         indent, name, more = request.groups()
         return textwrap.indent(texts[name].strip().replace("%(more)s", more), indent)
 

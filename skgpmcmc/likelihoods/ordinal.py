@@ -118,6 +118,7 @@ class OrdinalProbit(Likelihood):
         s = self.noise_scale
 
         def of_end(sign: float, end: FloatArray) -> tuple[FloatArray, ...]:
+            """Return derivatives in the place of one end of the interval."""
             u = sign * interval.end_density(end)
             x = np.where(np.isfinite(end), end, 0.0)  # with a density of zero any number will do
             gap = x - h0

@@ -177,6 +177,7 @@ class _ScaleMixture(NamedTuple):
 
     @classmethod
     def of(cls, likelihood: StudentT, residual: FloatArray, var: FloatArray) -> _ScaleMixture:
+        """Return the mixture for y - mean, and the variance of f; both (n,)."""
         nu, s2 = likelihood.df, likelihood.noise_scale**2
         var = np.where(var >= 0.0, var, np.nan)[:, None]
         e = residual[:, None]

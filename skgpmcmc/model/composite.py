@@ -173,6 +173,7 @@ def _contract_composite(
     """The same by the chain rule."""
 
     def contract(part: Covariance, own: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        """Return the contraction of one part."""
         return contract_cross(part, own, new, A, K)
 
     return covariance.contracted(theta, A, _crosses(covariance, theta, new), contract)

@@ -334,12 +334,14 @@ class _Numerical:
                 self._lower, self._upper = np.log([self._lower, self._upper])
 
     def log_density(self, u: FloatArray) -> FloatArray:
+        """Return the log density of each component."""
         with np.errstate(all="ignore"):
             if not self._positive:
                 return np.asarray(self._distribution.logpdf(u))
             return np.asarray(self._distribution.logpdf(np.exp(u)) + u)
 
     def slope(self, u: FloatArray) -> FloatArray:
+        """Return the derivative of the log density, by finite differences; 0 if not finite."""
         # Within a step of an end of the support, only points on the other side have a density.
         step = 0.1
         near_lower, near_upper = u - self._lower <= step, self._upper - u <= step
@@ -351,6 +353,7 @@ class _Numerical:
         return np.where(np.isfinite(slope), slope, 0.0)
 
     def curvature(self, u: FloatArray) -> FloatArray:
+        """Return minus the second derivative of the log density."""
         # Good for a metric, which asks for no more than a few digits.
         step = 1e-3
         return (self.slope(u - step) - self.slope(u + step)) / (2.0 * step)
@@ -364,13 +367,16 @@ class _HalfCauchy(_Numerical):
         self._centre = float(np.log(_parameters(distribution)[2]))
 
     def log_density(self, u: FloatArray) -> FloatArray:
+        """Return the log density of each component."""
         z = u - self._centre
         return np.asarray(np.log(2.0 / np.pi) - np.logaddexp(z, -z))
 
     def slope(self, u: FloatArray) -> FloatArray:
+        """Return the derivative of the log density."""
         return np.asarray(-np.tanh(u - self._centre))
 
     def curvature(self, u: FloatArray) -> FloatArray:
+        """Return minus the second derivative of the log density."""
         return np.asarray(1.0 - np.tanh(u - self._centre) ** 2)
 
 

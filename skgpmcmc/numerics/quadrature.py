@@ -311,6 +311,7 @@ def _near_mode(block: _Block) -> FloatArray:
     """Return x with abs(g'(x)) <= 1, by Newton's method kept inside a shrinking bracket."""
 
     def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first two derivatives of g at x."""
         d1, d2 = block.slopes(x)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 

@@ -79,7 +79,10 @@ class _Frame(NamedTuple):
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _Frame:
+        """Return the noise and the factor at the theta of a prior, computed once."""
+
         def make() -> tuple[FloatArray, FloatArray]:
+            """Compute both."""
             noise = _matched_noise(model.observations_at(prior.theta), prior.variance)
             return noise, prior.whitened_factor(np.sqrt(1.0 / noise))
 
@@ -106,6 +109,7 @@ class _NoiseSlopes(NamedTuple):
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
+        """Return the derivatives at the theta of a prior, computed once."""
         return prior.remember((cls, model), lambda: cls._differenced(model, prior))
 
     @classmethod

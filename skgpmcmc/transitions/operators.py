@@ -262,6 +262,7 @@ class Trajectory(HamiltonianOperator):
         begun = rng.standard_normal(len(point.position))
 
         def at(position: FloatArray) -> Point | None:
+            """Return the point at a finite position, else None."""
             return conditional.at(position) if np.isfinite(position).all() else None
 
         path = leapfrog(at, point, begun, step, self.root, n_steps)

@@ -63,6 +63,7 @@ class GeneralizedLeapfrog:
         begun = 0.5 * self.step * _metric(point).velocity(half)
 
         def drifted(position: FloatArray) -> FloatArray | None:
+            """Return the right-hand side of the implicit equation for the position."""
             geometry = self._point(position).geometry
             if geometry is None:
                 return None

@@ -243,6 +243,7 @@ class IndependenceMetropolis:
         """Estimate the probability that no candidate is accepted, averaged over draws (m, p)."""
 
         def log_weight(theta: FloatArray) -> FloatArray:
+            """Return the log importance weight at theta."""
             return target.log_prob(theta) - self.proposal.log_prob(theta)
 
         candidates = log_weight(self.proposal.sample(rng, len(theta)))

@@ -132,6 +132,7 @@ class CurvatureShape:
         """Return the root of the inverse of I + L'C L."""
 
         def make() -> FactorRoot:
+            """Compute the root."""
             nowhere = np.zeros(len(model.y))
             information = model.observations_at(prior.theta).fisher_information(nowhere)
             return FactorRoot(prior.whitened_factor(np.sqrt(information)))
