@@ -75,7 +75,7 @@ def _model_of(estimator, class_label):
     if models is None:
         if class_label is not None:
             raise ValueError(
-                f"class_label={class_label!r} has no use, as {type(estimator).__name__} is one "
+                f"class_label={class_label!r} has no effect, as {type(estimator).__name__} is one "
                 "model: leave it out."
             )
         return estimator

@@ -321,7 +321,7 @@ default="integrated"
 
 def require_joint_memory(n_rows: int, n_draws: int = 0) -> None:
     """Refuse what has a covariance of more rows than the machine has memory for."""
-    require_memory("A joint law of n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
+    require_memory("The covariance of n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
 
 
 class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):

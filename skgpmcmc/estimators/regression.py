@@ -339,7 +339,7 @@ def _check_size(y: np.ndarray) -> None:
     if size > 0.0 and not 1.0 / _LARGEST < size < _LARGEST:
         row = int(np.argmax(np.abs(y)))
         raise ValueError(
-            f"y has no size that can be worked with as it is: the largest, in row {row}, is "
-            f"{y[row]:g}, whose square is beyond double precision. Use normalize_y=True, or "
-            "divide y by a power of ten."
+            f"y is out of range: its largest absolute value, in row {row}, is {abs(y[row]):g}, "
+            "whose square is beyond double precision. Use normalize_y=True, or multiply y by a "
+            "power of ten."
         )

@@ -67,7 +67,7 @@ def from_arrays(written: Written, given: Any = None) -> Any:
         OverflowError,
         RecursionError,
     ) as error:
-        raise ValueError(f"The file makes no sense: {error!r}.") from error
+        raise ValueError(f"The file has invalid content: {error!r}.") from error
 
 
 def _state(part: Any) -> dict[str, Any] | None:

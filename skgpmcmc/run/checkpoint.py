@@ -236,8 +236,8 @@ class Checkpoint:
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} makes no sense ({error!r}). Delete the file, or "
-                "choose another path."
+                f"checkpoint={str(self.path)!r} has invalid content ({error!r}). Delete the file, "
+                "or choose another path."
             ) from error
 
     def _write(self, on_failure: Callable[[OSError], None]) -> None:
