@@ -96,7 +96,8 @@ class AnnealedImportance(Configuration):
         Parameters
         ----------
         model : LatentGP
-            The model. A softmax works only with elliptical slices.
+            The model. A softmax needs ``kernel="elliptical_slice"``, and as `start` None or
+            "laplace".
         theta : ndarray of shape (p,)
             Natural logs.
         rng : numpy.random.Generator
@@ -112,7 +113,8 @@ class AnnealedImportance(Configuration):
         Raises
         ------
         ValueError
-            If a parameter is invalid, or the kernel does not support several latent functions.
+            If a parameter is invalid, or the likelihood is a softmax and `kernel` or `start` do not
+            support it.
         """
         with one_thread():
             q, schedule = self.begun(model, theta, rng)
