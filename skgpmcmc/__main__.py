@@ -120,6 +120,7 @@ def _number(
     """Type of an argument that is a number, and legal."""
 
     def parse(text: str) -> Number:
+        """Return the number that a text denotes, or raise an error for argparse."""
         try:
             value = kind(text)
         except ValueError:

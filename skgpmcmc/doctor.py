@@ -1,6 +1,7 @@
-"""What a checkpoint tells: whether chains have converged, what is wrong, and what to try.
+"""Examination of a checkpoint: whether chains have converged, what is wrong, and what to try.
 
-``python -m skgpmcmc doctor FILE`` prints it, and saves plots. Nothing in the file is ever executed.
+``python -m skgpmcmc doctor FILE`` prints the findings and saves plots. Code in the file is never
+executed.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _labels(shown: Mapping[str, Any]) -> list[str]:
 
 
 def diagnosis(chains: Chains) -> Diagnostics:
-    """Return the table of diagnostics, as far as a file has it."""
+    """Return the table of diagnostics, as far as the file contains it."""
     return Diagnostics(
         names=chains.names,
         classes=None,
@@ -91,16 +92,16 @@ def diagnosis(chains: Chains) -> Diagnostics:
 
 
 def findings(chains: Chains, max_rhat: float, target_ess: float | None) -> list[str]:
-    """Say in words what is wrong with some chains, and what to try; empty if nothing is.
+    """Describe what is wrong with some chains and what to try; empty if nothing is wrong.
 
     Parameters
     ----------
     chains : Chains
-        Of one model.
+        Chains of one model.
     max_rhat : float
-        The largest R-hat that is taken for converged.
+        Largest R-hat of chains that count as converged.
     target_ess : float or None
-        The effective sample size that is wanted.
+        Effective sample size that is required.
     """
     table = diagnosis(chains)
     message = convergence_message(table, max_rhat, target_ess)
@@ -192,7 +193,7 @@ def _refused(chains: Chains) -> list[str]:
 
 
 def report(path: Path) -> str:
-    """Return what there is to say of a checkpoint.
+    """Return the report on a checkpoint.
 
     Raises
     ------
@@ -220,7 +221,7 @@ def report(path: Path) -> str:
 
 
 def save_plots(path: Path, prefix: str) -> list[Path]:
-    """Save traces, ranks and autocorrelations of all models as PNG; returns where they are.
+    """Save plots of traces, ranks and autocorrelations as PNG files; returns their paths.
 
     Raises
     ------

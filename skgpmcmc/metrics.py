@@ -1,13 +1,13 @@
-"""Abstention: how good a classifier is on the rows it is confident about.
+"""Scores of classifiers that may abstain: accuracy on the rows with confident predictions.
 
 A classifier that may abstain rejects the rows whose predictive probability is nearest to one half.
 The abstention curve shows a score of the kept rows against the rejected fraction. Two summaries:
 
-* The capacity scores of the papers: the area under that curve divided by its width. The width
-  depends on how far the probabilities are from one half, so that these scores favor timid
-  probabilities; compare classifiers by them only where the probabilities spread equally.
-* The selective accuracy: the area under accuracy against the kept fraction, from the order of the
-  confidences alone.
+* The capacity scores of the papers: the area under this curve divided by its width. The width
+  depends on how far the probabilities are from one half, so that these scores favor underconfident
+  probabilities. Compare classifiers by them only if their probabilities have a similar spread.
+* The selective accuracy: the area under the curve of accuracy against the kept fraction. It depends
+  only on the order of the confidences.
 
 References
 ----------
@@ -72,8 +72,8 @@ def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
         Rejected fraction of the rows, nondecreasing, in [0, 1].
     score : ndarray of shape (n_points,)
         Score of the kept rows. Thresholds that keep no row ("auc": no row of one of the classes)
-        have no score and are left out, so that `n_points` is at most 51, and 0 for "auc" when
-        `y_true` holds one class only.
+        have no score and are left out. So `n_points` is at most 51, and 0 for "auc" when `y_true`
+        holds one class only.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
 
     Notes
     -----
-    Section 5.3 of [1]_; what happens at thresholds without a score is ours. The condition is
+    Section 5.3 of [1]_, which does not say what to do without a score. The condition is
     evaluated after rounding p - 0.5 to 12 decimals, so that p = 0.6 is kept at rho = 0.1, and a
     probability within 5e-13 of 0 or 1 is never rejected. The cost is one sort of the rows.
 
@@ -142,11 +142,11 @@ def capacity_accuracy_score(y_true, y_proba, *, pos_label=None):
     -----
     "Capacity accuracy" of Filippone & Girolami (2014), section 5.3.
 
-    The score favors timid probabilities. The last threshold still keeps the rows with p <= 0.01 or
-    p >= 0.99, so the curve of a confident classifier ends at a small degree of abstention. Drawing
-    all probabilities towards one half, in the same order, leaves the curve where it was and takes
-    it further, to the few surest rows, which are mostly right; the mean over the greater width is
-    larger. A difference between two classifiers may be one of width and of nothing else.
+    It favors underconfident probabilities. The last threshold still keeps the rows with p <= 0.01
+    or p >= 0.99, so that the curve of a confident classifier ends at a small degree of abstention.
+    Moving all probabilities towards one half, in the same order, does not change this part of the
+    curve, but extends it to the few most confident rows, which are mostly right: the mean over the
+    larger width increases. Two classifiers may differ in the width alone.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def capacity_auc_score(y_true, y_proba, *, pos_label=None):
     Notes
     -----
     "Capacity AUC" of Filippone & Girolami (2014), section 5.3. As `capacity_accuracy_score` does,
-    and for the same reason, it changes when all probabilities are drawn towards one half.
+    and for the same reason, it changes when all probabilities are moved towards one half.
     """
     return _capacity(*abstention_curve(y_true, y_proba, score="auc", pos_label=pos_label))
 
@@ -216,15 +216,15 @@ def selective_accuracy_score(y_true, y_proba, *, pos_label=None):
 
     See Also
     --------
-    capacity_accuracy_score : The score of the papers, which favors timid probabilities.
+    capacity_accuracy_score : The score of the papers, which favors underconfident probabilities.
 
     Notes
     -----
     One minus the area under the risk-coverage curve [1]_ [2]_ for the zero-one loss, with coverages
-    1/n, 2/n, ..., 1 [3]_. It rewards few errors and errors with little confidence. Only the order
-    of the confidences enters: a strictly increasing map of them, such as logits that are scaled,
-    changes nothing, so the score says nothing about calibration; look at the log loss as well.
-    Confidences that differ by rounding, at most 4.4e-16, are tied, as those of p and of 1 - p are.
+    1/n, 2/n, ..., 1 [3]_. It is high if errors are few and have low confidence. As it depends only
+    on the order of the confidences, a strictly increasing transformation of them, such as scaling
+    the logits, does not change it: it does not measure calibration, for which see the log loss.
+    Confidences that differ by rounding (at most 4.4e-16) are tied, such as those of p and 1 - p.
 
     References
     ----------

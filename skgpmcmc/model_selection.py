@@ -1,4 +1,4 @@
-"""Fitted models side by side: their evidence, and what they predict of rows left out."""
+"""Comparison of fitted models by evidence and by leave-one-out cross-validation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["AnnealedImportance", "ComparedModel", "ModelComparison", "compare_ev
 
 
 class ComparedModel(NamedTuple):
-    """One line of a `ModelComparison`; natural logs."""
+    """One row of a `ModelComparison`. All logs are natural logs."""
 
     name: str
-    log_evidence: float  # log p(y), theta integrated out
+    log_evidence: float  # log p(y), hyper-parameters integrated out
     log_evidence_error: float  # Monte Carlo standard error
-    probability: float  # of the model given y, all being equally probable before
+    probability: float  # posterior probability of the model, from equal prior probabilities
     elpd: float  # leave-one-out expected log predictive density
     elpd_error: float  # standard error over the choice of rows
     elpd_difference: float  # elpd minus the largest
@@ -30,12 +30,12 @@ class ComparedModel(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class ModelComparison(Shown):
-    """What `compare_evidence` returns; shows itself as a table.
+    """Result of `compare_evidence`; prints as a table.
 
     Attributes
     ----------
     records : tuple of ComparedModel
-        The most probable model first.
+        One per model, the most probable model first.
     """
 
     records: tuple[ComparedModel, ...]
@@ -57,16 +57,16 @@ class ModelComparison(Shown):
 
 
 def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
-    """Compare models fitted to the same targets, by evidence and by leave-one-out.
+    """Compare models fitted to the same targets, by evidence and leave-one-out cross-validation.
 
-    The evidence asks how probable a model and its priors made all of y, and depends on the priors;
-    elpd asks how well the model, having learned, predicts a row that was left out, and hardly does.
-    They may disagree.
+    The evidence is the probability (density) of all of y under a model and its priors; it depends
+    on the priors. The elpd (expected log predictive density) measures how well a model predicts a
+    row from all others; it hardly depends on the priors. The two may disagree.
 
     Parameters
     ----------
     models : mapping of str to fitted estimator
-        Estimators of this package by name, one against the rest with two classes only.
+        Estimators of this package by name; with one-vs-rest only for two classes.
 
     Returns
     -------
@@ -76,7 +76,8 @@ def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
     Raises
     ------
     ValueError
-        If the models were fitted to different targets, or one of them has no evidence.
+        If the models were fitted to different targets, or one of them has no evidence, for instance
+        because a prior is improper.
 
     Examples
     --------

@@ -71,7 +71,7 @@ def _estimator_noise(document: dict[str, Any]) -> list[str]:
 
 
 def _convergence(documents: Sequence[dict[str, Any]]) -> list[str]:
-    """What chains were like: per hyper-parameter, and what a run cost."""
+    """Convergence of the chains per hyper-parameter, and the cost of a run."""
     parameters, runs = [], []
     for document in documents:
         settings, r = document["settings"], document["results"]
@@ -124,7 +124,7 @@ def _convergence(documents: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _comparison(document: dict[str, Any]) -> list[str]:
-    """Mean and standard error over splits by data and method, and how the chains did."""
+    """Mean and standard error over splits by data and method, and convergence of the chains."""
     runs = document["runs"]
     lines = []
     for data in dict.fromkeys(run["data"] for run in runs):
@@ -171,7 +171,7 @@ def _average(each: npt.ArrayLike, digits: int) -> str:
 
 
 def _shrinking(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Scores of probabilities that are drawn towards one half."""
+    """Scores of probabilities that are moved towards one half."""
     results = documents[0]["results"]
     scores = list(next(iter(results.values()))["1"][0])
     rows = [
@@ -232,8 +232,8 @@ def _sampling_cost(results: Sequence[dict[str, Any]]) -> list[str]:
                 _median_and_worst(runs, "max_r_hat", 3, large_is_good=False),
             ]
         )
-    head = ["data", "runs", "effective draws per evaluation", "wanted"]
-    head += ["per O(n^3) operation", "wanted", "operations per evaluation", "ESS", "R-hat"]
+    head = ["data", "runs", "effective draws per evaluation", "target"]
+    head += ["per O(n^3) operation", "target", "operations per evaluation", "ESS", "R-hat"]
     return list_table("Effective draws: median (worst) of the runs", head, rows)
 
 
@@ -263,10 +263,10 @@ def _sampling_seconds(results: Sequence[dict[str, Any]]) -> list[str]:
                 decimals(min(acceptance, default=None), 2),
             ]
         )
-    head = ["data", "ms per evaluation", "set-up and warm-up, s", "evaluations in them"]
-    head += ["seconds to 1000 effective draws", "share of the core"]
+    head = ["data", "ms per evaluation", "set-up and warm-up, s", "evaluations in these"]
+    head += ["seconds to 1000 effective draws", "processor time / wall time"]
     head += ["largest error of the emulator"]
-    head += ["least acceptance of the surrogate move"]
+    head += ["lowest acceptance rate of the surrogate move"]
     return list_table("Seconds on one core: median (worst) of the runs", head, rows)
 
 
@@ -347,8 +347,8 @@ def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
                 ]
             )
     head = ["data", "seed", "compilation, s", "warm-up", "draws per chain", "ESS", "R-hat"]
-    head += ["divergences", "NUTS: seconds to 1000", "ours", "ratio"]
-    head += ["ratio of processor seconds", "wanted"]
+    head += ["divergences", "NUTS: seconds to 1000", "skgpmcmc", "ratio"]
+    head += ["ratio of processor seconds", "target"]
     return list_table("NumPyro's NUTS and the default sampler, in one run", head, rows)
 
 
@@ -467,7 +467,7 @@ def _difference(of: dict[str, Any]) -> str:
 
 
 def _of_candidate(name: str, each: Sequence[dict[str, Any]]) -> list[str] | None:
-    """Row of one method: differences to the defaults, and how its chains were."""
+    """Row of one method: differences from the defaults, and convergence of its chains."""
     known = [of for of in each if of["difference"] is not None and of["error"]]
     if not known and name != "default":
         return None
@@ -514,8 +514,8 @@ def _large(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         columns += [("per_evaluation", 2), ("per_minute", 0), ("mebibytes_at_most", 0)]
         row = [name, *(decimals(r[column], digits) for column, digits in columns)]
         rows.append([*row, decimals(r["sklearn"]["seconds"], 1)] if theirs else row)
-    head = ["rows" if theirs else "moves", "set-up and warm-up, s", "draws, s", "ESS", "R-hat"]
-    head += ["ESS per evaluation", "ESS per minute of drawing", "memory at most, MiB"]
+    head = ["rows" if theirs else "moves", "set-up and warm-up, s", "sampling, s", "ESS", "R-hat"]
+    head += ["ESS per evaluation", "ESS per minute of sampling", "peak memory, MiB"]
     head += ["scikit-learn, s"] if theirs else []
     return [*list_table("", head, rows), *provenance(document)]
 
@@ -539,7 +539,7 @@ def _target_ess(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
             ]
         )
     head = ["data", "target_ess", "n_jobs", "seconds", "draws per chain", "ESS bulk", "ESS tail"]
-    head += ["R-hat", "memory of all processes at most, MiB"]
+    head += ["R-hat", "peak memory of all processes, MiB"]
     return [*list_table("", head, rows), *provenance(documents[0], settings=False)]
 
 
@@ -571,7 +571,7 @@ def _prediction(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     ]
     return [
         *list_table("Time", head, rows),
-        *list_table("Later calls, the default against all draws, memory", ["what", "value"], other),
+        *list_table("Later calls, default or all draws, memory", ["quantity", "value"], other),
         *provenance(documents[0]),
     ]
 
@@ -621,7 +621,7 @@ def _grid_controls(results: dict[str, Any]) -> list[str]:
         for data, r in results["controls"].items()
         for label, c in r["controls"].items()
     ]
-    head = ["data", "control variate", "variance reduced by, median (least)"]
+    head = ["data", "control variate", "variance reduction factor, median (smallest)"]
     head += ["largest shift of a mean, sd", "seconds to an error of 0.03 sd"]
     return list_table("", head, rows)
 
@@ -646,14 +646,14 @@ def _ard(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
                 ]
             )
         n_seeds, p = len(runs), runs[0]["n_hyperparameters"]
-        head = ["proposal", "per evaluation", "same, median", "per operation", "per second"]
+        head = ["proposal", "per evaluation", "its median", "per operation", "per second"]
         head += ["set-up, s", "worst R-hat"]
         lines += list_table(f"{case['title']}: p = {p}, {n_seeds} seeds", head, rows)
     return [*lines, *provenance(documents[0])]
 
 
 def _sbc(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Calibration of every estimator, or with the part "power" what it would notice."""
+    """Calibration of every estimator, or with the part "power" the power of the test."""
     document = documents[0]
     if part == "power":
         return _sbc_power(document["results"]["power"])
@@ -672,14 +672,14 @@ def _sbc(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
                 decimals(case["processor_seconds"] / 60.0, 1),
             ]
         )
-    head = ["estimator", "replicates", "statistics", "family-wise p", "smallest p", "least ESS"]
-    head += ["data sets not refused", "minutes of the processor"]
+    head = ["estimator", "replicates", "statistics", "family-wise p", "smallest p", "smallest ESS"]
+    head += ["accepted data sets", "processor minutes"]
     return [*list_table("", head, rows), *provenance(document)]
 
 
 def _sbc_power(wrong: Sequence[dict[str, float]]) -> list[str]:
     rows = [[two(w["scale"]), two(w["shift"]), two(w["power"])] for w in wrong]
-    head = ["sd of the draws, in posterior sd", "their shift, in posterior sd", "share noticed"]
+    head = ["sd of the draws, in posterior sd", "their shift, in posterior sd", "power"]
     return list_table("", head, rows)
 
 

@@ -27,7 +27,7 @@ def tuned_svm(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     first = results["first fit"]
     numbers = [decimals(first[name], 2) for name in ("ours", "SVM, 5 x 5", "ratio")]
     rows.append(["moons, first fit of a process", *numbers, "0.90", *("" for _ in range(5))])
-    head = ["data", "ours, s", "SVM with a 5 x 5 grid, s", "ratio", "wanted"]
+    head = ["data", "skgpmcmc, s", "SVM with a 5 x 5 grid, s", "ratio", "target"]
     head += ["SVM of `skgpmcmc.baselines`, s", "scikit-learn's GPC, s", "set-up", "evaluations"]
     return [*list_table("", [*head, "ESS"], rows), *provenance(document)]
 
@@ -60,7 +60,7 @@ def memory(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         ]
         for task, r in document["results"].items()
     ]
-    head = ["process", "peak, MiB", "beyond imports, MiB", "in matrices of n x n"]
+    head = ["process", "peak, MiB", "without imports, MiB", "in n x n matrices"]
     return [*list_table("", head, rows), *provenance(document)]
 
 
@@ -70,5 +70,5 @@ def concurrency(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     by_size = document["results"]
     names = next(iter(by_size.values()))
     rows = [[name, *(decimals(found[name], 2) for found in by_size.values())] for name in names]
-    head = ["at the same time", *(f"n = {n}" for n in by_size)]
+    head = ["fits at the same time", *(f"n = {n}" for n in by_size)]
     return [*list_table("", head, rows), *provenance(document)]

@@ -105,7 +105,7 @@ def _difference(row: Mapping[str, Any], score: str) -> str:
 
 
 def _verdict(of: Mapping[Any, Any], places: Sequence[tuple[str, int]]) -> list[str]:
-    """Say where the default is among the best Gaussian process methods, and how the SVM does."""
+    """Say where the default is among the best Gaussian process methods, and compare the SVM."""
     lines = []
     few = [place for place in places if place[1] <= FEW_ROWS and (*place, "default") in of]
     for score in ("capacity_accuracy", "log_loss"):

@@ -1,8 +1,8 @@
 """Annealed importance sampling: p(y | theta) by a path from a Gaussian to the posterior of f.
 
-Where a Gaussian q is far from p(f | y, theta) a few of its draws have nearly all of the weight.
-Draws that are moved along the path ``q^(1 - beta) (p(y | f) p(f | theta))^beta`` collect their
-weight in small parts, and it varies less.
+If a Gaussian q is far from p(f | y, theta), a few of its draws have nearly all of the importance
+weight. Draws that are moved along the path ``q^(1 - beta) (p(y | f) p(f | theta))^beta`` accumulate
+their weights in many small factors, so that these vary less.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Particles:
     Attributes
     ----------
     q : GaussianApproximation
-        Where the path begins; normalized.
+        Start of the path; normalized.
     observed : Observations
         Gives p(y | f).
     delta : ndarray of shape (n, N)
-        f less the mean of q.
+        f minus the mean of q.
     log_ratio : ndarray of shape (N,)
         rho(f) = log [p(y | f) p(f | theta) / q(f)].
     """
@@ -64,7 +64,7 @@ class Particles:
 
     @classmethod
     def ended(cls, model: LatentGP, q: GaussianApproximation, f: FloatArray) -> Self:
-        """Return those where paths have ended, f of shape (n, N)."""
+        """Return particles at the given ends of paths, f of shape (n, N)."""
         observed = model.observations_at(q.prior.theta)
         delta = f - q.mean[:, None]
         return cls(q, observed, delta, _log_ratio(q, observed, delta))
@@ -75,21 +75,21 @@ class Particles:
         return self.q.mean[:, None] + self.delta
 
     def place(self, which: BoolArray, delta: FloatArray) -> None:
-        """Put those of a mask (N,) where `delta` (n, m) says."""
+        """Move the draws of a mask (N,) to `delta` (n, m)."""
         self.delta[:, which] = delta
         self.log_ratio[which] = _log_ratio(self.q, self.observed, delta)
 
 
 class PathKernel(Protocol):
-    """Moves draws, and leaves ``q(f) exp(beta rho(f))`` unchanged, the density of the path."""
+    """A move of all draws; leaves ``q(f) exp(beta rho(f))``, the density of the path, unchanged."""
 
     @property
     def log_scale(self) -> float:
-        """Log of the scale of its steps, where tuning begins."""
+        """Log of the scale of its steps, as a start for tuning."""
 
     @property
     def target_acceptance(self) -> float | None:
-        """Acceptance rate that a scale is tuned to; None without a scale."""
+        """Acceptance rate to which the scale is tuned; None for moves without a scale."""
 
     def move(
         self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
@@ -101,8 +101,9 @@ class PathKernel(Protocol):
 class EllipticalSlices:
     """Elliptical slice moves around the mean of q, all draws in one batch.
 
-    **Invariant:** leaves the density of the path unchanged: q is the Gaussian of the move, and the
-    rest its likelihood. One draw from q, and some evaluations of rho, for each.
+    **Invariant:** leaves the density of the path unchanged: q takes the place of the Gaussian prior
+    of the move, and the other factor that of its likelihood. Each move costs one draw from q and
+    some evaluations of rho.
 
     References
     ----------
@@ -160,13 +161,13 @@ class Tempered:
     observed : Observations
         p(y | f).
     q : GaussianApproximation
-        Where the path begins; nothing but its sites enters.
+        Start of the path; only its sites matter.
     beta : float
         Inverse temperature.
 
     References
     ----------
-    Paquet & Fraccaro, (4), with the sites of q in the place of its covariance.
+    Paquet & Fraccaro, (4), with the sites of q instead of its covariance.
     """
 
     observed: Observations
@@ -195,7 +196,7 @@ class Tempered:
         return self._share + self.beta * self.observed.fisher_information(f)
 
     def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return another one, and its derivative in f; each (n,)."""
+        """Return another precision that depends on f, and its derivative; each (n,)."""
         precision, slope = self.observed.curvature(f)
         return self._share + self.beta * precision, self.beta * slope
 
@@ -228,7 +229,7 @@ class AnnealedEstimate(NamedTuple):
 
     @classmethod
     def pooled(cls, parts: Sequence[AnnealedEstimate]) -> AnnealedEstimate:
-        """Return that of all draws together."""
+        """Return the estimate from all draws together."""
         log_weights, particles = zip(*parts, strict=True)
         return cls(np.concatenate(log_weights), np.concatenate(particles, axis=1))
 
@@ -239,18 +240,18 @@ class AnnealedEstimate(NamedTuple):
 
     @property
     def effective_size(self) -> float:
-        """(sum w)^2 / sum w^2."""
+        """Effective sample size of the weights, (sum w)^2 / sum w^2."""
         return float(np.exp(2.0 * log_sum(self.log_weights) - log_sum(2.0 * self.log_weights)))
 
     @property
     def standard_error(self) -> float:
-        """Of `log_evidence`, from the variance of the weights."""
+        """Standard error of `log_evidence`, from the variance of the weights."""
         n = len(self.log_weights)
         return float(np.sqrt(max(1.0 / self.effective_size - 1.0 / n, 0.0)))
 
 
 class Schedule(NamedTuple):
-    """Where a path pauses, and how long the steps are there."""
+    """Temperatures of a path, and the scale of the moves at each."""
 
     temperatures: FloatArray  # (B,): inverse ones, 0 < beta_1 < ... < beta_B = 1
     log_scales: FloatArray  # (B,), of the kernel
@@ -273,18 +274,18 @@ def annealed_evidence(
     model : LatentGP
         Gives p(y | f).
     q : GaussianApproximation
-        Where the path begins, such as EP's; without sites it is the prior.
+        Start of the path, such as EP's Gaussian; without sites it is the prior.
     schedule : Schedule
-        With one temperature it is importance sampling from q. It must not depend on these draws:
-        see `scheduled`.
+        Temperatures and scales. With one temperature this is importance sampling from q. It must
+        not depend on these draws: see `scheduled`.
     n_particles : int
-        Independent runs N, made together.
+        Number N of independent runs, made together.
     rng : numpy.random.Generator
         For draws and moves.
     kernel : PathKernel
-        What moves them.
+        The move at each temperature.
     n_moves : int, default=1
-        Moves at each temperature but the last.
+        Number of moves at each temperature but the last.
 
     Returns
     -------
@@ -306,12 +307,12 @@ def annealed_evidence(
 
 
 def geometric_temperatures(n: int, first: float = 1e-4) -> FloatArray:
-    """`n` temperatures from `first` to 1 with equal ratios, for paths that begin with the prior."""
+    """Return `n` temperatures from `first` to 1 with equal ratios, for paths from the prior."""
     return np.append(np.geomspace(first, 1.0, n)[:-1], 1.0)
 
 
 def linear_temperatures(n: int) -> FloatArray:
-    """`n` temperatures at equal distances, for paths that begin near the posterior."""
+    """Return `n` equally spaced temperatures, for paths that start near the posterior."""
     return np.append(np.linspace(0.0, 1.0, n + 1)[1:-1], 1.0)
 
 
@@ -325,10 +326,10 @@ def scheduled(
     n_pilot: int = N_PILOT,
     n_moves: int = 1,
 ) -> Schedule:
-    """Let a pilot batch find the scale at each temperature, and the temperatures if they are None.
+    """Find the scale at each temperature by a pilot run, and the temperatures if they are None.
 
-    Each of these then keeps 90 % of the effective sample size of the batch. An estimate from the
-    pilot draws themselves would have a bias; with other draws it has none.
+    Each temperature found then keeps 90 % of the effective sample size of the batch. An estimate
+    from the pilot draws themselves would be biased; with other draws it is unbiased.
     """
     particles, log_scale = Particles.drawn(model, q, n_pilot, rng), kernel.log_scale
     wanted = None if temperatures is None else iter(temperatures.tolist())
@@ -353,6 +354,7 @@ def _next(beta: float, log_ratio: FloatArray) -> float:
     """Return the next temperature, 1 if the effective sample size allows it."""
 
     def excess(step: float) -> float:
+        """Return the log effective sample size after a step, minus the log of the wanted size."""
         weights = step * log_ratio
         size = 2.0 * log_sum(weights) - log_sum(2.0 * weights)
         return float(size - np.log(_KEPT * len(log_ratio)))
@@ -370,11 +372,11 @@ class Annealing:
     Attributes
     ----------
     schedule : Schedule
-        Found beforehand.
+        Temperatures and scales, determined beforehand.
     kernel : PathKernel
-        Reversible, and such that draws stay independent.
+        The move; it must be reversible and keep the draws independent.
     n_moves : int
-        Moves at each temperature but the last.
+        Number of moves at each temperature but the last.
     """
 
     schedule: Schedule
@@ -391,9 +393,9 @@ class Annealing:
     ) -> ImportanceEstimate:
         """Estimate p(y | theta) without bias from `n_draws` annealed draws.
 
-        With `retained`, a draw from p(f | y, theta) of shape (n,), the first path ends there: the
-        paths then have their law under the extended target, in which one of them, chosen by weight,
-        ends in a draw from p(f | y, theta).
+        With `retained`, a draw from p(f | y, theta) of shape (n,), the first path ends there. The
+        paths then have their distribution under the extended target, in which the end of a path
+        chosen by weight is a draw from p(f | y, theta).
 
         References
         ----------
@@ -415,9 +417,9 @@ class Annealing:
         f: FloatArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Draw the paths that have led to f (n, m), draws from p(f | y, theta), backwards; (m,).
+        """Return log weights of draws f (n, m) from p(f | y, theta), by paths run backwards; (m,).
 
-        All moves are reversible, so that they make the paths backwards too.
+        As all moves are reversible, they can be used to run the paths backwards.
         """
         particles, log_weights = Particles.ended(model, q, f), np.zeros(f.shape[1])
         temperatures, log_scales = (part.tolist() for part in self.schedule)

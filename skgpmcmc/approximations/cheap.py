@@ -1,8 +1,8 @@
-"""Cheap posteriors of theta, for moves that an exact one corrects.
+"""Cheap posteriors of theta, for proposals that the exact posterior corrects.
 
-A cheap posterior pi* is the log evidence of an approximation in a model that costs less, plus log
-p(theta). It takes part in proposals only, so that its errors cost time and not correctness; for
-that it must be one fixed function of theta for the whole run.
+The log density of a cheap posterior pi* is the approximate log evidence in a cheaper model, plus
+log p(theta). It is used only for proposals, so that its errors make sampling slower but not wrong.
+For this it must be one fixed function of theta for the whole run.
 
 References
 ----------
@@ -43,19 +43,20 @@ class CheapPosterior(Protocol):
 
     @property
     def cost(self) -> float:
-        """Floating-point operations of one `at`, by formula: draws must not depend on a clock."""
+        """Floating-point operations of one `at`, by formula, so that draws depend on no timing."""
 
     def at(self, position: FloatArray) -> Any:
-        """Return the point there, a `DensityPoint`; None without a density."""
+        """Return the `DensityPoint` at a position; None where the density is zero or undefined."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvidencePoint:
-    """A theta with its approximate posterior density; it has no matrices of its own.
+    """A theta with its approximate posterior density.
 
     Attributes
     ----------
     posterior : EvidencePosterior
+        The density.
     position : ndarray of shape (p,)
         theta, natural logs.
     log_density : float
@@ -74,15 +75,16 @@ class EvidencePoint:
 
 @dataclass(frozen=True, eq=False)
 class EvidencePosterior:
-    """``q(y | theta) p(theta)``, with the evidence of an approximation in a model.
+    """``q(y | theta) p(theta)``, where q(y | theta) is the approximate evidence in a model.
 
     Attributes
     ----------
     model : LatentGP
-        Cheaper than the one that chains are about, with the same theta.
+        A cheaper model than that of the chains, with the same theta.
     approximation : Approximation
+        The approximation of the evidence.
     cost : float
-        Floating-point operations of one evaluation, about.
+        Approximate number of floating-point operations of one evaluation.
     """
 
     model: LatentGP
@@ -105,7 +107,7 @@ class EvidencePosterior:
         return EvidencePoint(self, position, log_density) if np.isfinite(log_density) else None
 
     def gradient(self, position: FloatArray) -> FloatArray:
-        """Gradient of the log density at theta, where there is one; (p,)."""
+        """Gradient of the log density at theta; (p,)."""
         of_evidence = self.approximation.gradient(self.model, self._fit(position))
         return np.asarray(of_evidence + self.model.hyperprior.gradient(position))
 
@@ -123,9 +125,9 @@ class EvidencePosterior:
 
 
 def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
-    """Floating-point operations of one approximate log evidence, by formula.
+    """Approximate number of floating-point operations of one log evidence, by formula.
 
-    What does not consist of operations counts as those that take as long, about.
+    Other work, such as function calls, counts as the operations that take the same time.
     """
     n = float(len(model.y))
     of_function = entry_cost(model) * n**2 + iteration_cost(approximation, n**2, n**3 / 3.0)
@@ -133,7 +135,7 @@ def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
 
 
 def entry_cost(model: LatentGP) -> float:
-    """Cost of an entry of K: a distance, and a correlation that is worth a hundred operations."""
+    """Return the cost of an entry of K: a distance, and 100 operations for the correlation."""
     return 2.0 * model.covariance.X.shape[1] + 100.0
 
 
@@ -145,30 +147,30 @@ _PER_ENTRY, _PER_CALL = 50.0, 4e6
 
 
 def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:
-    """Cost of all iterations, each of which factors a matrix that is made of some entries."""
+    """Return the cost of all iterations, each of which fills and factors a matrix."""
     count = 1.0 if isinstance(approximation, Exact) else _N_FACTORIZATIONS
     return count * (_PER_CALL + _PER_ENTRY * n_entries + factor_cost)
 
 
 @dataclass(eq=False)
 class CheapApproximation(Configuration, ABC):
-    """A way to make a cheap posterior of theta out of a model.
+    """Base class of cheap approximations to the posterior of theta.
 
     Parameters
     ----------
     inner : {"auto", "ep", "laplace"}, default="auto"
-        How the evidence is found that it is made of: "auto" is the closed form for a Gaussian
-        likelihood, else EP, and Laplace for a likelihood of several functions.
+        Approximation of the evidence in the cheaper model. "auto" is the closed form for a Gaussian
+        likelihood, Laplace for a likelihood of several latent functions, and EP otherwise.
     """
 
     inner: str = field(default="auto", kw_only=True)
 
     @abstractmethod
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> CheapPosterior:
-        """Return the cheap posterior of theta; what is random about it is drawn here, once."""
+        """Return the cheap posterior of theta; random parts, such as rows, are drawn once, here."""
 
     def candidates(self, n: int) -> list[Self]:
-        """Return those from which pilot runs choose, for n rows; here itself alone."""
+        """Return the candidates from which pilot runs choose, for n rows; here only itself."""
         return [self]
 
     def check(self) -> None:
@@ -238,17 +240,17 @@ class _OfRows(_Sized):
 
 @dataclass(eq=False)
 class SubsetOfData(_OfRows):
-    """The posterior given some of the rows alone.
+    """Posterior of theta given a subset of the rows.
 
     Parameters
     ----------
     m : int, float in (0, 1) or "auto", default="auto"
-        Number or share of the rows. "auto": samplers choose it by pilot runs; by itself it is a
-        fifth of the rows, and a thousand at most.
+        Number or fraction of the rows. "auto": samplers choose it by pilot runs; without these it
+        is a fifth of the rows, at most 1000.
     inner : {"auto", "ep", "laplace"}, default="auto"
         See `CheapApproximation`.
     rows : {"random", "kmeans++", "maximin"}, default="random"
-        How they are chosen; see `choose_rows`.
+        How the rows are chosen; see `choose_rows`.
 
     References
     ----------
@@ -256,7 +258,7 @@ class SubsetOfData(_OfRows):
     """
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
-        """Return the posterior given rows that are drawn now."""
+        """Return the posterior given a subset of the rows, drawn by `rng`."""
         some = model.of_rows(self.chosen(model, rng))
         approximation = self.approximation(model.likelihood).roughened()
         return EvidencePosterior(some, approximation, evidence_cost(some, approximation))
@@ -281,19 +283,20 @@ class _LowRank(_Sized):
 
 @dataclass(eq=False)
 class Nystrom(_LowRank, _OfRows):
-    """The posterior under a prior of low rank, all rows being seen through some of them.
+    """Posterior of theta under the Nystrom approximation of the prior covariance, of low rank.
 
-    What a kernel says of a row alone, such as the noise of a `WhiteKernel`, is lost for all others.
-    It suits long length-scales.
+    The covariances of all rows are approximated by their covariances with a subset of the rows. A
+    variance of single rows, such as that of a `WhiteKernel`, is lost for the rows outside the
+    subset. The approximation is good for long length-scales.
 
     Parameters
     ----------
     m : int, float in (0, 1) or "auto", default="auto"
-        Number or share of the rows through which the others are seen; see `SubsetOfData`.
+        Number or fraction of the rows in the subset; see `SubsetOfData`.
     inner : {"auto", "ep", "laplace"}, default="auto"
         See `CheapApproximation`.
     rows : {"random", "kmeans++", "maximin"}, default="random"
-        How they are chosen; see `choose_rows`.
+        How the rows are chosen; see `choose_rows`.
 
     References
     ----------
@@ -301,7 +304,7 @@ class Nystrom(_LowRank, _OfRows):
     """
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
-        """Return the posterior with rows that are drawn now."""
+        """Return the posterior with a subset of the rows drawn by `rng`."""
         rows = self.chosen(model, rng)
         m, n = len(rows), len(model.y)
         root_cost = entry_cost(model) * m * n + m**2 * (n - m) + m**3 / 3.0
@@ -310,14 +313,15 @@ class Nystrom(_LowRank, _OfRows):
 
 @dataclass(eq=False)
 class EigenExact(_LowRank):
-    """The posterior under the best prior of its rank: a reference, slower than the exact posterior.
+    """Posterior of theta under the best approximation of low rank to the prior covariance.
 
-    The density has jumps where eigenvalues cross.
+    It keeps the largest eigenvalues. It is slower than the exact posterior and meant as a reference
+    for comparisons. The density has jumps where eigenvalues cross.
 
     Parameters
     ----------
     m : int, float in (0, 1) or "auto", default="auto"
-        Number or share of the eigenvalues that are kept; see `SubsetOfData`.
+        Number or fraction of the eigenvalues that are kept; see `SubsetOfData`.
     inner : {"auto", "ep", "laplace"}, default="auto"
         See `CheapApproximation`.
 

@@ -44,7 +44,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ClasswiseApproximation(GaussianApproximation):
-    """q(f) of a softmax: `precision` is D, and all else is stacked class after class too."""
+    """q(f) of a softmax: `precision` is D. Arrays are stacked class after class."""
 
     prior: ClasswisePrior
 
@@ -70,17 +70,17 @@ class ClasswiseApproximation(GaussianApproximation):
 
     @property
     def n_classes(self) -> int:
-        """C."""
+        """Number of classes C."""
         return len(self.prior.priors)
 
     @property
     def chol_B(self) -> FloatArray:
-        """Nothing: coupled sites have a B for each class, `chols_B`."""
+        """Not defined: coupled sites have one B for each class, see `chols_B`."""
         raise TypeError("The sites of a softmax are coupled: there is no B of all classes.")
 
     @property
     def chol_white(self) -> FloatArray:
-        """Nothing, as above."""
+        """Not defined, as coupled sites have no diagonal precision."""
         raise TypeError("The sites of a softmax are coupled: they have no diagonal precision.")
 
     @cached_property
@@ -91,7 +91,7 @@ class ClasswiseApproximation(GaussianApproximation):
 
     @cached_property
     def smoothed_inverses(self) -> tuple[FloatArray, ...]:
-        """E_c, whole matrices; an inverse and a product for each class."""
+        """The matrices E_c; they cost an inverse and a product for each class."""
         roots = self.prior.split(self.root_precision)
         return tuple(_smoothed_inverse(*pair) for pair in zip(roots, self.chols_B, strict=True))
 
@@ -117,7 +117,7 @@ class ClasswiseApproximation(GaussianApproximation):
         return np.concatenate([part - linalg.product(E, common) for E, part in pairs])
 
     def made(self) -> Self:
-        """Return itself, its mean and factors made now."""
+        """Return itself, after computing its mean and factors."""
         _ = self.half_log_det_B, self.mean
         return self
 
@@ -126,7 +126,7 @@ class ClasswiseApproximation(GaussianApproximation):
         return np.asarray(np.einsum("ij,ij->j", delta, W_delta))
 
     def shape(self, model: LatentGP) -> None:
-        """Coupled sites have no margins that a density could skew."""
+        """Return None, because densities with skewed margins need uncoupled sites."""
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f.
@@ -150,7 +150,7 @@ class ClasswiseApproximation(GaussianApproximation):
 
     @cached_property
     def row_covariances(self) -> FloatArray:
-        """Covariances of the classes of each row under q; (n, C, C). Two operations a class."""
+        """Covariances of the classes of each row under q; (n, C, C). Two operations per class."""
         halves = []  # M^-1 E_c K_c
         alone = []  # variances without the coupling
         for prior, E in zip(self.prior.priors, self.smoothed_inverses, strict=True):
@@ -221,20 +221,21 @@ def averaged(
 ) -> ClasswiseApproximation:
     """Return a Gaussian whose sites have slope and curvature averaged over itself.
 
-    Where p(f | y, theta) is skewed, its mean and its spread are not those of the mode. The Gaussian
-    nearest to it, in the sense of KL(q || p), has sites with the mean of the slope of log p(y | f)
-    and the mean of its curvature (Opper & Archambeau, 2009). The latter is that of the mean
-    probabilities here, times a number for each row that keeps its trace. Means are taken over fixed
-    points: the result is a function of q alone. It is a better importance density than Laplace.
+    If p(f | y, theta) is skewed, its mean and spread differ from those of the Laplace approximation
+    at the mode. The Gaussian that minimizes KL(q || p) has sites with the mean slope and the mean
+    curvature of log p(y | f) under q (Opper & Archambeau, 2009). Here the curvature is that of the
+    mean probabilities, times a factor for each row that preserves the trace. Means are taken over
+    fixed points, so that the result is a function of q alone. It is a better importance density
+    than the Laplace approximation.
 
     Parameters
     ----------
     q : ClasswiseApproximation
-        Where the sweeps begin.
+        Start of the sweeps.
     observed : Observations
-        Of a softmax.
+        Observations with a softmax.
     n_sweeps : int
-        At most so many damped steps; fewer if the mean moves by less than 1 % of its standard
+        Maximum number of damped steps; fewer if the mean changes by less than 1 % of its standard
         deviations.
     """
     for _ in range(n_sweeps):

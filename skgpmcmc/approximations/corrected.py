@@ -16,13 +16,13 @@ from .ep import EP
 def second_order_log_evidence(model: LatentGP, theta: FloatArray) -> float:
     """Log p(y | theta) by EP, corrected to second order; natural log.
 
-    Deterministic and not unbiased, so that no chain may use it. One more inverse of a triangle and
-    two products than EP, of a tight tolerance.
+    It is deterministic but not unbiased, so that pseudo-marginal chains must not use it. It costs
+    one triangular inverse and two products more than EP with a tight tolerance.
 
     Parameters
     ----------
     model : LatentGP
-        With one latent function.
+        Model with one latent function.
     theta : ndarray of shape (p,)
         Natural logs.
 
@@ -38,7 +38,7 @@ def second_order_log_evidence(model: LatentGP, theta: FloatArray) -> float:
 
 
 def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
-    """Return what pairs of rows add to log Z_EP.
+    """Return the contribution of pairs of rows to log p(y | theta), beyond log Z_EP.
 
     The ratio of p(y | theta) and Z_EP is the mean under q of the product of F_i(f_i), the tilted
     over the marginal density of row i. With z the standardized f and the means eta_li of the

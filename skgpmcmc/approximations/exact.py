@@ -1,4 +1,4 @@
-"""The posterior of f where the likelihood is Gaussian: no approximation at all."""
+"""The exact posterior of f for a Gaussian likelihood."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Exact(Approximation):
     """
 
     def check(self) -> None:
-        """Accept itself: there is nothing to set."""
+        """Accept any instance: there are no parameters."""
 
     def refined(self, tol: float = 0.0) -> Exact:
-        """Return itself: nothing is iterated."""
+        """Return itself, as nothing is iterated."""
         return self
 
     def fit(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None
     ) -> ApproximationFit:
-        """Return the posterior and the log evidence; `start` does not matter.
+        """Return the posterior and the log evidence; `start` is not used.
 
-        A row is ``N(y; f + offset, V)^weight``: a Gaussian site with variance V / weight, and a
-        constant.
+        The factor of a row, ``N(y; f + offset, V)^weight``, is a Gaussian site with variance
+        V / weight, times a constant.
         """
         prior, observed = model.prior_at(theta), model.observations_at(theta)
         if not observed.likelihood.quadratic:

@@ -20,19 +20,20 @@ _ROUNDING = 1e-14  # relative; the last step may seem to go down
 
 @dataclass(eq=False)
 class Laplace(Approximation):
-    """Laplace approximation by Newton's method from f = 0.
+    """Laplace approximation: a Gaussian at the mode of p(f | y, theta).
 
-    Where log p(y | f) is not concave at the mode, its curvature counts as none: q then has the
-    prior's precision in that coordinate, and stays an importance distribution.
+    Newton's method starts from f = 0. In coordinates in which log p(y | f) is not concave at the
+    mode, its curvature is set to zero: q then has the precision of the prior there, and remains a
+    valid importance distribution.
 
     Parameters
     ----------
     tol : float, default=1e-8
-        Newton stops once a step raises the log posterior of f by less than `tol` times n and moves
-        f by less than the root of `tol`. Quadratic convergence makes what is left far smaller.
-        Gradients want 1e-12.
+        Newton's method stops once a step increases the log posterior of f by less than `tol` times
+        n and changes f by less than the root of `tol`. As convergence is quadratic, the remaining
+        error is far smaller. Gradients need 1e-12.
     max_iter : int, default=100
-        At most so many Newton steps.
+        Maximum number of Newton steps.
 
     References
     ----------
@@ -51,7 +52,7 @@ class Laplace(Approximation):
         """Accept any likelihood."""
 
     def refined(self, tol: float = 1e-13) -> Self:
-        """Return a Laplace approximation that is tight enough for gradients."""
+        """Return a Laplace approximation with a tolerance small enough for gradients."""
         return replace(self, tol=min(self.tol, tol))
 
     def fit(
@@ -59,7 +60,7 @@ class Laplace(Approximation):
     ) -> ApproximationFit:
         """Return q at the mode and log q(y | theta).
 
-        Newton begins at f = 0, or at the mean that the prior has with the sites `start`.
+        Newton's method starts from f = 0, or from the posterior mean under the sites `start`.
         """
         prior = model.prior_at(theta)
         observed = model.observations_at(theta)
@@ -83,13 +84,13 @@ class Laplace(Approximation):
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
         """Return the Gaussian one Newton step, with its line search, from the mean of q.
 
-        For a softmax the step is one of `averaged`, which is nearer to p(f | y, theta) than the
-        mode.
+        For a softmax the step is one of `averaged`, whose Gaussian is closer to p(f | y, theta)
+        than the one at the mode.
         """
         return laplace_step(q, model.observations_at(q.prior.theta))
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
-        """Gradient of log q(y | theta), the moving mode included; R&W algorithm 5.1."""
+        """Gradient of log q(y | theta), including that of the mode; R&W algorithm 5.1."""
         return laplace_gradient(fit.q, model.observations_at(fit.q.prior.theta))
 
 
@@ -140,6 +141,7 @@ class _Point(NamedTuple):
 
     @classmethod
     def of(cls, observed: Observations, weights: FloatArray, f: FloatArray) -> _Point:
+        """Return the point at f, where `weights` is K^-1 f."""
         return cls(weights, f, observed.total(f) - 0.5 * float(weights @ f))
 
 

@@ -40,16 +40,16 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """Where a search ended.
+    """Result of a search for the mode.
 
     Attributes
     ----------
     fit : ApproximationFit
-        The approximation there; ``fit.q.prior.theta`` is the place (natural logs).
+        The approximation at the mode; ``fit.q.prior.theta`` is the mode (natural logs).
     converged : bool
         Whether L-BFGS converged from at least one start.
     message : str
-        The optimizer's last word on the best run.
+        Message of the optimizer for the best run.
     """
 
     fit: ApproximationFit
@@ -103,8 +103,8 @@ def evaluate(
 ) -> _Kept | None:
     """Evaluate log evidence and gradient at theta; None where K is singular or p(theta) is 0.
 
-    `approximation` is iterated to its own tolerance, which gradients want to be tight, from the
-    sites `start`. Returns what `keep` makes of the `Evaluation`.
+    `approximation` is iterated to its own tolerance, which should be tight for gradients, from the
+    sites `start`. Returns the result of `keep` for the `Evaluation`.
     """
     descent = _Descent(model, approximation, with_hyperprior, start, keep)
     descent(theta)
@@ -119,20 +119,20 @@ def find_mode(
     with_hyperprior: bool,
     bounds: FloatArray | None = None,
 ) -> Mode:
-    """Maximize log q(y | theta), plus log p(theta) if asked for, by L-BFGS from several starts.
+    """Maximize log q(y | theta), optionally plus log p(theta), by L-BFGS from several starts.
 
     Parameters
     ----------
     model : LatentGP
         Gives prior and likelihood.
     approximation : Approximation
-        Iterated to a tight tolerance, as gradients need; each time from where it last ended.
+        Approximation; it is iterated to a tight tolerance, each time from its last result.
     starts : sequence of ndarray of shape (p,)
         Natural logs.
     with_hyperprior : bool
         True: posterior mode on the log scale of theta. False: type-II maximum likelihood.
     bounds : ndarray of shape (p, 2), optional
-        Scale of theta; by default those of nearly all of the prior.
+        Bounds on the scale of theta; by default they contain nearly all of the prior.
     """
     precise = approximation.refined(_SEARCH_TOLERANCE)
     if len(starts[0]) == 0:
@@ -152,25 +152,25 @@ def path_to_mode(
     keep: Callable[[Evaluation], Any],
     options: Mapping[str, float],
 ) -> list[Any]:
-    """Climb from a start to a mode of the posterior of theta, by L-BFGS.
+    """Search for a mode of the posterior of theta from a start, by L-BFGS.
 
     Parameters
     ----------
     model : LatentGP
         Gives prior and likelihood.
     approximation : Approximation
-        Iterated to its own tolerance, each time from where it last ended.
+        Approximation; it is iterated to its own tolerance, each time from its last result.
     start : ndarray of shape (p,)
         Natural logs.
     keep : callable
-        What to keep of every `Evaluation` on the way. These hold matrices.
+        Function that returns what to keep of every `Evaluation`, as these hold matrices.
     options : mapping of str to float
-        When L-BFGS-B stops.
+        Stopping criteria of L-BFGS-B.
 
     Returns
     -------
     list
-        What was kept, in order; empty if the density at the start is not finite.
+        The results of `keep`, in order; empty if the density at the start is not finite.
     """
     descent = _Descent(model, approximation, True, None, keep)
     optimize.minimize(descent, start, **_settings(model, None, options))

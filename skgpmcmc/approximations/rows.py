@@ -1,4 +1,4 @@
-"""Which rows stand for all of them: at random, or spread over the inputs."""
+"""Choice of a subset of the rows: at random, or spread over the inputs."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Distances are those of its columns divided by their standard deviations.
+        Inputs. Distances are computed after dividing the columns by their standard deviations.
     size : int
-        How many, at most n.
+        Number of rows to choose, at most n.
     way : {"random", "kmeans++", "maximin"}
-        Every subset with equal probability; or one row after the other, the first at random:
-        drawn in proportion to the squared distance from those chosen before, or the farthest.
+        "random": every subset with equal probability. The others choose one row after the other,
+        the first at random: "kmeans++" draws a row with probability proportional to its squared
+        distance from the rows already chosen, "maximin" takes the farthest row.
     rng : Generator
-        Draws them.
+        Random numbers.
 
     Returns
     -------
     ndarray of int of shape (size,)
-        In ascending order.
+        Indices of the rows, in ascending order.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What the Bayesian estimators are compared with."""
+"""Classifiers that the Bayesian estimators are compared with."""
 
 from .epml import EPMLClassifier
 from .svm import PlattSVC, svm_platt_classifier

@@ -36,21 +36,23 @@ _N_MATRICES = 9.0
 class EPMLClassifier(Versioned, LogProbabilityClassifierMixin, BaseEstimator):
     """Gaussian-process classifier with type-II maximum likelihood by expectation propagation.
 
-    The kernel's hyper-parameters maximize EP's approximation of the marginal likelihood, by
-    L-BFGS with the analytic gradient; predictions use EP's Gaussian at that one point. The
-    baseline "EP ML" of Filippone & Girolami (2014), section 5.2. Two classes only; wrap it in
-    `sklearn.multiclass.OneVsRestClassifier` for more.
+    The hyper-parameters of the kernel are set to the maximum of EP's approximation of the marginal
+    likelihood, found by L-BFGS with the analytic gradient. Predictions use EP's Gaussian at this
+    point. This is the baseline "EP ML" of Filippone & Girolami (2014), section 5.2. It supports two
+    classes; for more, wrap it in
+    `sklearn.multiclass.OneVsRestClassifier`.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
-        Covariance; None is ``ConstantKernel() * RBF()``. Bounds of the kernel bound the search.
+        Covariance function; None is ``ConstantKernel() * RBF()``. The search stays within the
+        bounds of its hyper-parameters.
     ard : bool, default=False
         Give the default kernel one length-scale per feature.
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
-        Link between latent value and class probability.
+        Likelihood: the link between latent value and class probability.
     approximation : {"ep", "laplace"} or Approximation, default="ep"
-        Approximation of the evidence; "laplace" gives the Laplace analogue.
+        Approximation of the evidence and of the posterior; "laplace" gives the Laplace analogue.
     n_restarts : int, default=2
         Starts in addition to the kernel's own values, drawn from the default priors.
     random_state : int, RandomState instance or None, default=None
@@ -63,11 +65,11 @@ class EPMLClassifier(Versioned, LogProbabilityClassifierMixin, BaseEstimator):
     kernel_ : Kernel
         The kernel at the maximum.
     log_marginal_likelihood_value_ : float
-        EP's log evidence there, natural log.
+        The approximate log evidence at the maximum (natural log).
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X has them.
+        Names of the features; only if X has feature names that are strings.
 
     Warns
     -----
@@ -114,12 +116,12 @@ class EPMLClassifier(Versioned, LogProbabilityClassifierMixin, BaseEstimator):
         Returns
         -------
         EPMLClassifier
-            Itself, fitted.
+            The fitted estimator itself.
 
         Raises
         ------
         ValueError
-            For impossible data or parameters; an earlier fit stays untouched.
+            If the data or a parameter are invalid. The results of an earlier fit are kept.
         """
         X, y, features = validated(self, X, y)
         classes, index = numbered_classes(y)
@@ -191,7 +193,7 @@ class EPMLClassifier(Versioned, LogProbabilityClassifierMixin, BaseEstimator):
         return normalized_columns(log_p)
 
     def latent_mean_and_variance(self, X):
-        """Mean and variance of the latent function under EP's Gaussian.
+        """Mean and variance of the latent function under the Gaussian approximation.
 
         Parameters
         ----------

@@ -33,8 +33,8 @@ def svm_platt_classifier(*, random_state=None, n_jobs=None):
     Returns
     -------
     PlattSVC
-        An unfitted scikit-learn classifier. Features on different scales should be brought to one
-        by a `StandardScaler` in front of it.
+        An unfitted scikit-learn classifier. If the features have different scales, put a
+        `StandardScaler` in front of it.
 
     Notes
     -----
@@ -54,9 +54,9 @@ def svm_platt_classifier(*, random_state=None, n_jobs=None):
 class PlattSVC(Versioned, ClassifierMixin, BaseEstimator):
     """RBF support vector classifier with Platt's sigmoid, tuned by cross-validation.
 
-    C and gamma are chosen on a grid by the cross-validated log loss of the calibrated machine. The
-    sigmoid is fitted to the decision values of left-out rows; the machine used for prediction is
-    fitted on all rows. Several classes are calibrated one against the rest.
+    C and gamma are chosen on a grid by the cross-validated log loss of the calibrated classifier.
+    The sigmoid is fitted to the decision values of left-out rows; the support vector machine used
+    for prediction is fitted on all rows. More than two classes are calibrated one against the rest.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class PlattSVC(Versioned, ClassifierMixin, BaseEstimator):
     n_folds_ : int
         The number of folds of the search.
     calibrated_ : CalibratedClassifierCV
-        The chosen machine, fitted on all rows, with its sigmoid.
+        The chosen support vector machine, fitted on all rows, with its sigmoid.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -87,10 +87,10 @@ class PlattSVC(Versioned, ClassifierMixin, BaseEstimator):
     Notes
     -----
     The baseline of [1]_, sections 5.2 and 5.3, with the grid and the folds that are usual for
-    LIBSVM, where the paper says nothing. Machines are compared by the log loss of their calibrated
-    probabilities, and not by accuracy: a kernel so narrow that decision values are all but zero can
-    have the best accuracy of all (their signs are those of the nearest neighbor), and leaves the
-    sigmoid nothing to work with.
+    LIBSVM, where the paper gives no details. Candidates are compared by the log loss of their
+    calibrated probabilities, and not by accuracy: with a very narrow kernel the decision values are
+    nearly zero, so that no useful sigmoid can be fitted, but their signs (those of the nearest
+    neighbor) can give the best accuracy of all.
 
     References
     ----------
@@ -118,7 +118,7 @@ class PlattSVC(Versioned, ClassifierMixin, BaseEstimator):
         Returns
         -------
         PlattSVC
-            Itself, fitted.
+            The fitted estimator itself.
 
         Raises
         ------
@@ -182,7 +182,8 @@ class PlattSVC(Versioned, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
             Labels, from `classes_`. They agree with `predict_proba`, and may differ from those of
-            the bare machine, because the sigmoid need not be one half at its decision boundary.
+            the uncalibrated support vector machine, because the sigmoid need not be one half at its
+            decision boundary.
         """
         proba = self.predict_proba(X)
         return self.classes_[np.argmax(proba, axis=1)]

@@ -98,6 +98,7 @@ def make_methods(
     bayes = {**asdict(settings), "random_state": random_state}
 
     def ep_ml() -> Any:
+        """Return the EP ML classifier, one-vs-rest for more than two classes."""
         single = EPMLClassifier(random_state=random_state)
         return single if n_classes == 2 else OneVsRestClassifier(single)
 

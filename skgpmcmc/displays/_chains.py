@@ -29,7 +29,7 @@ def chains_of(estimator, class_label, hyperparameters):
 
 
 class ChainDisplay:
-    """What displays of chains share: they are made of a fitted estimator, or of given draws."""
+    """What displays of chains share: they are made from a fitted estimator, or from given draws."""
 
     @classmethod
     def from_estimator(cls, estimator, *, class_label=None, hyperparameters=None, **kwargs):
@@ -40,22 +40,22 @@ class ChainDisplay:
         estimator : estimator of skgpmcmc
             Fitted; or a pipeline that ends in one.
         class_label : label, default=None
-            For more than two classes one against the rest: the one whose chains to draw.
+            The class whose chains to draw; only with one-vs-rest and more than two classes.
         hyperparameters : str or sequence of str, default=None
-            Which to draw, by their names in `hyperparameter_names_`; None draws all.
+            Hyper-parameters to draw, by their names in `hyperparameter_names_`; None draws all.
         **kwargs : dict
             Passed to `from_samples`, such as `ax`.
 
         Returns
         -------
         TraceDisplay, AutocorrelationDisplay or PSRFDisplay
-            The display, drawn. Positive hyper-parameters are natural logs, as in
-            `theta_samples_`, and called so.
+            The display, drawn. Positive hyper-parameters are shown and labeled as natural logs, as
+            in `theta_samples_`.
 
         Raises
         ------
         ValueError
-            If the estimator has no chains, or not those that were asked for.
+            If the estimator has no chains, or not those of this class or these hyper-parameters.
         """
         samples, names = chains_of(estimator, class_label, hyperparameters)
         return cls.from_samples(samples, names, **kwargs)
@@ -75,7 +75,7 @@ def _model_of(estimator, class_label):
     if models is None:
         if class_label is not None:
             raise ValueError(
-                f"class_label={class_label!r} has no use, as {type(estimator).__name__} is one "
+                f"class_label={class_label!r} has no effect, as {type(estimator).__name__} is one "
                 "model: leave it out."
             )
         return estimator

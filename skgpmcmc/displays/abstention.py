@@ -1,4 +1,4 @@
-"""Which predictions to trust: abstention curves."""
+"""Abstention curves."""
 
 from ..metrics import _capacity, abstention_curve
 from ._drawing import distinct_style, import_matplotlib, legend_below
@@ -29,7 +29,7 @@ class AbstentionCurveDisplay:
     Attributes
     ----------
     capacity : float
-        Area under the curve divided by its width, which favors timid probabilities: see
+        Area under the curve divided by its width. It favors underconfident probabilities; see
         `skgpmcmc.metrics.capacity_accuracy_score`.
     line_ : matplotlib.lines.Line2D
         The curve.
@@ -157,8 +157,8 @@ class AbstentionCurveDisplay:
     def plot(self, ax=None, *, name=None, **kwargs):
         """Draw the curve, on its own or beside others on the same axes.
 
-        The axis of scores ends at one, spans at least a tenth, and reaches down as far as it takes
-        for the legend to stand below all curves. Limits that are set afterwards stay.
+        The axis of scores ends at one, spans at least 0.1, and extends down far enough for the
+        legend to be below all curves. You can set other limits afterwards.
 
         Parameters
         ----------
@@ -167,8 +167,8 @@ class AbstentionCurveDisplay:
         name : str, default=None
             Name in the legend; None is the display's own.
         **kwargs : dict
-            Passed to `matplotlib.axes.Axes.plot`. Unless given here, color, line style and marker
-            differ from those of the lines that the axes hold already.
+            Passed to `matplotlib.axes.Axes.plot`. By default, color, line style and marker differ
+            from those of the lines that are already in the axes.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""How soon chains forget: autocorrelation."""
+"""Autocorrelation of chains."""
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from ._drawing import draw_lines, one_axes
 class AutocorrelationDisplay(ChainDisplay):
     """Autocorrelation of chains against the lag: one line per hyper-parameter.
 
-    The faster it falls to zero, the more the draws are worth. Each chain is taken about its own
-    mean, and the chains are averaged: whether they agree is for `PSRFDisplay` to say.
+    The faster it falls to zero, the larger is the effective sample size. The autocorrelation is
+    computed for each chain about its own mean, and averaged over the chains. It does not show
+    whether the chains agree; for this see `PSRFDisplay`.
 
     Build it with `from_estimator` or `from_samples`.
 
@@ -21,7 +22,7 @@ class AutocorrelationDisplay(ChainDisplay):
     autocorrelation : ndarray of shape (n_lags, n_hyperparameters)
         At the lags 0, 1, ...; mean over chains.
     names : list of str
-        What each hyper-parameter is called.
+        Names of the hyper-parameters.
     name : str, default=None
         Name of the chains in the legend, such as that of their sampler.
 
@@ -41,7 +42,7 @@ class AutocorrelationDisplay(ChainDisplay):
 
     Notes
     -----
-    The middle panels of figures 3 and 4 of [1]_, which are of one chain, thinned by ten.
+    The middle panels of figures 3 and 4 of [1]_, which show a single chain, thinned by ten.
 
     References
     ----------
@@ -70,9 +71,9 @@ class AutocorrelationDisplay(ChainDisplay):
         samples : array-like of shape (n_chains, n_draws, n_hyperparameters)
             Draws of the hyper-parameters.
         names : sequence of str, default=None
-            What each is called; None numbers them.
+            Names of the hyper-parameters; None numbers them.
         max_lag : int, default=100
-            Largest lag; less if the chains are shorter.
+            Largest lag; it is reduced for shorter chains.
         name : str, default=None
             Name of the chains in the legend.
         ax : matplotlib.axes.Axes, default=None

@@ -1,4 +1,4 @@
-"""Whether chains agree: the potential scale reduction factor on the way."""
+"""Potential scale reduction factor as a function of the number of draws."""
 
 from numbers import Integral
 
@@ -16,23 +16,23 @@ _THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
 class PSRFDisplay(ChainDisplay):
     """Potential scale reduction factor (R-hat) of the draws so far: one line per hyper-parameter.
 
-    It compares the spread between chains with that within them; one is ideal. A line that comes
-    down to the threshold and stays says that the chains have found the same posterior.
+    It compares the variance between the chains with that within them; one is ideal. If the lines
+    fall below the threshold and stay there, the chains agree.
 
     Build it with `from_estimator` or `from_samples`.
 
     Parameters
     ----------
     iterations : ndarray of shape (n_checkpoints,)
-        Draws per chain that each value is made of: from the first one after the warm-up.
+        Number of draws per chain used for each value, counted from the first after the warm-up.
     r_hat : ndarray of shape (n_checkpoints, n_hyperparameters)
-        The factor; infinite where there are too few draws, or a chain has not moved.
+        The factor; infinite if there are too few draws, or a chain has not moved.
     names : list of str
-        What each hyper-parameter is called.
+        Names of the hyper-parameters.
     upper : ndarray of shape (n_checkpoints, n_hyperparameters), default=None
         Upper confidence limit, drawn dashed; None draws none.
     threshold : float, default=None
-        Where a horizontal line is drawn; None draws none.
+        Height of a horizontal line; None draws none.
     name : str, default=None
         Name of the chains in the legend, such as that of their sampler.
 
@@ -105,16 +105,16 @@ class PSRFDisplay(ChainDisplay):
         Parameters
         ----------
         samples : array-like of shape (n_chains, n_draws, n_hyperparameters)
-            Draws of the hyper-parameters. A single chain is compared with itself, half against
-            half.
+            Draws of the hyper-parameters. A single chain is split, and its halves are compared.
         names : sequence of str, default=None
-            What each is called; None numbers them.
+            Names of the hyper-parameters; None numbers them.
         method : {"rank", "gelman_rubin"}, default="rank"
             Which factor: see the notes of the class.
         checkpoints : int or sequence of int, default=50
-            At how many numbers of draws, evenly spaced, or at which ones.
+            Number of evenly spaced points at which to compute the factor, or the numbers of draws
+            themselves.
         threshold : float, "auto" or None, default="auto"
-            Where a horizontal line is drawn. "auto" is 1.01, and 1.1 for "gelman_rubin"; None draws
+            Height of a horizontal line. "auto" is 1.01, and 1.1 for "gelman_rubin"; None draws
             none.
         name : str, default=None
             Name of the chains in the legend.
@@ -131,7 +131,7 @@ class PSRFDisplay(ChainDisplay):
         Raises
         ------
         ValueError
-            If the chains are too short, or a parameter is none of those above.
+            If the chains are too short, or a parameter is invalid.
         """
         samples, names = checked_chains(samples, names)
         check_choice("method", method, _THRESHOLDS)

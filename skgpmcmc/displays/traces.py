@@ -1,4 +1,4 @@
-"""Where chains have been: traces."""
+"""Trace plots of chains."""
 
 import numpy as np
 
@@ -9,8 +9,9 @@ from ._drawing import axes_for, import_matplotlib
 class TraceDisplay(ChainDisplay):
     """Traces of hyper-parameters: one panel for each, one line per chain.
 
-    Chains that have converged look alike, and like noise about one level. A flat stretch is a chain
-    that sticks; two levels are two modes, or a chain that has not arrived.
+    Chains that have converged all look like noise around the same level. A flat stretch is a chain
+    that is stuck. Different levels mean that there are several modes, or that a chain has not yet
+    converged.
 
     Build it with `from_estimator` or `from_samples`.
 
@@ -19,7 +20,7 @@ class TraceDisplay(ChainDisplay):
     samples : ndarray of shape (n_chains, n_draws, n_hyperparameters)
         Draws of the hyper-parameters.
     names : list of str
-        What each is called.
+        Names of the hyper-parameters.
 
     Attributes
     ----------
@@ -32,7 +33,7 @@ class TraceDisplay(ChainDisplay):
 
     See Also
     --------
-    AutocorrelationDisplay : How many draws a chain takes to forget where it was.
+    AutocorrelationDisplay : How fast the correlation of successive draws falls.
     PSRFDisplay : Whether the chains agree.
 
     Notes
@@ -65,7 +66,7 @@ class TraceDisplay(ChainDisplay):
         samples : array-like of shape (n_chains, n_draws, n_hyperparameters)
             Draws of the hyper-parameters.
         names : sequence of str, default=None
-            What each is called; None numbers them.
+            Names of the hyper-parameters; None numbers them.
         ax : matplotlib.axes.Axes or array of them, default=None
             Where to draw, one for each hyper-parameter; None makes a new figure.
         **kwargs : dict

@@ -1,6 +1,6 @@
-"""What all estimators share: from parameters to chains, and fitted attributes set all at once.
+"""What all estimators share: checking parameters, running chains, setting fitted attributes.
 
-And what a user hears in the end.
+Also the warnings at the end of a fit.
 """
 
 from __future__ import annotations
@@ -345,8 +345,8 @@ def _warn_about_scales(
     if len(odd) and not shared:
         columns = odd.tolist() if feature_names is None else feature_names[odd].tolist()
         warnings.warn(
-            "The default priors expect features of one scale, best a standard deviation of one; "
-            f"those of columns {columns} lie outside [1/30, 30]. Use "
+            "The default priors expect features with similar scales, ideally standard deviations "
+            f"of one; those of columns {columns} lie outside [1/30, 30]. Use "
             f"make_pipeline(StandardScaler(), {type(estimator).__name__}(...)), or give priors.",
             UserWarning,
             stacklevel=5,

@@ -1,4 +1,4 @@
-"""Fits with a file: what it has to agree with, and what a user hears if it does not."""
+"""Fits with a checkpoint file: checks that the file belongs to this fit, and their messages."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def sample_with_file(
     monitor: CallbackMonitor,
     **settings: Any,
 ) -> SamplingRun:
-    """Sample as `sample_chains` does, and follow the estimator's file as far as it goes.
+    """Sample as `sample_chains` does, but take the results that the estimator's file contains.
 
     Raises
     ------
     ValueError
-        If the file cannot be used, or is that of another fit.
+        If the file cannot be used, or belongs to another fit.
     """
     path = Path(estimator.checkpoint)
     free_seed = estimator.random_state is None
@@ -61,29 +61,33 @@ def sample_with_file(
     if journal.follows:
         raise ValueError(
             f"checkpoint={str(path)!r} has more draws than n_draws={estimator.n_draws} and "
-            f"target_ess={estimator.target_ess}, max_rhat={estimator.max_rhat} ask for: use those "
-            "of the fit that it was made by, or larger ones, or choose another path."
+            f"target_ess={estimator.target_ess}, max_rhat={estimator.max_rhat} ask for: use the "
+            "values of the fit that made it, or stricter ones, or choose another path."
         )
     return replace(run, seed=tuple(journal.seed) if free_seed else None)
 
 
 class _Patient:
-    """A monitor that lets nothing stop a run before it has come to where its file ends."""
+    """A monitor that ignores stop requests as long as the run repeats what its file contains."""
 
     def __init__(self, monitor: CallbackMonitor, journal: Checkpoint) -> None:
         self._monitor = monitor
         self._journal = journal
 
     def expect(self, left: Effort) -> None:
+        """Pass on the estimate of the remaining effort."""
         self._monitor.expect(left)
 
     def sampled(self, progress: Progress) -> None:
+        """Pass on the progress of sampling."""
         self._monitor.sampled(progress)
 
     def begin_round(self) -> None:
+        """Pass on that a round begins."""
         self._monitor.begin_round()
 
     def end_round(self) -> bool:
+        """Pass on that a round ends; True asks to stop, but not before the end of the file."""
         return self._monitor.end_round() and not self._journal.follows
 
 

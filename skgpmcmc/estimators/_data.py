@@ -186,8 +186,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     if weight.max() > _LARGEST_WEIGHT:
         row = int(np.argmax(weight))
         raise ValueError(
-            f"sample_weight is {weight[row]:g} in row {row}, as if that row were repeated so "
-            "often: divide the weights, so that they are of the size of one."
+            f"sample_weight is {weight[row]:g} in row {row}, which means that many repetitions of "
+            "the row: divide all weights by a number, so that they are of the order of one."
         )
     return None if np.all(weight == 1.0) else weight
 
@@ -313,7 +313,9 @@ class LogProbabilityClassifierMixin(ClassifierMixin):
     """`predict_proba` and `predict` from `predict_log_proba` and `classes_`."""
 
     def predict_proba(self, X):
-        """Class probabilities, a deterministic function of the fitted model and of each row alone.
+        """Posterior predictive class probabilities.
+
+        They are a deterministic function of the fitted model and of each row alone.
 
         Parameters
         ----------

@@ -1,130 +1,135 @@
-"""Descriptions of parameters and attributes that all estimators have, written once: below.
+"""Descriptions of parameters and attributes that all estimators share.
 
-A docstring asks for them by the names that stand over them, ``%(kernel)s`` on a line of its own;
-`documented` fills them in. What follows that name in its line is filled in where they say ``more``.
+A docstring asks for one of the texts below by its name, such as ``%(kernel)s``, on a line of its
+own; `documented` inserts it. What follows the name in that line replaces ``%(more)s`` in the text.
 
 %(kernel)s
 kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
-    Covariance of the latent function; None is ``ConstantKernel() * RBF()``. Hyper-parameters
-    with bounds ``"fixed"`` keep their value, the others are sampled. Numerical bounds are
-    ignored: the priors say which values are plausible. Features should have comparable scales:
-    put a `StandardScaler` in front.
+    Covariance function (kernel) of the latent function; None is ``ConstantKernel() * RBF()``.
+    Hyper-parameters with bounds ``"fixed"`` keep their values, all others are sampled.
+    Numerical bounds are ignored: the priors determine which values are plausible. Features should
+    have comparable scales; standardize them with a `StandardScaler` first.
 ard : bool, default=False
     Give the default kernel one length-scale per feature. An error with an explicit kernel.
 
 %(priors)s
 priors : mapping of str to frozen scipy.stats distribution, "paper" or None, default=None
-    Priors on the *natural* scale by hyper-parameter name, such as ``"k2__length_scale"``%(more)s.
-    Names left out get the defaults, which are log-normal: a standard deviation of the function has
-    median 2, one of noise 0.3 (of the targets'), and a length-scale lies between half the distance
-    of neighbors among the training rows and three times their width; see
-    `skgpmcmc.model.default_prior`. "paper": those of Filippone & Girolami (2014).
+    Priors by hyper-parameter name, such as ``"k2__length_scale"``%(more)s. Each is the distribution
+    of the value itself (*natural* scale), not of its logarithm. Hyper-parameters that are not named
+    get a default prior, which is log-normal: the standard deviation of the latent function has
+    median 2; that of the noise has median 0.3, in units of the standard deviation of the targets;
+    with probability 0.98, a length-scale lies between half the distance of neighboring training
+    rows and three times the diameter of the training inputs. See `skgpmcmc.model.default_prior`.
+    "paper" selects the priors of Filippone & Girolami (2014).
 
 %(pm)s
 sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr", "discretizing", "tempered"} or \
         Sampler, default="pm"
-    "pm": pseudo-marginal, exact. "marginal": theta from the approximate marginal posterior
-    and predictions by the approximation's Gaussian, the papers' "MCMC EP". "discretizing" and
-    "tempered": exact too; theta moves along a cheap approximation of its posterior. The others
-    update f and theta alternately: exact and slow, for comparisons. Or a configured object from
-    `skgpmcmc.samplers`.
+    "pm": pseudo-marginal MCMC, exact. "marginal": samples theta from the approximate marginal
+    posterior and predicts with the Gaussian approximation (the papers' "MCMC EP"); not exact.
+    "discretizing" and "tempered": exact; proposals of theta come from a cheap approximation of its
+    posterior. The others update f and theta alternately; they are exact but slow, and meant for
+    comparisons. Or a configured object from `skgpmcmc.samplers`.
 
 %(approximation)s
 approximation : {"auto", "ep", "laplace", "sod", "nystrom", "eigen"} or Approximation or \
         CheapApproximation, default="auto"
-    Gaussian approximation of p(f | y, theta): the importance distribution of "pm", the target
-    of "marginal". Or a configured object from `skgpmcmc.approximations`. In use by "pm",
-    "marginal" and "khr" (where "auto" is "laplace"); on the others a name has no effect, and an
-    object is refused. "auto" is "ep"%(more)s.
-    For "discretizing" and "tempered" it is the cheap approximate posterior of theta: "sod"
-    (and "auto"): given some of the rows; "nystrom", "eigen": under a prior of low rank. Its size,
-    where it is not given, is chosen by short runs in warm-up. Estimates of p(y | theta) then use
-    EP, or what a configured object has as ``inner``.
+    Gaussian approximation of p(f | y, theta). For "pm" it is the importance distribution, for
+    "marginal" it defines the target distribution; "khr" uses it too (its "auto" is "laplace").
+    With the other samplers a name has no effect, and an object is an error. "auto" is "ep"%(more)s.
+    For "discretizing" and "tempered" it selects the cheap approximate posterior of theta: "sod"
+    (the same as "auto") uses a subset of the rows, "nystrom" and "eigen" use a prior of low rank.
+    Unless you give its size, short pilot runs in the warm-up choose it. The estimates of
+    p(y | theta) then use EP, or the approximation that a configured object names as ``inner``.
+    Or a configured object from `skgpmcmc.approximations`.
 n_importance : int or "auto", default="auto"
-    Importance draws per marginal-likelihood estimate. "auto" is a function of theta, learned in
-    the set-up, for which the estimate has the same small noise everywhere; for random walks it
-    is 64. Any number is exact; with few draws chains reject most proposals. In use by "pm",
-    and by "discretizing" and "tempered" unless the likelihood is Gaussian; without effect on the
-    others.
+    Number of importance draws in each estimate of the marginal likelihood. With "auto" it is a
+    function of theta, learned in the set-up, for which the estimate has the same small noise
+    everywhere; for random walks it is 64. The sampler is exact for any number, but with few draws
+    it rejects most proposals. Used by "pm", and by "discretizing" and "tempered" unless the
+    likelihood is Gaussian; without effect on the other samplers.
 
 %(schedule)s
 n_chains : int, default=4
-    Independent chains, from overdispersed starts%(more)s.
+    Number of independent chains, with overdispersed starting points%(more)s.
 n_warmup : int or "auto", default="auto"
-    Discarded iterations per chain, after the set-up in which the sampler learns. "auto" leaves
-    the number to the sampler: 5 to 50 for the default one, 500 for a random walk, which is tuned
-    in them, and 100 for "discretizing" and "tempered".
+    Discarded iterations per chain, after the set-up in which the sampler learns its proposals.
+    "auto" leaves the number to the sampler: 5 to 50 for the default one; 500 for random walks and
+    for samplers that update f and theta alternately, which are tuned in these iterations; 100 for
+    "discretizing" and "tempered".
 n_draws : int, default=2000
-    Most kept iterations per chain; exactly so many with ``target_ess=None``.
+    Maximum number of kept iterations per chain; with ``target_ess=None`` exactly this number.
 max_predict_draws : int, "auto" or None, default="auto"
-    At most so many posterior draws, spread over the posterior of theta and fixed in `fit`,
-    enter a prediction; None uses all, as do fits with all hyper-parameters fixed. "auto" takes
-    as many, from 16 to 400, as keep the Monte Carlo error of a predictive probability below
-    0.005, root mean square over rows, and that of other predictions below a twentieth of the
-    posterior standard deviation of f. A change after `fit` takes effect in the next `fit`, and
-    predictions warn of it.
+    Maximum number of posterior draws that a prediction averages over. `fit` chooses them, spread
+    over the posterior of theta. None uses all draws, and so do fits whose hyper-parameters are all
+    fixed. "auto" takes as many as needed, from 16 to 400, to keep the Monte Carlo error (root mean
+    square over rows) of predictive probabilities below 0.005, and that of other predictions below
+    a twentieth of the posterior standard deviation of f. A change after `fit` only takes effect in
+    the next `fit`; until then predictions warn.
 predict_cache_bytes : int, default=512 MiB
-    Most memory for factors that predictions keep from one call to the next, so that a few rows
-    cost milliseconds; about 8 n^2 bytes for each posterior draw. It changes no result. Copies
-    and files of the estimator hold none of them.
+    Maximum memory for matrix factors that are kept between predictions, so that predicting a few
+    rows takes milliseconds; a posterior draw needs about 8 n^2 bytes. It does not change any
+    result. Copies and saved files of the estimator do not contain these factors.
 target_ess : float or None, default=400
-    Stop as soon as every hyper-parameter has effective sample sizes, in bulk and tail, of at
-    least this and of at least 100, and an R-hat of at most `max_rhat`, looked at every 10 to 50
-    iterations; None makes `n_draws`. With all hyper-parameters fixed, log p(y | f) and some
-    latent values are looked at instead. With one-vs-rest, each binary problem stops separately.
+    Sampling stops as soon as every hyper-parameter has bulk and tail effective sample sizes of at
+    least this number (and at least 100) and an R-hat of at most `max_rhat`. This is checked every
+    10 to 50 iterations. None makes `n_draws` iterations. If all hyper-parameters are fixed,
+    log p(y | f) and some latent values are checked instead. With one-vs-rest, each binary problem
+    stops separately.
 max_rhat : float, default=1.01
-    A `ConvergenceWarning` names the hyper-parameters whose R-hat is larger, or whose
-    effective sample size, in bulk or tail, is below 100 or `target_ess`, and says how bad that
-    is.
+    Largest acceptable R-hat. A `ConvergenceWarning` names the hyper-parameters whose R-hat is
+    larger, or whose bulk or tail effective sample size is below 100 or `target_ess`, and says how
+    serious this is.
 checkpoint : str, path-like or None, default=None
-    File to which everything that workers return is written, after every round. A `fit` on the same
-    data and with the same settings goes on from it, to the draws that one fit would have made
-    without interruption; a larger `n_draws` or `target_ess`, or a smaller `max_rhat`, continues a
-    fit that was complete. Other data or settings are refused, and so is a damaged file; `n_jobs`,
-    `verbose`, `max_time` and what concerns predictions may change. Every fit needs a file of its
-    own. With a file, `warm_start` has no effect. ``python -m skgpmcmc doctor FILE`` looks at one.
+    File in which the fit saves its results so far, after every round of iterations. If it exists,
+    `fit` continues from it, on the same data and with the same settings, and makes the same draws
+    as an uninterrupted fit. A larger `n_draws` or `target_ess`, or a smaller `max_rhat`, continues
+    a completed fit. Other data or settings, or a damaged file, are an error; only `n_jobs`,
+    `verbose`, `max_time` and the parameters of predictions may change. Each fit needs its own file.
+    With a file, `warm_start` has no effect. ``python -m skgpmcmc doctor FILE`` examines a file.
 max_time : float or None, default=None
-    Seconds after which sampling ends, between two rounds and with a warning; all draws are kept.
-    There is at least one round of draws.
+    Time limit in seconds. Sampling then ends after the current round of iterations, with a warning,
+    and keeps all draws. At least one round of draws is made.
 random_state : int, RandomState instance or None, default=None
     Seed of all chains; the draws do not depend on `n_jobs`.
 n_jobs : int or None, default=None
-    Not 0. Workers for chains, those of all classes together, and for predictions. Every worker
-    uses one BLAS thread.
+    Number of workers, as in joblib: None is one, -1 is one per core; 0 is an error. Workers share
+    the chains of all classes, and the work of predictions. Each worker uses one BLAS thread.
 verbose : int, default=0
-    Positive: print about how long `fit` will take and how much memory it needs; after every 50
-    draws the worst R-hat and effective sample size and the time left; and the convergence table
-    after it.
+    If positive, print: estimates of the duration and the memory of the fit; after every 50 draws
+    the worst R-hat and effective sample size, and the remaining time; at the end the table of
+    convergence diagnostics.
 warm_start : bool, default=False
-    Continue the chains of the last `fit`, on the same data and with the same settings, until
-    they have `n_draws` kept draws each or `target_ess` is reached. The draws are those that one
-    longer fit would have made.
+    Continue the chains of the last `fit`, on the same data and with the same settings, until they
+    have `n_draws` kept draws each or `target_ess` is reached. The draws are the same as those of
+    one longer fit.
 
 %(attributes)s
 theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
-    Draws of the hyper-parameters, in the order of `hyperparameter_names_`: natural logs of
-    those that are positive.
+    Posterior draws of the hyper-parameters, in the order of `hyperparameter_names_`. Those that are
+    positive are given as natural logs.
 latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
-    Draws of the latent function at the training inputs (rows of weight zero left out).
+    Posterior draws of the latent function at the training inputs, without rows of weight zero.
 hyperparameter_names_ : list of str
-    Names of the components of theta: those of ``kernel_.theta``, then of the likelihood.
+    Names of the components of theta: those of ``kernel_.theta``, then those of the likelihood.
 kernel_ : Kernel
     The kernel at the posterior mean of theta.
 priors_ : dict
-    Prior of each sampled hyper-parameter, natural scale.
+    Prior of each sampled hyper-parameter, on the natural scale.
 marked_samples_ : MarkedSamples
-    With ``sampler="discretizing"`` only: ``theta`` of shape (n_chains, n_draws, n_marked,
-    n_hyperparameters), all places of the mark in each iteration, and their ``weights`` of shape
-    (n_chains, n_draws, n_marked). They are ``n_moves``, with slices for each hyper-parameter.
-    Averages over them are averages over the posterior too.
+    Only with ``sampler="discretizing"``: the values of theta after each move of the sampler,
+    ``theta`` of shape (n_chains, n_draws, n_marked, n_hyperparameters), and their ``weights``
+    of shape (n_chains, n_draws, n_marked). ``n_marked`` is the sampler's ``n_moves``, or with slice
+    moves (the default) ``n_moves`` times the number of hyper-parameters. Weighted averages over
+    these values estimate posterior means too.
 diagnostics_ : Diagnostics
-    R-hat, effective sample sizes, acceptance and cost; prints as a table.
+    R-hat, effective sample sizes, acceptance rates and cost; prints as a table.
 n_iter_ : int
     Iterations per chain, warm-up included.
 n_features_in_ : int
     Number of features.
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
-    Names of the features, where X has them.
+    Names of the features; only if X has feature names that are strings.
 """
 
 from __future__ import annotations
@@ -137,11 +142,12 @@ C = TypeVar("C", bound=type)
 
 
 def documented(cls: C) -> C:
-    """Fill in what the docstring of a class asks for."""
+    """Insert the shared texts into the docstring of a class."""
     _, *found = re.split(r"^%\((\w+)\)s\n", __doc__ or "", flags=re.MULTILINE)
     texts = dict(zip(found[::2], found[1::2], strict=True))
 
     def text(request: re.Match[str]) -> str:
+        """Return the text that a line asks for, indented like the line."""
         indent, name, more = request.groups()
         return textwrap.indent(texts[name].strip().replace("%(more)s", more), indent)
 

@@ -23,7 +23,7 @@ _JOINT_MATRICES = 7.0
 
 
 class OneLatentFunction(BaseBayesianGP):
-    """Moments and draws of the latent function, shifted and scaled to what the user knows."""
+    """Moments and draws of the latent function, in the units of the user."""
 
     def _check_single(self, method: str) -> None:
         """Raise a ValueError where there are several latent functions."""
@@ -47,12 +47,14 @@ class OneLatentFunction(BaseBayesianGP):
 
     @cached_property
     def latent_samples_(self):
-        """Draws of the latent function; where chains integrate it out, made when asked for.
+        """Posterior draws of the latent function at the training inputs.
+
+        If the sampler integrates the latent function out, they are made at the first access.
 
         Returns
         -------
         ndarray of shape (n_chains, n_draws, n_train)
-            On the scale of `latent_mean_and_variance`; the same whatever `n_jobs` is.
+            On the scale of `latent_mean_and_variance`. They do not depend on `n_jobs`.
         """
         check_is_fitted(self)
         f = self._as_reported(self._with_latent_draws().f)
@@ -61,24 +63,24 @@ class OneLatentFunction(BaseBayesianGP):
     def latent_mean_and_variance(
         self, X: Any, return_cov: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior mean and variance of the latent function, over theta and f.
+        """Posterior mean and variance of the latent function, averaged over theta.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         return_cov : bool, default=False
-            Return the covariance of the rows in place of their variances.
+            Return the covariance matrix of the rows instead of their variances.
 
         Returns
         -------
         latent_mean : ndarray of shape (n_samples,)
             Mean, on the latent scale; (n_samples, n_classes) for a softmax.
         latent_var : ndarray of shape (n_samples,)
-            Total variance, on the latent scale: mean of variances plus variance of means; of the
-            same shape. Zero where it is below the smallest number, in the units of y squared.
-            With `return_cov` the covariance, of shape (n_samples, n_samples), whose diagonal that
-            is; (n_samples, n_samples, n_classes) for a softmax.
+            Total variance, on the latent scale: the mean over theta of the variances plus the
+            variance of the means. Same shape as the mean. Zero if it underflows in the units of
+            y squared. With `return_cov` the covariance matrix, of shape (n_samples, n_samples);
+            (n_samples, n_samples, n_classes) for a softmax.
         """
         X = rows_to_predict(self, X)
         self._check_single("latent_mean_and_variance")
@@ -99,9 +101,9 @@ class OneLatentFunction(BaseBayesianGP):
         X : array-like of shape (n_samples, n_features)
             Rows at which the function is drawn.
         n_draws : int, default=1
-            Number of functions drawn. Each continues one of the draws of (theta, f) that
-            predictions use: at training rows there are no more different ones than
-            `max_predict_draws`. For histograms there take `latent_samples_`.
+            Number of functions drawn. Each extends one of the draws of (theta, f) that predictions
+            use to the rows of X. At training rows there are therefore at most `max_predict_draws`
+            distinct values; for histograms there, use `latent_samples_`.
         random_state : int, RandomState instance or None, default=0
             Seed of the draws.
 
@@ -117,22 +119,22 @@ class OneLatentFunction(BaseBayesianGP):
         return in_units_of_y(np.moveaxis(draws, -1, 0), *self._units)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
-        """Draw new targets from the posterior predictive, jointly over the rows of X.
+        """Draw new targets from the posterior predictive distribution, jointly over the rows of X.
 
         Parameters
         ----------
         X : array-like of shape (n_samples_X, n_features)
             Rows at which targets are drawn.
         n_samples : int, default=1
-            Number of draws for each row; see `sample_latent` for how many different ones there are.
+            Number of draws for each row. `sample_latent` says how many of them are distinct.
         random_state : int, RandomState instance or None, default=0
             Seed of the draws.
 
         Returns
         -------
         ndarray of shape (n_samples_X, n_samples)
-            Targets as `fit` takes them, labels where they are classes. The rows of a column share
-            hyper-parameters and the latent function.
+            Targets as in `fit`: numbers or class labels. All rows of a column come from the same
+            hyper-parameters and latent function.
         """
         return self._sample_y(rows_to_predict(self, X), n_samples, random_state)
 
@@ -153,16 +155,16 @@ class OneLatentFunction(BaseBayesianGP):
         return np.random.default_rng(check.check_seed(random_state).randint(2**31))
 
     def loo(self) -> LeaveOneOut:
-        """Leave-one-out cross-validation of the training rows, from the draws.
+        """Leave-one-out cross-validation of the training rows, without refitting.
 
-        Pareto-smoothed importance sampling (PSIS-LOO) from the draws' p(y | f, theta), by arviz:
-        nothing is fitted again. Rows whose Pareto k is above 0.7 are those that the draws know too
-        little about.
+        Pareto-smoothed importance sampling (PSIS-LOO) of ArviZ, from p(y | f, theta) at the
+        posterior draws. For rows whose Pareto k is above 0.7 the estimate is unreliable.
 
         Returns
         -------
         LeaveOneOut
-            Expected log predictive density, its standard error, and both row by row; natural logs.
+            Expected log predictive density and its standard error, and for each row its log
+            predictive density and Pareto k; natural logs.
 
         References
         ----------
@@ -176,36 +178,37 @@ class OneLatentFunction(BaseBayesianGP):
         return leave_one_out(self._predictor.model, draws, self._log_density_shift())
 
     def to_arviz(self, posterior_predictive: bool = False, random_state: Any = 0) -> Any:
-        """Return the draws as a tree of ArviZ, for its summaries, plots and comparisons.
+        """Return the draws as an ArviZ data tree, for its summaries, plots and comparisons.
 
         Parameters
         ----------
         posterior_predictive : bool, default=False
-            Draw new targets of the training rows, too, one from each draw of (theta, f).
+            Also draw new targets of the training rows, one from each draw of (theta, f).
         random_state : int, RandomState instance or None, default=0
             Seed of the new targets.
 
         Returns
         -------
         xarray.DataTree
-            Group ``posterior``: the hyper-parameters on their natural scale, and as the logs by
-            which chains are judged (``log_...``), with dimensions ``feature`` and ``class`` where
-            there are any; and the latent function at the training rows, ``f``. ``log_likelihood``:
-            log p(y | f, theta) row by row, natural logs per unit of y, times the row's weight.
-            ``observed_data``, and ``posterior_predictive`` on request. ``sample_stats``: acceptance
-            rates of each chain, as draws have none. ``marked_samples``, with
-            ``sampler="discretizing"``: all places of the mark, and their weights.
+            Group ``posterior``: the hyper-parameters on their natural scale, and as the logs
+            (``log_...``) for which convergence is assessed, with dimensions ``feature`` and
+            ``class`` where needed; and the latent function at the training rows, ``f``. Group
+            ``log_likelihood``: log p(y | f, theta) of each row (natural log, per unit of y), times
+            the row's weight. Groups ``observed_data``, and ``posterior_predictive`` on request.
+            Group ``sample_stats``: acceptance rates, per chain and not per draw. Group
+            ``marked_samples``, with ``sampler="discretizing"``: see the attribute
+            ``marked_samples_`` of the estimator.
 
         Raises
         ------
         ImportError
             If arviz_base is not installed.
         ValueError
-            If there is one model for each class: then ``estimators_[k].to_arviz()`` is for a class.
+            If there is one model per class; use ``estimators_[k].to_arviz()`` for one of them.
 
         Notes
         -----
-        Rows are those of training, without those of weight zero.
+        Rows are those of the training data, without rows of weight zero.
         """
         from ._arviz import as_tree  # nobody else needs it
 
@@ -223,18 +226,19 @@ class OneLatentFunction(BaseBayesianGP):
         return self._draws
 
     def log_evidence(self, method: Any = "integrated", theta: Any = None) -> Evidence:
-        """Log evidence: how probable the model made the training targets.
+        """Log evidence (log marginal likelihood) of the training targets.
 
         Parameters
         ----------
         method : {"integrated", "is", "ais", "ep", "ep2", "laplace"} or AnnealedImportance, \
 default="integrated"
-            "integrated": log p(y), hyper-parameters integrated out under their priors, by
-            importance sampling from a density made of their draws. The others are log p(y | theta)
-            at one theta: "is", importance sampling of the latent function; "ais", annealed, where
-            that is too noisy, or a configured `skgpmcmc.model_selection.AnnealedImportance`; "ep"
-            and "laplace", the approximations'; "ep2", EP with its second-order correction. With
-            Gaussian noise all of them are exact, and so is p(y | theta) inside the integral.
+            "integrated": log p(y), with the hyper-parameters integrated out under their priors, by
+            importance sampling from a density fitted to their draws. All others compute
+            log p(y | theta) at one theta. "is": importance sampling of the latent function. "ais":
+            annealed importance sampling, for cases in which "is" is too noisy; or a configured
+            `skgpmcmc.model_selection.AnnealedImportance`. "ep" and "laplace": approximations.
+            "ep2": EP with its second-order correction. With Gaussian noise all of these are exact,
+            and "integrated" uses the exact p(y | theta).
         theta : array-like of shape (n_hyperparameters,), default=None
             Hyper-parameters on their *natural* scale, in the order of `hyperparameter_names_`; None
             is their posterior mean on the scale of `theta_samples_`. Not for "integrated".
@@ -242,22 +246,22 @@ default="integrated"
         Returns
         -------
         value : float
-            Natural log, in units of y; a weighted row counts with its power.
+            Natural log of the evidence, for y in its own units; weights enter as powers of the
+            rows' likelihoods.
         standard_error : float
-            Of `value`, over the random numbers, which belong to the fit: asked again, the value is
-            the same. 0 for a deterministic method, which says nothing of the error of an
-            approximation.
+            Monte Carlo standard error of `value`. The random numbers are fixed by the fit:
+            repeated calls return the same value. 0 for a deterministic method; this does not
+            include the error of an approximation.
 
         Raises
         ------
         ValueError
-            If a prior has an infinite mass, theta is impossible, or the method does not work with
-            the likelihood.
+            If a prior is improper, theta is invalid, or the method does not support the likelihood.
 
         Warns
         -----
         UserWarning
-            If the weights have a Pareto k above 0.7, so that the standard error means little.
+            If the Pareto k of the weights is above 0.7: the standard error is then unreliable.
 
         Examples
         --------
@@ -301,7 +305,7 @@ default="integrated"
         theta = np.array(theta, dtype=float)
         if theta.shape != (len(names),):
             raise ValueError(
-                f"theta must have shape ({len(names)},), a number for each of {names}; got shape "
+                f"theta must have shape ({len(names)},), one number for each of {names}; got shape "
                 f"{theta.shape}."
             )
         legal = np.isfinite(theta) & ((theta > 0.0) | ~positive)
@@ -317,11 +321,11 @@ default="integrated"
 
 def require_joint_memory(n_rows: int, n_draws: int = 0) -> None:
     """Refuse what has a covariance of more rows than the machine has memory for."""
-    require_memory("A joint law of n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
+    require_memory("The covariance of n rows", n_rows, _JOINT_MATRICES, n_doubles=n_draws * n_rows)
 
 
 class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
-    """Labels and their probabilities, from the logs of these."""
+    """Labels and their probabilities, from log probabilities."""
 
     def _as_given(self, encoded):
         return self.classes_[encoded.astype(np.intp)]
@@ -339,7 +343,7 @@ class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logs, point by point.
+            Natural logs, of each row alone.
         """
         log_p = self.predict_log_proba(X)
         index = known_labels(y, self.classes_, len(log_p))

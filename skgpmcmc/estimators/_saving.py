@@ -64,19 +64,20 @@ class ForPrediction(Versioned):
     def for_prediction(self) -> Self:
         """Return a fitted copy that holds only what predictions need.
 
-        Predictions, scores, densities and new draws are the same as before. Without the draws and
-        the chains a file of it is many times smaller: `theta_samples_`, `latent_samples_`, `loo`,
-        `log_evidence` and continuing with ``warm_start=True`` are for the full estimator.
+        Its predictions, scores, densities and new draws (`sample_y`, `sample_latent`) are those of
+        the full estimator. It does not contain the posterior draws and the chains, so that a saved
+        file is many times smaller. `theta_samples_`, `latent_samples_`, `loo`, `log_evidence` and
+        continuing with ``warm_start=True`` need the full estimator.
 
         Returns
         -------
         estimator
-            Of the same class, with the same parameters. It shares memory with this one.
+            Estimator of the same class, with the same parameters. It shares memory with this one.
 
         Raises
         ------
         NotFittedError
-            If there is no fit.
+            If the estimator is not fitted.
 
         Examples
         --------

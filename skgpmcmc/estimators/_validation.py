@@ -73,8 +73,8 @@ def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Lik
     likelihood: Likelihood = _named_or_configured("likelihood", value, known, Likelihood)
     if not likelihood.log_concave and isinstance(likelihood.bend(np.zeros(1)), Bend):
         raise ValueError(
-            f"likelihood {likelihood.name!r} is not log-concave, and integrals over it then need "
-            "its `bend` to return Cuts: say where to cut the line of f."
+            f"likelihood {likelihood.name!r} is not log-concave, and integrals over f then need "
+            "its `bend` to return Cuts, the points at which to cut the axis of f."
         )
     return likelihood
 
@@ -102,15 +102,15 @@ def named_approximation(value: Any, best: str = "ep") -> Approximation:
 
 
 def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) -> Approximation:
-    """Return the approximation that the sampler is to use.
+    """Return the approximation that the sampler uses.
 
-    "auto" is the sampler's best, Laplace for a softmax. A sampler that needs none ignores names, so
-    that a grid search may go over both; an object is refused, as somebody has configured it.
+    "auto" is the sampler's best one, and Laplace for a softmax. A sampler that needs none ignores
+    names, so that a grid search can vary both; a configured object is an error.
     """
     if isinstance(value, CheapApproximation) or (isinstance(value, str) and value in CHEAP):
         raise ValueError(
             f"approximation={value!r} is a cheap posterior of theta, for the samplers {MAPPED}, "
-            f"and sampler={type(sampler).__name__} is none of them: use one of "
+            f"and sampler={type(sampler).__name__} is not one of them: use one of "
             f"{sorted([*APPROXIMATIONS, 'auto'])}."
         )
     best = "laplace" if likelihood.n_functions > 1 else sampler.best_approximation
@@ -120,8 +120,8 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
         return approximation
     if not isinstance(value, str):
         raise ValueError(
-            f"approximation={value!r} has no use, as sampler={type(sampler).__name__} "
-            'approximates nothing: use approximation="auto", or a sampler such as "pm" or "khr".'
+            f"approximation={value!r} has no effect, as sampler={type(sampler).__name__} uses no "
+            'approximation: use approximation="auto", or a sampler such as "pm" or "khr".'
         )
     return Exact() if sampler.integrates_f else approximation
 
@@ -148,9 +148,9 @@ def resolve_cheap(
     """
     if isinstance(value, Approximation) or (isinstance(value, str) and value in APPROXIMATIONS):
         raise ValueError(
-            f"approximation={value!r} is no posterior that is cheaper than the exact one, and "
-            f"sampler={type(sampler).__name__} moves by one: use one of {sorted(CHEAP)}, or an "
-            f"object such as SubsetOfData(inner='laplace')."
+            f"approximation={value!r} is not a cheap posterior of theta, from which "
+            f"sampler={type(sampler).__name__} makes its proposals: use one of {sorted(CHEAP)}, or "
+            f"an object such as SubsetOfData(inner='laplace')."
         )
     known = {**CHEAP, "auto": CHEAP["sod"]}
     cheap: CheapApproximation

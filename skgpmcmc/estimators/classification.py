@@ -44,60 +44,66 @@ _BINARY_ATTRIBUTES = (
 class BayesianGPClassifier(LatentClassifier):
     """Gaussian-process classifier that averages over latent values and hyper-parameters by MCMC.
 
-    Chains sample the kernel's hyper-parameters theta and the latent function f from their joint
-    posterior, and predictions average over both. The default sampler, pseudo-marginal MCMC,
-    is asymptotically exact.
+    Markov chains sample the hyper-parameters theta of the kernel and the latent function f from
+    their joint posterior, and predictions average over these draws. The default sampler,
+    pseudo-marginal MCMC, is asymptotically exact.
 
     Parameters
     ----------
     %(kernel)s
     %(priors)s
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
-        Link between latent value and class probability of binary problems; a softmax has its own.
+        Likelihood of binary problems: the link between latent value and class probability. Not
+        used with a softmax.
     %(pm)s
     %(approximation)s, and "laplace" for a softmax
     multi_class : {"one_vs_rest", "softmax", "softmax_separate"}, default="one_vs_rest"
-        How more than two classes are handled. "one_vs_rest": one binary problem per class,
-        probabilities normalized. "softmax": one model, with a latent function for each class and
-        hyper-parameters that all of them share; "softmax_separate" gives each function its own.
-        The last two need ``sampler="pm"``, and serve two classes as well.
-    %(schedule)s, for each class of one against the rest
+        How more than two classes are handled. "one_vs_rest": one binary problem per class; the
+        probabilities are normalized to sum to one. "softmax": a single model with one latent
+        function per class; these share their hyper-parameters. "softmax_separate": the same, but
+        each function has its own hyper-parameters. The last two need ``sampler="pm"``, also work
+        for two classes, and have the variance prior of Filippone & Girolami (2014) by default.
+    %(schedule)s, for each class with one-vs-rest
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
     theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
-        Draws of the hyper-parameters, natural logs, in the order of ``kernel_.theta``.
+        Posterior draws of the hyper-parameters (natural logs), in the order of ``kernel_.theta``.
     latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
-        Draws of f at the training inputs; (n_chains, n_draws, n_train, n_classes) for a softmax.
+        Posterior draws of f at the training inputs, without rows of weight zero; for a softmax of
+        shape (n_chains, n_draws, n_train, n_classes).
     marked_samples_ : MarkedSamples
-        With ``sampler="discretizing"`` only: ``theta`` of shape (n_chains, n_draws, n_moves,
-        n_hyperparameters), all places of the mark, and their ``weights``.
+        Only with ``sampler="discretizing"``: the values of theta after each move of the sampler,
+        ``theta`` of shape (n_chains, n_draws, n_marked, n_hyperparameters), and their ``weights``
+        of shape (n_chains, n_draws, n_marked). ``n_marked`` is the sampler's ``n_moves``, or with
+        slice moves (the default) ``n_moves`` times the number of hyper-parameters. Weighted
+        averages over these values estimate posterior means too.
     hyperparameter_names_ : list of str
-        Names of the components of theta; with "softmax_separate" they end in the class.
+        Names of the components of theta; with "softmax_separate" each ends in its class.
     kernel_ : Kernel
         The kernel at the posterior mean of theta; with "softmax_separate" a `CompoundKernel`.
     priors_ : dict
-        Prior of each sampled hyper-parameter, natural scale.
+        Prior of each sampled hyper-parameter, on the natural scale.
     diagnostics_ : Diagnostics
-        R-hat, effective sample sizes, acceptance and cost; prints as a table.
+        R-hat, effective sample sizes, acceptance rates and cost; prints as a table.
     estimators_ : list of BayesianGPClassifier
-        The fitted binary classifiers, for more than two classes one versus rest only; the
-        attributes above from `theta_samples_` to `priors_` then live there.
+        The fitted binary classifiers; only with one-vs-rest and more than two classes. The
+        attributes above from `theta_samples_` to `priors_` are then attributes of these.
     n_iter_ : int
         Iterations per chain, warm-up included.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X has them.
+        Names of the features; only if X has feature names that are strings.
 
     Warns
     -----
     ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and the remedy.
+        If a hyper-parameter has not converged; the message names it and says what to do.
     UserWarning
-        If features have scales that the default priors do not expect.
+        If the scales of the features do not suit the default priors.
 
     References
     ----------
@@ -112,7 +118,7 @@ class BayesianGPClassifier(LatentClassifier):
     >>> X, y = make_moons(40, noise=0.3, random_state=0)
     >>> clf = BayesianGPClassifier(random_state=0)
     >>> proba = clf.fit(X, y).predict_proba(X)
-    >>> clf.theta_samples_.shape[::2], clf.hyperparameter_names_  # as many draws as it takes
+    >>> clf.theta_samples_.shape[::2], clf.hyperparameter_names_
     ((4, 2), ['k1__constant_value', 'k2__length_scale'])
     """
 
@@ -152,20 +158,20 @@ class BayesianGPClassifier(LatentClassifier):
         y : array-like of shape (n_samples,)
             Class labels, at least two different ones.
         sample_weight : array-like of shape (n_samples,), default=None
-            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
-            weight zero is left out.
+            Weights of the rows. The likelihood of a row is raised to the power of its weight: an
+            integer weight is equivalent to repeating the row, weight zero to leaving it out.
 
         Returns
         -------
         BayesianGPClassifier
-            Itself, fitted.
+            The fitted estimator itself.
 
         Raises
         ------
         ValueError
-            For impossible data or parameters; an earlier fit stays untouched.
+            If the data or a parameter are invalid. The results of an earlier fit are kept.
         MemoryError
-            If the machine has too little memory for so many rows.
+            If the machine has too little memory for this number of rows.
         """
         check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validated(self, X, y)
@@ -210,7 +216,7 @@ class BayesianGPClassifier(LatentClassifier):
         return np.swapaxes(f.reshape(*f.shape[:2], len(self.classes_), -1), 2, 3)
 
     def _one_per_class(self, run, models, noise, names, labels):
-        """Fitted attributes of one against the rest: a binary classifier for each class."""
+        """Fitted attributes with one-vs-rest: a binary classifier for each class."""
         elements, estimators = models[0]["hyperparameter_names_"], []
         for m, fitted in enumerate(models):
             binary = clone(self)
@@ -238,7 +244,7 @@ class BayesianGPClassifier(LatentClassifier):
         return super().__getattr__(name)
 
     def predict_log_proba(self, X):
-        """Natural logs of the class probabilities, accurate where they are tiny.
+        """Natural logs of the class probabilities, accurate even for tiny probabilities.
 
         Parameters
         ----------

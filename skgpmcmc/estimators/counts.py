@@ -26,25 +26,26 @@ _LARGEST_COUNT = 1e15
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
-    """Regression of counts whose log rate is a Gaussian process, by MCMC.
+    """Gaussian-process regression of counts, averaging over hyper-parameters by MCMC.
 
-    A count has the mean ``exposure * exp(f)``.
+    The log of the rate is a Gaussian process f: a count has the mean ``exposure * exp(f)``.
 
     Parameters
     ----------
     %(kernel)s
     %(priors)s, or ``"shape"`` of the negative binomial distribution
     likelihood : {"negative_binomial", "poisson"} or Likelihood, default="negative_binomial"
-        Negative binomial counts vary more than Poisson counts, by an inferred ``"shape"``; where
-        that is large, they are Poisson counts. "poisson" rules out that they vary more.
+        "negative_binomial" allows for overdispersion, that is, a larger variance than that of
+        Poisson counts with the same mean. The inferred ``"shape"`` says how much larger: the
+        variance is mu + mu^2 / shape for the mean mu. "poisson" assumes that there is none.
     %(pm)s
     %(approximation)s
     center : bool, default=True
-        Add the log of the average rate, sum(y) / sum(exposure), to f, so that far from data the
-        rate returns to it and not to one.
+        Add the log of the average rate, sum(y) / sum(exposure), to f. Far from the data, the
+        predicted rate then returns to the average rate, and not to one.
     fractional_counts : {"error", "allow"}, default="error"
-        What to do with counts that are not integers: refuse them, or evaluate
-        ``y log mu - mu - log Gamma(y + 1)`` for any y >= 0.
+        What to do with counts that are not integers: raise an error, or extend the log likelihood
+        to any y >= 0; that of Poisson counts is then ``y log mu - mu - log Gamma(y + 1)``.
     %(schedule)s
 
     Attributes
@@ -54,7 +55,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
     Warns
     -----
     ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and the remedy.
+        If a hyper-parameter has not converged; the message names it and says what to do.
 
     Examples
     --------
@@ -114,22 +115,22 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         y : array-like of shape (n_samples,)
             Counts.
         sample_weight : array-like of shape (n_samples,), default=None
-            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
-            weight zero is left out.
+            Weights of the rows. The likelihood of a row is raised to the power of its weight: an
+            integer weight is equivalent to repeating the row, weight zero to leaving it out.
         exposure : array-like of shape (n_samples,), default=None
-            Positive: the time, area or population that each count is of; None is one.
+            Positive: the time, area or population that each count refers to; None is one.
 
         Returns
         -------
         BayesianGPPoissonRegressor
-            Itself, fitted.
+            The fitted estimator itself.
 
         Raises
         ------
         ValueError
-            For impossible data or parameters; an earlier fit stays untouched.
+            If the data or a parameter are invalid. The results of an earlier fit are kept.
         MemoryError
-            If the machine has too little memory for so many rows.
+            If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         likelihood = self._resolved_likelihood()
@@ -167,43 +168,42 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         return self._units[0] + np.log(self._exposure(exposure, n_rows))
 
     def predict(self, X, exposure=None, return_std=False, return_quantiles=None):
-        """Posterior mean of the rate times exposure, and what else is asked for.
+        """Predictive mean of the counts; on request also standard deviations or quantiles.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         exposure : array-like of shape (n_samples,), default=None
-            Positive; without it, the result is the rate per unit of exposure, and the rest is of
-            a count of one unit.
+            Positive; None is one, so that the mean is the rate per unit of exposure.
         return_std : bool, default=False
-            Return the standard deviation of a new count, too: how uncertain the rate is, and how
-            counts vary around it.
+            Also return the standard deviation of a new count: it includes both the uncertainty of
+            the rate and the variation of counts around it.
         return_quantiles : sequence of float, default=None
-            Probabilities, between 0 and 1, of the quantiles of a new count to return, too.
+            Also return quantiles of a new count, for these probabilities between 0 and 1.
 
         Returns
         -------
         y_mean : ndarray of shape (n_samples,)
-            Means of the counts.
+            Posterior mean of the rate, times exposure.
         y_std : ndarray of shape (n_samples,)
             Only with `return_std`.
         y_quantiles : ndarray of shape (n_quantiles, n_samples)
-            Only with `return_quantiles`: the least counts that have at least these probabilities
-            at or below them.
+            Only with `return_quantiles`: the smallest counts whose cumulative probability is at
+            least the given one.
         """
         X = rows_to_predict(self, X)
         return predicted(self, X, return_std, return_quantiles, self._offset(exposure, len(X)))
 
     def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
-        """Draw new counts from the posterior predictive, jointly over the rows of X.
+        """Draw new counts from the posterior predictive distribution, jointly over the rows of X.
 
         Parameters
         ----------
         X : array-like of shape (n_samples_X, n_features)
             Rows at which counts are drawn.
         n_samples : int, default=1
-            Number of draws for each row; see `sample_latent` for how many different ones there are.
+            Number of draws for each row. `sample_latent` says how many of them are distinct.
         random_state : int, RandomState instance or None, default=0
             Seed of the draws.
         exposure : array-like of shape (n_samples_X,), default=None
@@ -212,7 +212,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples_X, n_samples)
-            Counts. The rows of a column share hyper-parameters and the latent function.
+            Counts. All rows of a column come from the same hyper-parameters and latent function.
         """
         X = rows_to_predict(self, X)
         offset = self._offset(exposure, len(X))
@@ -226,7 +226,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         counts : array-like of shape (n_counts,)
-            Counts whose probability is wanted.
+            Counts whose probabilities to return.
         exposure : array-like of shape (n_samples,), default=None
             Positive; None is one.
 
@@ -259,7 +259,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logs, point by point; minus infinity where even the log is below all numbers.
+            Natural logs of the probability of each row alone; minus infinity if even the log is
+            below the range of double precision.
         """
         X = rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
@@ -268,7 +269,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         return self._predictor.log_predictive([y], X, self.n_jobs, offset)[0]
 
     def score(self, X, y, sample_weight=None, exposure=None):
-        """Share of the Poisson deviance that the prediction explains (D2).
+        """Fraction of the Poisson deviance explained by the predictive mean (D2).
 
         Parameters
         ----------
@@ -284,14 +285,14 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         float
-            At most 1; a constant prediction of the mean count has 0.
+            At most 1, which is best; predicting the mean count for every row scores 0.
         """
         predicted = self.predict(X, exposure=exposure)
         if np.any(predicted == 0.0):
             row = int(np.argmin(predicted))
             raise ValueError(
-                f"The mean of the count for row {row} of X is below the smallest number, and the "
-                "deviance has its logarithm: check the units of that row, or leave it out."
+                f"The predicted mean of the count for row {row} of X underflows to zero, and the "
+                "deviance contains its logarithm: check the units of that row, or leave it out."
             )
         return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1))
 
@@ -301,6 +302,6 @@ def _check_size(y: np.ndarray) -> None:
     if y.max() > _LARGEST_COUNT:
         row = int(np.argmax(y))
         raise ValueError(
-            f"y has the count {y[row]:g} in row {row}, and counts above {_LARGEST_COUNT:g} cannot "
-            "be told from their neighbors: fit BayesianGPRegressor to their logarithms."
+            f"y has the count {y[row]:g} in row {row}, and double precision cannot tell counts "
+            f"above {_LARGEST_COUNT:g} apart: fit BayesianGPRegressor to their logarithms."
         )

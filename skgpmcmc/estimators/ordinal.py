@@ -32,9 +32,10 @@ _LEAST_GAP = 0.05
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPOrdinalClassifier(LatentClassifier):
-    """Classifier for ordered classes: a Gaussian process between thresholds, by MCMC.
+    """Gaussian-process classifier for ordered classes (ordinal probit regression), by MCMC.
 
-    A row is of class k where f plus standard normal noise lies between the thresholds k and k + 1.
+    Thresholds divide the latent scale into one interval per class. A row is of the class in whose
+    interval f plus standard normal noise lies.
 
     Parameters
     ----------
@@ -44,10 +45,11 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
     %(approximation)s
     class_order : sequence or None, default=None
         The classes from the lowest to the highest. None sorts them, which is only possible for
-        numbers: strings must be given in their order.
+        numbers; for strings you must give the order.
     thresholds : sequence of float or None, default=None
-        Increasing, one less than there are classes, latent scale; they are then fixed. None infers
-        them: the first has the prior N(0, 3^2), the gaps log-normal(0, 1).
+        Fixed thresholds on the latent scale: increasing, one less than there are classes. None
+        infers them. The default priors are then N(0, 3^2) for the first threshold and
+        log-normal(0, 1) for the gaps between them.
     %(schedule)s
 
     Attributes
@@ -59,7 +61,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
     Warns
     -----
     ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and the remedy.
+        If a hyper-parameter has not converged; the message names it and says what to do.
 
     References
     ----------
@@ -111,20 +113,20 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         y : array-like of shape (n_samples,)
             Class labels, at least two different ones.
         sample_weight : array-like of shape (n_samples,), default=None
-            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
-            weight zero is left out.
+            Weights of the rows. The likelihood of a row is raised to the power of its weight: an
+            integer weight is equivalent to repeating the row, weight zero to leaving it out.
 
         Returns
         -------
         BayesianGPOrdinalClassifier
-            Itself, fitted.
+            The fitted estimator itself.
 
         Raises
         ------
         ValueError
-            For impossible data or parameters; an earlier fit stays untouched.
+            If the data or a parameter are invalid. The results of an earlier fit are kept.
         MemoryError
-            If the machine has too little memory for so many rows.
+            If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y)
         weight, X, y = weighted_rows(sample_weight, X, y)
@@ -172,18 +174,18 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         return OrdinalProbit(tuple(np.cumsum([start[0], *gaps]).tolist()))
 
     def predict(self, X, return_std=False, return_quantiles=None):
-        """Most probable class, and what else is asked for.
+        """Most probable class; on request also standard deviations or quantiles of the label.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         return_std : bool, default=False
-            Return the standard deviation of the label of a new row, too, around its mean; only for
-            labels that are numbers.
+            Also return the standard deviation of the label of a new row; only for labels that are
+            numbers.
         return_quantiles : sequence of float, default=None
-            Probabilities, between 0 and 1, of the quantiles of the label of a new row to return,
-            too.
+            Also return quantiles of the label of a new row, for these probabilities between 0 and
+            1.
 
         Returns
         -------
@@ -192,13 +194,13 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         y_std : ndarray of shape (n_samples,)
             Only with `return_std`.
         y_quantiles : ndarray of shape (n_quantiles, n_samples)
-            Only with `return_quantiles`: the lowest labels that have at least these probabilities
-            at or below them, in the order of `classes_`.
+            Only with `return_quantiles`: the lowest labels, in the order of `classes_`, whose
+            cumulative probability is at least the given one.
 
         Raises
         ------
         ValueError
-            If `return_std` is asked for and labels are not numbers.
+            If `return_std` is True and the labels are not numbers.
         """
         wanted = None if return_quantiles is None else check_probabilities(return_quantiles)
         log_p = self.predict_log_proba(X)
@@ -222,7 +224,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         return np.sqrt(np.einsum("ij,ij->i", p, away**2))
 
     def predict_log_proba(self, X):
-        """Natural logs of the class probabilities, accurate where they are tiny.
+        """Natural logs of the class probabilities, accurate even for tiny probabilities.
 
         Parameters
         ----------

@@ -43,32 +43,34 @@ _REMEDY = (
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
 
-    With Gaussian noise the latent function is integrated out in closed form, so that chains move
-    on the hyper-parameters alone; with other noise, such as Student's t, they are pseudo-marginal.
+    With Gaussian noise, the latent function is integrated out in closed form, and the Markov chains
+    sample only the hyper-parameters. With other noise, such as Student's t, the sampler is
+    pseudo-marginal MCMC. Both are exact.
 
     Parameters
     ----------
     %(kernel)s
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
-        Law of the noise, whose scale is inferred (``"noise_scale"``, in units of the normalized
-        targets). "student_t" is robust to outliers.
+        Distribution of the noise. Its scale is inferred (hyper-parameter ``"noise_scale"``, in
+        units of the normalized targets). "student_t" is robust to outliers.
     sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
             "discretizing", "tempered"} or Sampler, default="auto"
-        "auto" is "collapsed" where the noise is Gaussian, and "pm" where it is not. "collapsed":
-        the latent function is integrated out, exact, for Gaussian noise. "pm": pseudo-marginal,
-        exact, for any likelihood. "discretizing" and "tempered": exact too; theta moves along a
-        cheap approximation of its posterior, with f integrated out where "collapsed" does it.
-        "marginal": theta from the approximate marginal posterior. The others update f and theta
-        alternately: exact and slow, for comparisons. Or a configured object from
-        `skgpmcmc.samplers`.
+        "auto" is "collapsed" for Gaussian noise, and "pm" otherwise. "collapsed": integrates the
+        latent function out in closed form; exact, only for Gaussian noise. "pm": pseudo-marginal
+        MCMC, exact for any likelihood. "discretizing" and "tempered": exact; proposals of theta
+        come from a cheap approximation of its posterior, and f is integrated out if the noise is
+        Gaussian. "marginal": samples theta from the approximate marginal posterior. The others
+        update f and theta alternately; they are exact but slow, and meant for comparisons. Or a
+        configured object from `skgpmcmc.samplers`.
     %(approximation)s
     alpha : float, default=0.0
-        Known noise variance that is added for every row, in units of y squared.
+        Known noise variance, the same for every row, that is added to the inferred one; in units of
+        y squared. Only with Gaussian noise.
     normalize_y : bool, default=True
         Subtract the mean of y and divide by its standard deviation. Predictions, densities and
-        latent values are in the units of y all the same; hyper-parameters are those of the
-        normalized targets.
+        latent values are still in the units of y; hyper-parameters are those of the normalized
+        targets.
     %(schedule)s
 
     Attributes
@@ -78,7 +80,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     Warns
     -----
     ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and the remedy.
+        If a hyper-parameter has not converged; the message names it and says what to do.
 
     References
     ----------
@@ -137,23 +139,23 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
-            weight zero is left out.
+            Weights of the rows. The likelihood of a row is raised to the power of its weight: an
+            integer weight is equivalent to repeating the row, weight zero to leaving it out.
         noise_variance : array-like of shape (n_samples,), default=None
-            Known noise variance of each row, in units of y squared, that is added to the inferred
-            one.
+            Known noise variance of each row that is added to the inferred one; in units of y
+            squared. Only with Gaussian noise.
 
         Returns
         -------
         BayesianGPRegressor
-            Itself, fitted.
+            The fitted estimator itself.
 
         Raises
         ------
         ValueError
-            For impossible data or parameters; an earlier fit stays untouched.
+            If the data or a parameter are invalid. The results of an earlier fit are kept.
         MemoryError
-            If the machine has too little memory for so many rows.
+            If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         rows = None
@@ -201,19 +203,20 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         return self._units
 
     def predict(self, X, return_std=False, return_quantiles=None, return_cov=False):
-        """Posterior predictive mean, and what else is asked for.
+        """Posterior predictive mean; on request also standard deviations, quantiles or covariances.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         return_std : bool, default=False
-            Return the standard deviation of a new target, too, noise included.
+            Also return the standard deviation of a new target, noise included.
         return_quantiles : sequence of float, default=None
-            Probabilities, between 0 and 1, of the quantiles of a new target to return, too.
+            Also return quantiles of a new target, for these probabilities between 0 and 1.
         return_cov : bool, default=False
-            Return the covariance of new targets at all rows, too: that of the latent function, and
-            noise on the diagonal, which is the square of what `return_std` returns.
+            Also return the covariance matrix of new targets at all rows: that of the latent
+            function, plus the noise variance on the diagonal. Its diagonal is the square of what
+            `return_std` returns.
 
         Returns
         -------
@@ -229,10 +232,10 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         Raises
         ------
         RuntimeError
-            If both `return_std` and `return_cov` are asked for, as in scikit-learn.
+            If both `return_std` and `return_cov` are True, as in scikit-learn.
         ValueError
-            If a row is out of reach, or if `return_cov` is asked for and the mean of a target is
-            not the latent function.
+            If a prediction overflows, or if `return_cov` is True and the mean of a target is not
+            the latent function.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
@@ -271,8 +274,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logs, per unit of y, point by point; minus infinity where even the log is below
-            all numbers.
+            Natural logs of the density of each row alone, per unit of y; minus infinity if even the
+            log is below the range of double precision.
         """
         X = rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
@@ -281,7 +284,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         return log_p + self._log_density_shift()
 
     def score(self, X, y, sample_weight=None):
-        """Share of the variance of y that the mean explains (R2).
+        """Coefficient of determination (R2) of the predictive mean.
 
         Parameters
         ----------
@@ -295,7 +298,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         float
-            At most 1; a constant prediction of the mean of y has 0.
+            At most 1, which is best; predicting the mean of y for every row scores 0.
         """
         predicted = self.predict(X)
         y = check_rows("y", y, len(predicted))
@@ -336,7 +339,7 @@ def _check_size(y: np.ndarray) -> None:
     if size > 0.0 and not 1.0 / _LARGEST < size < _LARGEST:
         row = int(np.argmax(np.abs(y)))
         raise ValueError(
-            f"y has no size that can be worked with as it is: the largest, in row {row}, is "
-            f"{y[row]:g}, whose square is beyond double precision. Use normalize_y=True, or "
-            "divide y by a power of ten."
+            f"y is out of range: its largest absolute value, in row {row}, is {abs(y[row]):g}, "
+            "whose square is beyond double precision. Use normalize_y=True, or multiply y by a "
+            "power of ten."
         )

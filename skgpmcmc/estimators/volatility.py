@@ -35,11 +35,12 @@ _LARGEST = 1e100
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
-    """Scale of zero-mean targets, such as returns: its log is a Gaussian process, by MCMC.
+    """Gaussian-process model of the scale (volatility) of zero-mean targets, by MCMC.
 
-    A target is normal with mean zero and standard deviation ``exp(f)``. An exact zero, which is
-    mostly due to rounding, would imply a standard deviation of zero. Therefore targets whose size
-    is below a thousandth of the root mean square are replaced by that size.
+    A target, such as the return of an asset, is normal with mean zero and standard deviation
+    ``exp(f)``, where f is a Gaussian process. A target of exactly zero, mostly due to rounding,
+    would imply a standard deviation of zero. Therefore targets whose absolute value is below a
+    thousandth of the root mean square are replaced by that value.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     %(pm)s
     %(approximation)s
     center : bool, default=True
-        Add the log of the root mean square of y to f, so that far from data the scale returns to
-        that of all targets and not to one.
+        Add the log of the root mean square of y to f. Far from the data, the predicted scale then
+        returns to that of all targets, and not to one.
     %(schedule)s
 
     Attributes
@@ -59,7 +60,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     Warns
     -----
     ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and the remedy.
+        If a hyper-parameter has not converged; the message names it and says what to do.
     UserWarning
         If the mean of y is far from zero, compared with its standard deviation.
 
@@ -118,20 +119,20 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         y : array-like of shape (n_samples,)
             Targets with mean zero.
         sample_weight : array-like of shape (n_samples,), default=None
-            Powers of the rows' likelihoods: an integer weight is a repeated row, and a row of
-            weight zero is left out.
+            Weights of the rows. The likelihood of a row is raised to the power of its weight: an
+            integer weight is equivalent to repeating the row, weight zero to leaving it out.
 
         Returns
         -------
         BayesianGPVolatilityRegressor
-            Itself, fitted.
+            The fitted estimator itself.
 
         Raises
         ------
         ValueError
-            For impossible data or parameters; an earlier fit stays untouched.
+            If the data or a parameter are invalid. The results of an earlier fit are kept.
         MemoryError
-            If the machine has too little memory for so many rows.
+            If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         weight, X, y = weighted_rows(sample_weight, X, y.astype(float))
@@ -156,22 +157,23 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         return 0.0, float(np.exp(self._units[0]))
 
     def predict(self, X, return_std=False, return_quantiles=None):
-        """Posterior mean of the standard deviation of y, and what else is asked for.
+        """Posterior mean of the standard deviation of y; on request also quantiles and more.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         return_std : bool, default=False
-            Return the standard deviation of a new target, too, over y and all that is unknown: the
-            root of the posterior mean of exp(2 f), which is larger than the mean of exp(f).
+            Also return the standard deviation of a new target under the posterior predictive
+            distribution: the root of the posterior mean of exp(2 f), which is larger than the
+            posterior mean of exp(f).
         return_quantiles : sequence of float, default=None
-            Probabilities, between 0 and 1, of the quantiles of a new target to return, too.
+            Also return quantiles of a new target, for these probabilities between 0 and 1.
 
         Returns
         -------
         scale_mean : ndarray of shape (n_samples,)
-            Posterior means of exp(f). The mean of a new target is zero.
+            Posterior means of exp(f). The mean of a new target itself is zero.
         y_std : ndarray of shape (n_samples,)
             Only with `return_std`.
         y_quantiles : ndarray of shape (n_quantiles, n_samples)
@@ -194,7 +196,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logs, point by point; minus infinity where even the log is below all numbers.
+            Natural logs of the density of each row alone, per unit of y; minus infinity if even the
+            log is below the range of double precision.
         """
         X = rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
@@ -204,7 +207,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         return log_p + self._log_density_shift()
 
     def score(self, X, y, sample_weight=None):
-        """Mean log predictive density, the larger the better.
+        """Mean log predictive density; larger is better.
 
         Parameters
         ----------
@@ -218,7 +221,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         Returns
         -------
         float
-            Natural log; minus infinity where it is for one of the rows.
+            Natural log; minus infinity if that of any row is.
         """
         log_p = self.log_predictive_density(X, y)
         return float(np.average(log_p, weights=check_weights(sample_weight, len(log_p))))
@@ -232,8 +235,8 @@ def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale:
     if df > 0 and np.abs(mean) > sd * max(1.0, stdtrit(df, 1.0 - 1e-5) / np.sqrt(df)):
         warnings.warn(
             f"y has mean {mean * scale:.4g} and standard deviation {sd * scale:.4g}, but the model "
-            "is of targets whose mean is zero, and would take the mean for their scale: subtract "
-            "it from y before fit.",
+            "assumes targets with mean zero, and would take the mean for a part of their scale: "
+            "subtract it from y before fit.",
             UserWarning,
             stacklevel=4,
         )

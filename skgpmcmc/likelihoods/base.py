@@ -1,4 +1,4 @@
-"""What a likelihood p(y | f) is: functions of one point, vectorized, and nothing else."""
+"""The base class of likelihoods p(y | f): vectorized functions of one target and its f."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..numerics import quadrature
 
 
 class Derivatives(NamedTuple):
-    """Return derivatives of log p(y | f) with respect to f, point by point; latent scale."""
+    """First three derivatives of log p(y | f) with respect to f, for each target."""
 
     first: FloatArray  # (n,)
     second: FloatArray  # (n,), not positive for a log-concave likelihood
@@ -22,7 +22,7 @@ class Derivatives(NamedTuple):
 
 
 class TiltedMoments(NamedTuple):
-    """Integral of p(y | f) N(f; mean, var) over f, and its derivatives, point by point.
+    """Log integral of p(y | f) N(f; mean, var) over f, and its derivatives, for each target.
 
     The tilted mean is mean + var alpha; the tilted variance is var - var^2 beta.
     """
@@ -33,22 +33,22 @@ class TiltedMoments(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A number that a likelihood has beside f, and that is inferred."""
+    """A hyper-parameter of a likelihood, which is inferred."""
 
-    name: str  # what priors and reports call it
-    positive: bool  # sampled as its natural log; otherwise as it is
-    value: float  # of this likelihood, natural scale
+    name: str  # used for its prior and in reports
+    positive: bool  # if so, its natural log is sampled; otherwise the value itself
+    value: float  # its value in this likelihood, natural scale
 
     @property
     def start(self) -> float:
-        """`value` on the scale on which it is sampled."""
+        """`value` on the scale on which the parameter is sampled."""
         return float(np.log(self.value)) if self.positive else self.value
 
 
 class ParameterDerivatives(NamedTuple):
-    """Return derivatives of log p(y | f), and of its first two derivatives in f, in k parameters.
+    """Derivatives of log p(y | f), and of its first two derivatives in f, in k parameters.
 
-    With respect to a parameter on the scale on which it is sampled.
+    Each is with respect to a parameter on the scale on which it is sampled.
     """
 
     log_prob: FloatArray  # (k, n)
@@ -57,41 +57,41 @@ class ParameterDerivatives(NamedTuple):
 
 
 class PredictiveMoments(NamedTuple):
-    """Mean and variance of a target whose latent value is uncertain, point by point."""
+    """Mean and variance of targets whose latent values have a Gaussian distribution."""
 
     mean: FloatArray  # scale of the targets
     var: FloatArray  # scale of the targets, squared
 
 
 class Likelihood(ABC):
-    """Distribution of one target y given one latent value f.
+    """Base class of likelihoods: the distribution of one target y given one latent value f.
 
-    Targets are independent given f. Every function works point by point and broadcasts, so that
-    `y` of shape (n, 1) goes with `f` of shape (n, m).
+    Targets are independent given f. All functions work elementwise and broadcast, so that `y` of
+    shape (n, 1) can be used with `f` of shape (n, m).
 
-    A new log-concave likelihood states `name`, `log_concave` and the abstract methods; the tilted
-    moments and the predictive then come by quadrature, which must know where log p(y | f) bends
-    (`bend`); one that is not log-concave says where to cut the line of f into panels. Closed forms,
-    where there are any, override what they serve.
+    A new log-concave likelihood defines `name`, `log_concave` and the abstract methods. Tilted
+    moments and predictive densities are then computed by quadrature, which uses `bend`: where
+    log p(y | f) changes its form. For a likelihood that is not log-concave, `bend` must return the
+    points at which to cut the axis of f into panels. Override a method if it has a closed form.
 
-    Parameters that are to be inferred are listed by `parameters`; `with_parameters` and
-    `parameter_derivatives` then belong to a likelihood as well.
+    `parameters` lists the parameters to be inferred. If there are any, `with_parameters` and
+    `parameter_derivatives` must be defined too.
 
     Attributes
     ----------
     name : str
-        What messages and registries call it.
+        Name in messages and registries.
     log_concave : bool
-        Whether the second derivative of log p(y | f) is nowhere positive.
+        Whether log p(y | f) is concave in f.
     steep : bool
-        Whether log p(y | f) has no bound on its curvature, or more than one bend, so that
-        iterations for q should begin near its mode.
+        Whether the curvature of log p(y | f) is unbounded, or changes its form more than once, so
+        that iterations for q should start near its mode.
     quadratic : bool
         Whether log p(y | f) is a quadratic function of f, so that p(f | y, theta) is Gaussian.
     counts : bool
-        Whether targets are the integers from zero; `predictive_cdf` rises in between as well.
+        Whether targets are nonnegative integers. `predictive_cdf` increases between them too.
     targets : str
-        What messages call the legal targets.
+        Description of the valid targets in messages.
     """
 
     name: ClassVar[str]
@@ -103,7 +103,7 @@ class Likelihood(ABC):
 
     @property
     def n_functions(self) -> int:
-        """Latent functions that a target depends on: one, but for `Softmax`."""
+        """Number of latent functions that a target depends on: one, except for `Softmax`."""
         return 1
 
     def check_single(self, who: str, remedy: str) -> None:
@@ -137,7 +137,7 @@ class Likelihood(ABC):
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return the mean over y of the squared first derivative; the shape of `f`.
 
-        Where log p(y | f) is smooth, that is the mean of minus the second derivative.
+        If log p(y | f) is smooth, this is also the mean of minus the second derivative.
         """
 
     @abstractmethod
@@ -145,22 +145,22 @@ class Likelihood(ABC):
         """Draw one target for each latent value; the shape of `f`."""
 
     def legal(self, y: FloatArray) -> BoolArray:
-        """Return which targets p(y | f) is defined for, as `targets` says; the shape of `y`."""
+        """Return which targets are valid, as described by `targets`; the shape of `y`."""
         return np.isfinite(y)
 
     def slope_and_precision(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Slope of log p(y | f) in f, and the precision of a Gaussian with its curvature.
+        """First derivative of log p(y | f) in f, and the precision that matches its curvature.
 
-        Where log p(y | f) is not concave, its curvature counts as none.
+        Where log p(y | f) is not concave, the precision is zero.
         """
         first, second, _ = self.derivatives(y, f)
         return first, np.maximum(-second, 0.0)
 
     def curvature(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return a precision of f that follows the point, and its derivative in f; never negative.
+        """Return a nonnegative precision that depends on f, and its derivative in f.
 
-        A metric is made of it: minus the second derivative of log p(y | f), which counts as none
-        where log p(y | f) is not concave. The derivative has to be that of the precision.
+        Riemannian metrics use it. It is minus the second derivative of log p(y | f), or zero where
+        log p(y | f) is not concave.
         """
         _, second, third = self.derivatives(y, f)
         concave = second < 0.0
@@ -170,11 +170,11 @@ class Likelihood(ABC):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What is inferred beside f and the kernel's hyper-parameters; nothing by default."""
+        """The parameters to be inferred, besides those of the kernel; none by default."""
         return ()
 
     def with_parameters(self, values: FloatArray) -> Likelihood:
-        """Return the same likelihood with its parameters at `values`.
+        """Return the same likelihood with other values of its parameters.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class Likelihood(ABC):
         return self
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Return derivatives in the parameters, k of them stacked; `y` and `f` broadcast."""
+        """Return derivatives in the k parameters, stacked; `y` and `f` broadcast."""
         if self.parameters:
             raise NotImplementedError(
                 f"The {self.name} likelihood lists parameters, so it needs its own "
@@ -201,10 +201,10 @@ class Likelihood(ABC):
     # --- integrals over f -----------------------------------------------------------------------
 
     def bend(self, y: FloatArray) -> quadrature.Bend | quadrature.Cuts:
-        """Where log p(y | f) bends as a function of f; by default at 0, on a scale of one.
+        """Where log p(y | f) changes its form as a function of f; by default at 0, with width 2.
 
-        Only the speed and the accuracy of the quadrature depend on it. A likelihood that is not
-        log-concave returns `Cuts`.
+        It affects only the speed and the accuracy of the quadrature. A likelihood that is not
+        log-concave must return `Cuts`.
         """
         return quadrature.Bend(np.asarray(0.0), np.asarray(2.0))
 
@@ -230,7 +230,7 @@ class Likelihood(ABC):
     def weighted_tilted_moments(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> TiltedMoments:
-        """Return the same for p(y | f)^weight, by quadrature; all of shape (n,).
+        """Return `tilted_moments` for p(y | f)^weight, by quadrature; all of shape (n,).
 
         `weight` is positive; None means one everywhere.
         """
@@ -253,10 +253,12 @@ class Likelihood(ABC):
         Returns
         -------
         ndarray of shape (k, n)
-            At fixed mean and variance; the mean of weight d log p(y | f) under the tilted density.
+            Derivatives at fixed mean and variance: the mean under the tilted density of weight
+            times the derivative of log p(y | f).
         """
 
         def slope(y: FloatArray, f: FloatArray) -> FloatArray:
+            """Return the derivatives of log p(y | f) in the parameters."""
             return self.parameter_derivatives(y, f).log_prob
 
         mean_slope = self.tilted(y, mean, var, weight).average(slope)
@@ -271,7 +273,7 @@ class Likelihood(ABC):
         ----------
         y, mean, var : array-like, of any shapes that broadcast
             Targets as the likelihood encodes them; predictive mean and variance, latent scale. A
-            variance of zero is legal.
+            variance of zero is allowed.
 
         Returns
         -------
@@ -283,7 +285,7 @@ class Likelihood(ABC):
         return tilted.log_normalizer().reshape(mean.shape)
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
-        """Mean and variance of a target over f ~ N(mean, var), where targets are numbers.
+        """Mean and variance of a target over f ~ N(mean, var), if targets are numbers.
 
         Parameters
         ----------
@@ -291,21 +293,21 @@ class Likelihood(ABC):
             Predictive mean and variance, latent scale.
         """
         raise NotImplementedError(
-            f"The {self.name} likelihood says nothing about the mean of a target."
+            f"The {self.name} likelihood does not define the mean of a target."
         )
 
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a target over f ~ N(mean, var) is at most y; shapes that broadcast."""
         raise NotImplementedError(
-            f"The {self.name} likelihood says nothing about quantiles of a target."
+            f"The {self.name} likelihood does not define quantiles of a target."
         )
 
     def at_new_rows(self) -> Likelihood:
-        """Return the likelihood of new rows, where it knows something of the training rows."""
+        """Return the likelihood of new rows, without data that belong to training rows."""
         return self
 
     def of_rows(self, rows: IntArray) -> Likelihood:
-        """Return the likelihood of some of the training rows, given by their numbers."""
+        """Return the likelihood of a subset of the training rows, given by their indices."""
         return self
 
     def tilted(
@@ -327,18 +329,18 @@ class Likelihood(ABC):
 
 
 class OneScale(Likelihood):
-    """A likelihood with one positive parameter, a field of its dataclass.
+    """Base class of likelihoods with one positive parameter, a field of the dataclass.
 
     Attributes
     ----------
     scale : str
         Name of the parameter.
     fixed : bool
-        Keep it as it is instead of inferring it.
+        Keep it fixed instead of inferring it.
     farthest : float
-        Largest size of its log. By default its fourth power is a number, and the inverse of that.
-        A chain may propose anything; a likelihood is so small beyond that it does not matter that
-        it stays what it is there.
+        Largest absolute value of its log; beyond it the parameter is clipped. The default keeps its
+        fourth power and the inverse of that within double precision. Chains may propose larger
+        values, but the likelihood is then so small that the clipping does not matter.
     """
 
     scale: ClassVar[str]

@@ -19,7 +19,7 @@ _FRACTION_LEVELS = 40  # of the continued fraction; full precision from _FAR_TAI
 
 @dataclass(frozen=True)
 class Probit(Likelihood):
-    """Probability Phi(y f) of the class y, Phi the standard normal distribution function.
+    """Probit likelihood: the class y has probability Phi(y f), with Phi the standard normal cdf.
 
     Notes
     -----
@@ -77,15 +77,15 @@ class Probit(Likelihood):
 
 @dataclass(frozen=True)
 class Logit(Likelihood):
-    """Probability 1 / (1 + exp(-y f)) of the class y.
+    """Logistic likelihood: the class y has probability 1 / (1 + exp(-y f)).
 
     Notes
     -----
-    Derivatives: Rasmussen & Williams (2006), (3.15). Tilted moments and predictive by quadrature.
+    Derivatives: Rasmussen & Williams (2006), (3.15). Tilted moments and predictions use quadrature.
     For abs(mean) <= 1000 and var <= 1e6 the error of log_z is below 1e-12 max(1, abs(log_z)), and
     those of sqrt(var) alpha and var beta (shift of the mean and shrinkage of the variance, in
-    units of the Gaussian) are below 1e-12. For var <= 1 these units say little; there the relative
-    errors of alpha and beta are below 1e-11 as well, as long as abs(mean) <= 30.
+    units of the Gaussian) are below 1e-12. For var <= 1 and abs(mean) <= 30, the relative errors of
+    alpha and beta are below 1e-11 as well.
     """
 
     name: ClassVar[str] = "logit"

@@ -1,8 +1,8 @@
-"""Counts with the mean exp(f): Poisson, and those that vary more.
+"""Counts with mean exp(f): Poisson and negative binomial (overdispersed) likelihoods.
 
-A log probability of a count y is a difference of numbers of the size of y log y. Where y, or the
-shape of a negative binomial, is large, nothing is left of it but rounding, unless the large parts
-are taken away by hand (Loader, 2000, Fast and accurate computation of binomial probabilities).
+The log probability of a count y is a difference of numbers of the order of y log y. For large y, or
+a large shape of a negative binomial, rounding errors would dominate, so that the large terms are
+canceled analytically (Loader, 2000, Fast and accurate computation of binomial probabilities).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DIGAMMA = (-1.0 / 12.0, 1.0 / 120.0, -1.0 / 252.0, 1.0 / 240.0, -1.0 / 132.0)
 
 
 class _Counts(Likelihood):
-    """What both have in common."""
+    """Base class of likelihoods of counts."""
 
     fractional: bool
 
@@ -62,8 +62,8 @@ class Poisson(_Counts):
     Parameters
     ----------
     fractional : bool, default=False
-        Let targets be any number >= 0: log p is then y f - exp(f) - log Gamma(y + 1), as if y were
-        an average of counts.
+        Allow any targets >= 0, such as averages of counts: log p(y | f) is then
+        y f - exp(f) - log Gamma(y + 1).
     """
 
     fractional: bool = False
@@ -73,7 +73,7 @@ class Poisson(_Counts):
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return y f - exp(f) - log y!; minus infinity where exp(f) overflows.
 
-        In terms of f - log y, so that nothing cancels however large the count.
+        Computed in terms of f - log y, so that no digits are lost even for large counts.
         """
         y = np.asarray(y, dtype=float)
         c = np.maximum(y, 1.0)
@@ -99,9 +99,9 @@ class Poisson(_Counts):
         return rng.poisson(np.exp(np.minimum(f, _MOST_LOG_RATE))).astype(float)
 
     def bend(self, y: FloatArray) -> Bend:
-        """Where the rate meets the count; exp(f) falls off where the imaginary part is below pi/2.
+        """At f = log y; exp(f) falls off where the imaginary part is below pi/2.
 
-        An empty cell bends where the rate is one.
+        For a count of zero, at f = 0.
         """
         return Bend(np.log(np.maximum(y, 1.0)), np.asarray(3.0))
 
@@ -113,11 +113,13 @@ class Poisson(_Counts):
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a count over f ~ N(mean, var) is at most y; (m, 1), (m, g), (m, 1).
 
-        At most y given f: a gamma variable of shape y + 1 is larger than exp(f). Any y > -1.
+        Given f, the count is at most y if a gamma variable of shape y + 1 is larger than exp(f).
+        Any y > -1 is allowed.
         """
         shape = np.asarray(y + 1.0)
 
         def at_most(f: FloatArray) -> FloatArray:
+            """Return the probability that the count is at most y given f."""
             with np.errstate(over="ignore"):
                 return np.asarray(gammaincc(shape[..., None], np.exp(f)))
 
@@ -132,16 +134,17 @@ class Poisson(_Counts):
 class NegativeBinomial(_Counts, OneScale):
     """Negative binomial counts with mean mu = exp(f) and variance mu + mu^2 / shape.
 
-    An exposure E enters as an offset log E of f. As `shape` grows, counts become Poisson.
+    An exposure E enters as an offset log E of f. For large `shape` the distribution tends to the
+    Poisson distribution.
 
     Parameters
     ----------
     shape : float, default=1.0
-        Positive. Where chains may start, unless `fixed`.
+        Positive. A starting value of the chains, unless `fixed`.
     fixed : bool, default=False
-        Keep `shape` as it is instead of inferring it (as ``"shape"``).
+        Keep `shape` fixed instead of inferring it (as hyper-parameter ``"shape"``).
     fractional : bool, default=False
-        Let targets be any number >= 0.
+        Allow any targets >= 0, such as averages of counts.
     """
 
     shape: float = 1.0
@@ -176,13 +179,13 @@ class NegativeBinomial(_Counts, OneScale):
         return np.asarray(self.shape * expit(self._log_odds(f)))
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw counts, by way of a gamma-distributed rate."""
+        """Draw counts, as Poisson counts with a gamma-distributed rate."""
         rate = np.exp(np.minimum(f, _MOST_LOG_RATE))
         rate = rate * (rng.standard_gamma(self.shape, np.shape(f)) / self.shape)
         return rng.poisson(np.minimum(rate, np.exp(_MOST_LOG_RATE))).astype(float)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Return derivatives with respect to log shape; k = 1, or 0 where it is fixed."""
+        """Return derivatives with respect to log shape; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
         p, q, c = self._parts(y, f)
@@ -209,11 +212,13 @@ class NegativeBinomial(_Counts, OneScale):
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a count over f ~ N(mean, var) is at most y; (m, 1), (m, g), (m, 1).
 
-        At most y given f: a beta variable is smaller than shape / (mu + shape). Any y > -1.
+        Given f, this is the probability that a beta variable is below shape / (mu + shape). Any
+        y > -1 is allowed.
         """
         k, b = self.shape, np.asarray(y + 1.0)
 
         def at_most(f: FloatArray) -> FloatArray:
+            """Return the probability that the count is at most y given f."""
             return np.asarray(betainc(k, b[..., None], expit(-self._log_odds(f))))
 
         with np.errstate(divide="ignore"):  # where the odds are beyond all numbers

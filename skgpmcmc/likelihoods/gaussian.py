@@ -33,14 +33,14 @@ class Gaussian(OneScale):
     Parameters
     ----------
     noise_scale : float, default=1.0
-        Standard deviation of the noise. Where chains may start, unless `fixed`.
+        Standard deviation of the noise. A starting value of the chains, unless `fixed`.
     fixed : bool, default=False
-        Keep `noise_scale` as it is instead of inferring it (as ``"noise_scale"``); 0.0 is legal
-        where `alpha` or `row_variance` is positive.
+        Keep `noise_scale` fixed instead of inferring it (as hyper-parameter ``"noise_scale"``). It
+        can then be 0.0 if `alpha` or `row_variance` is positive.
     alpha : float, default=0.0
-        Known variance that is added for every row, also for new ones.
+        Known noise variance that is added for every row, including new rows.
     row_variance : ndarray of shape (n,), optional
-        Known variance that is added for each training row.
+        Known noise variance of each training row that is added too.
     """
 
     noise_scale: float = 1.0
@@ -54,11 +54,11 @@ class Gaussian(OneScale):
     quadratic: ClassVar[bool] = True
 
     def at_new_rows(self) -> Gaussian:
-        """Return the likelihood of rows without a variance of their own."""
+        """Return the likelihood of rows without `row_variance`."""
         return replace(self, row_variance=None)
 
     def of_rows(self, rows: IntArray) -> Gaussian:
-        """Return the likelihood of some rows, which keep their variances."""
+        """Return the likelihood of a subset of the rows, which keep their variances."""
         own = None if self.row_variance is None else self.row_variance[rows]
         return replace(self, row_variance=own)
 
@@ -82,7 +82,7 @@ class Gaussian(OneScale):
         return np.asarray(f + np.sqrt(self.variance(f)) * rng.standard_normal(np.shape(f)))
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Return derivatives with respect to log noise_scale; k = 1, or 0 where it is fixed."""
+        """Return derivatives with respect to log noise_scale; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
         V, e = self.variance(f), np.asarray(y - f)
@@ -135,7 +135,7 @@ class Gaussian(OneScale):
         return np.asarray(ndtr((y - mean) / np.sqrt(var + self.variance(mean))))
 
     def variance(self, like: FloatArray) -> FloatArray:
-        """Return V, ready to go with an array of shape (n,) or (n, m)."""
+        """Return V in a shape that broadcasts with an array of shape (n,) or (n, m)."""
         common = self.noise_scale**2 + self.alpha
         if self.row_variance is None:
             return np.asarray(common)
@@ -176,7 +176,7 @@ class Volatility(Likelihood):
         return np.asarray(np.exp(f) * rng.standard_normal(np.shape(f)))
 
     def bend(self, y: FloatArray) -> Bend:
-        """Where exp(f) = abs(y); q falls off where the imaginary part is below pi/4."""
+        """At exp(f) = abs(y); q falls off where the imaginary part is below pi/4."""
         with np.errstate(divide="ignore"):
             return Bend(np.maximum(np.log(np.abs(y)), _LOG_SMALLEST), np.asarray(1.5))
 
@@ -187,7 +187,7 @@ class Volatility(Likelihood):
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a target over f ~ N(mean, var) is at most y; (m, 1), (m, g), (m, 1).
 
-        P(-y < target < y | f) falls with f, around log y.
+        It uses that P(-y < target < y | f) decreases with f, around log y.
         """
         with np.errstate(divide="ignore"):
             log_size = np.maximum(np.log(np.abs(y)), _LOG_SMALLEST)

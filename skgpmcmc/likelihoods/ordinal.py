@@ -1,4 +1,4 @@
-"""Ordered classes: an interval between two thresholds for each."""
+"""Ordered classes (ordinal regression): each has an interval between two thresholds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CUTS = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
 
 @dataclass(frozen=True)
 class OrdinalProbit(Likelihood):
-    """Class k of 0, ..., r - 1 where f plus normal noise lies between two thresholds.
+    """Ordinal probit: class k is observed if f plus normal noise lies in the k-th interval.
 
     ``P(k) = Phi((b_{k+1} - f) / noise_scale) - Phi((b_k - f) / noise_scale)`` with b_0 = -inf,
     b_r = inf, and `thresholds` in between.
@@ -32,13 +32,14 @@ class OrdinalProbit(Likelihood):
     Parameters
     ----------
     thresholds : tuple of float
-        Increasing; r - 1 of them, latent scale. Where chains may start, unless `fixed`.
+        The r - 1 increasing thresholds, on the latent scale. Starting values of the chains, unless
+        `fixed`.
     noise_scale : float, default=1.0
-        Standard deviation of the noise, not inferred: thresholds, noise and f have only a common
-        scale.
+        Standard deviation of the noise. It is not inferred, because thresholds, noise and f have
+        one arbitrary common scale.
     fixed : bool, default=False
-        Keep the thresholds as they are, instead of inferring the first (as ``"threshold"``) and
-        the gaps between them (as ``"threshold_gap"``).
+        Keep the thresholds fixed instead of inferring the first one (as hyper-parameter
+        ``"threshold"``) and the gaps between them (as ``"threshold_gap"``).
 
     References
     ----------
@@ -56,7 +57,7 @@ class OrdinalProbit(Likelihood):
 
     @property
     def n_classes(self) -> int:
-        """r, one more than there are thresholds."""
+        """Number of classes r, one more than the number of thresholds."""
         return len(self.thresholds) + 1
 
     def legal(self, y: FloatArray) -> BoolArray:
@@ -86,7 +87,7 @@ class OrdinalProbit(Likelihood):
         return self._interval(y, f, self.noise_scale).log_mass
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
-        """Return derivatives in f by the moments h_j of the ends of the interval."""
+        """Return derivatives in f, computed from the end point terms h_j of the interval."""
         h0, h1, h2 = self._interval(y, f, self.noise_scale).moments(3)
         s = self.noise_scale
         second = np.minimum(h1 - h0 * h0, 0.0) / s**2  # rounding must not make it positive
@@ -117,6 +118,7 @@ class OrdinalProbit(Likelihood):
         s = self.noise_scale
 
         def of_end(sign: float, end: FloatArray) -> tuple[FloatArray, ...]:
+            """Return derivatives in the place of one end of the interval."""
             u = sign * interval.end_density(end)
             x = np.where(np.isfinite(end), end, 0.0)  # with a density of zero any number will do
             gap = x - h0
@@ -162,7 +164,7 @@ class OrdinalProbit(Likelihood):
         return self._interval(y, mean, self._total_scale(var)).log_mass
 
     def bend(self, y: FloatArray) -> quadrature.Cuts:
-        """Return panels around the ends of the interval of y."""
+        """Return cuts around the end points of the interval of y."""
         low, high = self._ends(y)
         low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
         places = self.noise_scale * _CUTS

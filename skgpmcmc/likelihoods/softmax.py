@@ -14,15 +14,15 @@ from .base import Derivatives, Likelihood
 
 @dataclass(frozen=True)
 class Softmax(Likelihood):
-    """p(y = c | f) = exp(f_c) / sum_k exp(f_k); y is the number of a class, from 0.
+    """p(y = c | f) = exp(f_c) / sum_k exp(f_k), where y is a class index, starting from 0.
 
-    It is not a function of one point: the latent values of n rows are stacked class after class,
-    (C n,) or (C n, m), and whatever is said of rows has n of them.
+    Each target depends on C latent values. Those of n rows are stacked class after class, in arrays
+    of shape (C n,) or (C n, m); arrays with one entry per row have n entries.
 
     Parameters
     ----------
     n_classes : int
-        C, at least two.
+        Number of classes C, at least two.
 
     References
     ----------
@@ -36,20 +36,20 @@ class Softmax(Likelihood):
 
     @property
     def targets(self) -> str:  # type: ignore[override]
-        """What messages call the legal targets."""
+        """Description of the valid targets in messages."""
         return f"numbers of classes: integers from 0 to {self.n_classes - 1}"
 
     @property
     def n_functions(self) -> int:
-        """One latent function for each class."""
+        """Number of latent functions: one for each class."""
         return self.n_classes
 
     def legal(self, y: FloatArray) -> BoolArray:
-        """Return where y is the number of a class."""
+        """Return where y is a class index."""
         return np.isin(y, np.arange(self.n_classes))
 
     def by_class(self, f: FloatArray) -> FloatArray:
-        """Latent values (C n, ...) as (C, n, ...)."""
+        """Reshape latent values from (C n, ...) to (C, n, ...)."""
         return f.reshape(self.n_classes, -1, *f.shape[1:])
 
     def probabilities(self, f: FloatArray) -> FloatArray:
@@ -65,9 +65,10 @@ class Softmax(Likelihood):
         return np.asarray(parts[_index(y), np.arange(parts.shape[1])] - log_sum(parts, axis=0))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
-        """Return derivatives in each latent value alone, in the layout of f of shape (C n,).
+        """Return derivatives in each latent value, in the layout of f of shape (C n,).
 
-        The second ones in two values of a row, p_c (delta - p_c'), are those of the coupled sites.
+        The mixed second derivatives, of minus log p(y | f) in two values of a row, are
+        p_c (delta - p_c'); coupled sites contain them.
         """
         p = self.probabilities(f)
         first = -p
@@ -76,7 +77,7 @@ class Softmax(Likelihood):
         return Derivatives(first, second, second * (1.0 - 2.0 * p))
 
     def slope_and_precision(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the slopes, and p: the precision D of coupled sites, whatever y is."""
+        """Return the first derivatives, and p: the precision D of coupled sites, for any y."""
         return self.derivatives(y, f).first, self.probabilities(f)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
@@ -85,7 +86,7 @@ class Softmax(Likelihood):
         return p * (1.0 - p)
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw the number of a class for each row of f of shape (C n,); (n,)."""
+        """Draw a class index for each row of f of shape (C n,); (n,)."""
         cumulative = np.cumsum(self.by_class(self.probabilities(f)), axis=0)
         uniform = rng.uniform(size=cumulative.shape[1:])
         return np.minimum((uniform >= cumulative).sum(axis=0), self.n_classes - 1).astype(float)

@@ -26,17 +26,17 @@ _ROWS = 4096  # points of a predictive at once
 
 @dataclass(frozen=True)
 class StudentT(OneScale):
-    """Targets with mean f and Student's t noise: outliers do not move f.
+    """Targets with location f and Student's t noise, which makes f robust to outliers.
 
     Parameters
     ----------
     noise_scale : float, default=1.0
-        Scale of the noise (its standard deviation is ``sqrt(df / (df - 2))`` times larger). Where
-        chains may start, unless `fixed`.
+        Scale of the noise; its standard deviation is ``sqrt(df / (df - 2))`` times larger, for
+        df > 2. A starting value of the chains, unless `fixed`.
     df : float, default=4.0
-        Degrees of freedom, not inferred.
+        Degrees of freedom. They are not inferred.
     fixed : bool, default=False
-        Keep `noise_scale` as it is instead of inferring it (as ``"noise_scale"``).
+        Keep `noise_scale` fixed instead of inferring it (as hyper-parameter ``"noise_scale"``).
     """
 
     noise_scale: float = 1.0
@@ -70,7 +70,7 @@ class StudentT(OneScale):
         return np.full(np.shape(f), value)
 
     def curvature(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the Fisher information, which is the same everywhere, and zero."""
+        """Return the Fisher information, which does not depend on f, and its derivative, zero."""
         information = self.fisher_information(f)
         return information, np.zeros_like(information)
 
@@ -79,7 +79,7 @@ class StudentT(OneScale):
         return np.asarray(f + self.noise_scale * rng.standard_t(self.df, np.shape(f)))
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
-        """Return derivatives with respect to log noise_scale; k = 1, or 0 where it is fixed."""
+        """Return derivatives with respect to log noise_scale; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
         e, A, D = self._parts(y, f)
@@ -94,9 +94,10 @@ class StudentT(OneScale):
     def weighted_tilted_moments(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> TiltedMoments:
-        """Log normalizer and its derivatives: as a mixture of Gaussians where nothing is weighted.
+        """Log normalizer and its derivatives, without weights by a scale mixture of Gaussians.
 
-        Given the precision of its noise a row is Gaussian, and f integrates out.
+        Given the precision of its noise, a target is Gaussian, and f is integrated out in closed
+        form.
         """
         if weight is not None:
             return super().weighted_tilted_moments(y, weight, mean, var)
@@ -129,7 +130,7 @@ class StudentT(OneScale):
         return log_p.reshape(y.shape)
 
     def bend(self, y: FloatArray) -> quadrature.Cuts:
-        """Return panels whose width grows with the distance from y."""
+        """Return cuts whose spacing grows with the distance from y."""
         places = self.noise_scale * np.concatenate([-_CUTS[::-1], [0.0], _CUTS])
         return quadrature.Cuts(y[:, None] + places)
 
@@ -176,6 +177,7 @@ class _ScaleMixture(NamedTuple):
 
     @classmethod
     def of(cls, likelihood: StudentT, residual: FloatArray, var: FloatArray) -> _ScaleMixture:
+        """Return the mixture for y - mean, and the variance of f; both (n,)."""
         nu, s2 = likelihood.df, likelihood.noise_scale**2
         var = np.where(var >= 0.0, var, np.nan)[:, None]
         e = residual[:, None]

@@ -1,4 +1,4 @@
-"""Several latent functions, one for each class: their prior, and the model that has them."""
+"""Models with several latent functions, one for each class, and their prior."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .prior import Conditional, GaussianPrior, OfAlikeFunctions, OfFunctions
 
 @dataclass(frozen=True, eq=False)
 class ClasswisePrior(GaussianPrior):
-    """p(f | theta) of independent functions, f stacked function after function.
+    """p(f | theta) of independent latent functions; f is stacked function after function.
 
     Attributes
     ----------
     priors : tuple of GaussianPrior
-        One for each function; one object for all if they share their hyper-parameters.
+        One for each function; the same object if they share their hyper-parameters.
     """
 
     priors: tuple[GaussianPrior, ...] = ()
@@ -46,12 +46,12 @@ class ClasswisePrior(GaussianPrior):
 
     @cached_property
     def K(self) -> FloatArray:
-        """Covariance matrix of all functions, (C n, C n): large, and mostly zero."""
+        """Covariance matrix of all functions, (C n, C n); it is large and block-diagonal."""
         return np.asarray(block_diag(*(prior.K for prior in self.priors)))
 
     @cached_property
     def chol(self) -> FloatArray:
-        """Lower Cholesky factor of `K`, as large."""
+        """Lower Cholesky factor of `K`, (C n, C n)."""
         return np.asfortranarray(block_diag(*(prior.chol for prior in self.priors)))
 
     @property
@@ -95,13 +95,13 @@ class ClasswisePrior(GaussianPrior):
 
 @dataclass(frozen=True, eq=False)
 class ClasswiseGP(LatentGP):
-    """A model whose likelihood depends on several functions with the same kernel.
+    """A model whose likelihood depends on several latent functions with the same kernel.
 
     Attributes
     ----------
     separate : bool
-        Whether every function has hyper-parameters of its own, class after class in theta, or all
-        share them.
+        Whether every function has its own hyper-parameters, class after class in theta; otherwise
+        all functions share them.
     """
 
     separate: bool = False
@@ -112,7 +112,7 @@ class ClasswiseGP(LatentGP):
         return self.likelihood.n_functions
 
     def shape_at(self, n_rows: int) -> tuple[int, ...]:
-        """Return the shape of the latent values of so many rows: (C, n)."""
+        """Return the shape of the latent values of `n_rows` rows: (C, n_rows)."""
         return (self.n_functions, n_rows)
 
     @property
@@ -122,7 +122,7 @@ class ClasswiseGP(LatentGP):
         return np.tile(own, self.n_functions) if self.separate else own
 
     def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
-        """Return the hyper-parameters of the kernel for each distinct set of them."""
+        """Return each distinct set of hyper-parameters of the kernel."""
         if not self.separate:
             return [theta]
         return np.split(theta, self.n_functions)

@@ -1,4 +1,4 @@
-"""Covariances that are made of others: sums, products and powers, each part on its own path."""
+"""Covariances that combine others: sums, products and powers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Constant(Covariance):
 
 
 class Composite(Covariance):
-    """A function of the entries of other covariances.
+    """Base class of covariances whose entries are functions of those of other covariances.
 
     Attributes
     ----------
     parts : sequence of Covariance
-        Without jitter.
+        The combined covariances, without jitter.
     """
 
     kind: ClassVar[type[Kernel]]
@@ -56,7 +56,7 @@ class Composite(Covariance):
 
     @abstractmethod
     def made(self, *entries: FloatArray) -> FloatArray:
-        """Return the entries that those of the parts make; may overwrite the first of them."""
+        """Return the entries computed from those of the parts; may overwrite the first part's."""
 
     @abstractmethod
     def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
@@ -173,6 +173,7 @@ def _contract_composite(
     """The same by the chain rule."""
 
     def contract(part: Covariance, own: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        """Return the contraction of one part."""
         return contract_cross(part, own, new, A, K)
 
     return covariance.contracted(theta, A, _crosses(covariance, theta, new), contract)

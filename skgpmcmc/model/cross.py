@@ -19,9 +19,9 @@ from .covariance import (
 
 @singledispatch
 def cross_matrix(covariance: Covariance, theta: FloatArray, new: CrossCovariance) -> FloatArray:
-    """Return ``covariance.cross(theta, new)`` as fast as can be; (n, m), Fortran order.
+    """Return ``covariance.cross(theta, new)`` by the fastest method; (n, m), Fortran order.
 
-    An entry may depend on all inputs, to rounding.
+    Rounding errors of an entry may depend on all inputs.
     """
     return covariance.cross(theta, new)
 
@@ -59,11 +59,11 @@ def contract_cross(
     Parameters
     ----------
     covariance : Covariance
-        Of n inputs.
+        Covariance of n inputs.
     theta : ndarray of shape (p,)
         Hyper-parameters, natural logs.
     new : CrossCovariance
-        Where the m other inputs are.
+        The m other inputs.
     A, K : ndarray of shape (n, m)
         The weights, and the covariance.
     """

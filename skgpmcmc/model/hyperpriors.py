@@ -1,8 +1,8 @@
-"""What we believe about the hyper-parameters before seeing data.
+"""Priors of the hyper-parameters.
 
 A prior is a frozen ``scipy.stats`` distribution of the hyper-parameter x on its *natural* scale.
-Chains move on u = log x, whose density carries the Jacobian: log p(u) = log p_X(e^u) + u. The few
-hyper-parameters that may be negative, such as a threshold, are sampled as they are: u = x.
+Chains move on u = log x, whose density includes the Jacobian: log p(u) = log p_X(e^u) + u. The few
+hyper-parameters that may be negative, such as a threshold, are sampled on their own scale: u = x.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ _TAILS = (1e-12, 1.0 - 1e-12)
 
 
 class HyperPrior:
-    """Independent priors on hyper-parameters, evaluated on the scale on which these are sampled.
+    """Independent priors on the hyper-parameters, evaluated on the scale of sampling.
 
     Parameters
     ----------
     names : sequence of str
-        One name per component of theta; vector hyper-parameters repeat theirs.
+        One name per component of theta; the components of a vector have the same name.
     distributions : mapping of str to frozen scipy distribution
-        A univariate continuous distribution for every name, natural scale; on (0, inf) for a
-        positive hyper-parameter.
+        A univariate continuous distribution for every name, on the natural scale; on (0, inf) for
+        a positive hyper-parameter.
     real : collection of str, default=()
-        Names of those that may be negative: their component of theta is the value itself, that of
-        all others its natural log.
+        Names of the hyper-parameters that may be negative: their component of theta is the value
+        itself; that of all others is the natural log of the value.
 
     Raises
     ------
     ValueError
-        If a distribution is not a frozen continuous one or its support leaves (0, inf).
+        If a distribution is not a frozen continuous one, or the support of that of a positive
+        hyper-parameter is not within (0, inf).
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class HyperPrior:
 
     @property
     def bounds(self) -> FloatArray:
-        """Ends of where all but a share of 1e-12 of each prior lies; (p, 2), scale of theta."""
+        """Quantiles of each prior at 1e-12 and 1 - 1e-12; (p, 2), on the scale of theta."""
         ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
         with np.errstate(divide="ignore"):
             ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
@@ -76,13 +77,13 @@ class HyperPrior:
         return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
 
     def natural(self, theta: FloatArray) -> FloatArray:
-        """Return theta of shape (..., p) on the natural scale of each component."""
+        """Return theta of shape (..., p) on the natural scale."""
         value = np.array(theta, dtype=float)
         value[..., self.positive] = np.exp(value[..., self.positive])
         return value
 
     def described(self, theta: FloatArray) -> dict[str, Any]:
-        """Return theta (p,) on the natural scale by name; lists where a name has several."""
+        """Return theta (p,) on the natural scale by name; vector hyper-parameters are lists."""
         natural, found = self.natural(theta).tolist(), dict[str, Any]()
         for name in dict.fromkeys(self.names):
             own = [value for n, value in zip(self.names, natural, strict=True) if n == name]
@@ -90,12 +91,12 @@ class HyperPrior:
         return found
 
     def log_prob(self, theta: FloatArray) -> Any:
-        """Log density of theta, Jacobian included; -inf outside the support.
+        """Log density of theta, including the Jacobian; -inf outside the support.
 
         Parameters
         ----------
         theta : ndarray of shape (p,) or (m, p)
-            Natural logs of positive hyper-parameters, others as they are; one point, or one per
+            Natural logs of positive hyper-parameters, the values of others; one point, or one per
             row.
 
         Returns
@@ -115,11 +116,11 @@ class HyperPrior:
         return np.asarray(self.value_and_gradient(theta)[1])
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Return minus the second derivatives of `log_prob` at theta, at least 0; both (p,)."""
+        """Return minus the second derivatives of `log_prob` at theta, clipped at 0; both (p,)."""
         return np.asarray(np.maximum(self._density.curvature(theta), 0.0))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[Any, FloatArray]:
-        """`log_prob` and `gradient`, which share the exponentials, in one call.
+        """Return `log_prob` and `gradient` in one call, which is faster.
 
         Parameters
         ----------
@@ -131,7 +132,7 @@ class HyperPrior:
         value : float, or ndarray of shape (m,) for a batch
             Natural log.
         gradient : ndarray of the shape of theta
-            Zero where theta leaves the support, so that a trajectory remains finite.
+            Zero outside the support, so that trajectories remain finite.
         """
         if theta.ndim == 1:
             if not self._range.holds(theta):
@@ -165,8 +166,8 @@ def _check_distribution(name: str, distribution: Any, *, positive: bool) -> None
     lower, upper = distribution.support()
     if np.isnan(lower).any() or np.isnan(upper).any():
         raise ValueError(
-            f"priors[{name!r}] has a parameter that its family does not allow, so that it has no "
-            f"support: check its arguments {distribution.args} and {distribution.kwds}."
+            f"priors[{name!r}] has an invalid parameter, so that its support is undefined: "
+            f"check its arguments {distribution.args} and {distribution.kwds}."
         )
     if not (np.ndim(lower) == 0 and lower < upper and (lower >= 0.0 or not positive)):
         raise ValueError(
@@ -333,12 +334,14 @@ class _Numerical:
                 self._lower, self._upper = np.log([self._lower, self._upper])
 
     def log_density(self, u: FloatArray) -> FloatArray:
+        """Return the log density of each component."""
         with np.errstate(all="ignore"):
             if not self._positive:
                 return np.asarray(self._distribution.logpdf(u))
             return np.asarray(self._distribution.logpdf(np.exp(u)) + u)
 
     def slope(self, u: FloatArray) -> FloatArray:
+        """Return the derivative of the log density, by finite differences; 0 if not finite."""
         # Within a step of an end of the support, only points on the other side have a density.
         step = 0.1
         near_lower, near_upper = u - self._lower <= step, self._upper - u <= step
@@ -350,6 +353,7 @@ class _Numerical:
         return np.where(np.isfinite(slope), slope, 0.0)
 
     def curvature(self, u: FloatArray) -> FloatArray:
+        """Return minus the second derivative of the log density."""
         # Good for a metric, which asks for no more than a few digits.
         step = 1e-3
         return (self.slope(u - step) - self.slope(u + step)) / (2.0 * step)
@@ -363,13 +367,16 @@ class _HalfCauchy(_Numerical):
         self._centre = float(np.log(_parameters(distribution)[2]))
 
     def log_density(self, u: FloatArray) -> FloatArray:
+        """Return the log density of each component."""
         z = u - self._centre
         return np.asarray(np.log(2.0 / np.pi) - np.logaddexp(z, -z))
 
     def slope(self, u: FloatArray) -> FloatArray:
+        """Return the derivative of the log density."""
         return np.asarray(-np.tanh(u - self._centre))
 
     def curvature(self, u: FloatArray) -> FloatArray:
+        """Return minus the second derivative of the log density."""
         return np.asarray(1.0 - np.tanh(u - self._centre) ** 2)
 
 

@@ -118,19 +118,19 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def check_matrix(kernel: Kernel, X: FloatArray) -> None:
-    """Try the kernel on a few training rows, and say what is wrong with its matrix.
+    """Evaluate the kernel at a few training rows, and raise an error if the result is invalid.
 
     Parameters
     ----------
     kernel : Kernel
-        With its own values of the hyper-parameters.
+        Kernel with its own values of the hyper-parameters.
     X : ndarray of shape (n, d)
-        Training inputs, of which all rows are paired with some.
+        Training inputs.
 
     Raises
     ------
     ValueError
-        If it cannot be evaluated, or if no matrix with its values is a covariance.
+        If the kernel cannot be evaluated, or its matrix is not a covariance matrix.
     """
     few = X[:_N_TRIED]
     try:
@@ -198,8 +198,8 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
             return
         problem = f"it has {gradient.size} derivatives for {few.start.size} of them"
     raise ValueError(
-        f"kernel={covariance.kernel!r} has no gradient in its hyper-parameters ({problem}): let "
-        f"it serve eval_gradient=True, or {remedy}."
+        f"kernel={covariance.kernel!r} has no gradient in its hyper-parameters ({problem}): make "
+        f"it support eval_gradient=True, or {remedy}."
     )
 
 
@@ -209,12 +209,12 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
 def default_prior(
     name: str, X: FloatArray, *, positive: bool = True, per_feature: bool = False
 ) -> Any:
-    """Prior of a hyper-parameter that the user left out, by the end of its name.
+    """Return the default prior of a hyper-parameter, which depends on the end of its name.
 
     Parameters
     ----------
     name : str
-        Such as ``"k2__length_scale"`` or ``"noise_scale"``.
+        Name, such as ``"k2__length_scale"`` or ``"noise_scale"``.
     X : ndarray of shape (n, d)
         Training inputs.
     positive : bool, default=True
@@ -225,19 +225,20 @@ def default_prior(
     Returns
     -------
     frozen scipy.stats distribution
-        On the natural scale. Log-normal, but for one that may be negative, which gets the normal
+        Prior on the natural scale: log-normal for positive hyper-parameters, else the normal
         distribution with mean 0 and standard deviation 3.
 
     Notes
     -----
-    ``constant_value`` is a variance: its root has median 2, and nine of ten draws are between 0.4
-    and 10. ``sigma_0`` is such a root. ``noise_scale`` has median 0.3, in units of the standard
-    deviation of the targets; ``noise_level`` is its square. ``shape``, of negative binomial counts,
-    has median 10 and reaches far beyond, where counts are Poisson. Of the draws of
-    ``length_scale`` and ``periodicity`` one of a hundred is below half the distance of neighbors,
-    and one above three times the width of the inputs, see `length_bounds`: beyond those, data say
-    nothing about a length-scale (Betancourt, 2017, "Robust Gaussian processes in Stan, part 3").
-    Any other name gets the log-normal(0, 1).
+    ``constant_value`` is a variance: the standard deviation has median 2, and lies between 0.4 and
+    10 with probability 0.9. ``sigma_0`` has the prior of this standard deviation. ``noise_scale``
+    has median 0.3, in units of the standard deviation of the targets; ``noise_level`` is its
+    square. ``shape``, of negative binomial counts, has median 10 and a long upper tail, where
+    counts are nearly Poisson. ``length_scale`` and ``periodicity`` are below half the distance of
+    neighboring inputs with probability 0.01, and above three times the diameter of the inputs with
+    probability 0.01 (see `length_bounds`): data have no information about a length-scale outside
+    this range (Betancourt, 2017, "Robust Gaussian processes in Stan, part 3"). All other
+    hyper-parameters have the log-normal(0, 1) prior.
     """
     if not positive:
         return stats.norm(0.0, 3.0)
@@ -255,22 +256,24 @@ def default_prior(
 
 
 def length_bounds(X: FloatArray, *, per_feature: bool = False) -> tuple[float, float]:
-    """Return the ends of the length-scales that data at the inputs can tell from others.
+    """Return the range of length-scales about which data at these inputs are informative.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
         Inputs.
     per_feature : bool, default=False
-        Whether every feature has a length-scale of its own. Then one may be all that matters, and
-        the lower end is divided by sqrt(d): the share of one feature in a distance.
+        Whether every feature has its own length-scale. Then a single feature may be relevant, and
+        the lower end is divided by sqrt(d), as a distance along one feature is smaller than the
+        distance of the inputs by this factor.
 
     Returns
     -------
     tuple of float
-        Half of the median distance of a row to its fifth neighbor (of few rows, to that which a
-        quarter of them are nearer than), and three times the diameter of the ball about the mean
-        that holds all rows. Equal rows count once. Without two different rows, 0.1 and 10.
+        The lower end is half of the median distance of a row to its fifth nearest neighbor (with
+        fewer than 17 rows, to a nearer one). The upper end is three
+        times the diameter of the smallest ball about the mean that contains all rows. Equal rows
+        count once. If there are no two different rows, 0.1 and 10.
     """
     rows = np.unique(X, axis=0)
     if len(rows) < 2:
@@ -312,13 +315,13 @@ def _between(low: float, high: float) -> Any:
 def paper_prior(
     name: str, X: FloatArray, *, positive: bool = True, per_feature: bool = False
 ) -> Any:
-    """Prior of a hyper-parameter in the papers, by the end of its name.
+    """Return the prior of a hyper-parameter in the papers, by the end of its name.
 
-    Scales (``constant_value``, ``noise_level``, ``sigma_0``) get Gamma(1.1, rate 0.1);
-    ``length_scale`` and ``periodicity`` get Gamma(1, rate 1/sqrt(d)) for X of shape (n, d); any
-    other name gets the log-normal(0, 1). The first two are those of Filippone & Girolami (2014),
-    section 4.4. One that may be negative gets the normal distribution with mean 0 and standard
-    deviation 3. `per_feature` makes no difference.
+    ``constant_value``, ``noise_level`` and ``sigma_0`` have the prior Gamma(1.1, rate 0.1);
+    ``length_scale`` and ``periodicity`` have Gamma(1, rate 1/sqrt(d)) for X of shape (n, d). These
+    are the priors of Filippone & Girolami (2014), section 4.4. All other positive hyper-parameters
+    have the log-normal(0, 1) prior; those that may be negative, the normal distribution with mean
+    0 and standard deviation 3. `per_feature` has no effect.
     """
     if not positive:
         return stats.norm(0.0, 3.0)
@@ -340,13 +343,14 @@ def default_hyperprior(
     Parameters
     ----------
     covariance : Covariance
-        Has names and training inputs.
+        Covariance with the names of its hyper-parameters and the training inputs.
     likelihood : Likelihood
-        Its parameters follow.
+        Its parameters come last.
     priors : mapping of str to frozen scipy.stats distribution, "paper" or None, default=None
-        Names left out get `default_prior`; with "paper", all get `paper_prior`.
+        Names left out get `default_prior`, except that the variance of a softmax gets
+        `paper_prior`; with "paper", all get `paper_prior`.
     n_kernels : int, default=1
-        With several kernels, each has the hyper-parameters of the covariance.
+        Number of kernels, each with the hyper-parameters of the covariance.
     """
     parameters = likelihood.parameters
     names = (*covariance.names * n_kernels, *(parameter.name for parameter in parameters))

@@ -1,7 +1,7 @@
-"""Priors of low rank, which stand for the whole one where that costs too much.
+"""Priors of low rank, which approximate the full prior at a lower cost.
 
-With K^ = R'R for an R of shape (m, n), what an approximation needs comes from matrices of m rows.
-f = R'v with v ~ N(0, I), so that R' is to this prior what L is to others.
+With K^ = R'R for an R of shape (m, n), an approximation only needs matrices with m rows. As f = R'v
+with v ~ N(0, I), R' takes the place of the Cholesky factor L.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .prior import GaussianPrior
 
 @dataclass(frozen=True, eq=False)
 class LowRankPrior(GaussianPrior, ABC):
-    """p(f | theta) = N(f; 0, R'R): verbs of a `GaussianPrior` that do not divide by K."""
+    """p(f | theta) = N(f; 0, R'R): those methods of `GaussianPrior` that do not need K^-1."""
 
     @property
     @abstractmethod
@@ -36,7 +36,7 @@ class LowRankPrior(GaussianPrior, ABC):
 
     @cached_property
     def K(self) -> FloatArray:
-        """``R'R``; (n, n): large, and no verb asks for it."""
+        """``R'R``; (n, n). It is large, and no method uses it."""
         return np.asfortranarray(self.root.T @ self.root)
 
     @cached_property
@@ -87,14 +87,14 @@ class LowRankPrior(GaussianPrior, ABC):
 class NystromPrior(LowRankPrior):
     """K^ = K[:, I] K[I, I]^-1 K[I, :], where the rows I are the first m.
 
-    K has its jitter: with all rows in I, K^ is K.
+    K includes its jitter: with all rows in I, K^ is K.
 
     Attributes
     ----------
     first : Covariance
-        Of the rows I.
+        Covariance of the rows I.
     others : CrossCovariance
-        Of the rows I with all others.
+        Covariance of the rows I with all others.
 
     References
     ----------
@@ -156,12 +156,12 @@ class NystromPrior(LowRankPrior):
 
 @dataclass(frozen=True, eq=False)
 class NystromGP(LatentGP):
-    """A model whose rows are seen through the first of them.
+    """A model with the Nystrom approximation of its prior, by the first rows.
 
     Attributes
     ----------
     n_first : int
-        How many these are.
+        Number of these rows.
     """
 
     n_first: int
@@ -172,7 +172,7 @@ class NystromGP(LatentGP):
 
     @classmethod
     def of(cls, model: LatentGP, rows: IntArray) -> NystromGP:
-        """Return the model as seen through some rows, which are taken to the front."""
+        """Return the model approximated by some of the rows, which are moved to the front."""
         others = np.delete(np.arange(len(model.y)), rows)
         own = model.of_rows(np.concatenate([rows, others]))
         return cls(own.covariance, own.observations, own.hyperprior, len(rows))
@@ -244,12 +244,12 @@ class EigenPrior(LowRankPrior):
 
 @dataclass(frozen=True, eq=False)
 class EigenGP(LatentGP):
-    """A model of which the largest eigenvalues of K are kept.
+    """A model with only the largest eigenvalues of K.
 
     Attributes
     ----------
     rank : int
-        How many.
+        Number of eigenvalues.
     """
 
     rank: int

@@ -67,7 +67,7 @@ def from_arrays(written: Written, given: Any = None) -> Any:
         OverflowError,
         RecursionError,
     ) as error:
-        raise ValueError(f"The file makes no sense: {error!r}.") from error
+        raise ValueError(f"The file has invalid content: {error!r}.") from error
 
 
 def _state(part: Any) -> dict[str, Any] | None:
@@ -137,6 +137,7 @@ class _Writer:
         self._known: dict[int, tuple[int, Any]] = {}  # by id: number, and the record, kept alive
 
     def written(self, part: Any) -> Any:
+        """Return a part in a form that JSON can hold; arrays are collected in `arrays`."""
         if isinstance(part, (np.ndarray, np.generic)):
             return self._array(part)
         if isinstance(part, _PLAIN):
@@ -217,6 +218,7 @@ class _Reader:
         self._known: list[Any] = []  # records, in the order in which they were written
 
     def read(self, part: Any) -> Any:
+        """Return the part of a tree that `written` made this of."""
         if isinstance(part, _PLAIN):
             return part
         if not isinstance(part, dict):

@@ -54,11 +54,11 @@ _ROWS = 256  # points per block: a block of nodes stays in the processor's cache
 
 
 class Bend(NamedTuple):
-    """Where the logarithm of a term turns from one regime into another, and how fast.
+    """Where log p(y | f) changes from one form to another as a function of f, and how fast.
 
-    The nodes are spaced in proportion to sqrt(width^2 + (f - center)^2). Away from the bend the
-    term must look straight or parabolic, or change on a scale that grows with the distance. A
-    `width` of twice the distance of the nearest complex singularity to `center` suits the rule.
+    The nodes are spaced in proportion to sqrt(width^2 + (f - center)^2). Away from the center,
+    log p(y | f) must be nearly linear or quadratic, or vary on a scale that grows with the
+    distance. A good `width` is twice the distance from `center` to the nearest complex singularity.
     """
 
     center: FloatArray  # (n,) or (), latent scale
@@ -66,9 +66,9 @@ class Bend(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """Where to cut the line of f so that the logarithm of a term is smooth between two cuts.
+    """Points at which to cut the axis of f so that log p(y | f) is smooth between two cuts.
 
-    The ends, the mean and some standard deviations around it are added.
+    The ends, the mean and some points around it (in standard deviations) are added.
     """
 
     places: FloatArray  # (n, k), latent scale
@@ -311,6 +311,7 @@ def _near_mode(block: _Block) -> FloatArray:
     """Return x with abs(g'(x)) <= 1, by Newton's method kept inside a shrinking bracket."""
 
     def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first two derivatives of g at x."""
         d1, d2 = block.slopes(x)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 

@@ -26,7 +26,7 @@ class Root(Protocol):
 
 
 class SquareRoot(Root, Protocol):
-    """A root that can be undone."""
+    """A root with an inverse."""
 
     def undo(self, step: FloatArray) -> FloatArray:
         """``B^-1 step``."""
@@ -38,7 +38,7 @@ class SquareRoot(Root, Protocol):
 
 @dataclass(frozen=True)
 class IdentityRoot:
-    """B = I. In whitened coordinates of f it stands for the covariance K."""
+    """B = I. In whitened coordinates of f it represents the covariance K."""
 
     def apply(self, z: FloatArray) -> FloatArray:
         """Return z."""
@@ -55,7 +55,7 @@ IDENTITY = IdentityRoot()
 
 @dataclass(frozen=True, eq=False)
 class DenseRoot:
-    """A small matrix, such as one of hyper-parameters; its operations are not counted.
+    """A small matrix, such as a covariance of hyper-parameters; its operations are not counted.
 
     It maps vectors (p,), or each row of a batch of them (m, p).
 
@@ -126,7 +126,7 @@ class FactorRoot:
 
 @dataclass(frozen=True, eq=False)
 class MassRoot:
-    """``B = L^-1 M^-1/2``: the mass matrix M of f, as whitened coordinates see it.
+    """``B = L^-1 M^-1/2``: the mass matrix M of f, transformed to whitened coordinates.
 
     Attributes
     ----------

@@ -130,7 +130,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
         index = json.loads(rest[_LENGTH + 1 : begin])
         content = _filled(index, _Bytes(memoryview(rest)[begin:]))
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-        raise UnreadableError(f"its content makes no sense ({error})") from error
+        raise UnreadableError(f"its content is invalid ({error})") from error
     return dict(content)
 
 

@@ -1,6 +1,6 @@
-"""Who does the work: one BLAS thread at a time, and workers that may be lost.
+"""Parallel work: one BLAS thread per process, and pools of workers that may be lost.
 
-Chains are what runs in parallel, each on one thread.
+Chains run in parallel, each on one thread.
 """
 
 from __future__ import annotations
@@ -119,31 +119,31 @@ _LOSSES = {
 
 
 class LostWorkersError(RuntimeError):
-    """Workers were lost again and again with the same work."""
+    """Workers were lost several times in a row with the same work."""
 
 
 class Journal(Protocol):
-    """What remembers the results of a run, and hands them out when it is run again."""
+    """Stores the results of a run, and returns them when the run is repeated."""
 
     def missing(self, calls: list[Call]) -> list[Call]:
-        """Return what has to be computed for the results of some calls."""
+        """Return those of some calls whose results are not stored."""
 
     def completed(self, done: list[Any]) -> list[Any]:
-        """Return the results of these calls, from what was computed; and keep them."""
+        """Store the results that were computed, and return those of all calls."""
 
 
 class Workers:
-    """A pool of workers, which is made anew when one of them is lost.
+    """A pool of workers, which is replaced when a worker is lost.
 
-    Calls return new objects and change nothing that is used again: those of a batch in which a
-    worker was lost are simply made once more, with the same results.
+    Calls return new objects and have no side effects. If a worker is lost, the calls of its batch
+    are made again, with the same results.
 
     Parameters
     ----------
     n_jobs : int or None
-        As joblib counts; its active backend is what does the work.
+        Number of workers, as in joblib; joblib's active backend does the work.
     journal : Journal, optional
-        What keeps results.
+        Stores results.
     """
 
     def __init__(self, n_jobs: int | None, journal: Journal | None = None) -> None:
@@ -161,7 +161,7 @@ class Workers:
 
     @property
     def run(self) -> Callable[[list[Call]], list[Any]]:
-        """Make a batch of calls; returns their results in the same order.
+        """Make a batch of calls, and return their results in the same order.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Coordinates in which a part of (theta, f) moves, and what is held fixed meanwhile."""
+"""Parameterizations: the coordinates that move, and the variables that are held fixed."""
 
 from ..numerics.roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
 from .ancillary import Ancillary

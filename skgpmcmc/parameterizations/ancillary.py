@@ -1,4 +1,4 @@
-"""Ancillary augmentation: the whitened latents stay still while theta moves."""
+"""Ancillary augmentation: the whitened latent values are held fixed while theta moves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .base import HyperPoint, Parameterization
 
 @dataclass(frozen=True)
 class Ancillary(Parameterization):
-    """v = L^-1 f stands still: theta has the density p(theta) p(y | L(theta) v).
+    """v = L^-1 f is held fixed: theta has the density p(theta) p(y | L(theta) v).
 
-    v knows nothing of theta before the targets are seen, so that chains mix well where the data
-    say little about each f_i, and slowly where they say much: see `Sufficient`.
+    A priori v is independent of theta. Chains mix well if the data say little about each f_i, and
+    slowly if they say much; for this case see `Sufficient`.
 
     References
     ----------

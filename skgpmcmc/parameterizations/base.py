@@ -1,8 +1,8 @@
-"""What a parameterization is: two verbs, and the points that they lead to.
+"""The base class of parameterizations, and the points and conditional distributions they define.
 
-While theta moves, something else has to stay still, and f follows. `auxiliary` takes that
-something from a state; `relocate` says where it leads at another theta, and how probable that is. A
-transition sees a conditional distribution of some coordinates, and nothing of what they mean.
+While theta moves, certain auxiliary variables are held fixed, and f changes with theta. `auxiliary`
+computes these variables from a state; `relocate` returns f at another theta, and the density there.
+Operators only see the conditional distribution of some coordinates, whatever these stand for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RIDGE = 1e-6
 
 
 class DensityPoint(Protocol):
-    """Where some coordinates are, with their density there."""
+    """A position in some coordinates, with the density there."""
 
     @property
     def position(self) -> FloatArray:
@@ -41,11 +41,11 @@ class DensityPoint(Protocol):
 
 
 class Point(DensityPoint, Protocol):
-    """The same, all else standing still; derivatives come on demand."""
+    """A position with its conditional density given all else; derivatives come on demand."""
 
     @property
     def log_density(self) -> float:
-        """Log of their conditional density, up to a constant."""
+        """Log of the conditional density, up to a constant."""
 
     @property
     def state(self) -> GPState:
@@ -53,14 +53,14 @@ class Point(DensityPoint, Protocol):
 
     @property
     def metric_root(self) -> SquareRoot:
-        """Root of the inverse of a metric tensor there, near minus the expected Hessian."""
+        """Root of the inverse metric tensor, which is close to minus the expected Hessian."""
 
 
 class Conditional(Protocol):
-    """The distribution of some coordinates given what stands still."""
+    """The distribution of some coordinates given all that is held fixed."""
 
     def at(self, position: FloatArray) -> Point | None:
-        """Return the point there; None without a density, or where K has no factor."""
+        """Return the point at a position; None without a density, or if K has no factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +71,11 @@ class HyperPoint(ABC):
     ----------
     model : LatentGP
     auxiliary : object
-        What stood still on the way.
+        The variables that are held fixed.
     state : GPState
-        theta, and the f that goes with it.
+        theta, and f at this theta.
     log_density : float
-        Of theta given y and the auxiliary, up to a constant.
+        Log density of theta given y and the auxiliary variables, up to a constant.
     free : ndarray of int of shape (q,) or None
         Positions of the components that are coordinates; None is all of them.
     """
@@ -101,10 +101,10 @@ class HyperPoint(ABC):
 
     @cached_property
     def metric(self) -> FloatArray:
-        """Fisher information of theta, plus minus the Hessian of its prior; (q, q).
+        """Fisher information of theta, minus the Hessian of its log prior; (q, q).
 
-        Of parameters of the likelihood, which have no Fisher information in closed form, the
-        squared scores of the rows.
+        For parameters of the likelihood, whose Fisher information has no closed form, the squared
+        scores of the rows take its place.
         """
         metric = np.diag(self.model.hyperprior.curvature(self.state.theta) + _RIDGE)
         own = len(self.model.covariance.start)
@@ -117,7 +117,7 @@ class HyperPoint(ABC):
     def metric_root(self) -> DenseRoot:
         """Root of the inverse of `metric`; the identity if that is not finite or has no factor.
 
-        Any function of the point is a legal metric.
+        This is correct because any function of the point is a valid metric.
         """
         identity = DenseRoot(np.eye(len(self.metric)))
         if not np.isfinite(self.metric).all():
@@ -152,43 +152,43 @@ class HyperPoint(ABC):
 
 
 class Parameterization(ABC):
-    """What is held fixed while theta moves: f itself, or other variables that determine it.
+    """Base class: the variables held fixed while theta moves, f or others that determine f.
 
     Attributes
     ----------
     name : str
-        What diagnostics call it.
+        Name in diagnostics.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> Any:
-        """Return what is held fixed, a function of the state or a draw that is given it."""
+        """Return the variables to hold fixed: a function of the state, or a draw given it."""
 
     @abstractmethod
     def relocate(self, model: LatentGP, auxiliary: Any, prior: GaussianPrior) -> HyperPoint:
-        """Return the point at the theta of a prior, whose factor of K may be there already.
+        """Return the point at the theta of a prior.
 
         Raises
         ------
         NotPositiveDefiniteError
-            If K has no factor there.
+            If K has no Cholesky factor there.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class HyperConditional:
-    """theta, or some of its components, given y and what a parameterization keeps.
+    """Distribution of theta, or some of its components, given y and the variables held fixed.
 
     Attributes
     ----------
     model : LatentGP
     parameterization : Parameterization
     auxiliary : object
-        What stands still.
+        The variables that are held fixed.
     here : GaussianPrior
-        Of the current theta.
+        Prior of f at the current theta.
     free : ndarray of int or None
         Positions of the components that move; None moves all.
     """
@@ -208,7 +208,7 @@ class HyperConditional:
         rng: np.random.Generator,
         free: IntArray | None = None,
     ) -> HyperConditional:
-        """Return the conditional distribution that a state belongs to."""
+        """Return the conditional distribution that contains a state."""
         auxiliary = parameterization.auxiliary(model, state, rng)
         return cls(model, parameterization, auxiliary, state.prior, free)
 
@@ -218,7 +218,7 @@ class HyperConditional:
         return self._placed(self.here)
 
     def at(self, position: FloatArray) -> Point | None:
-        """Return the point there; None outside the prior's support, or where K has no factor."""
+        """Return the point at a position; None outside the prior's support or without a factor."""
         theta = self.theta(position)
         if not np.isfinite(self.model.hyperprior.log_prob(theta)):
             return None
@@ -228,7 +228,7 @@ class HyperConditional:
             return None
 
     def theta(self, position: FloatArray) -> FloatArray:
-        """All of theta, the components that stay included; (p,)."""
+        """All of theta, including the components that do not move; (p,)."""
         if self.free is None:
             return position
         theta = self.here.theta.copy()

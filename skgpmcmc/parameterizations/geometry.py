@@ -1,4 +1,4 @@
-"""A metric of f that follows the point, and what Hamilton's equations ask of it."""
+"""A metric of f that depends on f, and the terms of Hamilton's equations that use it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Geometry:
     prior : GaussianPrior
         Gives L.
     root : FactorRoot
-        Root T'^-1 of the inverse of G.
+        Root T'^-1 of the inverse of G, where G = T T'.
     slope : ndarray of shape (n,)
         Derivative of each P_i in its f_i.
 
@@ -48,7 +48,7 @@ class Geometry:
         return cls(prior, FactorRoot(prior.whitened_factor(np.sqrt(precision))), slope)
 
     def momentum(self, z: FloatArray) -> FloatArray:
-        """``T z``: of covariance G where z is standard normal; (n,)."""
+        """``T z``: a momentum with covariance G if z is standard normal; (n,)."""
         return lower_product(self.root.factor, z)
 
     def velocity(self, momentum: FloatArray) -> FloatArray:
@@ -56,7 +56,7 @@ class Geometry:
         return self.root.apply(self.root.pull(momentum))
 
     def energy(self, momentum: FloatArray) -> float:
-        """``1/2 p'G^-1 p + 1/2 log|G|``: minus the log density of a momentum."""
+        """``1/2 p'G^-1 p + 1/2 log|G|``: minus the log density of a momentum, up to a constant."""
         z = self.root.pull(momentum)
         return 0.5 * float(z @ z) - self.root.log_det
 

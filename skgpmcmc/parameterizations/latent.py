@@ -29,14 +29,14 @@ class LatentFactors(Protocol):
         """Return a precision of f, which may depend on f; (n,)."""
 
     def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return another one, and its derivative in f; each (n,)."""
+        """Return another precision that depends on f, and its derivative; each (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class LatentConditional:
     """v = L^-1 f given y and theta: the density p(y | L v) N(v; 0, I).
 
-    A linear change of variables, so that nothing of f is lost, and K^-1 never appears.
+    It is a linear change of variables, in which K^-1 never appears.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class LatentConditional:
     prior: GaussianPrior
 
     def point_of(self, state: GPState) -> LatentPoint:
-        """Return the point of a state under the same prior."""
+        """Return the point that belongs to a state under the same prior."""
         if isinstance(state.local, LatentPoint):
             return state.local
         return LatentPoint(self.observed, state, self.prior.whiten(state.f))
@@ -70,7 +70,7 @@ class LatentPoint:
     observed : LatentFactors
         p(y | f) at its theta.
     state : GPState
-        With f = L v.
+        The state, with f = L v.
     position : ndarray of shape (n,)
         v.
     """
@@ -96,10 +96,10 @@ class LatentPoint:
 
     @cached_property
     def metric_root(self) -> FactorRoot:
-        """Of the metric I + L'R L, R the Fisher information of f.
+        """Root of the inverse of the metric I + L'R L, where R is the Fisher information of f.
 
-        The identity where the metric is not finite or has no factor, as under counts with a rate
-        beyond all numbers: any function of the point is a legal metric.
+        The identity if the metric is not finite or has no factor, for instance if the rate of
+        counts overflows. This is correct because any function of the point is a valid metric.
         """
         with np.errstate(over="ignore"):
             information = self.observed.fisher_information(self.state.f)
@@ -112,7 +112,7 @@ class LatentPoint:
 
     @cached_property
     def geometry(self) -> Geometry | None:
-        """The metric I + L'P L with the curvature P at f; None where it has no factor."""
+        """The metric I + L'P L with the curvature P at f; None if it has no factor."""
         with np.errstate(over="ignore", invalid="ignore"):
             precision, slope = self.observed.curvature(self.state.f)
         if not (np.isfinite(precision).all() and np.isfinite(slope).all()):

@@ -16,10 +16,10 @@ from .base import HyperPoint, Parameterization, half_traces
 
 @dataclass(frozen=True)
 class Sufficient(Parameterization):
-    """f stands still: theta has the density p(theta) N(f; 0, K) p(y | f, theta).
+    """f is held fixed: theta has the density p(theta) N(f; 0, K) p(y | f, theta).
 
-    The targets enter through parameters of the likelihood alone. With few data about each f_i the
-    chain is slow, because f knows theta well: see `Ancillary`.
+    Given f, the targets only matter for parameters of the likelihood. If the data say little about
+    each f_i, chains mix slowly, because f largely determines theta; for this case see `Ancillary`.
 
     References
     ----------

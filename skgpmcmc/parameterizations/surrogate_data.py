@@ -1,4 +1,4 @@
-"""Surrogate data: noisy copies of f, and f whitened given them, are fixed while theta moves."""
+"""Surrogate data: f plus noise, held fixed together with the standardized f while theta moves."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _STEP = 1e-4
 
 @dataclass(frozen=True)
 class SurrogateData(Parameterization):
-    """g ~ N(f, S) and eta = D^-1 (f - m) stand still, where p(f | g, theta) = N(m, D D').
+    """g ~ N(f, S) and eta = D^-1 (f - m) are held fixed, where p(f | g, theta) = N(m, D D').
 
-    theta has the density p(theta) N(g; 0, K + S) p(y | D eta + m). The noise S of a row is the one
-    for which g_i alone would say as much about f_i as y_i does: the variance of p(y_i | f_i)
-    N(f_i; 0, K_ii) is matched. It is a function of theta. A large S leads back to `Ancillary`, a
-    small one to `Sufficient`.
+    theta has the density p(theta) N(g; 0, K + S) p(y | D eta + m). The noise variance S of a row is
+    chosen such that g_i is as informative about f_i as y_i is, by matching the variance of
+    p(y_i | f_i) N(f_i; 0, K_ii). It is a function of theta. For large S the scheme approaches
+    `Ancillary`, for small S `Sufficient`.
 
     References
     ----------
@@ -79,7 +79,10 @@ class _Frame(NamedTuple):
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _Frame:
+        """Return the noise and the factor at the theta of a prior, computed once."""
+
         def make() -> tuple[FloatArray, FloatArray]:
+            """Compute both."""
             noise = _matched_noise(model.observations_at(prior.theta), prior.variance)
             return noise, prior.whitened_factor(np.sqrt(1.0 / noise))
 
@@ -106,6 +109,7 @@ class _NoiseSlopes(NamedTuple):
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
+        """Return the derivatives at the theta of a prior, computed once."""
         return prior.remember((cls, model), lambda: cls._differenced(model, prior))
 
     @classmethod

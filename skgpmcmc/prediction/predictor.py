@@ -49,7 +49,7 @@ _MAX_DISTANCES = 5_000_000
 
 
 class _Batch(NamedTuple):
-    """Some new rows, and where they stand among all."""
+    """A batch of new rows, and its position among all."""
 
     rows: slice
     X: FloatArray | CrossCovariance
@@ -335,8 +335,8 @@ class Predictor:
         )
         with np.printoptions(threshold=6, edgeitems=3):
             raise ValueError(
-                f"{what} for row {row} of X, {X_new[row]}, comes out as {value}: {why}, out of "
-                "reach of double precision. Check the units of that row and of its target against "
+                f"{what} for row {row} of X, {X_new[row]}, comes out as {value}: {why}, beyond "
+                "double precision. Check the units of that row and of its target against "
                 "those of the training rows, or leave it out."
             )
 

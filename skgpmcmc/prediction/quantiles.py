@@ -96,10 +96,12 @@ def quantiles_of(
     counts = predictor.model.likelihood.counts
 
     def cdf(y: FloatArray, row: FloatArray) -> FloatArray:
+        """Return the probability that a target is at most y in some rows."""
         at = row.astype(np.intp)
         return np.asarray(sum(component.cdf(y, at) for component in components))
 
     def gap(place: FloatArray, row: FloatArray, probability: FloatArray) -> FloatArray:
+        """Return the distribution function at a place, minus a probability."""
         if not counts:
             return cdf(place, row) - probability
         # Counts are looked for on the scale of f, and what is below zero stands for zero.

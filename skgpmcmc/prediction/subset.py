@@ -1,6 +1,6 @@
-"""What `fit` prepares for predictions: which draws stand for all, and how many that takes.
+"""Choice of the draws that predictions average over, and of their number.
 
-And what their densities are made of.
+Also the parameters of the densities of f at these draws.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def equal_rows(theta: FloatArray) -> list[IntArray]:
 
 
 class Subset(NamedTuple):
-    """Some of many draws, each standing for its neighborhood."""
+    """A subset of the draws, each representing its neighborhood."""
 
     rows: IntArray  # (S,)
     multiplicity: FloatArray  # (S,), how many draws each stands for
@@ -67,7 +67,7 @@ def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Genera
 
 
 def spread_cells(theta: FloatArray, n_cells: int) -> list[IntArray]:
-    """Part the rows of theta (n, p) into cells of nearly equal size."""
+    """Divide the rows of theta (n, p) into cells of nearly equal size."""
     return _cells(_standardized(theta), np.arange(len(theta)), n_cells)
 
 

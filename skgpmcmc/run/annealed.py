@@ -1,4 +1,4 @@
-"""Annealed importance sampling of p(y | theta), configured."""
+"""Annealed importance sampling of p(y | theta)."""
 
 from __future__ import annotations
 
@@ -35,25 +35,31 @@ _TOGETHER, _FEW = 64, 16
 
 @dataclass(eq=False)
 class AnnealedImportance(Configuration):
-    """Annealed importance sampling: draws of f that are moved from q to p(f | y, theta).
+    """Annealed importance sampling of p(y | theta).
+
+    Draws of f start from a Gaussian q and are moved through intermediate distributions to
+    p(f | y, theta). Their importance weights estimate p(y | theta) without bias.
 
     Parameters
     ----------
     kernel : {"elliptical_slice", "hmc", "rmhmc"}, default="elliptical_slice"
-        What moves them: elliptical slices around q, Hamiltonian trajectories with the precision of
-        q for their mass, or Riemannian ones, whose metric follows f.
+        MCMC moves at each temperature: elliptical slice sampling around q, Hamiltonian Monte Carlo
+        with the precision of q as the mass matrix, or its Riemannian version, whose metric depends
+        on f.
     start : {"ep", "laplace", "prior"} or None, default=None
-        Where they begin; None is EP's Gaussian, and for a softmax that with averaged sites.
+        Starting distribution q; None is EP's Gaussian, and for a softmax a Gaussian with averaged
+        sites.
     temperatures : {"adaptive", "geometric", "linear"}, default="adaptive"
-        Equal losses of the effective sample size, equal ratios from 1e-4, or equal distances.
+        Spacing of the temperatures: such that every step loses the same effective sample size;
+        with equal ratios from 1e-4; or with equal distances.
     n_temperatures : int, default=100
-        Of the last two.
+        Number of temperatures, for the last two.
     n_particles : int, default=512
-        Independent draws.
+        Number of independent draws.
     n_moves : int, default=5
-        Moves of each at every temperature.
+        Number of moves of each draw at every temperature.
     max_leapfrog : int, default=10
-        Leapfrog steps of a trajectory; with "rmhmc" the most.
+        Number of leapfrog steps of a trajectory; with "rmhmc" the maximum.
 
     References
     ----------
@@ -90,23 +96,25 @@ class AnnealedImportance(Configuration):
         Parameters
         ----------
         model : LatentGP
-            Softmax works with elliptical slices alone.
+            The model. A softmax needs ``kernel="elliptical_slice"``, and as `start` None or
+            "laplace".
         theta : ndarray of shape (p,)
             Natural logs.
         rng : numpy.random.Generator
-            For all draws; a pilot batch that serves for nothing else comes first.
+            Random numbers of all draws, and of a pilot run that chooses the temperatures.
         n_jobs : int, optional
             Workers of joblib; the result does not depend on it.
 
         Returns
         -------
         AnnealedEstimate
-            With the standard error of the log, and the effective size of the weights.
+            The log estimate with its standard error, and the effective sample size of the weights.
 
         Raises
         ------
         ValueError
-            If a field is impossible, or the likelihood has several latent functions.
+            If a parameter is invalid, or the likelihood is a softmax and `kernel` or `start` do not
+            support it.
         """
         with one_thread():
             q, schedule = self.begun(model, theta, rng)
@@ -121,7 +129,7 @@ class AnnealedImportance(Configuration):
     def begun(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> tuple[GaussianApproximation, Schedule]:
-        """Return where draws begin, and what a pilot batch finds."""
+        """Return the starting distribution, and the temperatures that a pilot run chooses."""
         self.check()
         if self.kernel != "elliptical_slice" or self.start == "ep":
             who = f"AnnealedImportance(kernel={self.kernel!r}, start={self.start!r})"
@@ -131,7 +139,7 @@ class AnnealedImportance(Configuration):
 
     @property
     def moves(self) -> PathKernel:
-        """What moves the draws."""
+        """The MCMC moves at each temperature."""
         return _KERNELS[self.kernel](self.max_leapfrog)
 
     @property

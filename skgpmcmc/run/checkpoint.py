@@ -1,12 +1,11 @@
-"""A file from which an interrupted run goes on to the same draws.
+"""Checkpoint files, from which an interrupted run continues with the same draws.
 
-A run is a function of its settings and of what workers return. So the file has the results of all
-batches of work in their order, and to go on means to run the same code again, with these results
-handed out instead of computed until there are no more.
+A run is determined by its settings and by the results of its workers. The file contains the results
+of all batches of work in their order. To continue, the same code runs again, but takes these
+results from the file instead of computing them, as long as there are any.
 
-Rounds of draws are kept by chain: draw after draw, and the state of the last one alone. So a run
-that looks at its chains at other places, as one with more draws or a larger target does, can follow
-the file all the same.
+Draws are stored by chain, with only the state after the last draw. So a run with rounds of other
+lengths, such as one with more draws or a larger target, can use the file too.
 """
 
 from __future__ import annotations
@@ -69,25 +68,26 @@ class _Tape:
 
 
 class Checkpoint:
-    """The journal of a run, in a file.
+    """The results of a run, stored in a file.
 
     Parameters
     ----------
     path : Path
-        The file. If it is there, the run follows it.
+        The file. If it exists, the run takes its results.
     about : mapping of str to str
-        What the run is a function of, by the names that a user knows; the file must have the same.
+        Settings and data that determine the run, by the names of the parameters; those in the file
+        must be the same.
     seed : sequence of int
         Words of the seed.
     free_seed : bool
-        Whether the file may decide about the seed, as the user does not care.
+        Whether the seed of the file may be used, because the user has given none.
     shown : mapping of str to object
-        What else is known of the run, for who looks at the file; JSON can hold it.
+        Further information for readers of the file, in a form that JSON can hold.
 
     Raises
     ------
     ValueError
-        If the file is damaged, of another run, or cannot be written.
+        If the file is damaged, belongs to another run, or cannot be written.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class Checkpoint:
 
     @property
     def follows(self) -> bool:
-        """Whether the run has not yet come to where the file ends."""
+        """Whether the file still contains results that the run has not yet taken."""
         return self._next < len(self._batches) or any(tape.ahead > 0 for tape in self._tapes)
 
     # --- the journal ------------------------------------------------------------------------------
 
     def missing(self, calls: list[Call]) -> list[Call]:
-        """Return what has to be computed for the results of some calls."""
+        """Return those of some calls whose results are not in the file."""
         self._calls = calls
         if _is_round(calls):
             return self._missing_draws()
@@ -131,7 +131,7 @@ class Checkpoint:
         return []
 
     def completed(self, done: list[Any]) -> list[Any]:
-        """Return the results of these calls, from what was computed; and keep them."""
+        """Store the results that were computed, and return those of all calls."""
         if _is_round(self._calls):
             results = self._completed_draws(done)
         else:
@@ -236,8 +236,8 @@ class Checkpoint:
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} makes no sense ({error!r}). Delete the file, or "
-                "choose another path."
+                f"checkpoint={str(self.path)!r} has invalid content ({error!r}). Delete the file, "
+                "or choose another path."
             ) from error
 
     def _write(self, on_failure: Callable[[OSError], None]) -> None:

@@ -1,4 +1,4 @@
-"""Convergence of the kept draws, when it is enough, and what they cost.
+"""Convergence of the kept draws, the stopping rule, and the cost of sampling.
 
 A thin layer over arviz-stats.
 """
@@ -24,7 +24,7 @@ MIN_ESS = 100.0
 
 @dataclass(frozen=True, eq=False)
 class ConvergenceSummary:
-    """Rank-normalized split R-hat, effective sample sizes and errors; each (p,)."""
+    """Rank-normalized split R-hat, effective sample sizes and errors of the mean; each (p,)."""
 
     r_hat: FloatArray
     ess_bulk: FloatArray
@@ -33,11 +33,11 @@ class ConvergenceSummary:
 
 
 def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
-    """Diagnose draws of shape (n_chains, n_draws, p).
+    """Compute convergence diagnostics of draws of shape (n_chains, n_draws, p).
 
-    A single chain is compared with itself, half against half. Chains that are constant, not
-    finite or shorter than four draws (eight for a single chain) have not converged: R-hat is
-    infinite, the effective sample size 0 and the error NaN.
+    A single chain is split, and its halves are compared. Chains that are constant, not finite or
+    shorter than four draws (eight for a single chain) count as not converged: R-hat is infinite,
+    the effective sample size 0 and the error NaN.
 
     References
     ----------
@@ -62,7 +62,7 @@ def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
 def rank_r_hat(samples: FloatArray) -> FloatArray:
     """Rank-normalized split R-hat of draws of shape (n_chains, n_draws, p); (p,).
 
-    A single chain, and chains that say nothing, are treated as in `summarize_convergence`.
+    A single chain, constant chains and chains too short are treated as in `summarize_convergence`.
 
     References
     ----------
@@ -81,12 +81,12 @@ def rank_r_hat(samples: FloatArray) -> FloatArray:
 
 
 def min_draws(n_chains: int) -> int:
-    """Length of the shortest chains that can be compared."""
+    """Return the minimum number of draws per chain for these diagnostics."""
     return 8 if n_chains == 1 else 4
 
 
 def comparable(samples: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """At least two chains, and which of the p components they can be compared by."""
+    """Return at least two chains, and a mask of the p components that can be compared."""
     n_chains, n_draws, p = samples.shape
     if n_draws < min_draws(n_chains):
         return samples, np.zeros(p, dtype=bool)
@@ -98,7 +98,7 @@ def comparable(samples: FloatArray) -> tuple[FloatArray, BoolArray]:
 
 
 def least_ess(target_ess: float | None) -> float:
-    """Return the effective sample size that bulk and tail must reach."""
+    """Return the effective sample size that both bulk and tail must reach."""
     return MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
 
 
@@ -109,10 +109,10 @@ def enough(
     max_rhat: float,
     target_ess: float | None = None,
 ) -> BoolArray:
-    """Whether chains suffice, quantity by quantity, each (p,).
+    """Whether the draws are enough, for each quantity; all arrays (p,).
 
     R-hat has to be at most `max_rhat`, and the effective sample sizes of bulk and tail at least
-    `target_ess` and at least MIN_ESS. Sampling stops, and is reported, by this rule alone.
+    `target_ess` and at least MIN_ESS. Both the end of sampling and the warnings use this rule.
     """
     least = least_ess(target_ess)
     return (r_hat <= max_rhat) & (np.minimum(ess_bulk, ess_tail) >= least)
@@ -120,24 +120,24 @@ def enough(
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When the draws of a model are enough.
+    """Criterion by which sampling of a model stops.
 
     Attributes
     ----------
     target_ess : float
         Effective sample size that every quantity must reach, in bulk and tail; see `enough`.
     max_rhat : float
-        R-hat that none may exceed.
+        Largest R-hat of any quantity.
     """
 
     target_ess: float
     max_rhat: float
 
     def missing(self, samples: FloatArray) -> float:
-        """Return how many more draws are needed, as a share of those there are, about.
+        """Estimate how many more draws are needed, as a fraction of the present ones.
 
-        For draws of shape (n_chains, n_draws, p): 0 where they are enough, and infinity where a
-        larger effective sample size alone would not do.
+        For draws of shape (n_chains, n_draws, p): 0 if they are enough, and infinity if a larger
+        effective sample size alone would not be enough.
         """
         s = summarize_convergence(samples)
         if enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all():
@@ -156,42 +156,42 @@ USELESS_RHAT, USELESS_ESS = 1.2, 10.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnostics(Shown):
-    """How well chains have converged and what they cost; shows itself as a table.
+    """Convergence and cost of the chains; prints as a table.
 
     Attributes
     ----------
     names : list of str
-        Hyper-parameter of each row.
+        Name of the hyper-parameter in each row.
     classes : list or None
-        Class of each row, for one-vs-rest problems.
+        Class of each row with one-vs-rest; None for a single model.
     r_hat, ess_bulk, ess_tail, mcse_mean : ndarray of shape (n_rows,)
-        Of theta on its sampling scale (natural log).
+        R-hat, effective sample sizes and Monte Carlo error of the mean, of theta (natural logs).
     acceptance_rate : dict of str to ndarray
-        Of the kept iterations, by transition; of shape (n_models * n_chains,). NaN for a chain
-        that never made that move.
+        Acceptance rates of the kept iterations by the name of the move, one per chain; of shape
+        (n_models * n_chains,). NaN for a chain that never made that move.
     log_likelihood_sd : ndarray of shape (n_models,)
-        Standard deviation of the log-likelihood estimate at the posterior mean of theta. Above
-        about 2 chains stick; below 0.5 it hardly matters. 0 for a deterministic likelihood.
+        Standard deviation of the estimate of log p(y | theta) at the posterior mean of theta. Above
+        2 or so, chains get stuck; below 0.5 it hardly matters. 0 if log p(y | theta) is exact.
     emulators : list of EmulatorReport
         How well the emulator predicts, one per model; empty for samplers without one.
     n_cubic : float
-        Operations in O(n^3) of the whole run; see `operations` for the kinds. A product or solve
-        with m columns counts m / n.
+        Number of O(n^3) matrix operations of the whole run; `operations` has them by kind. A
+        product or solve with m columns counts m / n.
     operations, sampling_operations : OperationCount
-        Of the whole run, and of the kept iterations alone.
+        O(n^3) operations by kind: of the whole run, and of the kept iterations alone.
     n_likelihood_evaluations, n_sampling_evaluations : float
-        Evaluations of a marginal likelihood: of the whole run, and of the kept iterations alone,
-        rejected proposals included. A refresh of m particles counts m / n.
+        Evaluations of the marginal likelihood, including those of rejected proposals: of the whole
+        run, and of the kept iterations alone. A refresh of m particles counts m / n.
     n_failed : int
         Proposals rejected because a factorization failed.
     seconds_warmup, seconds_sampling : float
         Wall time.
     jitter : ndarray of shape (n_models,)
-        Share of its variance that was added to the diagonal of K, so that K has a factor wherever
-        the posterior is. It is part of the model, and the same for the whole run.
+        Fraction by which the diagonal of K was increased, so that K has a Cholesky factor in the
+        region of the posterior. It is part of the model, and the same for the whole run.
     in_use : dict of str to str
-        Which of "sampler", "approximation" and "n_importance" had an effect, and what they were.
-        Samplers ignore names and numbers that they do not use.
+        Those of "sampler", "approximation" and "n_importance" that had an effect, with their
+        values. Samplers ignore names and numbers that they do not use.
     """
 
     names: list[str]
@@ -215,17 +215,17 @@ class Diagnostics(Shown):
 
     @property
     def n_cubic(self) -> float:
-        """Operations in O(n^3) of the whole run."""
+        """Number of O(n^3) matrix operations of the whole run."""
         return self.operations.total
 
     def converged(self, max_rhat: float, target_ess: float | None = None) -> bool:
-        """Whether every R-hat is at most `max_rhat` and every effective sample size suffices."""
+        """Whether every R-hat and every effective sample size is good enough; see `enough`."""
         return not self.not_converged(max_rhat, target_ess)
 
     def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
-        """Return rows whose R-hat exceeds `max_rhat` or whose effective sample size is too small.
+        """Return the rows whose R-hat is too large or whose effective sample size is too small.
 
-        Too small is below `target_ess` or MIN_ESS, in bulk or tail; see `enough`.
+        That is above `max_rhat`, or below `target_ess` or MIN_ESS in bulk or tail; see `enough`.
         """
         good = enough(self.r_hat, self.ess_bulk, self.ess_tail, max_rhat, target_ess)
         return [int(i) for i in np.flatnonzero(~good)]
@@ -305,7 +305,7 @@ _PLAIN_NAMES = {
 
 
 def plain_name(name: str) -> str:
-    """Say what a hyper-parameter is, as "variance" of "k1__constant_value"; empty if not known."""
+    """Describe a hyper-parameter, such as "k1__constant_value": "variance"; empty if unknown."""
     return _PLAIN_NAMES.get(name.partition("[")[0].rpartition("__")[2], "")
 
 
@@ -321,10 +321,10 @@ def _beside(left: Sequence[str], right: Sequence[str]) -> list[str]:
 def convergence_message(
     diagnostics: Diagnostics, max_rhat: float, target_ess: float | None = None
 ) -> str | None:
-    """Say what falls short of the target, by how much, and how bad that is; None if nothing does.
+    """Return the text of the convergence warning, or None if the chains have converged.
 
-    Only what has failed is named: R-hat, or the effective sample size of bulk or tail, each with
-    its worst row.
+    It names only the criteria that failed (R-hat, bulk or tail effective sample size), each with
+    its worst row, and says how serious that is.
     """
     rows = diagnostics.not_converged(max_rhat, target_ess)
     if not rows:
@@ -388,12 +388,12 @@ def diagnose(
     which: Sequence[int],
     classes: Sequence[object] | None = None,
 ) -> Diagnostics:
-    """Diagnose some models of a run.
+    """Return the diagnostics of some models of a run.
 
     Parameters
     ----------
     run : SamplingRun
-        What the chains left behind.
+        The run, with its draws.
     names : sequence of str
         One per component of theta.
     log_likelihood_sd : ndarray of shape (n_models,)
@@ -401,7 +401,7 @@ def diagnose(
     which : sequence of int
         The models to report.
     classes : sequence, optional
-        Class of each model of the run; without it rows carry no class.
+        Class of each model of the run; without it rows have no class.
     """
     draws = [run.models[m].draws for m in which]
     reports = [run.models[m].report for m in which]
@@ -423,7 +423,7 @@ def diagnose(
 
 
 def summarized(samples: Sequence[FloatArray]) -> dict[str, Any]:
-    """Return what draws tell of the fields of `Diagnostics`; each (n_chains, n_draws, p)."""
+    """Return the fields of `Diagnostics` that follow from draws, each (n_chains, n_draws, p)."""
     summaries = [summarize_convergence(own) for own in samples]
     return {
         name: np.concatenate([getattr(summary, name) for summary in summaries])
@@ -432,7 +432,7 @@ def summarized(samples: Sequence[FloatArray]) -> dict[str, Any]:
 
 
 def counted(chains: Sequence[Counts], before: Counts) -> dict[str, Any]:
-    """Return what counts tell of them: of every chain, and of all before its first kept draw."""
+    """Return the fields that follow from the counts of the chains, and of all work before them."""
     sampling = sum_counts(chains)
     whole = sum_counts([sampling, before])
     return {

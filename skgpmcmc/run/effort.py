@@ -1,4 +1,4 @@
-"""What a user hears of a fit under way: how far it is, how long it takes, and how large it gets."""
+"""Messages during a fit: progress, remaining time and memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONG = 600.0
 
 
 class Plan(NamedTuple):
-    """What a run is going to do."""
+    """The work that a run is going to do."""
 
     n_rows: int
     n_functions: int  # latent functions of a model
@@ -41,14 +41,14 @@ class Plan(NamedTuple):
     n_workers: int
 
     def effort(self, seconds_per_operation: float, judged_by: str) -> Effort:
-        """Return the effort of all that is planned."""
+        """Return the effort of the whole plan."""
         operations = _OF_ITERATION * self.n_iterations + _OF_LEARNING * self.n_learned
         seconds = seconds_per_operation * self.n_functions * operations / self.n_workers
         return Effort(self, seconds, judged_by)
 
 
 class Effort(NamedTuple):
-    """What is left to be done, about."""
+    """Estimate of the remaining work."""
 
     plan: Plan
     seconds: float
@@ -65,7 +65,7 @@ def plan_for(
     n_jobs: int | None,
     n_learned: float = 0.0,
 ) -> Plan:
-    """Return what is to be done, from what each model needs."""
+    """Return the plan for some models."""
     model = models[0]
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
     return Plan(
@@ -78,14 +78,14 @@ def plan_for(
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
-    """Return how many draws per chain will be made, about."""
+    """Estimate how many draws per chain will be made."""
     if stop is None:
         return n_draws
     return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _A_ROUND)
 
 
 class Standing(NamedTuple):
-    """The worst of all hyper-parameters so far, and how often the commonest move is accepted."""
+    """Worst R-hat and effective sample size so far, and the acceptance of the commonest move."""
 
     r_hat: float
     r_hat_of: str
@@ -96,7 +96,7 @@ class Standing(NamedTuple):
 
     @classmethod
     def of(cls, chains: Sequence[tuple[FloatArray, Sequence[str]]], counts: Counts) -> Standing:
-        """Judge draws (n_chains, n_draws, k) of every model, whose k columns have names."""
+        """Summarize draws (n_chains, n_draws, k) of every model, with k names each."""
         summaries = [summarize_convergence(draws) for draws, _ in chains]
         names = [name for _, own in chains for name in own]
         r_hat = np.concatenate([s.r_hat for s in summaries])
@@ -117,7 +117,7 @@ class Standing(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far sampling is."""
+    """Progress of sampling."""
 
     n_draws: int  # of each chain
     n_wanted: int  # at most
@@ -131,13 +131,13 @@ class Progress(NamedTuple):
 
 
 class Monitor(Protocol):
-    """What the parent reports to, round by round."""
+    """Receives reports of a run, round by round."""
 
     def expect(self, left: Effort) -> None:
-        """Take note of how much is left, about."""
+        """Receive an estimate of the remaining work."""
 
     def sampled(self, progress: Progress) -> None:
-        """Take note of how far the chains are, after a round of draws."""
+        """Receive the progress of the chains, after a round of draws."""
 
     def begin_round(self) -> None:
         """A round of all chains starts."""
@@ -147,7 +147,7 @@ class Monitor(Protocol):
 
 
 class Silent:
-    """The monitor of a run that nobody watches."""
+    """A monitor that does nothing."""
 
     def expect(self, left: Effort) -> None:
         """Do nothing."""
@@ -166,20 +166,20 @@ class Silent:
 class CallbackMonitor:
     """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round.
 
-    When the draws have doubled, the next round of the first chain has their R-hat and effective
-    sample size in its name, and announces a sub-task: scikit-learn's `ProgressBar` shows the names
-    of such tasks, and nothing else that changes.
+    Whenever the number of draws has doubled, the next round of the first chain has their R-hat and
+    effective sample size in its name, and announces a sub-task, because scikit-learn's
+    `ProgressBar` shows the names of such tasks and no other changing text.
 
     Parameters
     ----------
     estimator : estimator
-        Whose callbacks are called, and whose `verbose` counts.
+        Estimator with the callbacks and `verbose`.
     n_chains : int
-        Of all models together.
+        Number of chains of all models together.
     n_rounds : int
-        Of each chain, unless sampling ends early.
+        Number of rounds of each chain, unless sampling ends early.
     n_bytes : float
-        Memory that the fit needs, about.
+        Estimate of the memory of the fit.
     """
 
     def __init__(self, estimator: Any, n_chains: int, n_rounds: int, n_bytes: float) -> None:
@@ -205,7 +205,7 @@ class CallbackMonitor:
             chain.call_on_fit_task_begin(estimator=estimator)
 
     def expect(self, left: Effort) -> None:
-        """Say how much is left, if the user wants to know or should."""
+        """Print the remaining effort with `verbose`, and warn of a long fit."""
         news = self._left is None or self._left.judged_by != left.judged_by
         self._left = left
         if self._estimator.verbose and news:
@@ -213,16 +213,16 @@ class CallbackMonitor:
         if left.seconds > _LONG and not self._warned:
             self._warned = True
             warnings.warn(
-                f"This fit will be long: {self._in_words(left)}. Fewer rows help most (time grows "
-                "with their cube); so do more workers (n_jobs), and fewer draws: a smaller "
-                "n_draws, or target_ess, which ends sampling when they are enough. Ctrl-C, once "
-                "there are draws, ends it and keeps them.",
+                f"This fit will be long: {self._in_words(left)}. Fewer rows help most, as the "
+                "time grows with their cube. More workers (n_jobs) help too, and fewer draws: a "
+                "smaller n_draws or target_ess. Ctrl-C ends the fit and keeps its draws, once "
+                "there are any.",
                 UserWarning,
                 stacklevel=2,
             )
 
     def sampled(self, progress: Progress) -> None:
-        """Say how far the chains are, if anybody listens."""
+        """Pass on and print the progress of the chains, where wanted."""
         self._progress = progress
         if self._estimator.verbose or vars(self._estimator).get("_skl_callbacks"):
             self._standing = progress.standing()
@@ -269,7 +269,7 @@ class CallbackMonitor:
         return self._stop_requested or self._late
 
     def end(self) -> None:
-        """Tell callbacks that chains and fit have ended, and the user if it was too early."""
+        """Tell callbacks that chains and fit have ended; warn if `max_time` ended it."""
         progress = self._progress
         if self._late and progress is not None and not progress.enough:
             warnings.warn(
@@ -300,7 +300,7 @@ def element_names(names: Sequence[str]) -> list[str]:
 
 
 def seconds_per_operation(n_rows: int) -> float:
-    """Time an O(n^3) operation, by a factorization and a solution that are quick; in seconds."""
+    """Time an O(n^3) operation in seconds, by a small factorization and solve."""
     size = min(n_rows, _SMALL)
     K = np.eye(size, order="F") + 1.0
     with one_thread():
@@ -323,7 +323,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def machine_bytes() -> int | None:
-    """Return the main memory of this machine, or None where the system does not say."""
+    """Return the main memory of this machine, or None if it is unknown."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not a POSIX system, or one without these names
@@ -339,25 +339,25 @@ def require_memory(
     Parameters
     ----------
     what : str
-        Names the work, in terms of n.
+        Name of the work, in terms of n.
     n : int
-        Rows.
+        Number of rows.
     n_matrices : float
-        Matrices of n x n doubles that are held at once.
+        Number of n x n matrices of doubles that are held at once.
     n_doubles : int, default=0
-        Other numbers that are held.
+        Number of other doubles that are held.
     remedy : str, default=""
-        What to do beside using fewer rows.
+        What else the user can do, besides using fewer rows.
 
     Returns
     -------
     float
-        Bytes that it needs, about.
+        Approximate number of bytes needed.
 
     Raises
     ------
     MemoryError
-        It says n, what is needed and what is there, and how many rows would fit.
+        The message says n, the required and the available memory, and how many rows would fit.
     """
     there = machine_bytes()
     needed = _DOUBLE * (n_matrices * n**2 + n_doubles)
@@ -374,7 +374,7 @@ def require_memory(
 
 
 def readable(n_bytes: float) -> str:
-    """Return a number of bytes in a unit that suits it."""
+    """Return a number of bytes as text with a suitable unit."""
     power = 0
     while n_bytes >= 1000.0 and power < len(_UNITS) - 1:
         n_bytes, power = n_bytes / 1000.0, power + 1

@@ -41,14 +41,14 @@ _HARMLESS = 0.02
 
 
 class Evidence(NamedTuple):
-    """A log evidence, and its Monte Carlo error.
+    """Log evidence (log marginal likelihood), and its Monte Carlo error.
 
     Attributes
     ----------
     value : float
         Natural log of p(y), or of p(y | theta).
     standard_error : float
-        Of `value`, over the random numbers; 0 for a deterministic method, which says nothing of
+        Monte Carlo standard error of `value`; 0 for a deterministic method. It does not include
         the error of an approximation.
     """
 
@@ -80,7 +80,7 @@ def integrated_evidence(
     estimator : PseudoMarginalMetropolis or None
         What estimates p(y | theta) in the chains; None has EP and 64 draws do it.
     seed : int
-        Of all random numbers.
+        Seed of all random numbers.
     n_jobs : int, optional
         Workers of joblib; the result does not depend on it.
 

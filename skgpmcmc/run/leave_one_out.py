@@ -19,20 +19,20 @@ _LEAST_DRAWS = 25
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LeaveOneOut(Shown):
-    """Outcome of PSIS-LOO; shows itself in a line.
+    """Result of leave-one-out cross-validation (PSIS-LOO); prints as one line.
 
     Attributes
     ----------
     elpd : float
         Sum of the log predictive densities of the rows, each given all others; natural log.
     se : float
-        Standard error of `elpd` over the choice of rows, as ArviZ has it.
+        Standard error of `elpd` over the choice of rows, as computed by ArviZ.
     p_loo : float
         Effective number of parameters.
     elpd_i, pareto_k : ndarray of shape (n,)
-        Row by row: log predictive density, and the shape of the tail of the weights, which should
-        not be above 0.7; infinite where the largest weights are equal, so that nothing is known of
-        a tail.
+        For each row: its log predictive density, and the Pareto shape of the tail of its importance
+        weights, which should not exceed 0.7. The latter is infinite if the largest weights are
+        equal, as then nothing is known about the tail.
     """
 
     elpd: float

@@ -1,4 +1,4 @@
-"""What a run keeps: the draws of each model, and what it takes to continue its chains."""
+"""The records of a run: the draws of each model, and what is needed to continue its chains."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _N_LATENT_JUDGED = 10
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Kept draws of one model; chains all have the same length.
+    """Kept draws of one model. All chains have the same length.
 
     Attributes
     ----------
@@ -39,13 +39,14 @@ class Draws:
     f : ndarray of shape (n_chains, n_draws, n)
         Latent values at the training inputs.
     f_is_mean : bool
-        Whether these are means of p(f | y, theta) in place of draws.
+        Whether `f` holds means of p(f | y, theta) instead of draws.
     chain_counts : list of Counts
         Counts of the kept iterations of each chain.
     warmup_counts : Counts
-        Counts of everything before, all chains together.
+        Counts of everything before the kept iterations, all chains together.
     marked : ndarray of shape (n_chains, n_draws, r, p) or None
-        Equally good draws of theta in each iteration, if the sampler marks any.
+        Further draws of theta in each iteration, all with equal weights, for samplers that have
+        them.
     """
 
     theta: FloatArray
@@ -98,7 +99,7 @@ def with_latent_draws(
 ) -> Draws:
     """Return the draws with f drawn from the approximation at every theta.
 
-    They are the same for every number of workers.
+    The result does not depend on the number of workers.
     """
     thetas = draws.theta.reshape(-1, draws.theta.shape[2])
     tasks = [thetas[i : i + _PER_TASK] for i in range(0, len(thetas), _PER_TASK)]
@@ -127,9 +128,9 @@ def _latent_draws(
 def with_factor(
     model: LatentGP, approximation: Approximation, theta: FloatArray
 ) -> GaussianApproximation:
-    """Return q at theta with a factor of K, which its evidence does without.
+    """Return q at theta with a Cholesky factor of K, which the evidence does not need.
 
-    Where K has none, it is given more jitter than the model has.
+    If K has none, the jitter is increased.
     """
     while model.covariance.jitter < MAX_JITTER and not has_factor(model, theta):
         model = model.with_jitter(10.0 * model.covariance.jitter)
@@ -137,22 +138,22 @@ def with_factor(
 
 
 class MarkedSamples(NamedTuple):
-    """All places of theta that a mark was at, and the weights with which each enters averages."""
+    """All values of theta that a discretizing chain marked, and their weights in averages."""
 
     theta: FloatArray  # (n_chains, n_draws, r, p), natural logs
     weights: FloatArray  # (n_chains, n_draws, r), with sum one in each draw
 
     @classmethod
     def of(cls, theta: FloatArray) -> MarkedSamples:
-        """Return the places with equal weights."""
+        """Return these values with equal weights."""
         return cls(theta, np.full(theta.shape[:3], 1.0 / theta.shape[2]))
 
 
 def judged(model: LatentGP, draws: Draws) -> FloatArray:
-    """Return the quantities that say whether draws are enough; (n_chains, n_draws, k).
+    """Return the quantities whose convergence is checked; (n_chains, n_draws, k).
 
-    That is theta, and where there is none, quantities that f determines: log p(y | f), by which all
-    of f is felt, and a few of the latent values, evenly spread over the training rows.
+    These are the components of theta. Without hyper-parameters they are functions of f:
+    log p(y | f), which depends on all of f, and a few latent values at evenly spread training rows.
     """
     if draws.theta.shape[2]:
         return draws.theta
@@ -177,16 +178,17 @@ class ModelRun:
     Attributes
     ----------
     model : LatentGP
-        As sampled: with the jitter that the set-up chose.
+        The model, with the jitter that the set-up chose.
     draws : Draws
+        Its kept draws.
     chains : list of Ongoing
-        Chain after chain.
+        The chains in their present states.
     reference : ReferenceDensity or None
-        The Gaussian that the chains use at any theta; None where they use none.
+        The Gaussian approximation that the chains use at any theta; None if they use none.
     estimator : PseudoMarginalMetropolis or None
-        What estimates p(y | theta); None where it is not estimated.
+        The transition that estimates p(y | theta); None if it is not estimated.
     report : EmulatorReport or None
-        None where there is no emulator.
+        How good the emulator is; None if there is none.
     """
 
     model: LatentGP
@@ -197,7 +199,7 @@ class ModelRun:
     report: EmulatorReport | None
 
     def judged(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
-        """Return what the chains are judged by after more rounds; (n_chains, n, k)."""
+        """Return `judged` after more rounds; (n_chains, n, k)."""
         if not self.draws.theta.shape[2]:
             return judged(self.model, self.draws.extended(rounds))
         # f, which is large, is left where it is.
@@ -205,28 +207,28 @@ class ModelRun:
         return np.concatenate([self.draws.theta, new], axis=1)
 
     def extended(self, rounds: Sequence[Sequence[Segment]], chains: list[Ongoing]) -> ModelRun:
-        """Append rounds, which have led the chains to where they are now."""
+        """Append rounds of draws, with the chains in their new states."""
         return replace(self, draws=self.draws.extended(rounds), chains=chains)
 
 
 @dataclass(frozen=True, eq=False)
 class SamplingRun:
-    """Everything a run of all chains produced, and what it takes to continue it.
+    """Everything that a run of all chains produced, and what is needed to continue it.
 
     Attributes
     ----------
     models : list of ModelRun
-        One for each model.
+        One per model.
     n_discarded : int
         Iterations of each chain before the first kept one.
     seconds_warmup, seconds_sampling : float
         Wall time.
     in_use : dict of str to str
-        Settings that had an effect, as whoever has made them calls them.
+        Settings that had an effect, by the names of the estimator's parameters.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the run.
     seed : tuple of int or None
-        Words of the seed, where a file has them; None where `random_state` says it.
+        Words of the seed, if a checkpoint determines it; None if `random_state` does.
     """
 
     models: list[ModelRun]
@@ -239,5 +241,5 @@ class SamplingRun:
 
     @property
     def n_draws(self) -> int:
-        """Kept draws per chain: of the model that has the fewest."""
+        """Kept draws per chain, of the model that has the fewest."""
         return min(own.draws.theta.shape[1] for own in self.models)

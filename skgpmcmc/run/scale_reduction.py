@@ -1,4 +1,4 @@
-"""What the papers' figures show of chains: Gelman and Rubin's factor, and autocorrelations."""
+"""Convergence measures of the papers' figures: Gelman and Rubin's factor, autocorrelations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ScaleReduction(NamedTuple):
     """Gelman and Rubin's potential scale reduction factor; each (p,)."""
 
     estimate: FloatArray
-    upper: FloatArray  # confidence limit
+    upper: FloatArray  # upper confidence limit
 
 
 #: Relative variance below which that of a chain's variance is taken for rounding.
@@ -23,12 +23,12 @@ _ROUNDING = 1e-15
 
 
 def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
-    """Compare draws of shape (n_chains, n_draws, p) as the papers do, with an upper limit.
+    """Potential scale reduction factor of draws (n_chains, n_draws, p), with an upper limit.
 
-    With V the variance that the pooled chains suggest and W the mean variance within them, the
+    With V the variance estimated from the pooled chains and W the mean variance within chains, the
     factor is ``sqrt((d + 3) / (d + 1) V / W)``, d being the degrees of freedom of V. In the limit,
     the part of V / W that comes from between the chains is multiplied by the `level` quantile of an
-    F distribution. A single chain, and chains that say nothing, are treated as in
+    F distribution. A single chain, constant chains and chains too short are treated as in
     `summarize_convergence`.
 
     References

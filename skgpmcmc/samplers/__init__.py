@@ -1,7 +1,7 @@
-"""Named combinations of transitions: the only place that knows recipes.
+"""Samplers: named combinations of transitions.
 
-A sampler is configuration (scikit-learn can clone it and search over its fields); from it, an
-approximation and a model it makes the set-up that prepares the chains.
+A sampler is a configuration object (scikit-learn can clone it and search over its fields). For an
+approximation and a model, it makes the set-up that prepares the chains.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ def in_use(
     n_importance: int | None,
     cheap: CheapApproximation | None = None,
 ) -> dict[str, str]:
-    """Return the settings of a fit that have an effect, by the name of their parameter."""
+    """Return the settings of a fit that have an effect, by the name of the parameter."""
     used = {"sampler": _name_of(sampler, SAMPLERS)}
     if cheap is not None:
         used["approximation"] = _name_of(cheap, CHEAP)

@@ -1,6 +1,6 @@
-"""What a sampler is: configuration that makes the set-up of chains; and those of theta alone.
+"""The base class of samplers, and samplers of theta with f integrated out.
 
-They integrate f out: by an unbiased estimate, approximately, or exactly.
+These integrate f out by an unbiased estimate, approximately, or exactly.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _MOVES = ("emulated", "trajectories", "random_walk")
 
 @dataclass(eq=False)
 class Sampler(Configuration, ABC):
-    """How chains move on (theta, f).
+    """Base class of samplers: how the chains move on (theta, f).
 
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        Acceptance rate on the approximate marginal to which warm-up tunes a random walk;
-        Filippone & Girolami (2014), section 4.4, use 20 to 30 %.
+        Acceptance rate to which warm-up tunes a random walk on the approximate marginal posterior
+        of theta. Filippone & Girolami (2014), section 4.4, use 20 to 30 %.
     """
 
     #: Whether f is integrated out exactly, so that no approximation is needed.
@@ -78,33 +78,33 @@ class Sampler(Configuration, ABC):
 
     @property
     def follows_gradient(self) -> bool:
-        """Whether theta moves along gradients, which the kernel must then have."""
+        """Whether the moves of theta use gradients, which the kernel must then provide."""
         return self.learns
 
     def check_model(self, model: LatentGP) -> None:
-        """Raise a ValueError if the sampler cannot work with kernel or priors."""
+        """Raise a ValueError if the sampler cannot work with the kernel or the priors."""
         if self.follows_gradient:
             remedy = "use a sampler that follows none, such as PseudoMarginal(moves='random_walk')"
             check_gradient(model.covariance, remedy)
 
     @property
     def learns(self) -> bool:
-        """Whether the set-up learns an emulator for proposals, and warm-up has nothing to tune."""
+        """Whether the set-up learns an emulator for proposals, so that warm-up tunes nothing."""
         return False
 
     def n_warmup(self, wanted: int | None) -> int:
-        """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
+        """Return the discarded iterations per chain; `wanted` is None for the sampler's choice."""
         if wanted is not None:
             return wanted
         return _N_SETTLED if self.learns else _N_TUNED
 
     def n_set_up_rounds(self, n_warmup: int) -> int:
-        """Return the rounds before the first draw, of which in the last one chains settle."""
+        """Return the number of rounds before the first draw; in the last one chains settle."""
         begun = _LEARNING_ROUNDS if self.learns else 1 + len(Schedule.of_length(n_warmup).windows)
         return begun + 1
 
     def n_learned(self, dim: int) -> int:
-        """Return about how many evaluations the set-up needs for `dim` hyper-parameters."""
+        """Estimate how many evaluations the set-up needs for `dim` hyper-parameters."""
         return _N_LEARNED * dim if self.learns else 0
 
     @abstractmethod
@@ -119,19 +119,19 @@ class PseudoMarginal(Sampler):
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        See `Sampler`; for ``moves="random_walk"``, and without effect on the others.
+        See `Sampler`; only used with ``moves="random_walk"``.
     defensive : float in [0, 1), default=0.05
-        Share of the importance draws that come from the prior. It bounds the weights; with 0, as
-        in the paper, their variance can be infinite and chains can stick.
+        Proportion of the importance draws that come from the prior. It bounds the importance
+        weights; with 0, as in the paper, their variance can be infinite and chains can get stuck.
     moves : {"emulated", "trajectories", "random_walk"}, default="emulated"
-        "emulated": proposals come from a cheap chain on an emulator of the marginal likelihood,
-        learned in the set-up; the likelihood estimate corrects them exactly. "trajectories": they
-        come from Hamiltonian trajectories under the gradient of the approximate marginal
-        likelihood, which is also what "emulated" resorts to where its emulator is poor.
-        "random_walk": the papers' tuned random walk.
+        Proposals of theta. "emulated": they come from a cheap Markov chain on an emulator of the
+        marginal likelihood, learned in the set-up; a Metropolis-Hastings step with the likelihood
+        estimate makes them exact. "trajectories": from Hamiltonian trajectories under the gradient
+        of the approximate marginal likelihood; "emulated" uses these too if its emulator is poor.
+        "random_walk": the tuned random walk of the papers.
     noise : float > 0, default=0.24
-        Standard deviation of the log-likelihood estimate at which ``n_importance="auto"`` aims;
-        not for ``moves="random_walk"``.
+        Target of ``n_importance="auto"``: standard deviation of the estimate of
+        log p(y | theta). Not used with ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True
@@ -173,15 +173,16 @@ class PseudoMarginal(Sampler):
 class Marginal(Sampler):
     """MCMC on the approximate marginal posterior of theta (the papers' MCMC EP).
 
-    It has no Monte Carlo noise in the likelihood, but it targets the approximation's posterior.
-    Predictions use the approximation's Gaussian at each theta.
+    The likelihood has no Monte Carlo noise, but the target is the posterior of the approximation
+    and not the exact one. Predictions use the Gaussian approximation at each theta.
 
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        See `Sampler`; for ``moves="random_walk"``, and without effect on the others.
+        See `Sampler`; only used with ``moves="random_walk"``.
     moves : {"emulated", "random_walk"}, default="emulated"
-        As for `PseudoMarginal`; what corrects the proposals is the approximate evidence itself.
+        As for `PseudoMarginal`, except that the approximate evidence takes the place of the
+        likelihood estimate.
     """
 
     n_matrices: ClassVar[float] = 7.0
@@ -212,15 +213,16 @@ class Marginal(Sampler):
 class Collapsed(Sampler):
     """MCMC on theta with f integrated out in closed form, for Gaussian likelihoods: exact.
 
-    Proposals come from a cheap chain on an emulator of the marginal likelihood, learned in the
-    set-up, or, where that is poor, from Hamiltonian trajectories under its gradient; the exact
-    marginal likelihood corrects them. Chains go without f: predictions integrate it out, and its
-    draws are made when they are asked for.
+    Proposals come from a cheap Markov chain on an emulator of the marginal likelihood, learned in
+    the set-up; if the emulator is poor, they come from Hamiltonian trajectories under the gradient
+    of the marginal likelihood. A Metropolis-Hastings step with the exact marginal likelihood
+    corrects them. The chains do not contain f: predictions integrate it out, and draws of f are
+    made on request.
 
     Parameters
     ----------
     target_acceptance : float in (0, 1), default=0.25
-        Not used: nothing is tuned to it.
+        Not used.
     """
 
     integrates_f: ClassVar[bool] = True
@@ -240,5 +242,5 @@ class Collapsed(Sampler):
         return True
 
     def set_up(self, request: Request) -> SetUp:
-        """Learn an emulator of the evidence; `n_importance` does not matter."""
+        """Learn an emulator of the evidence; `n_importance` is not used."""
         return set_up_marginal(request, draws_latent=False)

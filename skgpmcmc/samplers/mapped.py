@@ -1,4 +1,4 @@
-"""Samplers whose moves come from a cheap posterior, by a temporary mapping: exact."""
+"""Samplers whose proposals come from a cheap approximate posterior, by temporary mapping: exact."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ _OPERATORS = ("slice", "mh", "hmc")
 
 @dataclass(eq=False)
 class MappedSampler(Sampler):
-    """Moves of theta that a cheap posterior pi* leads and the exact one decides.
+    """Base class of samplers that propose theta by a cheap approximate posterior pi*.
 
-    pi* comes from the estimator's `approximation`. Under a Gaussian likelihood the evidence is
-    exact; under others it is estimated, with particles that are renewed with theta.
+    pi* comes from the estimator's `approximation`. Accepting or rejecting by the exact posterior
+    makes the sampler exact. With a Gaussian likelihood the evidence is exact; with others it is
+    estimated by importance sampling, with new importance draws for each theta.
 
     Parameters
     ----------
     target_acceptance : float in (0, 1) or None, default=None
-        Acceptance rate on pi* to which warm-up tunes R; None is 0.25 for "mh" and 0.7 for "hmc".
-        It has no effect on "slice".
+        Acceptance rate on pi* to which warm-up tunes `operator`; None is 0.25 for "mh" and 0.7 for
+        "hmc". It has no effect on "slice".
     operator : {"slice", "mh", "hmc"} or Operator, default="slice"
-        R, how theta moves on pi*: univariate slices, each coordinate being mapped by itself, a
-        random walk, Hamiltonian trajectories.
+        The transition R that moves theta on pi*: univariate slice sampling (each component of theta
+        then has a mapping of its own), a random walk, or Hamiltonian trajectories.
     max_leapfrog : int, default=10
-        Most leapfrog steps of a trajectory.
+        Maximum number of leapfrog steps of a trajectory.
     defensive : float in [0, 1), default=0.05
         See `PseudoMarginal`.
     """
@@ -69,21 +70,21 @@ class MappedSampler(Sampler):
         legal = isinstance(self.operator, Operator) and not isinstance(self.operator, Langevin)
         if not legal and self.operator not in _OPERATORS:
             raise ValueError(
-                f"sampler: operator must be one of {list(_OPERATORS)}, or an Operator that asks "
-                f"for no metric; got {self.operator!r}."
+                f"sampler: operator must be one of {list(_OPERATORS)}, or an Operator that needs "
+                f"no metric; got {self.operator!r}."
             )
 
     @property
     def follows_gradient(self) -> bool:
-        """Whether theta moves along gradients, which the kernel must then have."""
+        """Whether the moves of theta use gradients, which the kernel must then provide."""
         return self._operator(1).follows_gradient
 
     def n_warmup(self, wanted: int | None) -> int:
-        """Return discarded iterations per chain; `wanted` is None for as many as it takes."""
+        """Return the discarded iterations per chain; `wanted` is None for the sampler's choice."""
         return _N_WARMUP if wanted is None else wanted
 
     def set_up(self, request: Request) -> SetUp:
-        """Choose m where that is left open, and tune R on pi*."""
+        """Choose the size m of the cheap posterior if it is "auto", and tune R on pi*."""
         assert request.cheap is not None  # the estimator makes sure
         cheap = self._cheap(request.cheap)
         count = N_IMPORTANCE if request.n_importance is None else request.n_importance
@@ -136,20 +137,22 @@ def _tempered(exact: Any, layers: Sequence[Layer]) -> Evaluating[Any]:
 
 @dataclass(eq=False)
 class DiscretizingChain(MappedSampler):
-    """A mark moves along a chain on a cheap posterior, accepted by the exact one.
+    """Mapping to a discretizing chain: theta moves along a chain on a cheap posterior.
 
-    All places of the mark are draws of theta, in `marked_samples_`; `theta_samples_` has those at
-    the end of each iteration.
+    In each iteration, a Markov chain that leaves the cheap posterior invariant runs through the
+    present theta, and a mark moves along its points. Moves of the mark are accepted or rejected by
+    the exact posterior. The points after all moves are in `marked_samples_`; `theta_samples_` has
+    those at the end of each iteration.
 
     Parameters
     ----------
     target_acceptance, operator, max_leapfrog, defensive : as in `MappedSampler`
-        How theta moves on the cheap posterior, and what the estimates are like.
+        Moves of theta on the cheap posterior, and the importance sampling.
     n_moves : int, default=1
-        Moves of the mark, r in the paper: at most so many evaluations of the posterior in each
-        iteration, with slices for each coordinate.
+        Moves of the mark in each iteration, r in the paper. It is the maximum number of evaluations
+        of the exact posterior; with slices, the maximum for each component of theta.
     jump : int, default=1
-        Transitions by R in each move of the mark, s in the paper.
+        Number of transitions R that each move of the mark covers, s in the paper.
 
     References
     ----------
@@ -174,18 +177,18 @@ class DiscretizingChain(MappedSampler):
 
 @dataclass(eq=False)
 class TemperedTransitions(MappedSampler):
-    """Proposals that go up through layers of ever cheaper posteriors, and down again.
+    """Tempered transitions: proposals that go through ever cheaper posteriors and back again.
 
     Parameters
     ----------
     target_acceptance, operator, max_leapfrog, defensive : as in `MappedSampler`
-        How theta moves on the cheap posteriors, and what the estimates are like.
+        Moves of theta on the cheap posteriors, and the importance sampling.
     n_updates : int or sequence of int, default=1
-        Updates by R in each layer on the way up, and as many on the way down: one number for all,
-        or one for each.
+        Number of updates R in each layer on the way up, and the same number on the way down: one
+        number for all layers, or one for each.
     layers : sequence of CheapApproximation, default=()
-        Layers beyond that of the estimator's `approximation`, each cheaper than the one before. Of
-        these, m must be a number.
+        Layers after that of the estimator's `approximation`, each cheaper than the one before.
+        Their `m` must not be "auto".
 
     References
     ----------
@@ -207,8 +210,8 @@ class TemperedTransitions(MappedSampler):
             layer.check()
             if len(layer.candidates(1000)) > 1:
                 raise ValueError(
-                    f"sampler: layers has {layer!r}, and only the m of the first layer, that of "
-                    "the estimator's approximation, is chosen by itself: give m a number."
+                    f"sampler: layers has {layer!r}, but m can be 'auto' only in the first layer, "
+                    "that of the estimator's approximation: give m a number."
                 )
         counts = self.n_updates if isinstance(self.n_updates, Sequence) else (self.n_updates,)
         for count in counts:

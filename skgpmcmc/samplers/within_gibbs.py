@@ -1,4 +1,4 @@
-"""Samplers that move f and theta in turn: the schemes of the comparative evaluation."""
+"""Samplers that update f and theta alternately: the schemes of the comparative evaluation."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _CAUTION = float(np.log(0.5))
 
 
 def latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
-    """Return the moves of f that have a name, with the scales that tuning begins with.
+    """Return the named moves of f, with the scales from which tuning starts.
 
-    `dim` is the length of f, and `max_leapfrog` the most leapfrog steps of a trajectory.
+    `dim` is the length of f, and `max_leapfrog` the maximum number of leapfrog steps.
     """
     walk = _begun(RandomWalk(), dim)
     trajectory = _begun(Trajectory(max_steps=max_leapfrog), dim)
@@ -63,7 +63,7 @@ def latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
 
 
 def hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
-    """Return the moves of theta that have a name, with the scales that tuning begins with."""
+    """Return the named moves of theta, with the scales from which tuning starts."""
     return {
         "mh": _begun(RandomWalk(), dim),
         "hmc": _begun(Trajectory(max_steps=max_leapfrog), dim),
@@ -78,24 +78,24 @@ def _begun(operator: AnOperator, dim: int) -> AnOperator:
 
 @dataclass(eq=False)
 class WithinGibbs(Sampler):
-    """Moves of f given theta, and of theta given what a parameterization keeps, in turn.
+    """Base class of samplers that update f given theta, and theta given f or a transform of f.
 
     Parameters
     ----------
     target_acceptance : float in (0, 1) or None, default=None
-        Acceptance rate to which warm-up tunes the moves of theta; None is what is recommended for
-        each kind: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". So are moves of f always. It has
-        no effect on "slice", which always accepts.
+        Acceptance rate to which warm-up tunes the moves of theta. None is the rate recommended for
+        each kind of move: 0.25 for "mh", 0.7 for "hmc", 0.6 for "smmala". It has no effect on
+        "slice", which always accepts. Moves of f are always tuned to the recommended rates.
     latent : str or Transition, default="hmc_v2"
-        How f moves: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
-        "hmc_v2", "rmhmc", or a transition that leaves theta alone.
+        Move of f: "mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1", "hmc_v2",
+        "rmhmc", or a transition that does not change theta.
     n_latent : int, default=5
-        Moves of f in each iteration.
+        Number of moves of f in each iteration.
     max_leapfrog : int, default=10
-        Most leapfrog steps of a trajectory of f or theta.
+        Maximum number of leapfrog steps of a trajectory of f or theta.
     learn_shape : bool, default=True
-        Give steps of theta the covariance that warm-up has seen. False is the papers' choice, a
-        multiple of the identity.
+        Use the covariance of theta seen in the warm-up for the steps of theta. False, as in the
+        papers, uses a multiple of the identity.
     """
 
     best_approximation: ClassVar[str | None] = None
@@ -131,7 +131,7 @@ class WithinGibbs(Sampler):
             )
 
     def set_up(self, request: Request) -> SetUp:
-        """Tune every move on the posterior itself; `n_importance` does not matter."""
+        """Tune every move on the posterior itself; `n_importance` is not used."""
         model = request.model
         latent = [(self._latent_move(len(model.y)), self.n_latent)]
         moves = self._hyper_moves(request) if len(model.start) else []
@@ -158,14 +158,14 @@ class WithinGibbs(Sampler):
 
 @dataclass(eq=False)
 class Augmented(WithinGibbs):
-    """Chains that move theta under one parameterization, or under two.
+    """Base class of samplers that move theta under one or two parameterizations.
 
     Parameters
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `WithinGibbs`
-        How f moves, and what is tuned.
+        Moves of f, and their tuning.
     hyper : str or Operator, default="mh"
-        How theta moves: "mh", "hmc", "smmala" or "slice", or a configured operator.
+        Move of theta: "mh", "hmc", "smmala" or "slice", or a configured operator.
     """
 
     #: Under which theta moves, in this order.
@@ -184,7 +184,7 @@ class Augmented(WithinGibbs):
 
     @property
     def follows_gradient(self) -> bool:
-        """Whether theta moves along gradients, which the kernel must then have."""
+        """Whether the moves of theta use gradients, which the kernel must then provide."""
         return self._operator(1).follows_gradient
 
     def _operator(self, dim: int) -> Operator:
@@ -199,12 +199,12 @@ class Augmented(WithinGibbs):
 
 @dataclass(eq=False)
 class Ancillary(Augmented):
-    """Chains on theta and f in turn, theta given the whitened f (AA): exact.
+    """Alternating moves of f, and of theta given the whitened f (ancillary scheme, AA): exact.
 
     Parameters
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
-        How f and theta move.
+        Moves of f and theta.
 
     References
     ----------
@@ -216,12 +216,12 @@ class Ancillary(Augmented):
 
 @dataclass(eq=False)
 class Interweaving(Augmented):
-    """Chains that move theta given f, and then given the whitened f (ASIS): exact.
+    """Alternating moves of f, theta given f, and theta given the whitened f (ASIS): exact.
 
     Parameters
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
-        How f and theta move.
+        Moves of f and theta.
 
     References
     ----------
@@ -233,12 +233,15 @@ class Interweaving(Augmented):
 
 @dataclass(eq=False)
 class Surrogate(Augmented):
-    """Chains on theta and f in turn, theta given surrogate data and f standardized by them: exact.
+    """Alternating moves of f, and of theta given surrogate data (SURR): exact.
+
+    The surrogate data are f plus noise. While theta moves, they are held fixed, and so is f in
+    standardized form given them.
 
     Parameters
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
-        How f and theta move.
+        Moves of f and theta.
 
     References
     ----------
@@ -250,14 +253,16 @@ class Surrogate(Augmented):
 
 @dataclass(eq=False)
 class Sufficient(Augmented):
-    """Chains on theta and f in turn, theta given f (SA): exact, and slow unless data are plenty.
+    """Alternating moves of f, and of theta given f (sufficient scheme, SA): exact.
+
+    It mixes slowly unless there are many data.
 
     Parameters
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
-        How f and theta move.
+        Moves of f and theta.
     conjugate : bool, default=False
-        Draw the constant factor of the kernel from its conditional distribution, which needs an
+        Draw the constant factor of the kernel from its conditional distribution. This needs an
         inverse-gamma prior on it.
 
     References
@@ -275,7 +280,7 @@ class Sufficient(Augmented):
         check_flag("sampler: conjugate", self.conjugate)
 
     def check_model(self, model: LatentGP) -> None:
-        """Raise a ValueError if prior or kernel do not allow what is wanted."""
+        """Raise a ValueError if the prior or the kernel does not allow conjugate draws."""
         super().check_model(model)
         if self.conjugate:
             _conjugate_variance(model)
@@ -314,18 +319,18 @@ def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
 
 @dataclass(eq=False)
 class KnorrHeldRue(WithinGibbs):
-    """Chains that propose theta and f together, f from an approximation at the new theta: exact.
+    """Joint proposals of theta and f, with f from a Gaussian approximation at the new theta: exact.
 
-    Where the approximation is poor few proposals are accepted: with a probit link
+    If the approximation is poor, few proposals are accepted; with a probit link,
     ``approximation="ep"`` helps.
 
     Parameters
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape : as in `WithinGibbs`
-        How f moves; the walk of theta is tuned to 0.25 by default.
+        Moves of f; the random walk of theta is tuned to an acceptance rate of 0.25 by default.
     defensive : float in [0, 1), default=0.05
-        Probability with which f is proposed from the prior instead. It bounds the weights; with 0,
-        as in the paper, chains can stick where the approximation is poor.
+        Probability with which f is proposed from the prior instead. It bounds the importance
+        weights; with 0, as in the paper, chains can get stuck if the approximation is poor.
 
     References
     ----------

@@ -1,10 +1,10 @@
-"""Examinations of samplers and of their parts, for this package's tests and for third parties.
+"""Tests of samplers and of their parts, for this package and for third parties.
 
-`prior_invariance_test` asks whether a transition leaves p(theta, f | y) unchanged, for any model;
-`simulation_based_calibration` whether a whole fit, set-up and all, recovers what was simulated;
-`exact_answer_test` compares long chains with an answer known by other means; `check_likelihood` and
-`check_approximation` examine single parts. The first three return reports, whose thresholds are the
-caller's; the checks raise an AssertionError that says what is wrong.
+`prior_invariance_test` checks that a transition leaves p(theta, f | y) unchanged, for any model.
+`simulation_based_calibration` checks a whole fit, including the set-up, on simulated data.
+`exact_answer_test` compares long chains with results known by other means. `check_likelihood` and
+`check_approximation` check single parts. The first three return reports, and the caller chooses the
+thresholds; the checks raise an AssertionError that says what is wrong.
 """
 
 from .answers import PROBABILITIES, ExactAnswerReport, Reference, exact_answer_test

@@ -1,4 +1,4 @@
-"""Chains against an answer that is known by other means."""
+"""Comparison of chains with results that are known by other means."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ PROBABILITIES = (0.05, 0.5, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What is known of q posterior quantities by other means than the chains.
+    """Means and quantiles of q posterior quantities that are known by other means than the chains.
 
     Attributes
     ----------
     mean : ndarray of shape (q,)
     quantiles : ndarray of shape (q, 3) or None
-        At `PROBABILITIES`; None compares means only.
+        Quantiles at `PROBABILITIES`; None compares only the means.
     mean_error, quantile_error : ndarray or float
-        Standard errors of the two, 0 where they are exact.
+        Standard errors of both; 0 if they are exact.
     """
 
     mean: FloatArray
@@ -35,19 +35,19 @@ class Reference:
     def from_batches(cls, whole: Reference, batches: Sequence[Reference]) -> Reference:
         """Return `whole` with errors estimated from independent batches of equal size.
 
-        The error of `whole` is that of one batch over the root of their number.
+        The error of `whole` is that of one batch, divided by the root of the number of batches.
 
         Parameters
         ----------
         whole : Reference
-            What all batches give together.
+            Result of all batches together.
         batches : sequence of Reference
-            What each gives alone.
+            Result of each batch alone.
 
         Returns
         -------
         Reference
-            With errors.
+            `whole` with these errors.
         """
         root = np.sqrt(len(batches))
         mean_error = np.std([b.mean for b in batches], axis=0, ddof=1) / root
@@ -60,14 +60,14 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class ExactAnswerReport:
-    """Outcome of `exact_answer_test`.
+    """Result of `exact_answer_test`.
 
     Attributes
     ----------
     z : ndarray of shape (q, 1) or (q, 4)
         Standardized deviation of the mean and of the quantiles at `PROBABILITIES`.
     ess : ndarray of shape (q,)
-        Effective sample size (bulk): what the z-scores could see.
+        Bulk effective sample size of each quantity.
     """
 
     z: FloatArray
@@ -75,7 +75,7 @@ class ExactAnswerReport:
 
     @property
     def worst(self) -> float:
-        """Largest deviation, in absolute value."""
+        """Largest absolute value in `z`."""
         return float(np.abs(self.z).max())
 
 
@@ -85,15 +85,15 @@ def exact_answer_test(samples: FloatArray, reference: Reference) -> ExactAnswerR
     Parameters
     ----------
     samples : ndarray of shape (n_chains, n_draws, q)
-        What the chains drew of the quantities.
+        Draws of the quantities.
     reference : Reference
         The known answer.
 
     Returns
     -------
     ExactAnswerReport
-        Deviations in units of the Monte Carlo error of the chains and the error of the reference
-        together. Each is standard normal if the chains are right and long.
+        Deviations in units of the combined Monte Carlo error of the chains and of the reference.
+        Each is approximately standard normal if the chains are correct and long.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""An approximation on two points, where quadrature gives the evidence."""
+"""Check of an approximation on two points, for which quadrature gives the evidence."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ def check_approximation(
 ) -> None:
     """Check an approximation on a problem with two points, where the evidence is known.
 
-    It must be a function of (y, theta) alone, as a pseudo-marginal chain would not be exact
-    otherwise; its log evidence must be near the truth; its `refined` form must be of the same
-    class, and have a gradient that agrees with finite differences, in the parameters of the
-    likelihood as well; and its Gaussian must give an unbiased estimate of the evidence.
+    It must be a function of (y, theta) alone, because otherwise a pseudo-marginal chain would not
+    be exact. Its log evidence must be close to the truth. Its `refined` form must be of the same
+    class, and have a gradient that agrees with finite differences, also in the parameters of the
+    likelihood. Importance sampling from its Gaussian must estimate the evidence without bias.
 
     Parameters
     ----------
     approximation : Approximation
-        What is examined.
+        The approximation to check.
     likelihood : Likelihood, optional
         `Probit` by default.
     evidence_tolerance : float, default=0.2
-        Largest error of the log evidence that is let pass.
+        Largest accepted error of the log evidence.
     rng : numpy.random.Generator, optional
-        For the targets and the importance draws; by default a fixed one.
+        Random numbers for the targets and the importance draws; by default from a fixed seed.
 
     Raises
     ------
     AssertionError
-        What disagrees, and by how much.
+        If something disagrees; the message says what, and by how much.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     approximation.check()

@@ -24,18 +24,17 @@ from .invariance import (
 
 @dataclass(frozen=True, eq=False)
 class CalibrationReport:
-    """Outcome of `simulation_based_calibration`.
+    """Result of `simulation_based_calibration`.
 
     Attributes
     ----------
     ranks : dict of str to ndarray of shape (n_replicates,)
-        How many of the kept draws of each statistic lie below its true value.
+        For each statistic, the number of kept draws below its true value.
     ess : dict of str to ndarray of shape (n_replicates,)
-        Bulk effective sample size of each statistic, all draws together. Where it is below
-        `n_kept`, the kept draws depend on one another, and the ranks crowd at both ends although
-        the sampler may be right.
+        Bulk effective sample size of each statistic, from all draws. If it is below `n_kept`, the
+        kept draws are dependent, and too many ranks are small or large even for a correct sampler.
     n_kept : int
-        Draws among which the true value is ranked: a rank is one of 0, ..., n_kept.
+        Number of draws among which the true value is ranked: ranks are 0, ..., n_kept.
     """
 
     ranks: dict[str, IntArray]
@@ -44,7 +43,7 @@ class CalibrationReport:
 
     @property
     def p_values(self) -> dict[str, float]:
-        """`rank_p_value` of each statistic."""
+        """The `rank_p_value` of each statistic."""
         return {name: rank_p_value(ranks, self.n_kept) for name, ranks in self.ranks.items()}
 
     @property
@@ -61,21 +60,21 @@ class CalibrationReport:
 
 
 def calibration_statistics(model: LatentGP) -> list[Statistic]:
-    """Return what `simulation_based_calibration` ranks by default.
+    """Return the default statistics of `simulation_based_calibration`.
 
     All components of theta, and three functions of f: its value at the first input, log p(y | f),
-    and ``f' K(theta)^-1 f``. Ranks of theta alone stay uniform for a sampler that ignores the data
-    and returns the prior; those of log p(y | f) do not.
+    and ``f' K(theta)^-1 f``. For a wrong sampler that ignores the data and returns the prior, ranks
+    of theta are still uniform, but those of log p(y | f) are not.
 
     Parameters
     ----------
     model : LatentGP
-        Gives kernel, priors and likelihood.
+        Model with kernel, priors and likelihood.
 
     Returns
     -------
     list of Statistic
-        Without their laws, which ranks do not need.
+        The statistics, without their distributions, which ranks do not need.
 
     References
     ----------
@@ -102,34 +101,34 @@ def simulation_based_calibration(
     statistics: Sequence[Statistic] | None = None,
     accept: Callable[[FloatArray], bool] | None = None,
 ) -> CalibrationReport:
-    """Rank what was simulated among the draws of a fit to it.
+    """Rank simulated parameters among the posterior draws of fits to simulated data.
 
     In every replicate (theta, f, y) is drawn from the model, and `fit` draws from the posterior
-    given y. If it is right, the truth is like one more draw: its rank among nearly independent
-    draws is uniform. Truths that crowd at both ends say that the draws are too narrow, in the
-    middle that they are too wide, at one end that they are biased. Everything that `fit` does takes
-    part, so that this also examines set-up and warm-up, and whether a run is long enough.
+    given y. If `fit` is correct, the true value is distributed like the draws, so that its rank
+    among nearly independent draws is uniform. Too many ranks at both ends mean that the draws are
+    too narrow, in the middle that they are too wide, at one end that they are biased. This checks
+    everything that `fit` does: set-up, warm-up, and whether the run is long enough.
 
     Parameters
     ----------
     model : LatentGP
-        The joint distribution; its own targets do not matter.
+        The joint distribution; its own targets are not used.
     fit : callable
         ``fit(model, rng) -> (theta, f)``: draws of shape (n_chains, n_draws, p) and
         (n_chains, n_draws, n) from the posterior given the targets of that model.
     n_replicates : int
-        Fits.
+        Number of fits.
     rng : numpy.random.Generator
-        For everything; every replicate has a stream of its own.
+        All random numbers; every replicate has its own stream.
     n_kept : int, default=63
-        Draws that are kept of each fit, evenly spaced over all of its chains. So many should be
-        nearly independent: see `CalibrationReport.ess`. One less than a multiple of the bars of a
-        histogram makes these equal.
+        Number of draws kept of each fit, evenly spaced over all of its chains. They should be
+        nearly independent: see `CalibrationReport.ess`. If `n_kept` + 1 is a multiple of the number
+        of bars of a histogram, all bars have the same expected height.
     statistics : sequence of Statistic, optional
         `calibration_statistics` by default.
     accept : callable, optional
-        ``accept(y) -> bool``: whether targets are kept, or drawn anew with theta and f. As it sees
-        y alone, the truth remains a draw from the posterior given y, whatever it refuses.
+        ``accept(y) -> bool``: whether to keep simulated targets, or to draw (theta, f, y) again. As
+        this depends on y alone, the true values are still draws from the posterior given y.
 
     Returns
     -------
@@ -191,17 +190,17 @@ def _ranks(truth: FloatArray, kept: FloatArray, rng: np.random.Generator) -> Int
 
 
 def rank_p_value(ranks: IntArray, n_kept: int) -> float:
-    """Probability that uniform ranks have a distribution function as odd as that of `ranks`.
+    """Return the p-value of a test that ranks are uniform.
 
     For every i the number of ranks below i is binomial. The statistic is the smallest tail
-    probability among these; its law is exact, by recursion over i.
+    probability among these; its distribution is computed exactly, by recursion over i.
 
     Parameters
     ----------
     ranks : ndarray of shape (n_replicates,)
-        Independent; each is one of 0, ..., n_kept.
+        Independent ranks, each one of 0, ..., n_kept.
     n_kept : int
-        Largest rank that is possible.
+        Largest possible rank.
 
     Returns
     -------

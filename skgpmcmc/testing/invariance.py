@@ -1,4 +1,4 @@
-"""The joint distribution, by independent replicates: what a transition must leave unchanged."""
+"""Test that a transition leaves the joint distribution unchanged, by independent replicates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JointDraws(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """A scalar function of (theta, f, y) whose law is compared."""
+    """A scalar function of (theta, f, y) whose distribution is compared."""
 
     name: str
     values: Callable[[JointDraws], FloatArray]  # (r,), one per row
@@ -32,14 +32,14 @@ class Statistic(NamedTuple):
 
 @dataclass(frozen=True)
 class InvarianceReport:
-    """Outcome of `prior_invariance_test`.
+    """Result of `prior_invariance_test`.
 
     Attributes
     ----------
     p_values : dict of str to float
         Kolmogorov-Smirnov p-value of each statistic.
     acceptance_rate : float
-        Share of the steps that were accepted: the test says nothing about a chain that stays.
+        Proportion of accepted steps. If it is zero, the test is meaningless.
     """
 
     p_values: dict[str, float]
@@ -66,11 +66,11 @@ def simulate_joint(model: LatentGP, size: int, rng: np.random.Generator) -> Join
     Parameters
     ----------
     model : LatentGP
-        The joint distribution; its own targets do not matter.
+        The joint distribution; its own targets are not used.
     size : int
         Number of draws.
     rng : numpy.random.Generator
-        For the draws.
+        Random numbers for the draws.
 
     Returns
     -------
@@ -129,9 +129,9 @@ def start_with_particles(
     theta : ndarray of shape (p,)
         Natural logs.
     f : ndarray of shape (n,)
-        Latent values; with theta a draw from p(theta, f | y).
+        Latent values; together with theta a draw from p(theta, f | y).
     rng : numpy.random.Generator
-        For the other particles.
+        Random numbers for the other particles.
 
     Returns
     -------
@@ -143,26 +143,27 @@ def start_with_particles(
 
 
 def joint_statistics(model: LatentGP) -> list[Statistic]:
-    """Return statistics in which a wrong transition on (theta, f) tends to show.
+    """Return statistics that are sensitive to errors of transitions on (theta, f).
 
-    Beside the marginals of theta and functions of f and y, these are cross terms of theta and f,
-    above all ``f' K(theta)^-1 f``: chi-squared with n degrees of freedom whatever theta, and huge
-    where f lags behind theta.
+    Besides the marginals of theta and functions of f and y, these are cross terms of theta and f,
+    above all ``f' K(theta)^-1 f``. It is chi-squared with n degrees of freedom for any theta, and
+    becomes huge if f does not follow theta.
 
     Parameters
     ----------
     model : LatentGP
-        Gives kernel, priors and likelihood.
+        Model with kernel, priors and likelihood.
 
     Returns
     -------
     list of Statistic
-        With their laws under the model, where these are known.
+        With their distributions under the model, where these are known.
     """
     names = [f"{name}[{j}]" for j, name in enumerate(model.hyperprior.names)]
     laws = [model.hyperprior.distributions[name] for name in model.hyperprior.names]
 
     def agreement(draws: JointDraws) -> FloatArray:
+        """Return f times y, or for a softmax the latent value of the observed class."""
         if model.likelihood.n_functions == 1:
             return draws.f * draws.y
         # Targets are numbers of functions: the value of that one.
@@ -170,9 +171,11 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         return np.take_along_axis(by_function, draws.y[:, None].astype(np.intp), axis=1)[:, 0]
 
     def mean_agreement(draws: JointDraws) -> FloatArray:
+        """Return the mean agreement over the rows."""
         return np.asarray(agreement(draws).mean(axis=1))
 
     def log_size(draws: JointDraws) -> FloatArray:
+        """Return the log of the mean square of f."""
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
 
     statistics = [
@@ -196,6 +199,7 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
 
 def _whitened_norm(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     def values(draws: JointDraws) -> FloatArray:
+        """Return f'K(theta)^-1 f of each draw."""
         pairs = zip(draws.theta, draws.f, strict=True)
         return np.array([float((model.prior_at(t).whiten(f) ** 2).sum()) for t, f in pairs])
 
@@ -204,6 +208,7 @@ def _whitened_norm(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
 
 def _log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     def values(draws: JointDraws) -> FloatArray:
+        """Return log p(y | f, theta) of each draw."""
         rows = zip(*draws, strict=True)
         return np.array(
             [model.observing(y=y).observations_at(theta).total(f) for theta, f, y in rows]
@@ -240,31 +245,31 @@ def prior_invariance_test(
     """Test that a transition leaves p(theta, f | y) unchanged, averaged over y.
 
     In every replicate (theta, f, y) is drawn from the model, a chain is started at (theta, f) and
-    moved `n_steps` times under the posterior given y. If the transition is right, what it ends at
-    has, together with y, the law that it began with. The replicates are independent, so the
-    p-values are honest whatever the autocorrelation of the chain.
+    moved `n_steps` times under the posterior given y. If the transition is correct, its final state
+    has, together with y, the same joint distribution as the initial state. The replicates are
+    independent, so that the p-values are valid whatever the autocorrelation of the chain.
 
     Parameters
     ----------
     model : LatentGP
-        The joint distribution; its own targets do not matter. A few points and moderately
-        informative hyper-priors make the test sharp.
+        The joint distribution; its own targets are not used. The test is most powerful with a few
+        points and moderately informative hyper-priors.
     set_up : callable
-        ``set_up(model, rng) -> Transition``: may tune the transition, from the targets in `model`
-        alone. It is called once for each different y, with a stream of its own.
+        ``set_up(model, rng) -> Transition``: may tune the transition, using only the targets in
+        `model`. It is called once for each distinct y, with its own random stream.
     start : callable
         ``start(model, transition, theta, f, rng) -> state``, such as `start_at_latent` and
-        `start_with_particles`: a draw from the transition's own target given that (theta, f) is
-        one from p(theta, f | y).
+        `start_with_particles`. The state must be a draw from the transition's target if (theta, f)
+        is a draw from p(theta, f | y).
     n_replicates, n_steps : int
-        Independent replicates, and steps of the transition in each.
+        Number of independent replicates, and of steps of the transition in each.
     rng : numpy.random.Generator
-        For everything.
+        All random numbers.
     statistics : sequence of Statistic, optional
         `joint_statistics` by default.
     n_reference : int, optional
-        Fresh draws from the model for the statistics without a known law; by default four times
-        the replicates.
+        Number of new draws from the model, for the statistics whose distribution is not known; by
+        default four times the number of replicates.
 
     Returns
     -------
@@ -274,7 +279,7 @@ def prior_invariance_test(
     Raises
     ------
     RuntimeError
-        If a chain cannot start: leaving out that replicate would bias the test.
+        If a chain cannot start. Leaving out this replicate would bias the test.
 
     References
     ----------

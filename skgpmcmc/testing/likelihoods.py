@@ -1,4 +1,4 @@
-"""Every method of a likelihood against its `log_prob`."""
+"""Checks of all methods of a likelihood against its `log_prob`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ _MAX_Z = 5.0
 def check_likelihood(
     likelihood: Likelihood, targets: FloatArray, *, rng: np.random.Generator | None = None
 ) -> None:
-    """Check a likelihood against itself: everything must agree with its `log_prob`.
+    """Check that all methods of a likelihood agree with its `log_prob`.
 
-    Derivatives, also those in its parameters, are compared with finite differences, tilted moments
-    (with and without a weight) and the predictive with adaptive quadrature, `sample` and
-    `fisher_information` with identities that hold for any density, over many samples.
+    Derivatives, including those in its parameters, are compared with finite differences. Tilted
+    moments (with and without a weight) and the predictive density are compared with adaptive
+    quadrature. `sample` and `fisher_information` are checked by identities that hold for any
+    density, with many samples.
 
     Parameters
     ----------
     likelihood : Likelihood
-        What is examined.
+        The likelihood to check.
     targets : ndarray of shape (m,)
-        Some encoded targets to examine.
+        Some encoded targets for the checks.
     rng : numpy.random.Generator, optional
-        For the targets that are sampled; by default a fixed one.
+        Random numbers for `sample`; by default from a fixed seed.
 
     Raises
     ------
     AssertionError
-        What disagrees, and by how much.
+        If something disagrees; the message says what, and by how much.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     targets = np.asarray(targets, dtype=float)
@@ -63,6 +64,7 @@ def _check_derivatives(likelihood: Likelihood, y: FloatArray) -> None:
     first, second, third = likelihood.derivatives(y, f)
 
     def slope(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return the derivative of a function at f, by central differences."""
         return np.asarray((function(f + _STEP) - function(f - _STEP)) / (2.0 * _STEP))
 
     what = f"derivative of log p(y = {y[0]:g} | f)"
@@ -87,6 +89,7 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
         up, down = (likelihood.with_parameters(start + s) for s in (step, -step))
 
         def slope(values: Callable[[Likelihood], FloatArray]) -> FloatArray:
+            """Return the derivative in the parameter, by central differences."""
             return np.asarray((values(up) - values(down)) / (2.0 * _STEP))  # noqa: B023
 
         what = f"with respect to {parameter.name} (number {j}), y = {y[0]:g}"
@@ -99,6 +102,7 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
         for gradient, w in zip(tilted, weights, strict=True):
 
             def log_z(p: Likelihood, w: FloatArray | None = w) -> FloatArray:
+                """Return the log normalizer under a likelihood."""
                 return p.weighted_tilted_moments(y, w, mean, var).log_z
 
             name = "log normalizer" if w is None else "weighted log normalizer"
@@ -112,7 +116,10 @@ def _tilted_moments_by_quad(
     sd = np.sqrt(var)
 
     def integral(power: int) -> float:
+        """Return the integral of x^power times the density."""
+
         def integrand(x: float) -> float:
+            """Return x^power times the density at x."""
             log_prob = likelihood.log_prob(np.array([y]), np.array([mean + sd * x]))[0]
             density = np.exp(weight * log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi)
             return float(x**power * density)

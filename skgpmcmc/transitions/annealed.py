@@ -1,4 +1,4 @@
-"""Hamiltonian moves of draws on the path of annealed importance sampling."""
+"""Hamiltonian moves for annealed importance sampling."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class _OfOperator:
 
     @property
     def log_scale(self) -> float:
-        """Log of the step size with which tuning begins."""
+        """Log of the step size from which tuning starts."""
         return self.operator.log_scale
 
     @property
     def target_acceptance(self) -> float | None:
-        """That of the operator."""
+        """Target acceptance rate of the operator."""
         return self.operator.target_acceptance
 
 
 @dataclass(frozen=True)
 class TrajectoryKernel(_OfOperator):
-    """Leapfrog trajectories of all draws in one batch, with the precision of q for their mass.
+    """Leapfrog trajectories of all draws in one batch, with the precision of q as mass matrix.
 
-    From the prior that is "HMC v2". All have `max_steps` steps, each trajectory of its own size:
-    with a random number that they share, draws would not be independent.
+    If q is the prior, this is "HMC v2". All trajectories have `max_steps` steps, each with its own
+    random step size: a shared random number would make the draws dependent.
 
     **Invariant:** leaves ``q(f) exp(beta rho(f))`` unchanged.
 
@@ -116,7 +116,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class RiemannianKernel(_OfOperator):
-    """Riemannian trajectories, draw by draw, as each place has a metric of its own.
+    """Riemannian trajectories, one draw after the other, because the metric depends on f.
 
     **Invariant:** leaves ``q(f) exp(beta rho(f))`` unchanged.
 

@@ -19,24 +19,24 @@ from .updates import OperatorUpdate
 class JointUpdate(OperatorUpdate[GPState]):
     """theta' by a random walk and f' ~ q(f | y, theta'), accepted or rejected together.
 
-    The weight of the current f is taken under the q of the current theta, so that other moves of f
-    may come between.
+    The weight of the current f is computed with q at the current theta, so that other moves of f
+    may be made between these updates.
 
     **Invariant:** leaves p(theta, f | y) unchanged, for any q that is a function of (y, theta).
 
-    The step is tuned on what theta alone would do, the weight of f at the mean of q in place of the
-    weights of the draws: these bound the acceptance rate however short the step is, and a walk that
-    were tuned on it would stop where they are poor.
+    The step of theta is tuned by an acceptance rate that uses the weight at the mean of q in place
+    of the weights of the draws. Poor weights of the draws limit the real acceptance rate however
+    short the step is, so that tuning by it would shrink the step to zero.
 
     Attributes
     ----------
     reference : ReferenceDensity
         Gives q at any theta.
     operator : RandomWalk
-        The walk of theta.
+        The random walk of theta.
     defensive : float in [0, 1), default=0.0
-        Probability with which f' comes from the prior instead: the weights are then bounded, where
-        the likelihood is.
+        Probability with which f' comes from the prior instead. With a bounded likelihood the
+        weights are then bounded too.
 
     References
     ----------
@@ -100,6 +100,7 @@ class JointUpdate(OperatorUpdate[GPState]):
         """Return the log weight at the mean of q, for Laplace its log evidence; made once."""
 
         def weigh() -> float:
+            """Return the log weight."""
             density = self._density(model, state)
             return float(log_importance_weights(model, density, density.q.mean[:, None])[0])
 

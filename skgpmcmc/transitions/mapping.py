@@ -1,8 +1,8 @@
-"""Moves of theta by a temporary mapping: a cheap posterior pi* leads, the exact one decides.
+"""Moves of theta by temporary mapping: proposals from a cheap posterior, corrected by the exact.
 
-Both schemes leave the exact target unchanged whatever pi* is; a poor one costs rejections. What is
-exact is another transition's: it evaluates the target at a theta, or estimates it with fresh
-particles, and this file says where.
+Both schemes leave the exact target unchanged, whatever the cheap posterior pi* is; with a poor one
+more proposals are rejected. The exact target is evaluated, or estimated with fresh particles, by
+another transition.
 
 References
 ----------
@@ -38,7 +38,7 @@ from .updates import OperatorUpdate
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A cheap posterior, and how theta moves on it.
+    """A cheap posterior, and the operator that moves theta on it.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Layer:
     operator : Operator
         R, which leaves it unchanged.
     n_updates : int
-        Updates by R on the way up, and by its reverse on the way down.
+        Number of updates by R on the way up, and by its reverse on the way down.
     """
 
     target: CheapPosterior
@@ -55,12 +55,12 @@ class Layer:
     n_updates: int = 1
 
     def by_coordinate(self, dim: int) -> list[Layer]:
-        """Return layers that move one coordinate of theta each, where the operator can."""
+        """Return layers that move one coordinate of theta each, if the operator allows it."""
         return [replace(self, operator=own) for own in self.operator.by_coordinate(dim)]
 
 
 class CheapState(NamedTuple):
-    """A point of a chain on a cheap posterior of theta; there is no f."""
+    """A point of a chain on a cheap posterior of theta, without f."""
 
     theta: FloatArray  # (p,)
     f: FloatArray  # (0,)
@@ -68,9 +68,9 @@ class CheapState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CheapUpdate(OperatorUpdate[CheapState]):
-    """R on pi* itself, while warm-up tunes it.
+    """Moves by R on pi* itself, for tuning R in warm-up.
 
-    **Invariant:** leaves pi* unchanged. Nothing of it is known between steps but theta.
+    **Invariant:** leaves pi* unchanged. Its state is theta alone.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class CheapUpdate(OperatorUpdate[CheapState]):
         return f"{self.operator.name} on a cheap posterior"
 
     def with_covariance(self, covariance: FloatArray) -> CheapUpdate:
-        """Return the update with steps of that shape; those of a slice are widths."""
+        """Return the update with steps in the shape of a covariance, or widths for slices."""
         if isinstance(self.operator, UnivariateSlice):
             return self._with_operator(self.operator.with_spreads_of(covariance))
         return super().with_covariance(covariance)
@@ -95,13 +95,13 @@ class CheapUpdate(OperatorUpdate[CheapState]):
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> CheapState | None:
-        """Return theta."""
+        """Return the state at theta."""
         return None if self.target.at(theta) is None else CheapState(theta, np.empty(0))
 
     def step(
         self, model: LatentGP, state: CheapState, rng: np.random.Generator
     ) -> tuple[CheapState, StepInfo]:
-        """Let R move theta."""
+        """Move theta by R."""
         outcome = self.operator.move(self.target, self.target.at(state.theta), rng)
         info = self._info(outcome, failed=False)
         return CheapState(outcome.point.position, state.f), info
@@ -109,16 +109,16 @@ class CheapUpdate(OperatorUpdate[CheapState]):
 
 @dataclass(frozen=True, eq=False)
 class TemperedTransitions:
-    """theta' is where layers of cheap posteriors lead: up through all of them, and down again.
+    """Proposal of theta by moves up and down through layers of ever cheaper posteriors.
 
-    In every layer theta moves by its R on the way up, and by the reverse of R on the way down, so
-    that the way back is as probable under the layers as the way there. The Hastings ratio has their
-    densities wherever one layer hands theta to the next.
+    In every layer theta moves by its R on the way up, and by the reverse of R on the way down. The
+    Hastings ratio consists of the densities of the layers at the points where theta passes from one
+    layer to the next.
 
     Attributes
     ----------
     layers : sequence of Layer
-        From the one nearest to the target to the cheapest.
+        From the layer closest to the target to the cheapest one.
 
     References
     ----------
@@ -129,9 +129,9 @@ class TemperedTransitions:
     layers: Sequence[Layer]
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return theta' and the log of (15) without its two values of the target.
+        """Return theta' and the log of (15) without the two values of the target.
 
-        Minus infinity where a layer has no density at what it is handed.
+        It is minus infinity if theta reaches a point without density in some layer.
         """
         up = ((layer, layer.operator) for layer in self.layers)
         down = ((layer, layer.operator.reversed()) for layer in reversed(self.layers))
@@ -177,22 +177,27 @@ class _Realization:
 
 @dataclass(frozen=True, eq=False)
 class DiscretizingMap(Transition[S], Generic[S]):
-    """A mark moves along a chain on pi*, accepted by how pi / pi* changes; then the chain is lost.
+    """Mapping to a discretizing chain: moves of a mark along a temporary chain on pi*.
 
-    **Invariant:** leaves the target of `exact` unchanged, whatever pi* is. Where that one estimates
-    its target, the chain is one on (theta, particles): each point has one estimate, with fresh
-    particles, and the first has that of the state.
+    In each step a chain on pi* is run through the present theta, in both directions. A mark starts
+    at this point and moves along the chain; a move is accepted by the change of pi / pi*. Then the
+    chain is discarded.
+
+    **Invariant:** leaves the target of `exact` unchanged, whatever pi* is. If `exact` estimates its
+    target, the space is that of (theta, particles): each point of the chain has one estimate, with
+    fresh particles, and the first point keeps the estimate of the state.
 
     Attributes
     ----------
     exact : Evaluating
-        Evaluates pi, the target, or estimates it; starts chains.
+        Evaluates or estimates the target pi, and starts chains.
     layer : Layer
         pi* and R; a transition of the chain is `n_updates` of R.
     n_moves : int
-        r, moves of the mark in each step. All points that it was at are equally good draws.
+        Number r of moves of the mark in each step. The points after all moves have equal weights as
+        draws of theta.
     jump : int
-        s, how many transitions a move goes, to the right or to the left.
+        Number s of transitions that a move covers, to the right or to the left.
 
     References
     ----------
@@ -208,26 +213,26 @@ class DiscretizingMap(Transition[S], Generic[S]):
 
     @property
     def n_marked(self) -> int:
-        """One for each move of the mark."""
+        """Number of marked draws in each step: one for each move of the mark."""
         return self.n_moves
 
     def log_target(self, state: S) -> float:
-        """Return what the target was evaluated to when the chain came to the state."""
+        """Return the value of the target at the state, as evaluated when it was accepted."""
         return self.exact.log_target(state)
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
-        """Return a state of the exact transition at theta; `particles` is what it understands.
+        """Return a state of `exact` at theta; `particles` are further arguments of its `start`.
 
-        None also where pi* has no density: no chain goes through such a point.
+        None also if pi* has no density there.
         """
         if self.layer.target.at(theta) is None:
             return None
         return self.exact.start(model, theta, rng, **particles)
 
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
-        """Map, move the mark, and map back."""
+        """Map theta to a chain, move the mark, and map back."""
         begin = self.layer.target.at(state.theta)
         if begin is None:
             return self._rejected(model, state, state.theta, rng)

@@ -17,7 +17,7 @@ from .updates import OperatorUpdate
 
 
 class MarginalState(NamedTuple):
-    """A point of the chain on theta, with the latent draw that goes with it."""
+    """A point of the chain on theta, with a draw of f given theta."""
 
     theta: FloatArray  # (p,), natural logs
     log_target: float  # log q(y | theta) + log p(theta)
@@ -27,21 +27,21 @@ class MarginalState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MarginalMetropolis(Evaluating[MarginalState]):
-    """MH on theta with the deterministic evidence of an approximation; f from its Gaussian.
+    """Metropolis-Hastings on theta with an approximate evidence; f from its Gaussian.
 
-    **Invariant:** leaves q(y | theta) p(theta) q(f | y, theta) unchanged, up to its constant: the
-    approximate posterior, *not* the posterior, unless the approximation is exact.
+    **Invariant:** leaves the density proportional to q(y | theta) p(theta) q(f | y, theta)
+    unchanged: the approximate posterior, *not* the posterior, unless the approximation is exact.
 
     Attributes
     ----------
     approximation : Approximation
     proposal : Proposal
     with_latent : bool
-        Draw f with every accepted theta; warm-up does without (it saves a factorization).
+        Draw f for every accepted theta. Warm-up does not, which saves a factorization.
     with_mean : bool
-        Record the mean of f instead, which takes none.
+        Record the mean of f instead, which needs no factorization.
     name : str
-        What diagnostics call the move.
+        Name of the move in diagnostics.
 
     References
     ----------
@@ -84,9 +84,9 @@ class MarginalMetropolis(Evaluating[MarginalState]):
     def completed(
         self, found: Evaluated[MarginalState], rng: np.random.Generator
     ) -> MarginalState | None:
-        """Add f to the state; None if K, which the evidence does not need to factor, is singular.
+        """Add f to the state; None if K is singular, which the evidence alone does not notice.
 
-        Such a theta is outside the target, always, so that turning it down is an exact rejection.
+        Such a theta never belongs to the target, so that rejecting it is exact.
         """
         if self.with_mean:
             return found.state._replace(f=found.source.mean)
@@ -100,7 +100,7 @@ class MarginalMetropolis(Evaluating[MarginalState]):
 
 @dataclass(frozen=True, eq=False)
 class MarginalWalk(MarginalMetropolis, OperatorUpdate[MarginalState]):
-    """The same with a random walk, whose scale and shape warm-up tunes.
+    """`MarginalMetropolis` with a random walk, whose scale and shape warm-up tunes.
 
     **Invariant:** that of `MarginalMetropolis`.
     """
@@ -109,7 +109,7 @@ class MarginalWalk(MarginalMetropolis, OperatorUpdate[MarginalState]):
 
     @property
     def operator(self) -> RandomWalk:  # type: ignore[override]
-        """The walk."""
+        """The random walk."""
         return self.proposal
 
     def _with_operator(self, operator: Any) -> Self:

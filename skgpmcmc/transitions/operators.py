@@ -1,6 +1,6 @@
-"""Operators: ways to move some coordinates, whatever they stand for.
+"""Operators: moves of coordinates under a conditional distribution.
 
-The same operators move f given theta and theta given what a parameterization keeps still.
+The same operators move f given theta, and theta given what a parameterization holds fixed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _LARGEST_STEP = np.sqrt(2.0)
 
 
 class Outcome(NamedTuple):
-    """Where an operator has led, and what it reports."""
+    """Result of a move by an operator."""
 
     point: Point
     accepted: bool
     acceptance_probability: float
     n_evaluations: int  # of the conditional density
-    lost: FloatArray | None = None  # a position that has no density, if one was met
-    failed: bool = False  # rejected because an iteration has not converged
+    lost: FloatArray | None = None  # a visited position without density, if any
+    failed: bool = False  # rejected because an iteration did not converge
 
     @classmethod
     def rejected(cls, point: Point, n_evaluations: int, lost: FloatArray | None) -> Outcome:
-        """Stay, as the proposal has no density."""
+        """Return a rejection, because the proposal has no density."""
         return cls(point, False, 0.0, n_evaluations, lost)
 
 
@@ -43,13 +43,13 @@ class Operator(ABC):
     Attributes
     ----------
     name : str
-        What diagnostics call it.
+        Name in diagnostics.
     log_scale : float
         Log of the scale of its steps.
     target_acceptance : float or None
         Acceptance rate to which warm-up tunes the scale; None leaves it as it is.
     follows_gradient : bool
-        Whether it asks for the gradient of the density.
+        Whether it uses the gradient of the density.
     """
 
     follows_gradient: ClassVar[bool] = False
@@ -64,14 +64,14 @@ class Operator(ABC):
 
     @abstractmethod
     def typical_log_scale(self, dim: int) -> float:
-        """Return the log scale that suits a standard normal target, where tuning may begin."""
+        """Return the log scale that suits a standard normal target, as a start for tuning."""
 
     def reversed(self) -> Self:
-        """Return the operator that makes the moves backwards; here itself, as it is reversible."""
+        """Return the operator of the reverse moves; by default itself, as most are reversible."""
         return self
 
     def by_coordinate(self, dim: int) -> list[Self]:
-        """Return operators that make the move one after the other; here itself, as a whole."""
+        """Return operators whose moves in turn make up this one; by default only itself."""
         return [self]
 
     def with_log_scale(self, log_scale: float) -> Self:
@@ -83,11 +83,11 @@ class Operator(ABC):
         return self._with(target_acceptance=target_acceptance)
 
     def with_root(self, root: Root) -> Self:
-        """Return the same operator with steps of another shape; here, as it is."""
+        """Return the same operator with steps of another shape; by default unchanged."""
         return self
 
     def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return it with steps in the shape of a covariance, and the scale that goes with it."""
+        """Return the operator with steps in the shape of a covariance, and a scale to suit it."""
         shaped = self.with_root(DenseRoot.of_covariance(covariance))
         return shaped.with_log_scale(self.typical_log_scale(len(covariance)))
 
@@ -141,7 +141,7 @@ class RandomWalk(Operator):
         return float(np.log(2.38 / np.sqrt(max(dim, 1))))
 
     def with_root(self, root: Root) -> Self:
-        """Return the same walk with steps of another shape."""
+        """Return the same random walk with steps of another shape."""
         return self._with(root=root)
 
 
@@ -149,12 +149,12 @@ P = TypeVar("P", bound=DensityPoint)
 
 
 class Path(NamedTuple, Generic[P]):
-    """Where a trajectory has led."""
+    """Result of a leapfrog trajectory."""
 
-    end: P | None  # None where a point on the way has no density
+    end: P | None  # None if a point on the way has no density
     momentum: FloatArray
     n_evaluations: int
-    position: FloatArray  # the last that was tried
+    position: FloatArray  # the last one that was tried
 
 
 def leapfrog(
@@ -165,7 +165,7 @@ def leapfrog(
     root: Root,
     n_steps: int,
 ) -> Path[P]:
-    """Follow Hamilton's equations by the leapfrog method: reversible, and of constant volume.
+    """Integrate Hamilton's equations by the leapfrog method, which is reversible and keeps volume.
 
     Parameters
     ----------
@@ -174,18 +174,18 @@ def leapfrog(
     begin : DensityPoint
         Where the trajectory starts.
     momentum : ndarray of shape (..., k)
-        Of covariance I: that of positions has the root `root`.
+        Momentum in coordinates in which its covariance is I.
     step : float or ndarray that goes with the momentum
         Step size.
     root : Root
         B, for the mass matrix (B B')^-1.
     n_steps : int
-        At most so many, fewer if a point has no density.
+        Number of steps; the trajectory ends earlier if a point has no density.
 
     Returns
     -------
     Path
-        Its end, and how it came there.
+        The end of the trajectory, its momentum and the number of evaluations.
     """
     here = begin
     momentum = momentum + 0.5 * step * root.pull(here.gradient)
@@ -204,8 +204,8 @@ def leapfrog(
 class HamiltonianOperator(Operator):
     """An operator that follows Hamilton's equations.
 
-    The number of steps is drawn from 1, ..., `max_steps` and the step size varies by a tenth, both
-    without a look at the point: no trajectory length then suits a period of the target.
+    The number of steps is drawn from 1, ..., `max_steps`, and the step size varies by a tenth, both
+    independently of the point. This avoids trajectory lengths that match a period of the target.
 
     Attributes
     ----------
@@ -249,19 +249,20 @@ class Trajectory(HamiltonianOperator):
 
     References
     ----------
-    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993). The Hamiltonian is the one
-    of momenta B' p, which have the covariance I.
+    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993). The Hamiltonian is that of
+    the momenta B' p, which have the covariance I.
     """
 
     root: Root = IDENTITY
     name = "trajectory"
 
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
-        """Follow one trajectory, and accept or reject where it ends."""
+        """Follow one trajectory, and accept or reject its end."""
         n_steps, step = self.steps(rng)
         begun = rng.standard_normal(len(point.position))
 
         def at(position: FloatArray) -> Point | None:
+            """Return the point at a finite position, else None."""
             return conditional.at(position) if np.isfinite(position).all() else None
 
         path = leapfrog(at, point, begun, step, self.root, n_steps)
@@ -279,10 +280,10 @@ class Trajectory(HamiltonianOperator):
 
 @dataclass(frozen=True)
 class Langevin(Operator):
-    """x' ~ N(x + step^2/2 G^-1 gradient, step^2 G^-1), with the metric G of the point (SMMALA).
+    """x' ~ N(x + step^2/2 G^-1 gradient, step^2 G^-1), with the metric G at x (SMMALA).
 
     **Invariant:** leaves the conditional distribution unchanged, for any metric that is a function
-    of x: the density of the way back has the metric, and the drift, of x'.
+    of x: the density of the reverse proposal uses the metric and the drift at x'.
 
     Attributes
     ----------
@@ -319,11 +320,11 @@ class Langevin(Operator):
         return Outcome(candidate if accepted else point, accepted, probability, 1)
 
     def with_log_scale(self, log_scale: float) -> Self:
-        """Return the same operator with another scale, at most the largest that is of use."""
+        """Return the same operator with another scale, limited to the largest useful one."""
         return super().with_log_scale(min(log_scale, float(np.log(_LARGEST_STEP))))
 
     def typical_log_scale(self, dim: int) -> float:
-        """Return the log of dim^-1/6, as the metric knows the scale."""
+        """Return the log of dim^-1/6, as the metric has the scale of the target."""
         return -float(np.log(max(dim, 1))) / 6.0
 
     @property
@@ -338,23 +339,23 @@ class Langevin(Operator):
 
 @dataclass(frozen=True)
 class UnivariateSlice(Operator):
-    """Stepping out and shrinkage on each coordinate in turn.
+    """Univariate slice sampling of each coordinate in turn, by stepping out and shrinkage.
 
     **Invariant:** leaves the conditional distribution unchanged; each coordinate's update is
-    reversible. It never rejects, and nothing has to be tuned.
+    reversible. It never rejects, and needs no tuning.
 
     Attributes
     ----------
     log_scale : float
         Log of the width of the first bracket.
     max_widths : int, default=8
-        At most so many widths are stepped out.
+        Maximum number of widths that are stepped out.
     backwards : bool, default=False
-        Update the last coordinate first: the reverse of updating it last.
+        Update the coordinates in the opposite order, the last one first.
     spreads : tuple of float or None
-        Standard deviation of each coordinate, of which the width is a multiple; None is one.
+        Standard deviation of each coordinate, to which the width is proportional; None is one.
     axes : tuple of int or None
-        The coordinates that are updated, in their order; None is all.
+        The coordinates to update, in this order; None is all.
 
     References
     ----------
@@ -383,16 +384,16 @@ class UnivariateSlice(Operator):
         return self._with(backwards=not self.backwards)
 
     def by_coordinate(self, dim: int) -> list[Self]:
-        """Return the updates of each coordinate alone."""
+        """Return the updates of single coordinates."""
         axes = range(dim) if self.axes is None else self.axes
         return [self._with(axes=(axis,)) for axis in axes] or [self]
 
     def typical_log_scale(self, dim: int) -> float:
-        """Return the scale as it is."""
+        """Return the present scale."""
         return self.log_scale
 
     def with_spreads_of(self, covariance: FloatArray) -> UnivariateSlice:
-        """Return the same updates with a width for each coordinate, from its variance."""
+        """Return the same updates with widths from the variance of each coordinate."""
         return self._with(spreads=tuple(np.sqrt(covariance.diagonal()).tolist()))
 
     def _moved_along(

@@ -1,4 +1,4 @@
-"""Riemannian manifold Hamiltonian Monte Carlo: trajectories whose metric follows the point."""
+"""Riemannian manifold Hamiltonian Monte Carlo: the metric depends on the position."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .operators import HamiltonianOperator, Outcome
 
 @dataclass(eq=False)
 class GeneralizedLeapfrog:
-    """Follows Hamilton's equations where momenta have the covariance G of the point.
+    """Integrator of Hamilton's equations for a metric G that depends on the position.
 
     ``H(v, p) = -log density + 1/2 log|G(v)| + 1/2 p'G(v)^-1 p``. A step is reversible and keeps
-    volume where its two implicit equations are solved; they are solved by iteration.
+    volume if its two implicit equations are solved; they are solved by fixed-point iteration.
 
     Attributes
     ----------
@@ -28,11 +28,11 @@ class GeneralizedLeapfrog:
     step : float
         Step size.
     tolerance : float
-        An iteration ends where nothing changes by more, relative to one plus its size.
+        Iterations stop when no component changes by more, relative to one plus its size.
     max_iterations : int
-        It fails after so many.
+        Maximum number of iterations, after which the step fails.
     n_points : int
-        Points at which a metric was made.
+        Number of points at which the metric was computed.
 
     References
     ----------
@@ -48,7 +48,7 @@ class GeneralizedLeapfrog:
     def follow(
         self, point: LatentPoint, momentum: FloatArray, n_steps: int
     ) -> tuple[LatentPoint, FloatArray] | None:
-        """Make steps; None where an iteration does not converge, or a point has no metric."""
+        """Make steps; None if an iteration does not converge, or a point has no metric."""
         here: tuple[LatentPoint, FloatArray] | None = (point, momentum)
         for _ in range(n_steps):
             here = None if here is None else self._stepped(*here)
@@ -63,6 +63,7 @@ class GeneralizedLeapfrog:
         begun = 0.5 * self.step * _metric(point).velocity(half)
 
         def drifted(position: FloatArray) -> FloatArray | None:
+            """Return the right-hand side of the implicit equation for the position."""
             geometry = self._point(position).geometry
             if geometry is None:
                 return None
@@ -108,22 +109,22 @@ def _metric(point: LatentPoint) -> Geometry:
 
 @dataclass(frozen=True)
 class RiemannianTrajectory(HamiltonianOperator):
-    """A trajectory of f whose momenta have the covariance K^-1 + P(f) of the place, P a curvature.
+    """A trajectory of f with the metric K^-1 + P(f), where P is a curvature of the likelihood.
 
-    P is minus the second derivative of log p(y | f); where that is not log-concave, the Fisher
-    information if the likelihood says so, or else what there is of negative curvature. Where an
+    P is `Likelihood.curvature`: minus the second derivative of log p(y | f), or zero where this is
+    negative; a likelihood that is not log-concave may use the Fisher information instead. If an
     iteration of the integrator does not converge, the trajectory is rejected and counts as failed.
 
     **Invariant:** leaves the conditional distribution of v = L^-1 f unchanged, up to the tolerance
-    of the integrator, as a step that is solved has one solution.
+    of the integrator.
 
     Attributes
     ----------
     log_scale, target_acceptance, max_steps : as in `HamiltonianOperator`
     tolerance : float, default=1e-9
-        Of the implicit equations.
+        Tolerance for solving the implicit equations.
     max_iterations : int, default=50
-        Most iterations for each of them.
+        Maximum number of iterations for each of them.
 
     References
     ----------
@@ -135,7 +136,7 @@ class RiemannianTrajectory(HamiltonianOperator):
     name = "Riemannian trajectory"
 
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
-        """Follow one trajectory, and accept or reject where it ends."""
+        """Follow one trajectory, and accept or reject its end."""
         assert isinstance(point, LatentPoint)  # whose metric is known
         n_steps, step = self.steps(rng)
         flow = GeneralizedLeapfrog(conditional.at, step, self.tolerance, self.max_iterations)

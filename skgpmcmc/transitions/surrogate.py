@@ -1,8 +1,8 @@
-"""Proposals from a short chain under a density that costs next to nothing, such as an emulator.
+"""Proposals from a short chain under a very cheap density, such as an emulator.
 
-The moves of the chain are Hamiltonian trajectories and independence candidates. They work on one
-point, arrays of shape (p,), or on a batch of independent ones, (m, p). A pool of such chains draws
-from the density itself.
+The moves of the chain are Hamiltonian trajectories and independence Metropolis-Hastings. They work
+on one point, arrays of shape (p,), or on a batch of independent points, (m, p). A pool of such
+chains draws from the density itself.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class CheapDensity(Protocol):
 
 
 class ComparableDensity(CheapDensity, Protocol):
-    """One that can be had without its gradient, for less."""
+    """A cheap density that can also be evaluated without its gradient, which is faster."""
 
     def log_prob(self, theta: FloatArray) -> FloatArray:
         """Log density (...) at theta (..., p)."""
 
 
 class CheapPoint(NamedTuple):
-    """A point, or a batch of points, with what the next move would otherwise recompute."""
+    """A point, or a batch of points, with its log density and gradient."""
 
     position: FloatArray  # (..., p), theta, natural logs
     log_density: FloatArray  # (...)
@@ -66,20 +66,20 @@ def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
 class Leapfrog:
     """A Hamiltonian trajectory with a randomized step size and, if wanted, number of steps.
 
-    **Invariant:** reversible with respect to the target, whatever the step size and the number of
-    steps, as these are drawn without a look at the point.
+    **Invariant:** reversible with respect to the target, for any step size and number of steps, as
+    these are drawn independently of the point.
 
     Attributes
     ----------
     root : ndarray of shape (p, p)
-        C with C C' near the covariance of the target: the inverse of the mass matrix.
+        C, where C C' is close to the covariance of the target; it is the inverse mass matrix.
     step_size : float
-        In units of that covariance; each trajectory takes between 0.8 and 1.2 of it.
+        Step size in units of this covariance; each trajectory uses between 0.8 and 1.2 times it.
     n_steps : int
+        Number of steps.
     fewest_steps : int or None
-        If given, the number of steps is drawn between this and `n_steps`, for all points of a batch
-        together: no trajectory length then suits a period of the target, where magnitudes would not
-        change.
+        If given, the number of steps is drawn between this and `n_steps`, the same for all points
+        of a batch. This avoids trajectory lengths that match a period of the target.
 
     References
     ----------
@@ -92,7 +92,7 @@ class Leapfrog:
     fewest_steps: int | None = None
 
     def begun(self, target: CheapDensity, theta: FloatArray) -> CheapPoint:
-        """Return the point from which to move."""
+        """Return the point at theta, from which to move."""
         return CheapPoint.at(target, theta)
 
     def move(
@@ -124,7 +124,7 @@ def _energy(point: CheapPoint, momentum: FloatArray) -> FloatArray:
 
 
 def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
-    """Cholesky factor of the covariance of draws (..., p), the correlations shrunk a little."""
+    """Return the Cholesky factor of the covariance of draws (..., p), correlations shrunk."""
     flat = draws.reshape(-1, draws.shape[-1])
     covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
     diagonal = np.maximum(covariance.diagonal(), 1e-6)
@@ -141,9 +141,9 @@ class TMixture:
     ----------
     means : ndarray of shape (k, p)
     roots : ndarray of shape (k, p, p)
-        Lower factors of the scale matrices.
+        Lower Cholesky factors of the scale matrices.
     shares : ndarray of shape (k,)
-        With sum 1.
+        Mixture weights, with sum 1.
     """
 
     means: FloatArray
@@ -154,7 +154,7 @@ class TMixture:
 
     @classmethod
     def of_draws(cls, draws: FloatArray, modes: FloatArray, scale: FloatArray) -> Self:
-        """One t per mode with the moments of the draws around it, and a wide one over all."""
+        """Return one t per mode with the moments of the draws around it, and a wide one for all."""
         nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
         groups = [draws[nearest == k] for k in range(len(modes))]
         groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
@@ -199,7 +199,7 @@ class TMixture:
 
 @dataclass(frozen=True, eq=False)
 class IndependenceMetropolis:
-    """Independence Metropolis-Hastings, many candidates in one evaluation of the target.
+    """Independence Metropolis-Hastings; the target is evaluated at all candidates in one call.
 
     **Invariant:** reversible with respect to the target; `n_candidates` steps of the same
     reversible kernel are reversible too.
@@ -220,9 +220,9 @@ class IndependenceMetropolis:
     def move(
         self, target: ComparableDensity, point: CheapPoint, rng: np.random.Generator
     ) -> tuple[CheapPoint, FloatArray]:
-        """Go through the candidates, for one point, of shape (p,).
+        """Accept or reject the candidates in turn, for one point of shape (p,).
 
-        Returns where that leads, and whether it leads anywhere (1 or 0).
+        Returns the last point, and whether any candidate was accepted (1 or 0).
         """
         theta = self.proposal.sample(rng, self.n_candidates)
         log_prob = target.log_prob(theta)
@@ -240,9 +240,10 @@ class IndependenceMetropolis:
     def probability_of_staying(
         self, target: ComparableDensity, theta: FloatArray, rng: np.random.Generator
     ) -> float:
-        """Estimate how likely no candidate is accepted, on average over draws theta (m, p)."""
+        """Estimate the probability that no candidate is accepted, averaged over draws (m, p)."""
 
         def log_weight(theta: FloatArray) -> FloatArray:
+            """Return the log importance weight at theta."""
             return target.log_prob(theta) - self.proposal.log_prob(theta)
 
         candidates = log_weight(self.proposal.sample(rng, len(theta)))
@@ -255,16 +256,16 @@ class IndependenceMetropolis:
 
 
 def independence_acceptance(log_weights: FloatArray) -> float:
-    """Estimate how often a chain accepts independent draws from pi* as moves on another density.
+    """Estimate the acceptance rate of independent proposals from pi* in a chain on another density.
 
-    ``E min(w, w') / E w`` for the weights of two draws from pi*, the ratios of that density to it:
-    the mean over the states that the chain is in, not over pi*. It is small where pi* promises
-    much, and where it is too small and the chain stays long.
+    It is ``E min(w, w') / E w`` for the importance weights w, w' (that density over pi*) of two
+    draws from pi*: the mean over the states of the chain, not over pi*. It is small if pi* is far
+    too large somewhere, or too small, so that the chain stays there for long.
 
     Parameters
     ----------
     log_weights : ndarray of shape (m,)
-        At draws from pi*; up to a constant.
+        Log weights at draws from pi*, up to a constant.
     """
     w = np.sort(np.exp(log_weights - log_weights.max()))
     counts = 2.0 * np.arange(len(w), 0.0, -1.0) - 1.0  # pairs of which each is the smaller
@@ -273,12 +274,12 @@ def independence_acceptance(log_weights: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SurrogateProposal:
-    """theta' is where a short chain under a cheap density pi* leads from theta.
+    """Proposal of theta' by a short chain under a cheap density pi*, started at theta.
 
-    The chain is a palindrome of moves that are each reversible with respect to pi*, such as a
-    trajectory, independence candidates and a trajectory again; so the whole is reversible. Its
-    Hastings ratio is therefore pi*(theta) / pi*(theta'), and the emulator's errors are corrected
-    exactly by the step that evaluates the likelihood.
+    The chain is a palindrome of moves, each reversible with respect to pi*, such as a trajectory,
+    independence candidates and a trajectory again. So the whole chain is reversible, and its
+    Hastings ratio is pi*(theta) / pi*(theta'). The accept-reject step with the likelihood corrects
+    the errors of pi* exactly.
 
     Attributes
     ----------
@@ -286,7 +287,7 @@ class SurrogateProposal:
         pi*, unnormalized; a `ComparableDensity` if any of the moves is independence
         Metropolis-Hastings.
     moves : tuple of Leapfrog and IndependenceMetropolis
-        The same forwards and backwards.
+        The moves, a palindrome.
 
     References
     ----------
@@ -306,16 +307,16 @@ class SurrogateProposal:
 
 
 class Pool(NamedTuple):
-    """Where the chains of a pool were in its second half."""
+    """Draws of a pool of chains, from the second half of their run."""
 
     theta: FloatArray  # (n_kept, m, p)
     leapfrog: Leapfrog  # as tuned in the first half
 
     @classmethod
     def of_draws(cls, draws: FloatArray, root: FloatArray) -> Self:
-        """Return what a pool would keep of independent draws (N_KEPT m, p), with trajectories.
+        """Return a pool of independent draws (N_KEPT m, p).
 
-        These, in a metric by the root (p, p), are not tuned.
+        Its trajectories, with the metric given by the root (p, p), are not tuned.
         """
         return cls(draws.reshape(N_KEPT, -1, draws.shape[1]), _leapfrog(root, 0.5))
 

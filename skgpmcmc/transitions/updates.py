@@ -17,7 +17,7 @@ from .operators import Operator, Outcome
 
 
 class OperatorUpdate(Tunable[S]):
-    """A frozen dataclass with an operator, whose scale, target and shape are its own.
+    """Base class of updates by an operator, which determines scale, acceptance rate and shape.
 
     Attributes
     ----------
@@ -28,12 +28,12 @@ class OperatorUpdate(Tunable[S]):
 
     @property
     def log_scale(self) -> float:  # type: ignore[override]
-        """That of the operator."""
+        """Log scale of the operator."""
         return self.operator.log_scale
 
     @property
     def target_acceptance(self) -> float | None:  # type: ignore[override]
-        """That of the operator."""
+        """Target acceptance rate of the operator."""
         return self.operator.target_acceptance
 
     def with_log_scale(self, log_scale: float) -> Self:
@@ -62,9 +62,9 @@ class OperatorUpdate(Tunable[S]):
 class HyperUpdate(OperatorUpdate[GPState], FromPrior):
     """An operator on theta; the auxiliary variables of the parameterization are held fixed.
 
-    **Invariant:** leaves p(theta, f | y) unchanged, as the operator leaves the conditional
-    distribution of theta unchanged and what stands still is a function of (theta, f), or a draw
-    given it that joins the target.
+    **Invariant:** leaves p(theta, f | y) unchanged, because the operator leaves the conditional
+    distribution of theta unchanged, and the auxiliary variables are a function of (theta, f) or a
+    draw given (theta, f) that extends the target.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class HyperUpdate(OperatorUpdate[GPState], FromPrior):
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
-        """Let the operator move theta; f follows."""
+        """Move theta by the operator; f changes with it."""
         conditional = HyperConditional.of(model, self.parameterization, state, rng, self.free)
         point = conditional.begin
         with np.errstate(over="ignore", invalid="ignore"):
@@ -106,7 +106,7 @@ class HyperUpdate(OperatorUpdate[GPState], FromPrior):
 
 
 class LatentShape(Protocol):
-    """Gives the shape of steps and momenta of f at any theta."""
+    """Gives the shape of the steps and momenta of f at any theta."""
 
     def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
         """Return the root in whitened coordinates, a function of theta and the data."""
@@ -114,7 +114,7 @@ class LatentShape(Protocol):
 
 @dataclass(frozen=True)
 class PriorShape:
-    """Steps like draws from the prior, B B' = K: the variants "MH v1" and "HMC v2"."""
+    """Shape of draws from the prior, B B' = K: the variants "MH v1" and "HMC v2"."""
 
     def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
         """Return the identity."""
@@ -125,13 +125,14 @@ class PriorShape:
 class CurvatureShape:
     """B B' = (K^-1 + C)^-1, C the Fisher information of f at the prior mean: "HMC v1".
 
-    The factor of I + L'C L is made once for each theta. C may not depend on f.
+    The factor of I + L'C L is computed once for each theta. C must not depend on f.
     """
 
     def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
         """Return the root of the inverse of I + L'C L."""
 
         def make() -> FactorRoot:
+            """Compute the root."""
             nowhere = np.zeros(len(model.y))
             information = model.observations_at(prior.theta).fisher_information(nowhere)
             return FactorRoot(prior.whitened_factor(np.sqrt(information)))
@@ -146,7 +147,7 @@ class MassShape:
     Attributes
     ----------
     mass : float, or ndarray of shape (n,) or (n, n)
-        M: a multiple of the identity, its diagonal, or the whole of it.
+        M: a multiple of the identity, its diagonal, or the whole matrix.
     """
 
     mass: float | FloatArray = 1.0
@@ -165,13 +166,13 @@ class MassShape:
 class LatentUpdate(OperatorUpdate[GPState], FromPrior):
     """An operator on v = L^-1 f.
 
-    **Invariant:** leaves p(f | y, theta) unchanged, as the operator does; does not touch theta.
+    **Invariant:** leaves p(f | y, theta) unchanged, as the operator does; theta does not change.
 
     Attributes
     ----------
     operator : Operator
     shape : LatentShape
-        Of its steps or momenta; a metric of the operator's own overrules it.
+        Shape of its steps or momenta; not used by operators with their own metric.
     """
 
     operator: Operator
@@ -184,13 +185,13 @@ class LatentUpdate(OperatorUpdate[GPState], FromPrior):
         return f"{self.operator.name} on f"
 
     def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return it as it is: the shape is one of theta."""
+        """Return itself, because the covariance is that of theta."""
         return self
 
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
-        """Let the operator move v."""
+        """Move v by the operator."""
         conditional = LatentConditional(model.observations_at(state.theta), state.prior)
         point = conditional.point_of(state)
         operator = self.operator.with_root(self.shape.root(model, state.prior))
@@ -203,11 +204,12 @@ class LatentUpdate(OperatorUpdate[GPState], FromPrior):
 
 @dataclass(frozen=True)
 class CrankNicolson(FromPrior, Tunable[GPState]):
-    """f' = sqrt(1 - a^2) f + a u with u ~ N(0, K), accepted by the likelihood alone.
+    """Preconditioned Crank-Nicolson: f' = sqrt(1 - a^2) f + a u, u ~ N(0, K).
 
-    The scale s that is tuned is any positive number: a = s / sqrt(1 + s^2).
+    The proposal is accepted by the likelihood ratio alone. The tuned scale s can be any positive
+    number: a = s / sqrt(1 + s^2).
 
-    **Invariant:** leaves p(f | y, theta) unchanged; does not touch theta.
+    **Invariant:** leaves p(f | y, theta) unchanged; theta does not change.
 
     Attributes
     ----------
@@ -242,19 +244,19 @@ class CrankNicolson(FromPrior, Tunable[GPState]):
 
 @dataclass(frozen=True)
 class ConjugateVariance(FromPrior):
-    """Draw the constant factor of the kernel given f and all else, K being proportional to it.
+    """Draw the constant factor sigma of the kernel from its conditional distribution.
 
-    With K = sigma Q and the prior InvGamma(shape, scale) it is
-    InvGamma(shape + n / 2, scale + f'Q^-1 f / 2), the jitter being part of Q.
+    With K = sigma Q and the prior InvGamma(shape, scale), this distribution given f and all other
+    variables is InvGamma(shape + n / 2, scale + f'Q^-1 f / 2). The jitter is part of Q.
 
     **Invariant:** leaves p(sigma | f, all else) unchanged, and so p(theta, f | y).
 
     Attributes
     ----------
     position : int
-        Of log sigma in theta.
+        Position of log sigma in theta.
     shape, scale : float
-        Of the inverse-gamma prior.
+        Parameters of the inverse-gamma prior.
 
     References
     ----------
@@ -269,10 +271,10 @@ class ConjugateVariance(FromPrior):
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
-        """Draw the variance, and factor K anew.
+        """Draw the variance, and factor K again.
 
-        The factor could be scaled instead, but would then differ in its last digits from the one
-        that is made where a state has travelled to.
+        Scaling the old factor would be cheaper, but would differ in the last digits from a factor
+        computed after the state was sent to another process.
         """
         v = state.prior.whiten(state.f)
         variance = np.exp(state.theta[self.position])

@@ -1,4 +1,4 @@
-"""All that happens before the first kept draw."""
+"""Set-ups and warm-up: all work before the first kept draw."""
 
 from .emulated import N_IMPORTANCE, set_up_emulated, set_up_marginal
 from .emulator.cheap import Emulated

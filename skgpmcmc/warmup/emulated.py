@@ -1,8 +1,8 @@
-"""The set-ups that learn an emulator: what they do, in order, and what they freeze.
+"""The set-ups that learn an emulator.
 
-Everything here happens before the first kept draw and is then frozen: the emulator that proposes,
-the sites that make the importance density, the number of importance draws as a function of theta.
-The collapsed sampler knows the evidence exactly and needs no importance density.
+Everything here happens before the first kept draw and is then frozen: the emulator for proposals,
+the sites of the importance density, the number of importance draws as a function of theta. The
+collapsed sampler computes the evidence exactly and needs no importance density.
 """
 
 from __future__ import annotations
@@ -96,15 +96,15 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     Parameters
     ----------
     request : Request
-        The log evidence of its approximation is what the emulator learns, and the sites are what
-        the reference interpolates. A search for a mode begins at every start.
+        The emulator learns the log evidence of its approximation, and the reference interpolates
+        its sites. A search for a mode begins at every start.
     settings : EmulatorSettings
-        What the sampler wants.
+        Settings of the sampler.
 
     Returns
     -------
     Prepared
-        Frozen parts, and where chains begin.
+        The frozen transition and the starting points of the chains.
 
     Yields
     ------
@@ -173,10 +173,10 @@ def _prepared(
 
 
 def to_settle(request: Request, report: EmulatorReport, cautious: bool) -> int:
-    """Return how many iterations chains are to settle.
+    """Return the number of iterations in which chains settle.
 
-    Where moves are nearly independent of where they begin, each accepted one forgets the start. Of
-    twice as many as let a share `_UNSETTLED` of the chains remain there, none does.
+    Proposals are nearly independent of the present state, so that one accepted move forgets the
+    start. It is twice the number after which a fraction `_UNSETTLED` of chains has accepted none.
     """
     if cautious or not request.settles:
         return request.n_warmup
@@ -207,7 +207,7 @@ def _rehearsed(
 
 
 class Trajectories(NamedTuple):
-    """A tuned trajectory on the approximate posterior, and where the chains that tuned it were."""
+    """A tuned trajectory on the approximate posterior, and the draws of its tuning chains."""
 
     target: ApproximatePosterior
     leapfrog: Leapfrog
@@ -227,14 +227,14 @@ def tuned_trajectories(
     Parameters
     ----------
     known : Knowledge
-        Has where searches and explorations ended.
+        Contains the ends of searches and explorations.
     sites : InterpolatedSites or None
-        Where the approximation starts from at any theta; None for its own start.
+        Start of the approximation at any theta; None for its own start.
 
     Returns
     -------
     tuple of Knowledge and Trajectories
-        What is frozen, and overdispersed starts.
+        The frozen parts, and overdispersed starts.
 
     Yields
     ------
@@ -331,12 +331,12 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
         Its approximation gives the evidence, exact for a Gaussian likelihood. A search for a mode
         begins at every start.
     draws_latent : bool
-        Whether chains draw f with every theta; otherwise that is left for later.
+        Whether chains draw f with every theta; otherwise f is drawn later, on request.
 
     Returns
     -------
     Prepared
-        Frozen parts, and where chains begin.
+        The frozen transition and the starting points of the chains.
 
     Yields
     ------
@@ -410,16 +410,16 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
 
 
 def probabilities(trajectories: Trajectories | None) -> tuple[float, ...]:
-    """Return the probability of each of `proposals_by_name`, and of one move more."""
+    """Return the probability of each of `proposals_by_name`, and of a refresh of the particles."""
     return _MOVES if trajectories is None else _CAUTIOUS_MOVES
 
 
 def proposals_by_name(
     known: Knowledge, target: EmulatedPosterior, pool: Pool, trajectories: Trajectories | None
 ) -> dict[str, Proposal]:
-    """Make proposals of theta by name, the main one first.
+    """Return the proposals of theta by name, the main one first.
 
-    With `trajectories` the emulator is poor: its moves are rare, and short to stay near.
+    With `trajectories` the emulator is poor: its moves are then rare and short.
     """
     walk = RandomWalk().with_covariance(known.root @ known.root.T)
     if trajectories is not None:
@@ -439,7 +439,7 @@ def proposals_by_name(
 def overdispersed_starts(
     known: Knowledge, target: EmulatedPosterior, trajectories: Trajectories | None, n_chains: int
 ) -> list[FloatArray]:
-    """Return one start per chain: from the tempered emulated posterior, if that is good."""
+    """Return one start per chain, from the tempered emulated posterior if the emulator is good."""
     if trajectories is not None:
         return list(trajectories.ends)
     return list(known.pool(target, 20, known.temperature).theta[-1][:n_chains])

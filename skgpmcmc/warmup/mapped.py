@@ -1,4 +1,4 @@
-"""Set-up of moves that cheap posteriors lead: how theta moves on them, and how cheap they are."""
+"""Set-up of samplers whose proposals come from cheap posteriors: their sizes and moves."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MOVES = (0.93, 0.05, 0.02)
 
 
 class Mapped(NamedTuple):
-    """What a sampler wants."""
+    """Settings of a mapped sampler."""
 
     cheap: Sequence[CheapApproximation]  # of each layer, the first one nearest to the target
     operators: Sequence[Operator]  # R of each layer, to be tuned
@@ -62,14 +62,14 @@ def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
     Parameters
     ----------
     request : Request
-        Its approximation is what evaluates the target, or leads its estimate.
+        Its approximation evaluates the target, or is the importance density of its estimate.
     wanted : Mapped
-        Cheap posteriors, and what moves on them.
+        Cheap posteriors, and the moves on them.
 
     Returns
     -------
     Prepared
-        The frozen transition. Chains begin where those that tuned R on the first posterior ended.
+        The frozen transition. Chains start from the last states of those that tuned R.
 
     Yields
     ------
@@ -91,11 +91,11 @@ def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
 
 
 def by_coordinate(make: MakeMove, layers: Sequence[Layer], dim: int) -> Transition[Any]:
-    """Return a move of theta that maps slices one coordinate after the other.
+    """Return a move of theta with a separate mapping for each coordinate, for slices.
 
-    A sweep over all coordinates under pi* ends where a narrower target hardly ever accepts it, the
-    less the more coordinates there are. One coordinate is accepted often, and still takes one
-    evaluation of the target where slices on the target itself take several.
+    A sweep over all coordinates under pi* would rarely be accepted by a narrower target, the less
+    the more coordinates there are. Moves of one coordinate are often accepted, and need only one
+    evaluation of the target, while slices on the target itself need several.
     """
     parts = zip(*(layer.by_coordinate(dim) for layer in layers), strict=True)
     moves = [make(part) for part in parts]
@@ -156,7 +156,7 @@ def _tuned(request: Request, wanted: Mapped) -> Step[tuple[list[Layer], Operator
 
 
 class Pilot(NamedTuple):
-    """What a pilot run has seen."""
+    """Results of a pilot run."""
 
     log_target: FloatArray  # (n_steps,)
     theta: FloatArray  # (p,), where it has ended
@@ -185,7 +185,7 @@ def pilot(
     theta: FloatArray,
     rng: np.random.Generator,
 ) -> Pilot:
-    """Run the mapped move for a while, and count."""
+    """Run the mapped move for some steps, and count evaluations."""
     counted = [_Counted(layer.target) for layer in layers]
     watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
     move = wanted.move(watched, len(theta))
@@ -242,17 +242,18 @@ def _cost(pilots: Sequence[Pilot], layers: Sequence[Layer], cost: float) -> floa
 
 
 def autocorrelation_times(runs: FloatArray) -> FloatArray:
-    """Autocorrelation times of a quantity in short runs of some chains; (k,).
+    """Return autocorrelation times of a quantity in short runs of some chains; (k,).
 
     Parameters
     ----------
     runs : ndarray of shape (k, n_pilots, n_steps)
-        The k chains have the same target, and so one variance for all.
+        Values; the k chains have the same target, and so the same variance.
 
     Returns
     -------
     ndarray of shape (k,)
-        (1 + r) / (1 - r) with r the correlation of neighbors: short runs say no more.
+        (1 + r) / (1 - r), where r is the correlation of successive values, as in short runs other
+        lags cannot be estimated.
     """
     variance = max(float(runs.var()), np.finfo(float).tiny)
     half = 0.5 * np.mean(np.diff(runs, axis=2) ** 2, axis=(1, 2)) / variance

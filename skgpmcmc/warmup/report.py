@@ -1,4 +1,4 @@
-"""What a sampler asks of the emulated posterior, and what the set-up measured of it."""
+"""Settings of emulated samplers, and the report of their set-up."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from ..approximations.annealing import Annealing
 
 @dataclass(frozen=True)
 class EmulatorSettings:
-    """What a sampler may set.
+    """Settings of an emulated sampler.
 
     Attributes
     ----------
     noise : float
-        Standard deviation of the log-likelihood estimate that the number of draws aims at.
+        Target standard deviation of the log-likelihood estimate, which determines the number of
+        importance draws.
     defensive : float
-        Share of importance draws from the prior.
+        Proportion of importance draws from the prior.
     n_importance : int or None
-        Draws per estimate; None for as many as `noise` needs.
+        Draws per estimate; None for as many as `noise` requires.
     emulates : bool
-        Whether an emulator may make the proposals, if it is good.
+        Whether proposals come from the emulator, provided that it is good enough.
     annealing : Annealing or None
-        How draws are annealed, where importance sampling is too noisy.
+        Annealing of the draws, used if importance sampling is too noisy.
     """
 
     noise: float
@@ -39,25 +40,28 @@ class EmulatorReport:
     Attributes
     ----------
     n_design : int
-        Design points in use.
+        Number of design points in use.
     held_out_error : float
-        Standard deviation of the approximate log evidence minus the emulated one at points of the
-        emulated posterior, before they joined the design; natural log.
+        Standard deviation of the approximate minus the emulated log evidence (natural log) at draws
+        from the emulated posterior, before these joined the design.
     probe_error : float
-        Standard deviation of log p-hat, of many draws, minus the corrected emulator at the same
-        points.
+        Standard deviation of the log-likelihood estimate with many importance draws minus the
+        corrected emulator, at the same points.
     predicted_acceptance : float
-        Of the surrogate move, from the same points, without the noise of the estimates.
+        Acceptance rate of the surrogate move predicted from the same points, without the noise of
+        the estimates.
     n_sweeps : int
-        Sweeps with which the interpolated sites are improved at every theta.
+        Number of sweeps that improve the interpolated sites at every theta.
     skewness : float
-        Share of the margins' skewness that the importance density has; 0 for a Gaussian.
+        Fraction of the skewness of the margins that the importance density includes; 0 for a
+        Gaussian.
     n_importance : tuple of int
         Smallest and largest number of importance draws at the same points.
     noise : float
-        Standard deviation of the log estimate with these draws; the median at the same points.
+        Standard deviation of the log-likelihood estimate with these draws; median over the same
+        points.
     n_temperatures : int
-        Through which the draws are annealed; 0 for importance sampling.
+        Number of temperatures through which the draws are annealed; 0 for importance sampling.
     """
 
     n_design: int

@@ -1,4 +1,4 @@
-"""Tuning of the random walk, all of it before the first kept draw.
+"""Schedule of the warm-up that tunes a random walk.
 
 Warm-up follows Filippone & Girolami (2014), section 4.4: chains run on the *deterministic*
 approximate marginal, where an overestimated likelihood cannot trap them, while the proposal is

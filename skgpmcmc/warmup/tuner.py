@@ -1,4 +1,4 @@
-"""The tuner: chains themselves tune the scales of their moves, window by window."""
+"""Warm-up that tunes the scales of moves, window by window."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
     Parameters
     ----------
     request : Request
-        Its chains begin with f from the prior. The last iterations are those of the frozen sweep.
+        Its chains start with f from the prior. The last iterations use the frozen sweep.
     sweep : Sweep
         Its `Tunable` parts with a target acceptance are tuned.
     learns_shape : bool
-        Give steps of theta the covariance of all chains; otherwise they stay as they are.
+        Use the covariance of theta in all chains for the steps of theta; otherwise their shape is
+        not changed.
 
     Returns
     -------
     Prepared
-        The frozen sweep, and the states in which chains begin.
+        The frozen sweep, and the starting states of the chains.
 
     Yields
     ------
@@ -79,17 +80,17 @@ def set_up_random_walk(
     Parameters
     ----------
     request : Request
-        The evidence of its approximation is the target of warm-up, whose iterations include the
-        settling of the final transition.
+        The approximate evidence defines the target of warm-up. Its iterations include those in
+        which the final transition settles.
     target_acceptance : float
-        See `warmup`.
+        Acceptance rate to which the random walk is tuned.
     make_transition : callable
-        The transition of the kept draws, from the tuned walk.
+        Returns the transition of the kept draws for the tuned random walk.
 
     Returns
     -------
     Prepared
-        The frozen transition, and where chains begin.
+        The frozen transition, and the starting states of the chains.
 
     Yields
     ------

@@ -389,7 +389,7 @@ def test_table_of_the_committed_calibration(table_lines):
     rows = cells(table_lines("sbc"))
     assert rows[0][:3] == ["estimator", "replicates", "statistics"]
     assert all(float(row[3]) > 1e-3 for row in rows[1:])
-    assert cells(table_lines("sbc", part="power"))[0][2] == "share noticed"
+    assert cells(table_lines("sbc", part="power"))[0][2] == "power"
 
 
 def test_table_of_a_missing_file_says_so(table_lines, tmp_path):

@@ -279,7 +279,7 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
         ({"sampler": KnorrHeldRue(defensive=1.0)}, "defensive must be a number in"),
         (
             {"sampler": "aa", "approximation": EP()},
-            r"approximation=EP\(.*\) has no use, as sampler=Ancillary approximates nothing",
+            r"approximation=EP\(.*\) has no effect, as sampler=Ancillary uses no approximation",
         ),
         ({"sampler": "aa", "approximation": "vb"}, "approximation must be one of.*got 'vb'"),
         (

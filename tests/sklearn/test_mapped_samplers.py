@@ -160,8 +160,8 @@ def test_a_configured_operator_is_tuned():
 # --- what is refused ------------------------------------------------------------------------------
 
 REFUSED = [
-    ({"approximation": "ep"}, "approximation='ep' is no posterior that is cheaper.*SubsetOfData"),
-    ({"approximation": Laplace()}, "moves by one: use one of"),
+    ({"approximation": "ep"}, "approximation='ep' is not a cheap posterior.*SubsetOfData"),
+    ({"approximation": Laplace()}, "makes its proposals: use one of"),
     ({"approximation": "vb"}, "approximation must be one of"),
     ({"approximation": SubsetOfData(1.5)}, r"approximation: m must be a number in \(0, 1\)"),
     ({"approximation": Nystrom(0)}, "approximation: m must be an integer >= 1"),

@@ -122,7 +122,7 @@ def test_joint_draws_at_too_many_rows(machine):
         lambda rows: model.latent_mean_and_variance(rows, return_cov=True),
     ]
     for of in joint:
-        with pytest.raises(MemoryError, match=r"A joint law of n rows needs about .* n = 10000"):
+        with pytest.raises(MemoryError, match=r"The covariance of n rows needs about .* n = 10000"):
             of(far)
     assert model.predict(far[:2000]).shape == (2000,)  # goes in batches
 

@@ -304,7 +304,7 @@ def test_draws_of_targets(fitted):
             {},
             "y must consist of counts",
         ),
-        ({"approximation": EP()}, {}, "has no use, as sampler=Collapsed approximates nothing"),
+        ({"approximation": EP()}, {}, "has no effect, as sampler=Collapsed uses no approximation"),
         ({"approximation": "vb"}, {}, "approximation must be one of.*got 'vb'"),
         ({"normalize_y": "yes"}, {}, "normalize_y must be True or False"),
         ({}, {"noise_variance": -np.ones(N)}, "noise_variance must be finite and not negative"),

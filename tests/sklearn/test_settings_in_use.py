@@ -127,7 +127,7 @@ def test_a_fit_of_several_classes_and_its_continuation_say_what_is_in_use():
 @pytest.mark.parametrize("sampler", ["sa", "aa", "asis", "surr"])
 def test_an_object_that_cannot_be_used_is_refused(sampler):
     with pytest.raises(
-        ValueError, match=r"approximation=EP\(.*\) has no use.*approximation=\"auto"
+        ValueError, match=r"approximation=EP\(.*\) has no effect.*approximation=\"auto"
     ):
         BayesianGPClassifier(sampler=sampler, approximation=EP(), **SHORT).fit(X, Y)
 

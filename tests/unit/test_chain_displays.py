@@ -367,7 +367,7 @@ def test_one_class_against_the_rest(several, display_class):
 
 @each_display
 def test_class_label_of_one_model(binary, display_class):
-    with pytest.raises(ValueError, match="class_label='ham' has no use"):
+    with pytest.raises(ValueError, match="class_label='ham' has no effect"):
         display_class.from_estimator(binary, class_label="ham")
 
 

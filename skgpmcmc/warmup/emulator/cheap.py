@@ -1,4 +1,4 @@
-"""The emulator of the default sampler as one more cheap posterior of theta."""
+"""The emulator of the default sampler as a cheap posterior of theta."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ _N_SEARCHES = 4
 
 @dataclass(eq=False)
 class Emulated(CheapApproximation):
-    """The prior of theta, and an emulator of the log evidence of all rows.
+    """Cheap posterior from an emulator of the log evidence of all rows, times the prior of theta.
+
+    The emulator is a Gaussian process over theta that interpolates an approximate log evidence.
 
     Parameters
     ----------
     inner : {"auto", "ep", "laplace"}, default="auto"
-        What evidence is emulated; see `CheapApproximation`.
+        Approximation whose log evidence is emulated; see `CheapApproximation`.
     """
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EmulatedPosterior:
-        """Learn the emulator here and now, which takes about a hundred evaluations times p."""
+        """Learn the emulator; this takes about 100 p evaluations for p hyper-parameters."""
         learning, results = self.learned(model, rng), None
         while True:
             try:
@@ -38,7 +40,7 @@ class Emulated(CheapApproximation):
             results = [perform(task).value for task in tasks]
 
     def learned(self, model: LatentGP, rng: np.random.Generator) -> Step[EmulatedPosterior]:
-        """Learn the emulator, where there are workers to do it.
+        """Learn the emulator, with the evaluations done by workers.
 
         Yields
         ------

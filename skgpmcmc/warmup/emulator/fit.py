@@ -1,8 +1,8 @@
-"""A cheap stand-in for the posterior of theta: what proposals are made of.
+"""The emulated posterior of theta, from which proposals are made.
 
 The emulator is a Gaussian process over theta, conditioned on the values and the gradients of an
-approximate log evidence at a few dozen design points. Chains use it for proposals alone,
-so that its errors cost speed and not correctness.
+approximate log evidence at a few dozen design points. Chains use it only for proposals, so that its
+errors make sampling slower but not wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PER_CALL = 2e6
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Coordinates in which a log evidence is as smooth in one place as in another.
+    """Transformed theta, in which the log evidence is about equally smooth everywhere.
 
     A length-scale far beyond the spread of its feature no longer matters, so that the log evidence
     is flat in its logarithm there and steep where it is short. ``-1/2 log(exp(-2 theta) + flat)``
@@ -49,9 +49,10 @@ class Coordinates:
     Attributes
     ----------
     flat : ndarray of shape (p,)
-        Inverse squares of the length-scales beyond which little changes; 0 leaves theta as it is.
+        Inverse squares of the length-scales beyond which little changes; 0 leaves a component
+        unchanged.
     center, scale : ndarray of shape (p,)
-        What is subtracted from the flattened theta, and what it is divided by then.
+        Subtracted from the transformed theta, which is then divided by `scale`.
     """
 
     flat: FloatArray
@@ -69,7 +70,7 @@ class Coordinates:
         return replace(self, scale=self.scale * factor)
 
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return coordinates of theta (..., p), and their derivatives by theta; both (..., p)."""
+        """Return coordinates of theta (..., p), and their derivatives in theta; both (..., p)."""
         inverse_square = np.exp(-2.0 * theta)
         # Not through the total, whose logarithm would lose a theta beyond 300.
         flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
@@ -78,7 +79,7 @@ class Coordinates:
 
 
 def flattening(model: LatentGP) -> FloatArray:
-    """Inverse squares of length-scales that hardly matter any more; 0 for other components."""
+    """Return inverse squares of length-scales beyond which little changes; 0 for others."""
     X, hyperparameters = model.covariance.X, model.covariance.kernel.hyperparameters
     spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
     parts = []
@@ -96,13 +97,13 @@ def flattening(model: LatentGP) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Emulator:
-    """Posterior mean of a Gaussian process given values and gradients.
+    """Posterior mean of a Gaussian process over theta, given values and gradients.
 
-    The process models ``-s log(1 + (top - v) / s)``: close to v - top near the top value, but a
-    value that is hundreds lower, far from the posterior, is a few s lower only, so that such points
-    can tell the emulator where the function is low without setting its scale. The covariance
-    is 1 / (1 + r^2 / 2), the rational quadratic one with exponent 1: a mixture of length-scales,
-    which suits functions with a sharp side and a flat side, and cheap to evaluate.
+    The process models ``-s log(1 + (top - v) / s)`` for values v. This is close to v - top near the
+    largest value, while values hundreds lower, far from the posterior, become only a few s lower:
+    such points show where the function is low without dominating its scale. The covariance function
+    is 1 / (1 + r^2 / 2), the rational quadratic with exponent 1. It is a mixture of length-scales,
+    which suits functions that are steep on one side and flat on the other, and is cheap.
 
     Attributes
     ----------
@@ -112,13 +113,13 @@ class Emulator:
     top, span : float
         Largest value, and s; natural logs.
     trend : ndarray of shape (1,) or (2,)
-        Mean of the process: a constant and, with a `base`, the factor of that; by generalized least
-        squares. A trend that falls away from the design would make pi* too small there, and chains
-        stay where it is.
+        Mean of the process, by generalized least squares: a constant and, with a `base`, a factor
+        of that. A trend that decreases away from the design would make pi* too small there, so that
+        chains would get stuck.
     value_weights : ndarray of shape (D,)
     gradient_weights : ndarray of shape (D, p)
     base : Emulator or None
-        Of a cheaper function of much the same form: what the process adds to it is smooth.
+        Emulator of a cheaper function of a similar form; the difference is smooth.
 
     References
     ----------
@@ -154,13 +155,13 @@ class Emulator:
         theta, values, gradients : ndarrays
             The design.
         draws : ndarray of shape (m, p)
-            Points that are typical of the posterior; they set the scale of the coordinates.
+            Typical points of the posterior, which determine the scale of the coordinates.
         flat : ndarray of shape (p,)
             See `Coordinates`.
         span : float
             Depth s below which values are compressed.
         base : Emulator, optional
-            Of a cheaper function.
+            Emulator of a cheaper function.
         """
         top = float(values.max())
         depth = (top - values) / span
@@ -180,7 +181,7 @@ class Emulator:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p).
 
-        Or the process itself, below 0 where it is known. It takes products of matrices only.
+        With `compressed`, the process itself, whose values at the design are at most 0.
         """
         z, slopes = self.coordinates.at(theta)
         squared, slope = self._near_nodes(z)
@@ -200,7 +201,7 @@ class Emulator:
         return self.top - self.span * (stretch - 1.0), gradient * stretch[..., None]
 
     def value(self, theta: FloatArray, *, compressed: bool = False) -> FloatArray:
-        """Return the same without gradients, (...)."""
+        """Return the emulated function at theta (..., p) without gradients; (...)."""
         squared, slope = self._near_nodes(self.coordinates.at(theta)[0])
         k, first, _ = _covariance(squared)
         inner = self.trend[0] + k @ self.value_weights + (first * slope).sum(axis=-1)
@@ -228,7 +229,7 @@ class Emulator:
 
 
 class _Observed(NamedTuple):
-    """Values and gradients by theta of what is emulated, and of each term of its trend."""
+    """Values and gradients in theta of the emulated function, and of each term of its trend."""
 
     theta: FloatArray  # (D, p)
     values: FloatArray  # (D, 1 + q), of the function first
@@ -345,25 +346,25 @@ def _condition(nodes: FloatArray, observed: FloatArray, trend: FloatArray) -> _C
 class EmulatedPosterior:
     """``pi*(theta) = p(theta) [exp m(theta) + c]``: exact prior, emulated likelihood.
 
-    The constant c > 0 and the ceiling of m make the ratio of target and pi* bounded wherever the
-    likelihood estimate is; outside the box that the design spans, m keeps its value at the edge. So
-    pi* is positive wherever the prior is, and has its tails.
+    The constant c > 0 and the ceiling of m keep the ratio of the target and pi* bounded if the
+    likelihood estimate is bounded. Outside the box of the design, m has its value at the edge, so
+    that pi* is positive wherever the prior is, and has its tails.
 
     Attributes
     ----------
     hyperprior : HyperPrior
     emulator : Emulator
-        Of the approximate log evidence.
+        Emulator of the approximate log evidence.
     correction : Quadratic
-        From the approximate to the exact one.
+        Correction from the approximate to the exact log evidence.
     low, high : ndarray of shape (p,)
         Box of the design, natural logs.
     ceiling : float
-        Largest m that is believed.
+        Largest value of m; larger ones are clipped.
     log_floor : float
         Log of c.
     power : float, default=1.0
-        What all of it is raised to.
+        Power to which the density is raised.
     """
 
     hyperprior: HyperPrior
@@ -376,12 +377,12 @@ class EmulatedPosterior:
     power: float = 1.0
 
     def tempered(self, power: float) -> EmulatedPosterior:
-        """Raise it to a power; one below 1 gives it wider tails."""
+        """Return the density raised to a power; powers below 1 give wider tails."""
         return replace(self, power=power * self.power)
 
     @property
     def cost(self) -> float:
-        """Floating-point operations that take as long as one value: see `CheapPosterior`."""
+        """Floating-point operations that take as long as one evaluation; see `CheapPosterior`."""
         return _PER_CALL + 10.0 * self.emulator.nodes.size
 
     def at(self, position: FloatArray) -> CheapPoint | None:
@@ -397,7 +398,7 @@ class EmulatedPosterior:
         return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
 
     def excess(self, point: DesignPoint) -> float:
-        """By how much the log evidence is emulated too large at an examined point."""
+        """Return the emulated minus the true log evidence at an examined point."""
         return float(self.emulator.value(point.theta)) - point.log_evidence
 
     def error(
@@ -405,8 +406,8 @@ class EmulatedPosterior:
     ) -> float:
         """Root mean square error of prediction, over points that the posterior could visit.
 
-        Those have a log density above the limit. Or over all that it or pi* could, which with many
-        hyper-parameters are too many to begin with.
+        These have a log density above the limit. With `everywhere`, points whose emulated density
+        is above it count too; with many hyper-parameters these are too many at first.
         """
         gaps = []
         for point in points:
