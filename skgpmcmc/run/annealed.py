@@ -131,7 +131,7 @@ class AnnealedImportance(Configuration):
     ) -> tuple[GaussianApproximation, Schedule]:
         """Return the starting distribution, and the temperatures that a pilot run chooses."""
         self.check()
-        if self.kernel != "elliptical_slice" or self.start == "ep":
+        if self.kernel != "elliptical_slice" or self.start in ("ep", "prior"):
             who = f"AnnealedImportance(kernel={self.kernel!r}, start={self.start!r})"
             model.likelihood.check_single(who, 'kernel="elliptical_slice" and start=None')
         q = self._start(model, theta)

@@ -173,8 +173,9 @@ def test_a_softmax_has_one_evidence(data):
     assert error < 0.2
     annealed, more = model.log_evidence("ais")
     assert annealed == pytest.approx(at_mean, abs=Z_LIMIT * np.hypot(own, more))
-    with pytest.raises(ValueError, match="one latent function"):
-        model.log_evidence(AnnealedImportance("rmhmc"))
+    for settings in ({"kernel": "rmhmc"}, {"start": "ep"}, {"start": "prior"}):
+        with pytest.raises(ValueError, match="one latent function"):
+            model.log_evidence(AnnealedImportance(**settings))
     for method in ("ep", "ep2"):
         with pytest.raises(ValueError, match=f'method="{method}" works with one latent function'):
             model.log_evidence(method)
