@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from arviz_stats.base.array import array_stats
 
 from .._shown import Shown
 from .._typing import BoolArray, FloatArray
@@ -44,8 +45,6 @@ def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
     Vehtari, Gelman, Simpson, Carpenter & Burkner (2021), *Rank-normalization, folding, and
     localization: an improved R-hat*.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     p = samples.shape[2]
     r_hat, ess_bulk = rank_r_hat(samples), np.zeros(p)
     ess_tail, mcse_mean = np.zeros(p), np.full(p, np.nan)
@@ -69,8 +68,6 @@ def rank_r_hat(samples: FloatArray) -> FloatArray:
     Vehtari, Gelman, Simpson, Carpenter & Burkner (2021), *Rank-normalization, folding, and
     localization: an improved R-hat*.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     r_hat = np.full(samples.shape[2], np.inf)
     samples, usable = comparable(samples)
     if usable.any():

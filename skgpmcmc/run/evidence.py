@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
+from arviz_stats.base.array import array_stats
 from scipy import integrate
 
 from .._typing import FloatArray
@@ -263,8 +264,6 @@ def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
 
 def _warn_if_heavy(weights: FloatArray, method: str) -> None:
     """Say that the largest weights dominate, by the shape of their tail."""
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     k = float(array_stats.pareto_khat(weights, None, r_eff=1.0, tail="right"))
     if k > _HEAVY:
         integrated = method == "integrated"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
 from .._shown import Shown
@@ -123,8 +124,6 @@ def _smoothed(log_lik: FloatArray) -> FloatArray:
     Where the largest weights of a row are equal, as those of chains that hardly move are, no tail
     can be fitted to them: then the weights are used as they are, and k is infinite.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     axes = {"chain_axis": 0, "draw_axis": 1}
     n_draws = log_lik[..., 0].size
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # looked for below

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray
@@ -69,8 +70,6 @@ def autocorrelation(samples: FloatArray) -> FloatArray:
     Each chain is taken about its own mean; the result has the shape of the draws. A chain that
     never moves has one everywhere.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     moves = np.ptp(samples, axis=1, keepdims=True) > 0.0
     varying = np.where(moves, samples, np.arange(samples.shape[1])[:, None])
     return np.where(moves, array_stats.autocorr(varying, axis=1), 1.0)

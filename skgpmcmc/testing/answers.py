@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from arviz_stats.base.array import array_stats
 
 from .._typing import FloatArray
 
@@ -99,8 +100,6 @@ def exact_answer_test(samples: FloatArray, reference: Reference) -> ExactAnswerR
     ----------
     Vehtari, Gelman, Simpson, Carpenter & Burkner (2021) for the Monte Carlo errors.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     axes = {"chain_axis": 0, "draw_axis": 1}
     ess = np.asarray(array_stats.ess(samples, method="bulk", **axes))
     estimates = [samples.mean(axis=(0, 1))]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray, IntArray
@@ -145,8 +146,6 @@ def simulation_based_calibration(
     Talts, Betancourt, Simpson, Vehtari & Gelman (2018), *Validating Bayesian inference algorithms
     with simulation-based calibration*.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import
-
     statistics = calibration_statistics(model) if statistics is None else statistics
     ranks = np.empty((n_replicates, len(statistics)), dtype=np.intp)
     ess = np.empty((n_replicates, len(statistics)))
