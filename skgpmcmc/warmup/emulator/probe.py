@@ -190,8 +190,7 @@ def _planned(
         raise RuntimeError(no_density(known.model, known.design.best.theta))
     limit = max(min(excess for excess, _ in found), 0.0) + _PROMISED
     believed = np.array([row for excess, row in found if excess <= limit])
-    budget = most_operations(known.coupled)
-    return cheapest_plan(believed, len(known.model.y), settings.noise, budget)
+    return cheapest_plan(believed, len(known.model.y), *goals(settings, known.coupled))
 
 
 def _places(
@@ -227,7 +226,7 @@ def _probed(
     # The cost of a plan, once more, over many draws.
     everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, known.dim))[0]
     n = len(known.model.y)
-    plan = plan_for(plan.variant, everywhere, n, settings.noise, most_operations(known.coupled))
+    plan = plan_for(plan.variant, everywhere, n, *goals(settings, known.coupled))
     more = less_noise**2  # times as many draws
     most = MOST_ANNEALED if settings.annealing else min(int(more * plan.most), most_draws(n, more))
     count: int | DrawCount = settings.n_importance or DrawCount(
@@ -368,9 +367,13 @@ class Plan(NamedTuple):
     score: float  # the smaller the better
 
 
-def most_operations(coupled: bool) -> float:
-    """Return the budget of an evaluation, in operations for each latent function."""
-    return _MOST_OPERATIONS_EACH if coupled else _MOST_OPERATIONS
+def goals(settings: EmulatorSettings, coupled: bool) -> tuple[float, float]:
+    """Noise to aim at, and operations that an evaluation may take for each latent function.
+
+    Weights of a softmax have heavy tails: chains stay where they are rare and large.
+    """
+    each = 0.5 * settings.noise, _MOST_OPERATIONS_EACH
+    return each if coupled else (settings.noise, _MOST_OPERATIONS)
 
 
 def cheapest_plan(
@@ -404,7 +407,7 @@ def plan_for(
         draws 4 N / n, or 1 + 2 N / n through the whitened factor, with N / n more for skewed
         ones; and more where n is so small that calls and single numbers matter.
     noise : float
-        What is aimed at if it can be had for the budget.
+        Standard deviation of the log estimate, where the largest N allows it.
     budget : float
         Of operations, on average, but for calls: draws may take as long. More where that pays.
 
@@ -416,8 +419,8 @@ def plan_for(
     n_sweeps, strength = VARIANTS[variant]
     variance, calls = np.exp(log_variance), _CALLS / n**3
     plans = []
-    for target, most in _noise_and_most(noise, n):
-        counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
+    for most in _bounds(n):
+        counts = np.clip(variance / noise**2, FEWEST_DRAWS, most)
         share = float(counts.mean()) / n
         whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
         each = (3.0 if strength else 2.0) if whitened else 4.0
@@ -427,20 +430,19 @@ def plan_for(
         # there. Few draws do not show the rarest weights, hence the power.
         accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
         score = cost / max(accepted, 1e-50) ** 4
-        plans.append(Plan(variant, target, most, whitened, score))
+        plans.append(Plan(variant, noise, most, whitened, score))
         if cost <= budget + 2.0 * calls:
             break  # those to come cost less, and are rejected more
     return min(plans, key=lambda plan: plan.score)
 
 
-def _noise_and_most(noise: float, n: int) -> list[tuple[float, int]]:
-    """Noise and largest N, from the dearest to the cheapest.
+def _bounds(n: int) -> list[int]:
+    """Largest N, from the dearest to the cheapest.
 
-    Where draws cost too much, N gets a smaller bound: chains then stay in places with much noise.
+    With a smaller one chains stay in places where weights vary much.
     """
-    largest = most_draws(n)
-    bounds = [largest, *np.geomspace(4.0, 0.25, 12) * n]
-    return [(noise, max(int(min(most, largest)), FEWEST_DRAWS)) for most in bounds]
+    bounds = [most_draws(n), *np.geomspace(4.0, 0.25, 12) * n]
+    return [max(int(min(most, bounds[0])), FEWEST_DRAWS) for most in bounds]
 
 
 def most_draws(n: int, times: float = 1.0) -> int:
