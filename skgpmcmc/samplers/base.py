@@ -130,8 +130,9 @@ class PseudoMarginal(Sampler):
         of the approximate marginal likelihood; "emulated" uses these too if its emulator is poor.
         "random_walk": the tuned random walk of the papers.
     noise : float > 0, default=0.24
-        Target of ``n_importance="auto"``: standard deviation of the estimate of
-        log p(y | theta). Not used with ``moves="random_walk"``.
+        Target of ``n_importance="auto"``: standard deviation of the estimate of log p(y | theta);
+        half of it with five or more hyper-parameters, or a softmax. Not used with
+        ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True

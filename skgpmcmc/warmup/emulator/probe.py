@@ -190,7 +190,7 @@ def _planned(
         raise RuntimeError(no_density(known.model, known.design.best.theta))
     limit = max(min(excess for excess, _ in found), 0.0) + _PROMISED
     believed = np.array([row for excess, row in found if excess <= limit])
-    return cheapest_plan(believed, len(known.model.y), *goals(settings, known.coupled))
+    return cheapest_plan(believed, len(known.model.y), *goals(settings, known))
 
 
 def _places(
@@ -226,7 +226,7 @@ def _probed(
     # The cost of a plan, once more, over many draws.
     everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, known.dim))[0]
     n = len(known.model.y)
-    plan = plan_for(plan.variant, everywhere, n, *goals(settings, known.coupled))
+    plan = plan_for(plan.variant, everywhere, n, *goals(settings, known))
     more = less_noise**2  # times as many draws
     most = MOST_ANNEALED if settings.annealing else min(int(more * plan.most), most_draws(n, more))
     count: int | DrawCount = settings.n_importance or DrawCount(
@@ -367,13 +367,13 @@ class Plan(NamedTuple):
     score: float  # the smaller the better
 
 
-def goals(settings: EmulatorSettings, coupled: bool) -> tuple[float, float]:
+def goals(settings: EmulatorSettings, known: Knowledge) -> tuple[float, float]:
     """Noise to aim at, and operations that an evaluation may take for each latent function.
 
-    Weights of a softmax have heavy tails: chains stay where they are rare and large.
+    Noise makes chains stay longer where they stay anyway: with many hyper-parameters it is halved.
     """
-    each = 0.5 * settings.noise, _MOST_OPERATIONS_EACH
-    return each if coupled else (settings.noise, _MOST_OPERATIONS)
+    budget = _MOST_OPERATIONS_EACH if known.coupled else _MOST_OPERATIONS
+    return settings.noise if known.few and not known.coupled else 0.5 * settings.noise, budget
 
 
 def cheapest_plan(
