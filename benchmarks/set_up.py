@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.warmup import emulated
-from skgpmcmc.warmup.emulator import design, learn
+from skgpmcmc.warmup.emulator import design, learn, probe
 
 from .common import CASES, fit_quietly, load_results, print_table, save, simulate_binary, use_core
 
@@ -36,6 +37,14 @@ def _from_neighbors(known: learn.Knowledge, thetas: np.ndarray) -> list[Any]:
     ]
 
 
+def _with_less_noise(
+    goals: Callable[..., tuple[float, float]], settings: Any, known: learn.Knowledge
+) -> tuple[float, float]:
+    """Halve the noise of estimates."""
+    noise, budget = goals(settings, known)
+    return 0.5 * noise, budget
+
+
 #: What is switched off, and how.
 OFF: dict[str, list[Callable[[], Any]]] = {
     "nothing": [],
@@ -43,6 +52,9 @@ OFF: dict[str, list[Callable[[], Any]]] = {
     "interpolated sites": [lambda: mock.patch.object(learn.Knowledge, "tasks", _from_neighbors)],
     "the tolerance of 0.001": [lambda: mock.patch.object(design, "_TOLERANCES", (1e-4, 1e-4))],
     "settling as long as needed": [lambda: mock.patch.object(emulated, "_SHORTEST_SETTLING", 50)],
+    "a noise of 0.24": [
+        lambda: mock.patch.object(probe, "goals", partial(_with_less_noise, probe.goals))
+    ],
 }
 PARTS = ("sim2", "pima")
 ROWS = (200, 800, 1600)
