@@ -214,7 +214,7 @@ def test_theta_is_natural_and_by_default_the_mean_of_the_draws(classifier):
     [
         (("bridge",), "method must be one of .* got 'bridge'"),
         (("integrated", [1.0, 1.0]), "theta was given: leave it out"),
-        (("is", [1.0]), r"theta must have shape \(2,\), a number for each of"),
+        (("is", [1.0]), r"theta must have shape \(2,\), one number for each of"),
         (("is", [1.0, -1.0]), "got -1.0 for 'k2__length_scale'"),
         (("is", [np.nan, 1.0]), "got nan for 'k1__constant_value'"),
     ],
