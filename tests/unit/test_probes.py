@@ -1,6 +1,7 @@
 """Design points, probes of the estimate, and the number of draws that follows from them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from skgpmcmc.warmup.emulator.probe import (
     VARIANTS,
     cheapest_plan,
     compare_variants,
+    goals,
     most_draws,
     take_probe,
 )
@@ -292,6 +294,23 @@ def test_a_plan_costs_more_where_chains_would_stay():
     noise = np.sqrt(np.exp(5.0) / plan.most)
     assert noise < 0.5
     assert 6.0 < operations(log_variance, plan, 200) < 20.0
+
+
+def test_noise_is_halved_where_chains_stay_longer():
+    """With many hyper-parameters, or a softmax; the latter may have more operations."""
+    settings = EmulatorSettings(0.3, 0.05, None, emulates=True)
+    found = {
+        (few, coupled): goals(settings, SimpleNamespace(few=few, coupled=coupled))
+        for few in (True, False)
+        for coupled in (True, False)
+    }
+    assert {key: noise for key, (noise, _) in found.items()} == {
+        (True, False): 0.3,
+        (True, True): 0.15,
+        (False, False): 0.15,
+        (False, True): 0.15,
+    }
+    assert found[True, True][1] > found[True, False][1] == found[False, False][1]
 
 
 @pytest.mark.parametrize("level", [-5.0, -2.0, 0.0, 2.0])
