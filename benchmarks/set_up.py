@@ -37,12 +37,10 @@ def _from_neighbors(known: learn.Knowledge, thetas: np.ndarray) -> list[Any]:
     ]
 
 
-def _with_less_noise(
-    goals: Callable[..., tuple[float, float]], settings: Any, known: learn.Knowledge
-) -> tuple[float, float]:
+def _with_less_noise(goals: Callable[..., Any], settings: Any, known: learn.Knowledge) -> Any:
     """Halve the noise of estimates."""
-    noise, budget = goals(settings, known)
-    return 0.5 * noise, budget
+    noise, *others = goals(settings, known)
+    return 0.5 * noise, *others
 
 
 #: What is switched off, and how.

@@ -131,8 +131,8 @@ class PseudoMarginal(Sampler):
         "random_walk": the tuned random walk of the papers.
     noise : float > 0, default=0.24
         Target of ``n_importance="auto"``: standard deviation of the estimate of log p(y | theta);
-        half of it with five or more hyper-parameters, or a softmax. Not used with
-        ``moves="random_walk"``.
+        half of it, if that costs little, with five or more hyper-parameters, a softmax or skewed
+        importance densities. Not used with ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True

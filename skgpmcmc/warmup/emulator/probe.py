@@ -190,7 +190,8 @@ def _planned(
         raise RuntimeError(no_density(known.model, known.design.best.theta))
     limit = max(min(excess for excess, _ in found), 0.0) + _PROMISED
     believed = np.array([row for excess, row in found if excess <= limit])
-    return cheapest_plan(believed, len(known.model.y), *goals(settings, known))
+    noise, budget, _ = goals(settings, known)
+    return cheapest_plan(believed, len(known.model.y), noise, budget, True)
 
 
 def _places(
@@ -301,12 +302,12 @@ def compare_variants(
         q = shares[0].gaussian_at(model, theta)
         plain = [share.skewed(q) for share in shares]
         some = log_variances(plain[:1])
-        if np.exp(some[0]) > FEWEST_DRAWS * settings.noise**2:
+        if np.exp(some[0]) > FEWEST_DRAWS * (0.5 * settings.noise) ** 2:
             some = log_variances(plain)
         found[:, : len(shares)] = some
         if np.isinf(some.min()):
             return None
-        if np.exp(some.min()) > len(model.y) * settings.noise**2:  # a sweep costs as much
+        if np.exp(some.min()) > len(model.y) * (0.5 * settings.noise) ** 2:  # a sweep costs as much
             swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
             *every, other = log_variances([*plain, swept])
             found[0, : len(shares)] = every
@@ -367,24 +368,22 @@ class Plan(NamedTuple):
     score: float  # the smaller the better
 
 
-def goals(settings: EmulatorSettings, known: Knowledge) -> tuple[float, float]:
-    """Noise to aim at, and operations that an evaluation may take for each latent function.
+def goals(settings: EmulatorSettings, known: Knowledge) -> tuple[float, float, bool]:
+    """Noise to aim at, operations that an evaluation may take, and whether it is to be quiet.
 
-    Noise makes chains stay longer where they stay anyway: with many hyper-parameters it is halved.
+    With many hyper-parameters, or a softmax, noise makes chains stay longer where they do anyway.
     """
     budget = _MOST_OPERATIONS_EACH if known.coupled else _MOST_OPERATIONS
-    return settings.noise if known.few and not known.coupled else 0.5 * settings.noise, budget
+    return settings.noise, budget, known.coupled or not known.few
 
 
-def cheapest_plan(
-    log_variance: FloatArray, n: int, noise: float, budget: float = _MOST_OPERATIONS
-) -> Plan:
+def cheapest_plan(log_variance: FloatArray, n: int, *aims: Any) -> Plan:
     """Choose the variant whose plan has little cost and few rejections.
 
     See `plan_for`; `log_variance` has a column for each of the VARIANTS.
     """
     plans = [
-        plan_for(k, column, n, noise, budget)
+        plan_for(k, column, n, *aims)
         for k, column in enumerate(log_variance.T)
         if np.isfinite(column).all()
     ]
@@ -392,9 +391,14 @@ def cheapest_plan(
 
 
 def plan_for(
-    variant: int, log_variance: FloatArray, n: int, noise: float, budget: float = _MOST_OPERATIONS
+    variant: int,
+    log_variance: FloatArray,
+    n: int,
+    noise: float,
+    budget: float = _MOST_OPERATIONS,
+    quiet: bool = False,
 ) -> Plan:
-    """Choose the number of draws for a variant.
+    """Choose the number of draws for a variant: the plan with the best score.
 
     Parameters
     ----------
@@ -410,17 +414,14 @@ def plan_for(
         Standard deviation of the log estimate, where the largest N allows it.
     budget : float
         Of operations, on average, but for calls: draws may take as long. More where that pays.
-
-    Returns
-    -------
-    Plan
-        The one with the best score.
+    quiet : bool, default=False
+        Try less noise first; always so with skewed densities, which are for weights that vary much.
     """
     n_sweeps, strength = VARIANTS[variant]
     variance, calls = np.exp(log_variance), _CALLS / n**3
     plans = []
-    for most in _bounds(n):
-        counts = np.clip(variance / noise**2, FEWEST_DRAWS, most)
+    for target, most in _noise_and_most(noise, n, quiet or strength > 0.0):
+        counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
         share = float(counts.mean()) / n
         whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
         each = (3.0 if strength else 2.0) if whitened else 4.0
@@ -430,19 +431,18 @@ def plan_for(
         # there. Few draws do not show the rarest weights, hence the power.
         accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
         score = cost / max(accepted, 1e-50) ** 4
-        plans.append(Plan(variant, noise, most, whitened, score))
+        plans.append(Plan(variant, target, most, whitened, score))
         if cost <= budget + 2.0 * calls:
             break  # those to come cost less, and are rejected more
     return min(plans, key=lambda plan: plan.score)
 
 
-def _bounds(n: int) -> list[int]:
-    """Largest N, from the dearest to the cheapest.
-
-    With a smaller one chains stay in places where weights vary much.
-    """
-    bounds = [most_draws(n), *np.geomspace(4.0, 0.25, 12) * n]
-    return [max(int(min(most, bounds[0])), FEWEST_DRAWS) for most in bounds]
+def _noise_and_most(noise: float, n: int, quiet: bool) -> list[tuple[float, int]]:
+    """Noise and largest N, from the dearest to the cheapest: chains stay where N is bounded."""
+    largest = most_draws(n)
+    even = [(share * noise, largest) for share in (np.geomspace(0.5, 1.0, 6) if quiet else [1.0])]
+    capped = [(noise, min(most, largest)) for most in np.geomspace(4.0, 0.25, 12) * n]
+    return [(float(target), max(int(most), FEWEST_DRAWS)) for target, most in [*even, *capped]]
 
 
 def most_draws(n: int, times: float = 1.0) -> int:
