@@ -30,7 +30,6 @@ extensions = [
     "mathml",
 ]
 templates_path = ["_templates"]
-# The last one waits for its results.
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 default_role = "literal"  # in docstrings, single backticks are code
 html_math_renderer = "mathml"  # shows without a network; see _ext/mathml.py

@@ -179,6 +179,7 @@ class _Matching(NamedTuple):
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> Self:
+        """Return what the sweeps at the theta of a prior share."""
         variance = prior.variance
         copies, observed = model.observations_at(prior.theta).in_copies()
         least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / variance

@@ -100,10 +100,8 @@ def probe(
 
     Parameters
     ----------
-    known : Knowledge
-        Has the design.
-    pool : Pool
-        Draws from pi*.
+    known, pool : Knowledge, Pool
+        The design, and draws from pi*.
     settings : EmulatorSettings
         What the sampler wants.
     visited : ndarray of shape (m, p), optional
@@ -191,7 +189,8 @@ def _planned(
     limit = max(min(excess for excess, _ in found), 0.0) + _PROMISED
     believed = np.array([row for excess, row in found if excess <= limit])
     noise, budget, _ = goals(settings, known)
-    return cheapest_plan(believed, len(known.model.y), noise, budget, True)
+    # By little noise: with more a Gaussian seems cheap where its weights have heavy tails.
+    return cheapest_plan(believed, len(known.model.y), noise, budget, quiet=True)
 
 
 def _places(
@@ -226,8 +225,8 @@ def _probed(
     )
     # The cost of a plan, once more, over many draws.
     everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, known.dim))[0]
-    n = len(known.model.y)
-    plan = plan_for(plan.variant, everywhere, n, *goals(settings, known))
+    n, (*aims, quiet) = len(known.model.y), goals(settings, known)
+    plan = plan_for(plan.variant, everywhere, n, *aims, quiet=quiet or less_noise > 1.0)
     more = less_noise**2  # times as many draws
     most = MOST_ANNEALED if settings.annealing else min(int(more * plan.most), most_draws(n, more))
     count: int | DrawCount = settings.n_importance or DrawCount(
@@ -377,13 +376,13 @@ def goals(settings: EmulatorSettings, known: Knowledge) -> tuple[float, float, b
     return settings.noise, budget, known.coupled or not known.few
 
 
-def cheapest_plan(log_variance: FloatArray, n: int, *aims: Any) -> Plan:
+def cheapest_plan(log_variance: FloatArray, n: int, *aims: float, quiet: bool = False) -> Plan:
     """Choose the variant whose plan has little cost and few rejections.
 
-    See `plan_for`; `log_variance` has a column for each of the VARIANTS.
+    `log_variance` has a column for each variant, and `aims` are noise and budget; see `plan_for`.
     """
     plans = [
-        plan_for(k, column, n, *aims)
+        plan_for(k, column, n, *aims, quiet=quiet)
         for k, column in enumerate(log_variance.T)
         if np.isfinite(column).all()
     ]
@@ -396,20 +395,21 @@ def plan_for(
     n: int,
     noise: float,
     budget: float = _MOST_OPERATIONS,
+    *,
     quiet: bool = False,
 ) -> Plan:
     """Choose the number of draws for a variant: the plan with the best score.
 
+    An evaluation takes two factorizations, two operations a sweep, and for N draws 4 N / n, or
+    1 + 2 N / n through the whitened factor, with N / n more for skewed ones; and more where n is
+    so small that calls and single numbers matter.
+
     Parameters
     ----------
-    variant : int
-        Position among VARIANTS.
+    variant, n : int
+        Position among VARIANTS; number of rows.
     log_variance : ndarray of shape (m,)
         Log of the relative variance of one weight at m points of the posterior.
-    n : int
-        Number of rows. An evaluation takes two factorizations, two operations a sweep, and for N
-        draws 4 N / n, or 1 + 2 N / n through the whitened factor, with N / n more for skewed
-        ones; and more where n is so small that calls and single numbers matter.
     noise : float
         Standard deviation of the log estimate, where the largest N allows it.
     budget : float
