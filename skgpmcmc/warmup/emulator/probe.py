@@ -406,12 +406,12 @@ def plan_for(
 
     Parameters
     ----------
-    variant, n : int
-        Position among VARIANTS; number of rows.
+    variant : int
+        Position among VARIANTS.
     log_variance : ndarray of shape (m,)
         Log of the relative variance of one weight at m points of the posterior.
-    noise : float
-        Standard deviation of the log estimate, where the largest N allows it.
+    n, noise : int, float
+        Number of rows; standard deviation of the log estimate, where the largest N allows it.
     budget : float
         Of operations, on average, but for calls: draws may take as long. More where that pays.
     quiet : bool, default=False
