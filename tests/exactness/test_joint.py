@@ -293,8 +293,8 @@ def test_emulated_transition_with_skewed_margins(monkeypatch):
     """The importance density has all of the skewness, whatever the probes say."""
     choose, kinds = probing.cheapest_plan, set()
 
-    def skewed_plan(*arguments):
-        return choose(*arguments)._replace(variant=VARIANTS.index((0, 1.0)))
+    def skewed_plan(*arguments, **options):
+        return choose(*arguments, **options)._replace(variant=VARIANTS.index((0, 1.0)))
 
     def look_at(mixture):
         kinds.add(mixture.moves[0].reference.strength)
