@@ -15,7 +15,7 @@ import numpy as np
 
 from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
-from ..numerics.roots import MassRoot
+from ..numerics.dynamics import MassRoot
 from .covariance import Covariance, CrossCovariance
 
 T = TypeVar("T")

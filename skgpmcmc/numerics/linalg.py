@@ -386,3 +386,44 @@ def log_sum(log_values: FloatArray, axis: int = -1, *, overwrite: bool = False) 
     total = np.exp(shifted, out=shifted).sum(axis=axis)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(total) + np.squeeze(largest, axis=axis))
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRoot:
+    """B of a few hyper-parameters, with its inverse; its operations are not counted.
+
+    It maps vectors (p,), or each row of a batch of them (m, p).
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (p, p)
+    """
+
+    matrix: FloatArray
+
+    @classmethod
+    def of_covariance(cls, covariance: FloatArray) -> DenseRoot:
+        """Return B with ``B B'`` the given matrix, lower triangular."""
+        return cls(np.asarray(np.linalg.cholesky(covariance), dtype=float))
+
+    @classmethod
+    def of_precision(cls, precision: FloatArray) -> DenseRoot:
+        """Return B with ``(B B')^-1`` the given matrix."""
+        return cls(np.linalg.inv(np.linalg.cholesky(precision)).T)
+
+    def apply(self, z: FloatArray) -> FloatArray:
+        """``B z``."""
+        return z @ self.matrix.T
+
+    def pull(self, gradient: FloatArray) -> FloatArray:
+        """``B' gradient``."""
+        return gradient @ self.matrix
+
+    def undo(self, step: FloatArray) -> FloatArray:
+        """``B^-1 step``, for one vector."""
+        return np.asarray(np.linalg.solve(self.matrix, step))
+
+    @property
+    def log_det(self) -> float:
+        """``log |det B|``."""
+        return float(np.linalg.slogdet(self.matrix).logabsdet)

@@ -1,8 +1,9 @@
 """Parameterizations: the coordinates that move, and the variables that are held fixed."""
 
-from ..numerics.roots import DenseRoot, FactorRoot, IdentityRoot, MassRoot, Root
+from ..numerics.dynamics import DensityPoint, FactorRoot, IdentityRoot, MassRoot, Root
+from ..numerics.linalg import DenseRoot
 from .ancillary import Ancillary
-from .base import Conditional, DensityPoint, HyperConditional, HyperPoint, Parameterization, Point
+from .base import Conditional, HyperConditional, HyperPoint, Parameterization, Point
 from .geometry import Geometry
 from .latent import LatentConditional, LatentFactors, LatentPoint
 from .sufficient import Sufficient

@@ -17,27 +17,11 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, GPState, LatentGP, Observations
-from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.roots import DenseRoot, SquareRoot
+from ..numerics.dynamics import DensityPoint, SquareRoot
+from ..numerics.linalg import DenseRoot, NotPositiveDefiniteError
 
 #: Added to a metric of theta, so that it has a factor where neither data nor prior say anything.
 _RIDGE = 1e-6
-
-
-class DensityPoint(Protocol):
-    """A position in some coordinates, with the density there."""
-
-    @property
-    def position(self) -> FloatArray:
-        """The coordinates; (k,)."""
-
-    @property
-    def log_density(self) -> Any:
-        """Log of the density, up to a constant: a number, or (m,) for a batch."""
-
-    @property
-    def gradient(self) -> FloatArray:
-        """Gradient of `log_density`; (k,)."""
 
 
 class Point(DensityPoint, Protocol):

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import GaussianPrior
+from ..numerics.dynamics import FactorRoot
 from ..numerics.linalg import lower_product
-from ..numerics.roots import FactorRoot
 
 
 @dataclass(frozen=True, eq=False)

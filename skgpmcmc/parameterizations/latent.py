@@ -11,8 +11,8 @@ import numpy as np
 from .._typing import FloatArray
 from ..likelihoods import Derivatives
 from ..model import GaussianPrior, GPState
+from ..numerics.dynamics import FactorRoot
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.roots import FactorRoot
 from .geometry import Geometry
 
 

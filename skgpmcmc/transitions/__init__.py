@@ -1,5 +1,6 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
+from ..numerics.dynamics import leapfrog
 from .base import (
     ChainState,
     Directed,
@@ -23,7 +24,6 @@ from .operators import (
     RandomWalk,
     Trajectory,
     UnivariateSlice,
-    leapfrog,
 )
 from .pseudo_marginal import (
     EllipticalSlice,

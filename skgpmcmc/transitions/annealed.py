@@ -10,9 +10,9 @@ import numpy as np
 from .._typing import BoolArray, FloatArray
 from ..approximations.annealing import Particles, Tempered
 from ..model import GaussianPrior, GPState
-from ..numerics.roots import FactorRoot
+from ..numerics.dynamics import FactorRoot, leapfrog
 from ..parameterizations import LatentConditional
-from .operators import HamiltonianOperator, Trajectory, leapfrog
+from .operators import HamiltonianOperator, Trajectory
 from .riemannian import RiemannianTrajectory
 
 

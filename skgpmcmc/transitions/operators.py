@@ -6,15 +6,15 @@ The same operators move f given theta, and theta given what a parameterization h
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..numerics.roots import IDENTITY, DenseRoot, Root
-from ..parameterizations import Conditional, DensityPoint, Point
+from ..numerics.dynamics import IDENTITY, Root, leapfrog
+from ..numerics.linalg import DenseRoot
+from ..parameterizations import Conditional, Point
 from .base import metropolis_accepts, shrinking
 
 #: With a larger step the drift of a Langevin move would go beyond the mode of a Gaussian target.
@@ -143,61 +143,6 @@ class RandomWalk(Operator):
     def with_root(self, root: Root) -> Self:
         """Return the same random walk with steps of another shape."""
         return self._with(root=root)
-
-
-P = TypeVar("P", bound=DensityPoint)
-
-
-class Path(NamedTuple, Generic[P]):
-    """Result of a leapfrog trajectory."""
-
-    end: P | None  # None if a point on the way has no density
-    momentum: FloatArray
-    n_evaluations: int
-    position: FloatArray  # the last one that was tried
-
-
-def leapfrog(
-    at: Callable[[FloatArray], P | None],
-    begin: P,
-    momentum: FloatArray,
-    step: FloatArray | float,
-    root: Root,
-    n_steps: int,
-) -> Path[P]:
-    """Integrate Hamilton's equations by the leapfrog method, which is reversible and keeps volume.
-
-    Parameters
-    ----------
-    at : callable
-        Returns the point at a position, or None without a density.
-    begin : DensityPoint
-        Where the trajectory starts.
-    momentum : ndarray of shape (..., k)
-        Momentum in coordinates in which its covariance is I.
-    step : float or ndarray that goes with the momentum
-        Step size.
-    root : Root
-        B, for the mass matrix (B B')^-1.
-    n_steps : int
-        Number of steps; the trajectory ends earlier if a point has no density.
-
-    Returns
-    -------
-    Path
-        The end of the trajectory, its momentum and the number of evaluations.
-    """
-    here = begin
-    momentum = momentum + 0.5 * step * root.pull(here.gradient)
-    for i in range(n_steps):
-        position = here.position + step * root.apply(momentum)
-        there = at(position)
-        if there is None:
-            return Path(None, momentum, i + 1, position)
-        here = there
-        share = 0.5 if i == n_steps - 1 else 1.0
-        momentum = momentum + share * step * root.pull(here.gradient)
-    return Path(here, momentum, n_steps, here.position)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.linalg import cholesky, log_sum
-from ..numerics.roots import DenseRoot
-from .operators import leapfrog
+from ..numerics.dynamics import leapfrog
+from ..numerics.linalg import DenseRoot, cholesky, log_sum
 
 #: Acceptance rate of a pool's trajectories. They go about a quarter of a period, after which a
 #: Gaussian is forgotten, in so many steps at most.

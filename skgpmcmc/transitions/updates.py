@@ -9,8 +9,8 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, GPState, LatentGP
+from ..numerics.dynamics import IDENTITY, FactorRoot, Root
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
-from ..numerics.roots import IDENTITY, FactorRoot, Root
 from ..parameterizations import HyperConditional, LatentConditional, LatentPoint, Parameterization
 from .base import FromPrior, S, StepInfo, Tunable, metropolis_accepts, rejected_proposal
 from .operators import Operator, Outcome

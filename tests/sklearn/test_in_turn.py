@@ -19,7 +19,7 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.numerics.roots import IDENTITY
+from skgpmcmc.numerics.dynamics import IDENTITY
 from skgpmcmc.samplers import Ancillary, Interweaving, KnorrHeldRue, Sufficient, Surrogate
 from skgpmcmc.transitions import (
     HyperUpdate,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skgpmcmc.numerics.roots import DenseRoot
+from skgpmcmc.numerics.linalg import DenseRoot
 from skgpmcmc.transitions import (
     MarginalMetropolis,
     MarginalWalk,

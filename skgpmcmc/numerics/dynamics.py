@@ -1,15 +1,15 @@
-"""Roots of covariances: the linear maps that shape proposals and momenta.
+"""Linear maps that shape steps and momenta, and the trajectories of Hamiltonian dynamics.
 
 A root B stands for the covariance B B'. A random walk takes steps B z with z ~ N(0, I), a
 Hamiltonian trajectory has the inverse mass matrix B B', and a Langevin proposal the inverse metric.
+That of a few hyper-parameters is a `DenseRoot`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from .._typing import FloatArray
 from .linalg import half_log_det, solve_lower, transposed_lower_product
@@ -51,47 +51,6 @@ class IdentityRoot:
 
 #: The only one there has to be.
 IDENTITY = IdentityRoot()
-
-
-@dataclass(frozen=True, eq=False)
-class DenseRoot:
-    """A small matrix, such as a covariance of hyper-parameters; its operations are not counted.
-
-    It maps vectors (p,), or each row of a batch of them (m, p).
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-    """
-
-    matrix: FloatArray
-
-    @classmethod
-    def of_covariance(cls, covariance: FloatArray) -> DenseRoot:
-        """Return B with ``B B'`` the given matrix, lower triangular."""
-        return cls(np.asarray(np.linalg.cholesky(covariance), dtype=float))
-
-    @classmethod
-    def of_precision(cls, precision: FloatArray) -> DenseRoot:
-        """Return B with ``(B B')^-1`` the given matrix."""
-        return cls(np.linalg.inv(np.linalg.cholesky(precision)).T)
-
-    def apply(self, z: FloatArray) -> FloatArray:
-        """``B z``."""
-        return z @ self.matrix.T
-
-    def pull(self, gradient: FloatArray) -> FloatArray:
-        """``B' gradient``."""
-        return gradient @ self.matrix
-
-    def undo(self, step: FloatArray) -> FloatArray:
-        """``B^-1 step``, for one vector."""
-        return np.asarray(np.linalg.solve(self.matrix, step))
-
-    @property
-    def log_det(self) -> float:
-        """``log |det B|``."""
-        return float(np.linalg.slogdet(self.matrix).logabsdet)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,3 +110,74 @@ class MassRoot:
         if self.root_mass.ndim == 1:
             return of_f / self.root_mass
         return solve_lower(self.root_mass, of_f)
+
+
+class DensityPoint(Protocol):
+    """A position in some coordinates, with the density there."""
+
+    @property
+    def position(self) -> FloatArray:
+        """The coordinates; (k,)."""
+
+    @property
+    def log_density(self) -> Any:
+        """Log of the density, up to a constant: a number, or (m,) for a batch."""
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Gradient of `log_density`; (k,)."""
+
+
+P = TypeVar("P", bound=DensityPoint)
+
+
+class Path(NamedTuple, Generic[P]):
+    """Result of a leapfrog trajectory."""
+
+    end: P | None  # None if a point on the way has no density
+    momentum: FloatArray
+    n_evaluations: int
+    position: FloatArray  # the last one that was tried
+
+
+def leapfrog(
+    at: Callable[[FloatArray], P | None],
+    begin: P,
+    momentum: FloatArray,
+    step: FloatArray | float,
+    root: Root,
+    n_steps: int,
+) -> Path[P]:
+    """Integrate Hamilton's equations by the leapfrog method, which is reversible and keeps volume.
+
+    Parameters
+    ----------
+    at : callable
+        Returns the point at a position, or None without a density.
+    begin : DensityPoint
+        Where the trajectory starts.
+    momentum : ndarray of shape (..., k)
+        Momentum in coordinates in which its covariance is I.
+    step : float or ndarray that goes with the momentum
+        Step size.
+    root : Root
+        B, for the mass matrix (B B')^-1.
+    n_steps : int
+        Number of steps; the trajectory ends earlier if a point has no density.
+
+    Returns
+    -------
+    Path
+        The end of the trajectory, its momentum and the number of evaluations.
+    """
+    here = begin
+    momentum = momentum + 0.5 * step * root.pull(here.gradient)
+    for i in range(n_steps):
+        position = here.position + step * root.apply(momentum)
+        there = at(position)
+        if there is None:
+            return Path(None, momentum, i + 1, position)
+        here = there
+        share = 0.5 if i == n_steps - 1 else 1.0
+        momentum = momentum + share * step * root.pull(here.gradient)
+    return Path(here, momentum, n_steps, here.position)
