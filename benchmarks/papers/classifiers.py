@@ -49,6 +49,8 @@ SIZES = {
 FULL, FEWER = 100, 10
 #: Bins of the calibration error.
 N_BINS = 10
+#: A fit beyond these has not converged.
+LARGEST_R_HAT, SMALLEST_ESS = 1.05, 100.0
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -205,18 +207,37 @@ def summarize(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         shared = [r for r in fits if r in of_default]
         summary: dict[str, Any] = {"data": data, "n": n, "method": method, "repeats": len(fits)}
         summary["failed"] = sum(bool(row["failed"]) for row in fits.values())
-        for name in (*SCORES, "seconds", "r_hat"):
+        for name in (*SCORES, "seconds"):
             summary[name] = _mean([row[name] for row in fits.values()])
+        summary |= _convergence([(row["r_hat"], row["ess"]) for row in fits.values()])
         for name in SCORES:
+            summary[f"{name}_error"] = _error([row[name] for row in fits.values()])
             gaps = [fits[r][name] - of_default[r][name] for r in shared]
             summary[f"{name}_difference"], summary[f"{name}_interval"] = _interval(gaps)
         found.append(summary)
     return found
 
 
+def _convergence(chains: list[tuple[float, float]]) -> dict[str, float]:
+    """The worst fit, and how many are short of what the package warns about; empty without chains."""
+    r_hat, ess = np.array(chains, dtype=float).reshape(-1, 2).T
+    has_chains = np.isfinite(r_hat) & np.isfinite(ess)
+    if not has_chains.any():
+        return {}
+    r_hat, ess = r_hat[has_chains], ess[has_chains]
+    poor = (r_hat > LARGEST_R_HAT) | (ess < SMALLEST_ESS)
+    return {"r_hat": float(r_hat.max()), "ess": float(ess.min()), "poor": int(poor.sum())}
+
+
 def _mean(values: list[float]) -> float:
     each = np.array(values)[np.isfinite(values)]
     return float(each.mean()) if len(each) else float("nan")
+
+
+def _error(values: list[float]) -> float:
+    """Standard error of the mean over training sets."""
+    each = np.array(values)[np.isfinite(values)]
+    return float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else float("nan")
 
 
 def _interval(gaps: list[float]) -> tuple[float, float]:
@@ -258,12 +279,13 @@ def draw_scores(summary: list[dict[str, Any]]) -> None:
             for method in methods:
                 points = [r for r in summary if (r["data"], r["method"]) == (name, method)]
                 points.sort(key=lambda r: r["n"])
-                ax.plot([r["n"] for r in points], [r[measure] for r in points], "o-", ms=3,
-                        lw=2.0 if method == "default" else 1.0, label=method)  # fmt: skip
+                ax.errorbar([r["n"] for r in points], [r[measure] for r in points],
+                            [r[f"{measure}_error"] for r in points], fmt="o-", ms=3, elinewidth=0.7,
+                            lw=2.0 if method == "default" else 1.0, label=method)  # fmt: skip
             ax.set(xscale="log", title=f"{name}: {measure.replace('_', ' ')}")
             ax.set_xticks(SIZES[name], [str(n) for n in SIZES[name]], minor=False)
             ax.minorticks_off()
-    axes[-1, 0].set_xlabel("rows of the training set")
+    fig.supxlabel("rows of the training set; bars: a standard error to each side", fontsize=11)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
     fig.savefig(RESULTS / "classifiers.png", dpi=100)
 
@@ -276,7 +298,7 @@ def draw_curves() -> None:
     for ax, (name, n, kind) in zip(
         axes, (("glass", 50, "accuracy"), ("pima", 20, "auc")), strict=True
     ):
-        for method in ("default", "EP ML", "SVM"):
+        for method in ("default", "PM EP (64)", "MCMC EP", "EP ML", "SVM"):
             model, X, y, _ = fit(name, n, 0, method)
             AbstentionCurveDisplay.from_predictions(
                 y, model.predict_proba(X), score=kind, name=method, ax=ax

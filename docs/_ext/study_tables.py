@@ -82,6 +82,10 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     places = sorted({key[:2] for key in of})
     if part == "verdict":
         return _verdict(of, places)
+    if part == "convergence":
+        return _convergence(of, methods)
+    if part == "seconds":
+        return list_table("", ["data", "rows", *methods], _seconds(of, places, methods))
     differences = part.endswith("_differences")
     score = part.removesuffix("_differences")
     body = []
@@ -90,12 +94,43 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         if differences:
             shown = {m: _difference(row, score) for m, row in cells.items() if m != "default"}
         else:
-            best = (min if score in SMALL else max)(cells, key=lambda m: cells[m][score])
+            most = max(row["repeats"] for row in cells.values())
+            whole = [m for m, row in cells.items() if row["repeats"] == most]
+            best = (min if score in SMALL else max)(whole, key=lambda m: cells[m][score])
             shown = {m: decimals(row[score], 3) for m, row in cells.items()}
             shown[best] = f"**{shown[best]}**"
         columns = methods[1:] if differences else methods
         body.append([place[0], str(place[1]), *(shown.get(m, "") for m in columns)])
     return list_table("", ["data", "rows", *(methods[1:] if differences else methods)], body)
+
+
+def _convergence(of: Mapping[Any, Any], methods: Sequence[str]) -> list[str]:
+    """Over all data sets and sizes: fits, how many are poor, and the worst of them."""
+    body = []
+    for method in methods:
+        rows = [row for key, row in of.items() if key[2] == method and row.get("r_hat")]
+        if rows:
+            worst = max(rows, key=lambda row: row["r_hat"])
+            where = f"{worst['data']}, {worst['n']} rows"
+            body.append(
+                [
+                    method,
+                    str(sum(row["repeats"] for row in rows)),
+                    str(sum(row["poor"] for row in rows)),
+                    f"{decimals(worst['r_hat'], 3)} ({where})",
+                    f"{min(row['ess'] for row in rows):.0f}",
+                ]
+            )
+    head = ["method", "fits", "R-hat above 1.05 or ESS below 100", "largest R-hat", "least ESS"]
+    return list_table("", head, body)
+
+
+def _seconds(
+    of: Mapping[Any, Any], places: Sequence[tuple[str, int]], methods: Sequence[str]
+) -> list[list[str]]:
+    """Mean processor seconds of a fit."""
+    cells = {key: f"{row['seconds']:.2g}" for key, row in of.items()}
+    return [[p[0], str(p[1]), *(cells.get((*p, m), "") for m in methods)] for p in places]
 
 
 def _difference(row: Mapping[str, Any], score: str) -> str:
