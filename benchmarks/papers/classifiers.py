@@ -219,7 +219,7 @@ def summarize(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _convergence(chains: list[tuple[float, float]]) -> dict[str, float]:
-    """The worst fit, and how many are short of what the package warns about; empty without chains."""
+    """Return the worst R-hat and effective sample size, and how many fits are poor."""
     r_hat, ess = np.array(chains, dtype=float).reshape(-1, 2).T
     has_chains = np.isfinite(r_hat) & np.isfinite(ess)
     if not has_chains.any():
