@@ -80,9 +80,8 @@ def _add_data(job: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--repeats",
         type=_at_least(1),
-        default=1,
         metavar="R",
-        help="random splits; more than one gives mean ± standard error",
+        help="random splits (default: 5; own data: 1); more than one gives mean ± standard error",
     )
     job.add_argument(
         "--random-state",
@@ -169,6 +168,8 @@ def _compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Compare methods, and print and save what comes of it."""
     if (args.data is None) != (args.target is None):
         parser.error("--data and --target go together")
+    if args.repeats is None:  # fits of own data may take long
+        args.repeats = 5 if args.data is None else 1
     if args.random_state + args.repeats > 2**32:
         parser.error(f"--random-state plus --repeats must be at most 2^32; got {args.random_state}")
     settings = Settings(
