@@ -21,6 +21,8 @@ from ..numerics.linalg import DenseRoot, cholesky, log_sum
 #: Acceptance rate of a pool's trajectories. They go about a quarter of a period, after which a
 #: Gaussian is forgotten, in so many steps at most.
 _TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
+#: Independence candidates of each chain of a pool.
+_N_JUMPS = 32
 #: Draws off a grid, for each that a chain of a pool would end with.
 N_KEPT = 10
 
@@ -226,15 +228,23 @@ class IndependenceMetropolis:
         theta = self.proposal.sample(rng, self.n_candidates)
         log_prob = target.log_prob(theta)
         log_weights = log_prob - self.proposal.log_prob(theta)
-        # What a weight must exceed to be accepted, less the weight it is compared with.
-        margins = log_weights - np.log1p(-rng.uniform(size=len(theta)))
-        current, at = point.log_density - self.proposal.log_prob(point.position[None])[0], -1
-        for i in range(len(theta)):
-            if margins[i] > current:
-                current, at = log_weights[i], i
+        current = point.log_density - self.proposal.log_prob(point.position[None])[0]
+        at = _last_accepted(log_weights, current, rng)
         if at < 0:
             return point, np.asarray(0.0)
         return CheapPoint(theta[at], log_prob[at], None), np.asarray(1.0)
+
+    def moved(
+        self, target: ComparableDensity, theta: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Move many points (m, p), each with candidates of its own; returns where they are."""
+        m, k = len(theta), self.n_candidates
+        candidates = self.proposal.sample(rng, m * k)
+        every = np.concatenate([theta, candidates])
+        log_weights = target.log_prob(every) - self.proposal.log_prob(every)
+        rows = zip(log_weights[m:].reshape(m, k), log_weights[:m], strict=True)
+        last = np.array([_last_accepted(row, own, rng) for row, own in rows])
+        return np.where(last[:, None] < 0, theta, candidates[np.arange(m) * k + last])
 
     def probability_of_staying(
         self, target: ComparableDensity, theta: FloatArray, rng: np.random.Generator
@@ -252,6 +262,16 @@ class IndependenceMetropolis:
             return 1.0
         accepted = np.exp(np.minimum(candidates - own, 0.0)).mean(axis=1)
         return float(((1.0 - accepted) ** self.n_candidates).mean())
+
+
+def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
+    """Return which of some candidates was accepted last, -1 if none, from a point's log weight."""
+    # What a weight must exceed to be accepted, less the weight it is compared with.
+    margins, last = log_weights - np.log1p(-rng.uniform(size=len(log_weights))), -1
+    for i in range(len(log_weights)):
+        if margins[i] > current:
+            current, last = log_weights[i], i
+    return last
 
 
 def independence_acceptance(log_weights: FloatArray) -> float:
@@ -306,7 +326,7 @@ class SurrogateProposal:
 
 
 class Pool(NamedTuple):
-    """Draws of a pool of chains, from the second half of their run."""
+    """Draws of a pool of chains, from the second half of their run, the last ones last."""
 
     theta: FloatArray  # (n_kept, m, p)
     leapfrog: Leapfrog  # as tuned in the first half
@@ -318,6 +338,21 @@ class Pool(NamedTuple):
         Its trajectories, with the metric given by the root (p, p), are not tuned.
         """
         return cls(draws.reshape(N_KEPT, -1, draws.shape[1]), _leapfrog(root, 0.5))
+
+    def jumped(
+        self,
+        target: ComparableDensity,
+        modes: FloatArray,
+        scale: FloatArray,
+        rng: np.random.Generator,
+    ) -> Self:
+        """Return the pool with a last move by independence candidates, as surrogate chains have.
+
+        They come to where the target is too large although no trajectory leads there.
+        """
+        mixture = TMixture.of_draws(self.theta.reshape(-1, len(scale)), modes, scale)
+        last = IndependenceMetropolis(mixture, _N_JUMPS).moved(target, self.theta[-1], rng)
+        return self._replace(theta=np.concatenate([self.theta, last[None]]))
 
 
 def run_pool(

@@ -264,7 +264,8 @@ class Knowledge:
             draws = grid.tempered(temperature).sample(self.rng, N_KEPT * size)
             return Pool.of_draws(draws, self.root)
         tempered = target.tempered(1.0 / temperature)
-        return run_pool(tempered, self.pool_starts(), self.root, n_moves, self.rng)
+        pool = run_pool(tempered, self.pool_starts(), self.root, n_moves, self.rng)
+        return pool.jumped(tempered, self.modes, self.scale, self.rng)
 
     def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
