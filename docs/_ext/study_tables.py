@@ -23,48 +23,138 @@ FEW_ROWS = 100
 
 # --- section 4 ------------------------------------------------------------------------------------
 
+#: Moves that nearly all iterations of the default make, where it has them.
+MAIN_MOVES = ("rotation", "trajectory", "surrogate")
+#: Columns of tables 1 and 3 and of real data.
+SCHEMES = ["scheme", "ESS (sd)", "paper's", "R-hat", "paper's", "acceptance, %", "paper's"]
+SCHEMES += ["operations", "paper's", "ESS / operations", "paper's"]
+#: What the default is compared with.
+RIVAL = "PM EP (64)"
+#: Estimates of figure 2.
+ESTIMATES = {"laplace (1)": "LA (1)", "laplace (64)": "LA (64)"}
+ESTIMATES |= {"ep (1)": "EP (1)", "ep (64)": "EP (64)"}
+
 
 def pseudo_marginal(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Render table "1" with the operations of table 2, "3", "real" data or the "settings"."""
+    """Render table "1" with the operations of table 2, "3", "real", and what is made of them.
+
+    That is the "ratio" of the default to PM, the "spread" of the estimates in figure 2, and the
+    "settings".
+    """
     (document,) = documents
     if part == "settings":
         return provenance(document)
+    results = document["results"]
+    if part in ("ratio", "spread"):
+        lines = (_ratio if part == "ratio" else _spread)(results)
+        return lines or ["*Not measured yet.*", ""]
     text = (PRINTED / "pseudo_marginal_printed.json").read_text(encoding="utf-8")
     printed = json.loads(text)["tables"]
-    iterations = document["settings"]["iterations"]
-    lines: list[str] = []
-    for place, rows in document["results"].get(part, {}).items():
-        where, _, kind = place.rpartition(", ")
-        theirs = {name: cell.get(where, {}) for name, cell in printed.items()}
-        head, body = ["scheme", "ESS (sd)", "paper's", "R-hat"], []
-        head += ["acceptance, %", "paper's", "operations", "paper's", "ESS per operation"]
-        for name, one in rows.items():
-            family = name.partition(" (")[0]
-            body.append(
-                [
-                    name,
-                    f"{np.mean(one['ess']):.0f} ({np.std(one['ess']):.0f})",
-                    theirs.get(part, {}).get(name, {}).get(kind, ""),
-                    " ".join(decimals(v, 2) for v in one["r_hat"].values()),
-                    _acceptance(one["acceptance"]),
-                    theirs.get(part, {}).get(name, {}).get(f"{kind} acceptance", ""),
-                    f"{sum(one['operations'].values()):.1f}",
-                    theirs["2"].get(family, {}).get(kind, "") if part == "1" else "",
-                    decimals(_per_operation(one, iterations), 4),
-                ]
-            )
-        lines += list_table(place, head, body)
+    repeats = document["settings"]["repeats"] if part == "3" else 1
+    lines = []
+    for place, rows in results.get(part, {}).items():
+        body = [
+            _scheme(name, one, _printed(printed, part, place, name), repeats)
+            for name, one in rows.items()
+        ]
+        lines += list_table(place, *_filled(SCHEMES, body))
     return lines or ["*Not measured yet.*", ""]
 
 
+def _scheme(
+    name: str, one: Mapping[str, Any], theirs: Mapping[str, str], repeats: int
+) -> list[str]:
+    """Row of a scheme beside the paper's; operations are those of every update made once."""
+    return [
+        name,
+        f"{np.mean(one['ess']):.0f} ({np.std(one['ess']):.0f})",
+        theirs.get("", ""),
+        " ".join(decimals(v, 2) for v in one["r_hat"].values()),
+        theirs.get("R-hat", ""),
+        _acceptance(one["acceptance"]),
+        theirs.get("acceptance", ""),
+        f"{_operations(one) / repeats:.1f}",
+        theirs.get("operations", ""),
+        _digits(repeats * _per_operation(one)),
+        theirs.get("per operation", ""),
+    ]
+
+
+def _printed(printed: Mapping[str, Any], part: str, place: str, name: str) -> dict[str, str]:
+    """What the paper prints of a scheme by quantity; its ESS has no name."""
+    where, _, kind = place.rpartition(", ")
+    row = printed.get(part, {}).get(where, {}).get(name, {})
+    found = {k.removeprefix(kind).strip(): v for k, v in row.items() if k.startswith(kind)}
+    if part == "1":
+        family = name.partition(" (")[0]
+        found["operations"] = printed["2"].get(where, {}).get(family, {}).get(kind, "")
+    return found
+
+
+def _filled(head: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[str], list[Any]]:
+    """Head and body without the columns that are empty in all rows."""
+    kept = [j for j in range(len(head)) if any(row[j] for row in body)]
+    return [head[j] for j in kept], [[row[j] for j in kept] for row in body]
+
+
 def _acceptance(rates: Mapping[str, float]) -> str:
-    """Acceptance rate of the move of theta; slices always move f."""
-    (rate, *_) = (r for move, r in rates.items() if not move.startswith("elliptical"))
-    return f"{100.0 * rate:.1f}"
+    """Acceptance rate of the move that most iterations make; slices always move f."""
+    moves = [move for move in rates if not move.startswith("elliptical")]
+    main = next((move for move in MAIN_MOVES if move in rates), moves[0])
+    return f"{100.0 * rates[main]:.1f}"
 
 
-def _per_operation(one: Mapping[str, Any], iterations: int) -> float:
-    return float(np.mean(one["ess"])) / (sum(one["operations"].values()) * iterations)
+def _operations(one: Mapping[str, Any]) -> float:
+    return float(sum(one["operations"].values()))
+
+
+def _per_operation(one: Mapping[str, Any]) -> float:
+    """ESS of as many iterations as the paper's, divided by the operations of one of them."""
+    return float(np.mean(one["ess"])) / _operations(one)
+
+
+def _digits(value: float) -> str:
+    """A positive number with two digits or more."""
+    return f"{value:.{1 if value < 10.0 else 0}f}"
+
+
+def _ratio(results: Mapping[str, Any]) -> list[str]:
+    """Effective draws per operation of PM and of the default, and their ratio."""
+    body, ratios = [], []
+    for place, rows in results.get("1", {}).items():
+        if RIVAL in rows and "default" in rows:
+            rival, default = _per_operation(rows[RIVAL]), _per_operation(rows["default"])
+            ratios.append(default / rival)
+            body.append([place, *map(_digits, (rival, default, default / rival))])
+    if not body:
+        return []
+    return [
+        *list_table("", ["setting", RIVAL, "default", "ratio"], body),
+        f"In these {len(body)} settings the default has {_digits(min(ratios))} to "
+        f"{_digits(max(ratios))} times as many effective draws per operation as {RIVAL}.",
+        "",
+    ]
+
+
+def _spread(results: Mapping[str, Any]) -> list[str]:
+    """Width of the central 95 % of the estimates at the mode, relative to their mean."""
+    body, ratios = [], []
+    for place, rows in results.get("figure2", {}).items():
+        mode = int(np.argmax(rows["ep (64)"]["mean"]))
+        widths = {
+            short: (rows[name]["high"][mode] - rows[name]["low"][mode]) / rows[name]["mean"][mode]
+            for name, short in ESTIMATES.items()
+        }
+        body.append([place, *(f"{width:.2f}" for width in widths.values())])
+        ratios += [widths[f"LA ({n})"] / widths[f"EP ({n})"] for n in (1, 64)]
+    if not body:
+        return []
+    return [
+        *list_table("", ["data", *ESTIMATES.values()], body),
+        "With the same number of draws, the spread is "
+        f"{min(ratios):.1f} to {max(ratios):.1f} times as large with LA as with EP.",
+        "",
+    ]
 
 
 # --- section 5 ------------------------------------------------------------------------------------
