@@ -26,6 +26,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "benchmark_tables",
+    "check_links",
     "class_pages",
     "mathml",
 ]

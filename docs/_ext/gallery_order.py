@@ -12,6 +12,8 @@ _ORDER = (
     "plot_volatility.py",
     "plot_abstention.py",
     "plot_kernel_comparison.py",
+    "plot_posterior_predictive.py",
+    "plot_arviz.py",
 )
 _LAST = (
     "plot_chains.py",

@@ -22,6 +22,7 @@ from ..estimators._data import (
     replace_fitted,
     validated,
 )
+from ..estimators._link import DocumentationLink
 from ..estimators._saving import Versioned
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP, Observations, check_gradient
@@ -33,7 +34,7 @@ _N_MATRICES = 9.0
 
 
 @dataclass(eq=False, repr=False)
-class EPMLClassifier(Versioned, LogProbabilityClassifierMixin, BaseEstimator):
+class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin, BaseEstimator):
     """Gaussian-process classifier with type-II maximum likelihood by expectation propagation.
 
     The hyper-parameters of the kernel are set to the maximum of EP's approximation of the marginal

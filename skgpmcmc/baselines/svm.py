@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
+from ..estimators._link import DocumentationLink
 from ..estimators._saving import Versioned
 
 # The grid of LIBSVM's own grid search; the papers do not give theirs.
@@ -51,7 +52,7 @@ def svm_platt_classifier(*, random_state=None, n_jobs=None):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PlattSVC(Versioned, ClassifierMixin, BaseEstimator):
+class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
     """RBF support vector classifier with Platt's sigmoid, tuned by cross-validation.
 
     C and gamma are chosen on a grid by the cross-validated log loss of the calibrated classifier.

@@ -51,6 +51,7 @@ from ..run.effort import CallbackMonitor, element_names, require_memory
 from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
 from ._data import check_n_jobs, prediction_params, replace_fitted
+from ._link import DocumentationLink
 from ._saving import ForPrediction
 from ._warm_start import Continuable
 
@@ -62,7 +63,7 @@ _USUAL_SCALE = (1.0 / 30.0, 30.0)
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
 
 
-class BaseBayesianGP(ForPrediction, CallbackSupportMixin, BaseEstimator):
+class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, BaseEstimator):
     """Machinery of the estimators; see a concrete one for the parameters."""
 
     #: Strings that `likelihood` accepts, set by each estimator that has this parameter.

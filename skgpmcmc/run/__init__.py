@@ -2,6 +2,7 @@
 
 from .chains import continue_chains, n_rounds, sample_chains
 from .diagnostics import (
+    ConvergenceSummary,
     Diagnostics,
     StoppingRule,
     convergence_message,
@@ -13,9 +14,10 @@ from .diagnostics import (
 from .effort import Effort
 from .leave_one_out import LeaveOneOut, leave_one_out
 from .records import Draws, MarkedSamples, ModelRun, SamplingRun, with_latent_draws
-from .scale_reduction import autocorrelation, gelman_rubin
+from .scale_reduction import ScaleReduction, autocorrelation, gelman_rubin
 
 __all__ = [
+    "ConvergenceSummary",
     "Diagnostics",
     "Draws",
     "Effort",
@@ -23,6 +25,7 @@ __all__ = [
     "MarkedSamples",
     "ModelRun",
     "SamplingRun",
+    "ScaleReduction",
     "StoppingRule",
     "autocorrelation",
     "continue_chains",

@@ -1,0 +1,59 @@
+"""The check of the built pages finds links that lead nowhere."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXTENSIONS = Path(__file__).parents[2] / "docs" / "_ext"
+
+
+@pytest.fixture
+def problems(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXTENSIONS))
+    return importlib.import_module("check_links").problems
+
+
+def test_good_links_pass(problems, tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "macros.html").write_text('<a href="{{ pathto() }}">theme</a>')
+    (tmp_path / "data.csv").write_text("1")
+    (tmp_path / "inner" / "a b.html").write_text('<h1 id="top">A</h1><a href="#top">up</a>')
+    (tmp_path / "index.html").write_text(
+        '<a href="inner/a%20b.html#top"><code class="xref py">linked</code></a>'
+        '<a href="data.csv">data</a> <a href="#">top</a> <a>no link</a>'
+        '<a href="https://example.org/nothing">elsewhere</a> <code class="literal">code</code>'
+    )
+    assert list(problems(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<a href="none.html">link</a>', "index.html links to none.html, which does not exist"),
+        ('<a href="#none">link</a>', "index.html links to #none, where there is no such anchor"),
+        (
+            '<code class="xref py"><span>some.name</span></code> <code>other</code>',
+            "index.html has a cross-reference without a target: some.name",
+        ),
+    ],
+    ids=["file", "anchor", "reference"],
+)
+def test_planted_mistakes_are_found(problems, tmp_path, text, found):
+    (tmp_path / "index.html").write_text(f'<h1 id="top">A</h1> <a href="#top">up</a> {text}')
+    assert list(problems(tmp_path)) == [found]
+
+
+@pytest.mark.parametrize(("anchor", "status"), [("#here", 0), ("#nowhere", 1)])
+def test_a_broken_link_fails_a_build(tmp_path, anchor, status):
+    conf = f"import sys\nsys.path.insert(0, {str(EXTENSIONS)!r})\nextensions = ['check_links']\n"
+    (tmp_path / "conf.py").write_text(conf)
+    page = f"Here\n====\n\n.. raw:: html\n\n   <a href='{anchor}'>link</a>\n"
+    (tmp_path / "index.rst").write_text(page)
+    command = ["-m", "sphinx", "-W", "-q", "-b", "html", str(tmp_path), str(tmp_path / "_build")]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert ("links to #nowhere" in done.stderr) == bool(status)
