@@ -67,6 +67,8 @@ N_IMPORTANCE = 64
 _REHEARSAL, _N_KEPT = 100, 24
 #: Most rehearsals: another where one has shown that the emulator was poor.
 _MOST_REHEARSALS = 3
+#: How often an emulator that is poor learns more: with few hyper-parameters, and with many.
+_MOST_LESSONS = (1, 3)
 #: How many times less noise estimates have where a trajectory costs far more than they do.
 _LESS_NOISE = 2.0
 #: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
@@ -122,7 +124,9 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     if probed.too_noisy:
         settings = yield from annealed(known, pool, probed, settings)
         known, probed = yield from probe(known, pool, settings)
-    if settings.emulates and not probed.trusted:
+    for _ in range(_MOST_LESSONS[not known.few]):
+        if not settings.emulates or probed.trusted:
+            break
         known = yield from refined(known, LATER_ROUNDS[not known.few], probed.report.held_out_error)
         known, pool = known.posterior_pool()
         known, probed = yield from probe(known, pool, settings)

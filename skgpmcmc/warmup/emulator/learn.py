@@ -243,10 +243,8 @@ class Knowledge:
         This one knows the points of the examination too, but between far points it can rise where
         nobody has been. So that has to have most of the probability that this one promises.
         """
-        if self.dim > MOST_ROTATED:
-            return self
         assert self.emulator is not None
-        draws = self.pool(self.target(), 40).theta.reshape(-1, self.dim)
+        draws = self.posterior_pool()[1].theta.reshape(-1, self.dim)
         gap = examined.value(draws) - self.emulator.value(draws)
         shared = np.exp(np.minimum(gap, 0.0)).mean()
         return self if shared > _CONFIRMED else replace(self, emulator=examined)
