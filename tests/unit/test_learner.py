@@ -126,7 +126,7 @@ def test_points_that_are_as_predicted_are_learned(complete):
 def test_a_point_that_contradicts_all_others_is_not(complete, monkeypatch):
     """A value and a gradient that are wrong, so that the emulator rises between points.
 
-    The point stays in the design. With many hyper-parameters no draws are made only to see that.
+    The point stays in the design. Draws off a grid see that, and those of chains that jump.
     """
     known, before = examined(complete)
     (point,) = (perform(t).value for t in known.tasks(known.modes[:1] + 0.7 * known.scale))
@@ -140,7 +140,7 @@ def test_a_point_that_contradicts_all_others_is_not(complete, monkeypatch):
     assert after.emulator is before
     assert after.design is joined.design
     monkeypatch.setattr(learn, "MOST_ROTATED", known.dim - 1)
-    assert joined.emulated().confirmed(before).emulator is not before
+    assert joined.emulated().confirmed(before).emulator is before
 
 
 # --- a quarter of the rows first ------------------------------------------------------------------

@@ -165,8 +165,8 @@ def test_the_jitter_stays_where_it_is_not_needed():
             [0.9, *[0.5 * LEAST_ACCEPTANCE] * 3, 0.9],
             ["refine", "probe", *["rehearse", "probe"] * 3, "trajectories", "probe"],
         ),
-        ([0.1, 0.1, 0.9], ["refine", "probe", "refine", "probe", "trajectories", "probe"]),
-        ([0.1, 0.9, 0.9], ["refine", "probe", "refine", "probe", "rehearse", "probe"]),
+        ([*[0.1] * 4, 0.9], [*["refine", "probe"] * 4, "trajectories", "probe"]),
+        ([0.1, 0.1, 0.9, 0.9], [*["refine", "probe"] * 3, "rehearse", "probe"]),
     ],
     ids=["good", "poor where chains went", "poor wherever they go", "poor", "mended"],
 )
