@@ -172,6 +172,8 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     places = sorted({key[:2] for key in of})
     if part == "verdict":
         return _verdict(of, places)
+    if part == "incomplete":
+        return _incomplete(of, places, methods)
     if part == "convergence":
         return _convergence(of, methods)
     if part == "seconds":
@@ -192,6 +194,24 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         columns = methods[1:] if differences else methods
         body.append([place[0], str(place[1]), *(shown.get(m, "") for m in columns)])
     return list_table("", ["data", "rows", *(methods[1:] if differences else methods)], body)
+
+
+def _incomplete(
+    of: Mapping[Any, Any], places: Sequence[tuple[str, int]], methods: Sequence[str]
+) -> list[str]:
+    """Say where a method has fewer training sets than the default, on data that it was tried on."""
+    lines = []
+    for method in methods:
+        tried = {data for data, _, name in of if name == method}
+        where = []
+        for data, n in places:
+            done = of.get((data, n, method), {}).get("repeats", 0)
+            whole = of[data, n, "default"]["repeats"]
+            if data in tried and done < whole:
+                where.append(f"{data}, {n} rows ({done} of {whole})")
+        if where:
+            lines.append(f"* {method}: {'; '.join(where)}.")
+    return [*(lines or ["None."]), ""]
 
 
 def _convergence(of: Mapping[Any, Any], methods: Sequence[str]) -> list[str]:

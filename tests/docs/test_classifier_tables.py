@@ -1,0 +1,50 @@
+"""Tables of the study of classifiers: what is incomplete, and which fits have not converged."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Text of a part of the tables of some results."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+    tables = importlib.import_module("study_tables")
+    return lambda part, *rows: "\n".join(tables.classifiers([{"results": list(rows)}], part))
+
+
+def row(n, method, repeats, **more):
+    scores = {"log_loss": 0.5, "log_loss_difference": 0.0, "log_loss_interval": 0.1}
+    return {"data": "a", "n": n, "method": method, "repeats": repeats, **scores, **more}
+
+
+def test_what_is_incomplete_is_named(shown):
+    rows = row(20, "default", 40), row(50, "default", 40), row(20, "ARD", 40), row(50, "ARD", 31)
+    assert shown("incomplete", *rows).strip() == "* ARD: a, 50 rows (31 of 40)."
+    assert shown("incomplete", *rows[:3]).strip() == "* ARD: a, 50 rows (0 of 40)."
+    assert shown("incomplete", *rows[:2], row(20, "SVM", 40), row(50, "SVM", 40)).strip() == "None."
+
+
+def test_a_method_with_fewer_training_sets_is_not_the_best(shown):
+    rows = (
+        row(20, "default", 40),
+        row(20, "EP ML", 40, log_loss=0.4),
+        row(20, "ARD", 3, log_loss=0.1),
+    )
+    assert shown("log_loss", *rows).count("**") == 2
+    assert "**0.400**" in shown("log_loss", *rows)
+
+
+def test_the_worst_fit_is_shown(shown):
+    good = row(20, "default", 40, r_hat=1.005, ess=400.0, poor=0)
+    bad = row(50, "default", 30, r_hat=1.2, ess=12.0, poor=2)
+    text = shown("convergence", good, bad, row(20, "SVM", 40))
+    assert [text.count(word) for word in ("70", "1.200 (a, 50 rows)", "- 12", "SVM")] == [
+        1,
+        1,
+        1,
+        0,
+    ]
