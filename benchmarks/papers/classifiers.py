@@ -286,7 +286,7 @@ def draw_scores(summary: list[dict[str, Any]]) -> None:
             ax.set_xticks(SIZES[name], [str(n) for n in SIZES[name]], minor=False)
             ax.minorticks_off()
     fig.supxlabel("rows of the training set; bars: a standard error to each side", fontsize=11)
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=7)
     fig.savefig(RESULTS / "classifiers.png", dpi=100)
 
 
