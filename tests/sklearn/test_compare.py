@@ -291,3 +291,16 @@ def test_picture_has_a_band_over_splits_and_axes_wider_than_a_row(tmp_path, monk
     results.outcomes = results.outcomes[:1]
     save_plot(tmp_path / "out.png", [results])
     assert not drawn[1].axes[0].collections
+
+
+@pytest.mark.parametrize(("given", "expected"), [([], 5), (["--repeats", "3"], 3)])
+def test_bundled_data_are_split_several_times(monkeypatch, tmp_path, given, expected):
+    made = []
+
+    def run(data_sets, settings, repeats, random_state):
+        made.append(repeats)
+        return [], False
+
+    monkeypatch.setattr("skgpmcmc.__main__._run", run)
+    main(["compare", *given, "--output", str(tmp_path / "out")])
+    assert made == [expected]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
+from skgpmcmc.transitions import Pool
 from skgpmcmc.warmup import Request, perform
 from skgpmcmc.warmup.emulator import learn
 from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
@@ -141,6 +142,23 @@ def test_a_point_that_contradicts_all_others_is_not(complete, monkeypatch):
     assert after.design is joined.design
     monkeypatch.setattr(learn, "MOST_ROTATED", known.dim - 1)
     assert joined.emulated().confirmed(before).emulator is before
+
+
+def test_chains_of_a_pool_end_with_jumps(complete, monkeypatch):
+    """As those of the run make them; draws off a grid need none."""
+    known, _ = examined(complete)
+    known, jumped = known.emulated(), []
+
+    def noted(pool, *_):
+        jumped.append(pool)
+        return pool
+
+    monkeypatch.setattr(Pool, "jumped", noted)
+    known.pool(known.target(), 4)
+    assert not jumped
+    monkeypatch.setattr(learn, "MOST_ROTATED", known.dim - 1)
+    known.pool(known.target(), 4)
+    assert len(jumped) == 1
 
 
 # --- a quarter of the rows first ------------------------------------------------------------------
