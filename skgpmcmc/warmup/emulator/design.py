@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
+from operator import attrgetter
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -132,7 +133,7 @@ class Design:
     @property
     def best(self) -> DesignPoint:
         """The point with the largest log density."""
-        return self.points[int(np.argmax(self.log_density))]
+        return max(self.points, key=attrgetter("log_density"))
 
     def joined(self, points: Sequence[DesignPoint]) -> Design:
         """Return the design with more points."""
@@ -211,13 +212,9 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     for _ in range(_MAX_START_ATTEMPTS):
         path = path_to_mode(model, precise, theta, partial(DesignPoint.of, model), _ROUGHLY)
         if path:
-            return sorted(path, key=_log_density)
+            return sorted(path, key=attrgetter("log_density"))
         theta = 0.5 * (theta + model.start)
     raise RuntimeError(no_density(model, theta))
-
-
-def _log_density(point: DesignPoint) -> float:
-    return point.log_density
 
 
 def examine(

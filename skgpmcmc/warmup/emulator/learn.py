@@ -244,7 +244,9 @@ class Knowledge:
         nobody has been. So that has to have most of the probability that this one promises.
         """
         assert self.emulator is not None
-        draws = self.posterior_pool()[1].theta.reshape(-1, self.dim)
+        on_grid = self.dim <= MOST_ROTATED  # where there is no more to a pool
+        pool = self.pool(self.target(), 40) if on_grid else self.posterior_pool()[1]
+        draws = pool.theta.reshape(-1, self.dim)
         gap = examined.value(draws) - self.emulator.value(draws)
         shared = np.exp(np.minimum(gap, 0.0)).mean()
         return self if shared > _CONFIRMED else replace(self, emulator=examined)
