@@ -188,9 +188,10 @@ def _shrinking(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
 
 def _sampling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Render one of the tables of benchmarks/sampling.py and benchmarks/models.py."""
-    by_case = {document["results"]["case"]: document["results"] for document in documents}
+    by_case = {document["results"]["case"]: document for document in documents}
     order = [*(case for case in CASES if case in by_case), *by_case]
-    results = [by_case[case] for case in dict.fromkeys(order)]
+    documents = [by_case[case] for case in dict.fromkeys(order)]
+    results = [document["results"] | {"title": _title(document)} for document in documents]
     lines = {
         "cost": _sampling_cost,
         "seconds": _sampling_seconds,
@@ -200,7 +201,25 @@ def _sampling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         "sklearn": _sampling_sklearn,
     }[part](results)
     lines = lines or ["*Not measured yet.*", ""]
-    return [*lines, *(provenance(documents[0], settings=False) if part == "cost" else [])]
+    return [*lines, *(_all_made_with(documents) if part == "cost" else [])]
+
+
+def _title(document: dict[str, Any]) -> str:
+    """What the data are, and the priors unless they are the papers'."""
+    results = document["results"]
+    of_package = results["case"].endswith("_default_priors")
+    return str(results["title"]) + (", default priors" if of_package else "")
+
+
+def _all_made_with(documents: Sequence[dict[str, Any]]) -> list[str]:
+    """What the rows were made with: one sentence if it is the same for all."""
+    by_source: dict[str, list[str]] = {}
+    for document in documents:
+        made = provenance(document, settings=False)[0]
+        by_source.setdefault(made, []).append(_title(document))
+    if len(by_source) == 1:
+        return [*by_source, ""]
+    return [line for made, of in by_source.items() for line in (f"*{'; '.join(of)}*: {made}", "")]
 
 
 def _median_and_worst(

@@ -132,8 +132,7 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
         known, probed = yield from probe(known, pool, settings)
     if settings.emulates and probed.trusted and not known.few:
         for _ in range(_MOST_REHEARSALS):
-            known, visited = yield from _rehearsed(known, probed, request, settings)
-            known, pool = known.posterior_pool()
+            known, pool, visited = yield from _rehearsed(known, probed, request, settings)
             known, probed = yield from probe(known, pool, settings, visited)
             if probed.trusted:
                 break
@@ -149,8 +148,7 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     settling = _transition(known, probed, pool, trajectories, settings)
     cautious = trajectories is not None
     rotates = _rotating(settling, known, probed.target, pool, cautious)
-    prepared = _prepared(request, rotates, thetas, known.n_evaluations, probed, cautious)
-    return prepared._replace(settling=settling)
+    return _prepared(request, rotates, thetas, known.n_evaluations, probed, cautious, settling)
 
 
 def _prepared(
@@ -160,6 +158,7 @@ def _prepared(
     n_evaluations: float = 0.0,
     probed: Probed | None = None,
     cautious: bool = False,
+    settling: Mixture[PseudoMarginalState] | None = None,
 ) -> Prepared:
     """Return what chains need whose first move has the estimate of p(y | theta)."""
     estimator = transition.moves[0]
@@ -173,6 +172,7 @@ def _prepared(
         n_settle=to_settle(request, probed.report, cautious) if probed else request.n_warmup,
         n_evaluations=n_evaluations,
         report=None if probed is None else probed.report,
+        settling=settling,
     )
 
 
@@ -191,8 +191,8 @@ def to_settle(request: Request, report: EmulatorReport, cautious: bool) -> int:
 
 def _rehearsed(
     known: Knowledge, probed: Probed, request: Request, settings: EmulatorSettings
-) -> Step[tuple[Knowledge, FloatArray]]:
-    """Run the chains as they would be; returns where they stayed longest, (m, p).
+) -> Step[tuple[Knowledge, Pool, FloatArray]]:
+    """Run the chains as they would be; returns new draws, and where chains stayed, (m, p).
 
     Draws from pi* do not show where pi* is too small, or the estimate too noisy: there, exact
     chains stay.
@@ -207,7 +207,7 @@ def _rehearsed(
     visited = np.concatenate([segment.theta for segment in segments])
     places, dwell = np.unique(visited, axis=0, return_counts=True)
     known = replace(known, n_evaluations=known.n_evaluations + len(visited))
-    return known, places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
+    return *known.posterior_pool(), places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
 
 
 class Trajectories(NamedTuple):

@@ -203,7 +203,7 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(acceptances, expected
         monkeypatch.setattr(emulated, name, step("", lambda: known))
     monkeypatch.setattr(emulated, "refined", step("refine", lambda: known))
     monkeypatch.setattr(emulated, "probe", step("probe", probed))
-    monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", lambda: (known, None)))
+    monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", lambda: (known, None, None)))
     monkeypatch.setattr(
         emulated, "tuned_trajectories", step("trajectories", lambda: (known, trajectories))
     )
