@@ -61,8 +61,9 @@ class BayesianGPClassifier(LatentClassifier):
         How more than two classes are handled. "one_vs_rest": one binary problem per class; the
         probabilities are normalized to sum to one. "softmax": a single model with one latent
         function per class; these share their hyper-parameters. "softmax_separate": the same, but
-        each function has its own hyper-parameters. The last two need ``sampler="pm"``, also work
-        for two classes, and have the variance prior of Filippone & Girolami (2014) by default.
+        each function has its own hyper-parameters. The last two need ``sampler="pm"``, or
+        "discretizing" or "tempered"; they also work for two classes, and have the variance prior of
+        Filippone & Girolami (2014) by default.
     %(schedule)s, for each class with one-vs-rest
 
     Attributes
