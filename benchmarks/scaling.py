@@ -8,7 +8,7 @@ draws are set-up and warm-up plus sampling time scaled to them.
 
 ``--part cheap`` is another question: Abalone, male or female (n = 2835), by the default sampler
 and by moves that a cheap posterior leads. ``--part regression`` is a third one: a simulated
-regression (d = 8) of 500 to 5000 rows, beside scikit-learn's. Both use two workers; their memory is
+regression (d = 8) of 500 to 4000 rows, beside scikit-learn's. Both use two workers; their memory is
 that of the parent plus twice that of its largest child, which is at least what both together take.
 """
 
@@ -102,7 +102,7 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
     "subset of 300 rows": {"sampler": _WALK, "approximation": SubsetOfData(300)},
     "Nystrom, rank 100": {"sampler": _WALK, "approximation": Nystrom(100, inner="laplace")},
 }
-ROWS = (500, 1000, 2000, 3500, 5000)
+ROWS = (500, 1000, 2000, 4000)
 
 
 def fit_large(estimator: BaseEstimator, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
