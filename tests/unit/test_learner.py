@@ -1,6 +1,7 @@
 """The set-up goes on learning where its emulator is found to be wrong."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from skgpmcmc.approximations import Laplace
 from skgpmcmc.transitions import Pool
 from skgpmcmc.warmup import Request, perform
 from skgpmcmc.warmup.emulator import learn
+from skgpmcmc.warmup.emulator.design import distinct_modes, search
 from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
 
 from ..helpers import make_model, toy_classes
@@ -236,3 +238,83 @@ def test_sites_are_expected_where_they_will_be(many_rows, by_a_quarter):
         )
     expected, nearest = np.median(gaps, axis=0)
     assert expected < 0.5 * nearest
+
+
+# --- more than one mode ---------------------------------------------------------------------------
+
+
+@dataclass
+class Valley:
+    """An emulator of a log evidence that is so much lower half a unit to the right of a place."""
+
+    depth: float
+    place: float = 0.0
+
+    def value(self, theta):
+        return -self.depth * np.exp(-(((theta[..., 0] - self.place - 0.5) / 0.2) ** 2))
+
+
+def ends_at(*places):
+    """Ends of searches, of which each is one lower than the one before."""
+    return tuple(
+        SimpleNamespace(theta=np.array([place, 0.0]), log_density=-float(i))
+        for i, place in enumerate(places)
+    )
+
+
+@pytest.mark.parametrize(
+    ("places", "depth", "margin", "expected"),
+    [
+        ((0.0, 1.0), 0.0, 8.0, [0.0]),
+        ((0.0, 1.0), 5.0, 8.0, [0.0, 1.0]),
+        ((0.0, 1.0), 5.0, 0.5, [0.0]),
+        ((0.0, 1.0, 1.05), 5.0, 8.0, [0.0, 1.0]),
+        ((0.0, 9.0), 0.0, 8.0, [0.0, 9.0]),
+    ],
+    ids=["near", "parted", "much lower", "found twice", "far"],
+)
+def test_modes_are_told_apart_by_distance_or_a_valley(places, depth, margin, expected):
+    """The scale of a posterior with two modes is about their distance."""
+    modes = distinct_modes(ends_at(*places), np.ones(2), margin, Valley(depth).value)
+    np.testing.assert_array_equal(modes[:, 0], expected)
+
+
+def test_without_an_emulator_only_distance_tells_modes_apart():
+    assert len(distinct_modes(ends_at(0.0, 1.0), np.ones(2), 8.0, None)) == 1
+
+
+def searches(step):
+    """Where each batch of searches of a step begins."""
+    results = None
+    while True:
+        try:
+            tasks = step.send(results)
+        except StopIteration:
+            return
+        if tasks[0].function is search:
+            yield np.array([task.arguments[2] for task in tasks])
+        results = [perform(task).value for task in tasks]
+
+
+def test_a_second_mode_of_some_rows_is_where_a_search_with_all_begins(many_rows):
+    """With four times the rows it can be the best one by far."""
+    request = request_for(many_rows)
+    known, _ = finish(quarter(request))
+    best = known.modes[0]
+    second = best + np.array([1.0, 0.0])
+    end = known.ends[0]
+    ends = [end._replace(theta=best, log_density=0.0), end._replace(theta=second, log_density=-9.0)]
+    wide = replace(known, ends=tuple(ends), root=np.eye(2))
+    parted = replace(wide, emulator=Valley(20.0, best[0]))
+    assert len(next(searches(searched(request, wide)))) == 1
+    np.testing.assert_array_equal(next(searches(searched(request, parted))), [best, second])
+
+
+def test_searches_with_some_of_the_rows_also_begin_afresh(many_rows, monkeypatch):
+    """They cost next to nothing, and fewer rows may have no other mode."""
+    monkeypatch.setattr(learn, "_FEWEST_ROWS", 25)
+    request = request_for(many_rows)
+    fewest, some = searches(quarter(request))
+    np.testing.assert_array_equal(fewest, request.starts)
+    assert len(some) > len(fewest)
+    np.testing.assert_array_equal(some[-4:], request.starts)

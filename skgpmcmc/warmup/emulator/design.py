@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from operator import attrgetter
@@ -25,6 +25,9 @@ from ...approximations import (
 from ...model import LatentGP
 from ..work import no_density
 
+#: A mode is another one if it is so far away (times the root of p, in standard deviations), or if
+#: the log density is so much lower somewhere between the two, judged by so many points.
+_MODE_GAP, _VALLEY, _N_BETWEEN = 2.0, 1.0, 15
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1
 #: Most sweeps that improve coupled sites, and the share of their precision that is kept.
@@ -215,6 +218,41 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
             return sorted(path, key=attrgetter("log_density"))
         theta = 0.5 * (theta + model.start)
     raise RuntimeError(no_density(model, theta))
+
+
+def distinct_modes(
+    ends: Sequence[DesignPoint],
+    scale: FloatArray,
+    margin: float,
+    log_prob: Callable[[FloatArray], FloatArray] | None,
+) -> FloatArray:
+    """Return the ends of searches that are modes of their own, the best first; (k, p).
+
+    Their log density is at most `margin` below the largest. They are far from all better ones, or
+    parted from them by a valley of `log_prob`: where there are two modes the scale of the posterior
+    is about their distance, so that they do not seem far.
+    """
+    ends = sorted(ends, key=lambda point: -point.log_density)
+    modes = [ends[0].theta]
+    for end in ends[1:]:
+        high = end.log_density > ends[0].log_density - margin
+        if high and all(_are_apart(end.theta, mode, scale, log_prob) for mode in modes):
+            modes.append(end.theta)
+    return np.array(modes)
+
+
+def _are_apart(
+    a: FloatArray,
+    b: FloatArray,
+    scale: FloatArray,
+    log_prob: Callable[[FloatArray], FloatArray] | None,
+) -> bool:
+    if np.linalg.norm((b - a) / scale) > _MODE_GAP * np.sqrt(len(a)):
+        return True
+    if log_prob is None:
+        return False
+    values = log_prob(a + np.linspace(0.0, 1.0, _N_BETWEEN + 2)[:, None] * (b - a))
+    return bool(values.min() < min(values[0], values[-1]) - _VALLEY)
 
 
 def examine(

@@ -16,7 +16,7 @@ from ...numerics.linalg import cholesky
 from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
 from ..work import Request, Task, has_factor
-from .design import FEW, Design, DesignPoint, examine, search, spread_out
+from .design import FEW, Design, DesignPoint, distinct_modes, examine, search, spread_out
 from .fit import EmulatedPosterior, Emulator, flattening
 from .trajectories import explore
 
@@ -28,9 +28,8 @@ _MOST_OBSERVATIONS = 5000
 #: Log evidences are compressed below the largest by more than about this plus p; c of pi* is so
 #: much below the emulated evidence, in logs.
 _SPAN, _FLOOR = (4.0, 10.0), 12.0
-#: A second mode counts if its log density is at most so much lower, and it is so far away (times
-#: the root of p, in standard deviations).
-_MODE_MARGIN, _MODE_GAP = 8.0, 2.0
+#: A second mode counts if its log density is at most so much lower: as a mode, and as a start.
+_MODE_MARGINS = (8.0, 16.0)
 #: Chains of a pool, or one for each of the run; most batches of points of a later refinement.
 _N_CHAINS, LATER_ROUNDS = 64, (6, 3)
 #: Points on exploring trajectories, and those of one trajectory.
@@ -153,13 +152,13 @@ class Knowledge:
     @property
     def modes(self) -> FloatArray:
         """Distinct modes that the searches ended at, the best first; (k, p)."""
-        ends = sorted(self.ends, key=lambda point: -point.log_density)
-        modes, gap = [ends[0].theta], _MODE_GAP * np.sqrt(self.dim)
-        for end in ends[1:]:
-            far = np.linalg.norm((np.array(modes) - end.theta) / self.scale, axis=1) > gap
-            if end.log_density > ends[0].log_density - _MODE_MARGIN and far.all():
-                modes.append(end.theta)
-        return np.array(modes)
+        return self.modes_within(_MODE_MARGINS[0])
+
+    def modes_within(self, margin: float) -> FloatArray:
+        """Those whose log density is at most `margin` below the largest; (k, p)."""
+        prior, emulator = self.model.hyperprior, self.emulator if self.few else None
+        log_prob = None if emulator is None else lambda t: emulator.value(t) + prior.log_prob(t)
+        return distinct_modes(self.ends, self.scale, margin, log_prob)
 
     @property
     def no_correction(self) -> Quadratic:
@@ -303,14 +302,16 @@ def quarter(request: Request) -> Step[Knowledge | None]:
         return None
     rows = np.sort(request.rng.choice(n, n // _SHARE, replace=False))
     some = request._replace(model=request.model.of_rows(rows))
-    known = yield from searched(some, (yield from quarter(some)))
+    known = yield from searched(some, (yield from quarter(some)), afresh=True)
     known = yield from measured(known)
     known = yield from refined(known, enough=_ROUGHLY)
     return known.posterior_pool()[0]
 
 
-def searched(request: Request, base: Knowledge | None = None) -> Step[Knowledge]:
-    """Climb to a mode from every start, or where some of the rows are known, from their modes.
+def searched(
+    request: Request, base: Knowledge | None = None, *, afresh: bool = False
+) -> Step[Knowledge]:
+    """Climb to modes from every start; or from those of some of the rows, if `afresh` from both.
 
     Yields
     ------
@@ -318,7 +319,8 @@ def searched(request: Request, base: Knowledge | None = None) -> Step[Knowledge]
         Work whose results are to be sent back.
     """
     model, approximation = request.model, request.approximation
-    starts = request.starts if base is None else base.modes
+    modes = [] if base is None else [*base.modes_within(_MODE_MARGINS[1])]
+    starts = [*modes, *(request.starts if afresh or base is None else [])]
     paths: Sequence[list[DesignPoint]] = yield [
         Task(search, (model, approximation, start)) for start in starts
     ]
