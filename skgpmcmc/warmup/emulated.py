@@ -391,13 +391,14 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
     known, pool = known.posterior_pool()
     draws = pool.theta.reshape(-1, known.dim)
     n_examined = min(12 + 4 * known.dim, 60)
-    thetas = draws[known.rng.choice(len(draws), n_examined, replace=False)]
-    answers = yield [*known.tasks(thetas), *known.factor_tasks(thetas)]
-    require_factors(known.model, answers[n_examined:])
+    typical = draws[known.rng.choice(len(draws), n_examined, replace=False)]
+    thetas = np.concatenate([typical, known.tails(target, n_examined // 2)])
+    answers = yield [*known.tasks(thetas), *known.factor_tasks(typical)]
+    require_factors(known.model, answers[len(thetas) :])
     found = [point for point in answers[:n_examined] if point is not None]
-    known = known.joined(answers[:n_examined])
+    known = known.joined(answers[: len(thetas)])
     if not found:
-        raise RuntimeError(no_density(known.model, thetas[0]))
+        raise RuntimeError(no_density(known.model, typical[0]))
     emulated = target.emulator.value_and_gradient(np.array([p.theta for p in found]))[0]
     residual = np.array([point.log_evidence for point in found]) - emulated
     error = float(residual.std())

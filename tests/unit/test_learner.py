@@ -10,7 +10,7 @@ from skgpmcmc.approximations import Laplace
 from skgpmcmc.transitions import Pool
 from skgpmcmc.warmup import Request, perform
 from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator.design import distinct_modes, search
+from skgpmcmc.warmup.emulator.design import distinct_modes, highest, paths_between, search
 from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
 
 from ..helpers import make_model, toy_classes
@@ -275,12 +275,24 @@ def ends_at(*places):
 )
 def test_modes_are_told_apart_by_distance_or_a_valley(places, depth, margin, expected):
     """The scale of a posterior with two modes is about their distance."""
-    modes = distinct_modes(ends_at(*places), np.ones(2), margin, Valley(depth).value)
+    ends = highest(ends_at(*places), margin)
+    modes = distinct_modes(ends, np.ones(2), Valley(depth).value(paths_between(ends)))
     np.testing.assert_array_equal(modes[:, 0], expected)
 
 
 def test_without_an_emulator_only_distance_tells_modes_apart():
-    assert len(distinct_modes(ends_at(0.0, 1.0), np.ones(2), 8.0, None)) == 1
+    ends = highest(ends_at(0.0, 1.0), 8.0)
+    assert len(distinct_modes(ends, np.ones(2))) == 1
+
+
+def test_paths_lead_from_each_end_to_each():
+    ends = np.array([[0.0, 0.0], [1.0, 2.0], [4.0, 0.0]])
+    paths = paths_between(ends).reshape(3, 3, -1, 2)
+    for i in range(3):
+        for j in range(3):
+            assert set(map(tuple, paths[i, j, [0, -1]])) == {tuple(ends[i]), tuple(ends[j])}
+            halves = 0.5 * (ends[i] + ends[j])
+            np.testing.assert_allclose(paths[i, j].mean(axis=0), halves)
 
 
 def searches(step):
@@ -318,3 +330,17 @@ def test_searches_with_some_of_the_rows_also_begin_afresh(many_rows, monkeypatch
     np.testing.assert_array_equal(fewest, request.starts)
     assert len(some) > len(fewest)
     np.testing.assert_array_equal(some[-4:], request.starts)
+
+
+def test_an_exact_evidence_is_also_examined_in_the_tails(complete):
+    """Draws from pi* hardly go there, but chains do, and stay where pi* is too small."""
+    known = complete.emulated()
+    target = known.target()
+    draws = known.pool(target, 20).theta.reshape(-1, known.dim)
+    tails = known.tails(target, 6)
+    assert tails.shape == (6, known.dim)
+    assert np.median(target.log_prob(tails)) < np.quantile(target.log_prob(draws), 0.1)
+
+
+def test_tails_are_not_looked_for_with_many_hyperparameters(complete):
+    assert replace(complete, root=np.eye(9)).tails(None, 6).shape == (0, 9)

@@ -23,11 +23,12 @@ from ...approximations import (
     path_to_mode,
 )
 from ...model import LatentGP
+from ...numerics.linalg import cholesky
 from ..work import no_density
 
 #: A mode is another one if it is so far away (times the root of p, in standard deviations), or if
 #: the log density is so much lower somewhere between the two, judged by so many points.
-_MODE_GAP, _VALLEY, _N_BETWEEN = 2.0, 1.0, 15
+_MODE_GAP, _VALLEY, _N_ON_PATH = 2.0, 1.0, 17
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1
 #: Most sweeps that improve coupled sites, and the share of their precision that is kept.
@@ -154,7 +155,7 @@ class Design:
         return Design(tuple(p for p in self.points if p.log_density - p.log_evidence >= limit))
 
     def thinned(self, scale: FloatArray, most: int) -> Design:
-        """Return at most `most` points, without those next to a better one.
+        """Return points with at most `most` values and derivatives, none next to a better one.
 
         If there are more, those that are farthest from any better one are kept.
         """
@@ -168,7 +169,8 @@ class Design:
                 kept.append(i)
         gaps = gaps[np.ix_(kept, kept)]
         gaps[np.triu_indices(len(kept))] = np.inf
-        isolated = np.argsort(-gaps.min(axis=1), kind="stable")[:most]
+        isolated = np.argsort(-gaps.min(axis=1), kind="stable")
+        isolated = isolated[: most // (len(scale) + 1)]
         chosen = order[np.array(kept)[isolated]]
         return Design(tuple(self.points[i] for i in sorted(chosen)))
 
@@ -220,39 +222,76 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     raise RuntimeError(no_density(model, theta))
 
 
-def distinct_modes(
-    ends: Sequence[DesignPoint],
-    scale: FloatArray,
-    margin: float,
-    log_prob: Callable[[FloatArray], FloatArray] | None,
+def root_at_mode(
+    best: DesignPoint,
+    steps: Sequence[FloatArray],
+    found: Sequence[DesignPoint | None],
+    prior_gradient: Callable[[FloatArray], FloatArray],
 ) -> FloatArray:
-    """Return the ends of searches that are modes of their own, the best first; (k, p).
+    """Return the Cholesky factor of the covariance by the curvature at a mode; (p, p).
 
-    Their log density is at most `margin` below the largest. They are far from all better ones, or
-    parted from them by a valley of `log_prob`: where there are two modes the scale of the posterior
-    is about their distance, so that they do not seem far.
+    Curvature is the difference of gradients `found` as many steps away along each axis.
     """
+    dim = len(best.theta)
+    curvature, at_mode = np.zeros((dim, dim)), best.gradient + prior_gradient(best.theta)
+    for step, point in zip(steps, found, strict=True):
+        if point is not None:
+            difference = point.gradient + prior_gradient(point.theta) - at_mode
+            axis = int(np.argmax(np.abs(step)))
+            curvature[axis] -= difference / step[axis] / (len(steps) // dim)
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    # A prior on the log scale has standard deviations of a few at most.
+    deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
+    return cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
+
+
+def corners_of(theta: FloatArray, box: FloatArray) -> FloatArray:
+    """Ends of the smallest box around points and another box; (2, p)."""
+    every = np.concatenate([theta, box])
+    return np.array([every.min(axis=0), every.max(axis=0)])
+
+
+def highest(ends: Sequence[DesignPoint], margin: float) -> FloatArray:
+    """Return those whose log density is at most `margin` below the largest, sorted; (k, p)."""
     ends = sorted(ends, key=lambda point: -point.log_density)
-    modes = [ends[0].theta]
-    for end in ends[1:]:
-        high = end.log_density > ends[0].log_density - margin
-        if high and all(_are_apart(end.theta, mode, scale, log_prob) for mode in modes):
-            modes.append(end.theta)
-    return np.array(modes)
+    return np.array([e.theta for e in ends if e.log_density >= ends[0].log_density - margin])
 
 
-def _are_apart(
-    a: FloatArray,
-    b: FloatArray,
-    scale: FloatArray,
-    log_prob: Callable[[FloatArray], FloatArray] | None,
-) -> bool:
-    if np.linalg.norm((b - a) / scale) > _MODE_GAP * np.sqrt(len(a)):
-        return True
-    if log_prob is None:
-        return False
-    values = log_prob(a + np.linspace(0.0, 1.0, _N_BETWEEN + 2)[:, None] * (b - a))
-    return bool(values.min() < min(values[0], values[-1]) - _VALLEY)
+def paths_between(ends: FloatArray) -> FloatArray:
+    """Points on the line from each of k ends to each; (k^2 `_N_ON_PATH`, p)."""
+    to, share = ends[:, None], np.linspace(0.0, 1.0, _N_ON_PATH)[:, None, None, None]
+    paths = to + share * (ends - to)
+    return np.moveaxis(paths, 0, 2).reshape(-1, ends.shape[1])
+
+
+def distinct_modes(
+    ends: FloatArray, scale: FloatArray, log_prob: FloatArray | None = None
+) -> FloatArray:
+    """Return the ends of searches that are modes of their own, the best first; (m, p).
+
+    They are far from all better ones, or parted from them by a valley: where there are two modes
+    the scale of the posterior is about their distance, so that they do not seem far.
+
+    Parameters
+    ----------
+    ends : ndarray of shape (k, p)
+        The best first.
+    scale : ndarray of shape (p,)
+        Standard deviations of the posterior.
+    log_prob : ndarray, optional
+        Log density at `paths_between` the ends, if known.
+    """
+    gaps = np.linalg.norm((ends[:, None] - ends) / scale, axis=2)
+    apart = gaps > _MODE_GAP * np.sqrt(ends.shape[1])
+    if log_prob is not None:
+        heights = log_prob.reshape(*gaps.shape, _N_ON_PATH)
+        lower_end = np.minimum(heights[:, :, 0], heights[:, :, -1])
+        apart |= heights.min(axis=2) < lower_end - _VALLEY
+    modes = [0]
+    for i in range(1, len(ends)):
+        if apart[i, modes].all():
+            modes.append(i)
+    return ends[modes]
 
 
 def examine(

@@ -12,11 +12,22 @@ from ..._typing import FloatArray
 from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
-from ...numerics.linalg import cholesky
 from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
 from ..work import Request, Task, has_factor
-from .design import FEW, Design, DesignPoint, distinct_modes, examine, search, spread_out
+from .design import (
+    FEW,
+    Design,
+    DesignPoint,
+    corners_of,
+    distinct_modes,
+    examine,
+    highest,
+    paths_between,
+    root_at_mode,
+    search,
+    spread_out,
+)
 from .fit import EmulatedPosterior, Emulator, flattening
 from .trajectories import explore
 
@@ -24,7 +35,7 @@ from .trajectories import explore
 #: those with a log p(theta) so much below that of the best are of no use.
 _MARGIN, _PRIOR_MARGIN = 15.0, 50.0
 #: Most values and derivatives that the emulator is conditioned on.
-_MOST_OBSERVATIONS = 5000
+_MOST_VALUES = 5000
 #: Log evidences are compressed below the largest by more than about this plus p; c of pi* is so
 #: much below the emulated evidence, in logs.
 _SPAN, _FLOOR = (4.0, 10.0), 12.0
@@ -138,16 +149,12 @@ class Knowledge:
         Those that the data make improbable tell it where not to go; where the prior does, it need
         not know.
         """
-        return self.design.believable(_PRIOR_MARGIN).thinned(self.scale, self._most)
-
-    @property
-    def _most(self) -> int:
-        return _MOST_OBSERVATIONS // (self.dim + 1)
+        return self.design.believable(_PRIOR_MARGIN).thinned(self.scale, _MOST_VALUES)
 
     @property
     def corners(self) -> FloatArray:
         """Ends of the box in which the evidence is known; (2, p)."""
-        return _corners(self.used.theta, self.box)
+        return corners_of(self.used.theta, self.box)
 
     @property
     def modes(self) -> FloatArray:
@@ -156,9 +163,11 @@ class Knowledge:
 
     def modes_within(self, margin: float) -> FloatArray:
         """Those whose log density is at most `margin` below the largest; (k, p)."""
-        prior, emulator = self.model.hyperprior, self.emulator if self.few else None
-        log_prob = None if emulator is None else lambda t: emulator.value(t) + prior.log_prob(t)
-        return distinct_modes(self.ends, self.scale, margin, log_prob)
+        ends, log_prob = highest(self.ends, margin), None
+        if self.few and self.emulator is not None:
+            between = paths_between(ends)
+            log_prob = self.emulator.value(between) + self.model.hyperprior.log_prob(between)
+        return distinct_modes(ends, self.scale, log_prob)
 
     @property
     def no_correction(self) -> Quadratic:
@@ -206,7 +215,7 @@ class Knowledge:
         assert self.emulator is not None
         used, correction = self.used, correction or self.no_correction
         volume = 0.5 * self.dim * np.log(2.0 * np.pi) + np.log(self.root.diagonal()).sum()
-        shift, (low, high) = correction.constant, _corners(used.theta, self.box)
+        shift, (low, high) = correction.constant, corners_of(used.theta, self.box)
         return EmulatedPosterior(
             self.model.hyperprior,
             self.emulator,
@@ -266,9 +275,16 @@ class Knowledge:
         pool = run_pool(tempered, self.pool_starts(), self.root, n_moves, self.rng)
         return pool.jumped(tempered, self.modes, self.scale, self.rng)
 
+    def tails(self, target: EmulatedPosterior, n: int) -> FloatArray:
+        """Draws from wider tails than those of pi*, far from the design; few dimensions only."""
+        if not self.few:
+            return np.empty((0, self.dim))
+        draws = self.pool(target, 20, self.temperature).theta[-1]
+        return draws[spread_out(draws / self.scale, self.used.theta / self.scale, n)]
+
     def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
-        used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, self._most)
+        used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, _MOST_VALUES)
         return InterpolatedSites.fit(
             self.approximation,
             used.theta,
@@ -279,11 +295,6 @@ class Knowledge:
             n_sweeps=n_sweeps,
             strength=strength,
         )
-
-
-def _corners(theta: FloatArray, box: FloatArray) -> FloatArray:
-    every = np.concatenate([theta, box])
-    return np.array([every.min(axis=0), every.max(axis=0)])
 
 
 def quarter(request: Request) -> Step[Knowledge | None]:
@@ -352,22 +363,11 @@ def measured(known: Knowledge) -> Step[Knowledge]:
     sequence of Task
         Work whose results are to be sent back.
     """
-    best, dim, gradient = known.design.best, known.dim, known.model.hyperprior.gradient
+    best, gradient = known.design.best, known.model.hyperprior.gradient
     signs = (1.0, -1.0) if known.few else (1.0,)
-    steps = [sign * 0.25 * e for e in np.eye(dim) for sign in signs]
+    steps = [sign * 0.25 * e for e in np.eye(known.dim) for sign in signs]
     found = yield known.tasks(best.theta + np.array(steps))
-    curvature = np.zeros((dim, dim))
-    at_mode = best.gradient + gradient(best.theta)
-    for step, point in zip(steps, found, strict=True):
-        if point is not None:
-            difference = point.gradient + gradient(point.theta) - at_mode
-            axis = int(np.argmax(np.abs(step)))
-            curvature[axis] -= difference / step[axis] / len(signs)
-    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    # A prior on the log scale has standard deviations of a few at most.
-    deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
-    root = cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
-    return replace(known.joined(found), root=root)
+    return replace(known.joined(found), root=root_at_mode(best, steps, found, gradient))
 
 
 def explored(known: Knowledge) -> Step[Knowledge]:

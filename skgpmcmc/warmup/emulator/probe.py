@@ -19,7 +19,7 @@ from ...transitions import Pool, independence_acceptance
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, no_density, require_factors
-from .design import DesignPoint, spread_out
+from .design import DesignPoint
 from .fit import EmulatedPosterior
 from .learn import LEAST_ACCEPTANCE, Knowledge, Step
 
@@ -129,10 +129,7 @@ def probe(
     reference = known.reference(0, 0.0 if known.coupled else 1.0)
     thetas = _some_of(pool, known)
     n_typical = len(thetas) + (0 if visited is None else len(visited))
-    if known.few:  # others, from its tails
-        tails, used = known.pool(target, 20, known.temperature).theta[-1], known.used.theta
-        far = spread_out(tails / known.scale, used / known.scale, len(thetas) // 2)
-        thetas = np.concatenate([thetas, tails[far]])
+    thetas = np.concatenate([thetas, known.tails(target, len(thetas) // 2)])
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
     typical = np.arange(len(thetas)) < n_typical
     compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
