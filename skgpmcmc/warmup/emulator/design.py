@@ -246,7 +246,7 @@ def root_at_mode(
 
 
 def corners_of(theta: FloatArray, box: FloatArray) -> FloatArray:
-    """Ends of the smallest box around points and another box; (2, p)."""
+    """Return the smallest box around points and another box; (2, p)."""
     every = np.concatenate([theta, box])
     return np.array([every.min(axis=0), every.max(axis=0)])
 
@@ -258,7 +258,7 @@ def highest(ends: Sequence[DesignPoint], margin: float) -> FloatArray:
 
 
 def paths_between(ends: FloatArray) -> FloatArray:
-    """Points on the line from each of k ends to each; (k^2 `_N_ON_PATH`, p)."""
+    """Return points on the line from each of k ends to each; (k^2 `_N_ON_PATH`, p)."""
     to, share = ends[:, None], np.linspace(0.0, 1.0, _N_ON_PATH)[:, None, None, None]
     paths = to + share * (ends - to)
     return np.moveaxis(paths, 0, 2).reshape(-1, ends.shape[1])

@@ -276,7 +276,7 @@ class Knowledge:
         return pool.jumped(tempered, self.modes, self.scale, self.rng)
 
     def tails(self, target: EmulatedPosterior, n: int) -> FloatArray:
-        """Draws from wider tails than those of pi*, far from the design; few dimensions only."""
+        """Return tempered draws far from the design; none with many hyper-parameters; (m, p)."""
         if not self.few:
             return np.empty((0, self.dim))
         draws = self.pool(target, 20, self.temperature).theta[-1]
