@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -152,7 +152,9 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         fractional = check_choice("fractional_counts", self.fractional_counts, choices) == "allow"
         if isinstance(self.likelihood, str) and self.likelihood in self._likelihoods:
             return self._likelihoods[self.likelihood](fractional=fractional)
-        return check.resolve_likelihood(self.likelihood, self._likelihoods)
+        likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+        allows = fractional and hasattr(likelihood, "fractional")
+        return replace(likelihood, fractional=True) if allows else likelihood
 
     def _check_counts(self, y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:
         remedy = ' Use fractional_counts="allow" for counts that are averages.'

@@ -116,6 +116,8 @@ def typical_values(
     some = _evenly(len(theta), _MOST_LOOKED_AT)
     theta, f = theta[some], f[some]
     if labels:
+        # A weight is the number of copies of a row, and no part of its probability.
+        model = model.observing(weight=None)
         values = np.array(
             [model.observations_at(t).log_prob(own) for t, own in zip(theta, f, strict=True)]
         )

@@ -258,7 +258,7 @@ def _sample_more(
     try:
         for length in _round_lengths(n_draws - run.n_draws):
             monitor.begin_round()
-            end = min(one.n_draws for one in grown if one.missing > 0.0) + length
+            end = min(n_draws, min(one.n_draws for one in grown if one.missing > 0.0) + length)
             while any(one.goes_on(end) for one in grown):
                 segments = iter(workers.run([call for one in grown for call in one.calls(end)]))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]

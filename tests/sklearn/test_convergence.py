@@ -462,6 +462,24 @@ def test_one_vs_rest_continues_bit_for_bit(n_jobs):
         model.set_params(n_draws=200).fit(X, np.where(y == 2, 0, y))
 
 
+@short_chains()
+def test_no_class_makes_more_draws_than_it_may(monkeypatch):
+    """One has enough of them long before the others, and the fit is continued."""
+    X, y = three_classes()
+    model = quick(**SAMPLERS["random walk"], n_draws=40, warm_start=True).fit(X, y)
+    first = model.estimators_[0].theta_samples_[0, 0]
+
+    def missing(rule, draws):
+        return 0.0 if np.array_equal(draws[0, 0], first) else np.inf
+
+    monkeypatch.setattr(StoppingRule, "missing", missing)
+    for most in (200, 300):
+        model.set_params(n_draws=most, target_ess=400.0).fit(X, y)
+        n_draws = [part.theta_samples_.shape[1] for part in model.estimators_]
+        assert n_draws[1:] == [most, most]
+        assert n_draws[0] < most
+
+
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
 def test_fixed_hyper_parameters_continue_too(sampler):
     kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")

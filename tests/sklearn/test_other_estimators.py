@@ -387,6 +387,14 @@ def test_what_counts_refuse(settings, y, fit, message):
 
 
 @short_chains()
+def test_averages_of_counts_are_also_allowed_with_a_likelihood_object():
+    averages = np.full(N, 1.5)
+    by_name = BayesianGPPoissonRegressor(**WALK, likelihood="poisson", fractional_counts="allow")
+    by_object = clone(by_name).set_params(likelihood=Poisson())
+    assert_allclose(by_object.fit(X, averages).predict(X), by_name.fit(X, averages).predict(X))
+
+
+@short_chains()
 def test_no_counts_at_all():
     reg = BayesianGPPoissonRegressor(**WALK).fit(X, np.zeros(N))
     assert np.all(reg.predict(X) < 0.5)

@@ -154,6 +154,15 @@ def test_what_predictions_resemble(labels):
     assert_allclose(values[[0, -1], [0, -1]], [first, last], rtol=0.2)
 
 
+def test_a_weight_is_no_part_of_the_probability_of_a_label():
+    X, y = toy_classes(30, 2, seed=1)
+    model, rng = make_model(X, y), np.random.default_rng(0)
+    theta, f = rng.standard_normal((50, 2)), rng.standard_normal((50, 30))
+    weighted = model.observing(weight=np.full(30, 0.01))
+    _, values = typical_values(model, theta, f, labels=True)
+    assert_array_equal(typical_values(weighted, theta, f, labels=True)[1], values)
+
+
 def test_few_thetas_have_more_importance_draws():
     particles = Particles(5, 48, 0.05)
     assert for_draws(particles, np.full(16, 3.0)) == replace(particles, n=300, unit=3.0)
