@@ -258,7 +258,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
             "hyperparameter_names_": element_names(model.hyperprior.names),
             "priors_": dict(model.hyperprior.distributions),
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
-            "n_iter_": n_draws + run.n_discarded,
+            "n_iter_": n_draws + own.n_discarded,
             "_draws": draws,
             "_evidence_parts": (own.estimator, int(rng.integers(2**31))),
             "_predictor": Predictor(

@@ -156,7 +156,6 @@ def sample_chains(
                 one.begun([next(settled) for _ in one.prepared.rngs], count)
                 for one, count in zip(ready, operations, strict=True)
             ],
-            n_discarded=ready[0].prepared.n_tuned + ready[0].prepared.n_settle,
             seconds_warmup=0.0,
             seconds_sampling=0.0,
         )
@@ -334,7 +333,8 @@ class Ready(NamedTuple):
             f_is_mean=not own.draws_latent,
         )
         chains = [Ongoing(own.transition, segment.state, segment.rng) for segment in settled]
-        return ModelRun(model, draws, chains, own.reference, own.estimator, own.report)
+        n_discarded = own.n_tuned + own.n_settle
+        return ModelRun(model, draws, chains, own.reference, own.estimator, own.report, n_discarded)
 
 
 def set_up(

@@ -189,6 +189,8 @@ class ModelRun:
         The transition that estimates p(y | theta); None if it is not estimated.
     report : EmulatorReport or None
         How good the emulator is; None if there is none.
+    n_discarded : int
+        Iterations of each chain before the first kept one.
     """
 
     model: LatentGP
@@ -197,6 +199,7 @@ class ModelRun:
     reference: ReferenceDensity | None
     estimator: PseudoMarginalMetropolis | None
     report: EmulatorReport | None
+    n_discarded: int
 
     def judged(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
         """Return `judged` after more rounds; (n_chains, n, k)."""
@@ -219,8 +222,6 @@ class SamplingRun:
     ----------
     models : list of ModelRun
         One per model.
-    n_discarded : int
-        Iterations of each chain before the first kept one.
     seconds_warmup, seconds_sampling : float
         Wall time.
     in_use : dict of str to str
@@ -232,7 +233,6 @@ class SamplingRun:
     """
 
     models: list[ModelRun]
-    n_discarded: int
     seconds_warmup: float
     seconds_sampling: float
     in_use: dict[str, str] = field(default_factory=dict)

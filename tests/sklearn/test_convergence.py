@@ -21,6 +21,7 @@ from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.run.diagnostics import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import Mixture
+from skgpmcmc.warmup import emulated
 
 from ..helpers import short_chains
 
@@ -460,6 +461,15 @@ def test_one_vs_rest_continues_bit_for_bit(n_jobs):
         assert_array_equal(part.theta_samples_[:, :80], before.theta_samples_)
     with pytest.raises(ValueError, match="X or y differ"):
         model.set_params(n_draws=200).fit(X, np.where(y == 2, 0, y))
+
+
+@short_chains()
+def test_iterations_of_a_class_are_its_own(monkeypatch):
+    """Each settles for as long as its emulator needs."""
+    lengths = iter((5, 6, 7))
+    monkeypatch.setattr(emulated, "to_settle", lambda *_: next(lengths))
+    model = quick(n_warmup="auto", n_draws=10).fit(*three_classes())
+    assert sorted(part.n_iter_ for part in model.estimators_) == [15, 16, 17]
 
 
 @short_chains()
