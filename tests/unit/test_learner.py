@@ -275,14 +275,22 @@ def ends_at(*places):
 )
 def test_modes_are_told_apart_by_distance_or_a_valley(places, depth, margin, expected):
     """The scale of a posterior with two modes is about their distance."""
-    ends = highest(ends_at(*places), margin)
+    ends = highest(ends_at(*places), np.ones(2), margin)
     modes = distinct_modes(ends, np.ones(2), Valley(depth).value(paths_between(ends)))
     np.testing.assert_array_equal(modes[:, 0], expected)
 
 
 def test_without_an_emulator_only_distance_tells_modes_apart():
-    ends = highest(ends_at(0.0, 1.0), 8.0)
+    ends = highest(ends_at(0.0, 1.0), np.ones(2), 8.0)
     assert len(distinct_modes(ends, np.ones(2))) == 1
+
+
+def test_many_chains_compare_few_ends():
+    """Paths between all of them would not fit in memory."""
+    places = np.random.default_rng(0).uniform(0.0, 100.0, size=1000)
+    found = highest(ends_at(*places), np.ones(2), 2000.0)
+    assert len(found) == 16
+    assert len(highest(ends_at(*(0.001 * places)), np.ones(2), 2000.0)) == 1
 
 
 def test_paths_lead_from_each_end_to_each():

@@ -29,6 +29,8 @@ from ..work import no_density
 #: A mode is another one if it is so far away (times the root of p, in standard deviations), or if
 #: the log density is so much lower somewhere between the two, judged by so many points.
 _MODE_GAP, _VALLEY, _N_ON_PATH = 2.0, 1.0, 17
+#: Ends of searches nearer than this are those at one mode; most of them that are compared.
+_SAME_MODE, _MOST_ENDS = 0.5, 16
 #: Points nearer than this to a better one, in units of `scale`, say nothing new.
 _SMALLEST_GAP = 0.1
 #: Most sweeps that improve coupled sites, and the share of their precision that is kept.
@@ -251,10 +253,18 @@ def corners_of(theta: FloatArray, box: FloatArray) -> FloatArray:
     return np.array([every.min(axis=0), every.max(axis=0)])
 
 
-def highest(ends: Sequence[DesignPoint], margin: float) -> FloatArray:
-    """Return those whose log density is at most `margin` below the largest, sorted; (k, p)."""
+def highest(ends: Sequence[DesignPoint], scale: FloatArray, margin: float) -> FloatArray:
+    """Return those whose log density is at most `margin` below the largest, sorted; (k, p).
+
+    None is next to a better one, and they are few.
+    """
     ends = sorted(ends, key=lambda point: -point.log_density)
-    return np.array([e.theta for e in ends if e.log_density >= ends[0].log_density - margin])
+    kept = [ends[0].theta]
+    for end in ends[1:]:
+        gaps = np.linalg.norm((np.array(kept) - end.theta) / scale, axis=1)
+        if end.log_density >= ends[0].log_density - margin and gaps.min() > _SAME_MODE:
+            kept.append(end.theta)
+    return np.array(kept[:_MOST_ENDS])
 
 
 def paths_between(ends: FloatArray) -> FloatArray:

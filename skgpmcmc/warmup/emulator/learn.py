@@ -163,7 +163,7 @@ class Knowledge:
 
     def modes_within(self, margin: float) -> FloatArray:
         """Those whose log density is at most `margin` below the largest; (k, p)."""
-        ends, log_prob = highest(self.ends, margin), None
+        ends, log_prob = highest(self.ends, self.scale, margin), None
         if self.few and self.emulator is not None:
             between = paths_between(ends)
             log_prob = self.emulator.value(between) + self.model.hyperprior.log_prob(between)
