@@ -8,10 +8,11 @@ import pytest
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.transitions import Pool
-from skgpmcmc.warmup import Request, perform
+from skgpmcmc.warmup import Request, emulated, perform
 from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator.design import distinct_modes, highest, paths_between, search
+from skgpmcmc.warmup.emulator.design import distinct_modes, examine, highest, paths_between, search
 from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
+from skgpmcmc.warmup.work import has_factor
 
 from ..helpers import make_model, toy_classes
 
@@ -348,6 +349,11 @@ def test_an_exact_evidence_is_also_examined_in_the_tails(complete):
     tails = known.tails(target, 6)
     assert tails.shape == (6, known.dim)
     assert np.median(target.log_prob(tails)) < np.quantile(target.log_prob(draws), 0.1)
+
+
+def test_the_set_up_of_an_exact_evidence_looks_at_tails(complete):
+    tasks = next(emulated._examined(complete))
+    assert [sum(task.function is f for task in tasks) for f in (examine, has_factor)] == [30, 20]
 
 
 def test_tails_are_not_looked_for_with_many_hyperparameters(complete):
