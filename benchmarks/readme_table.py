@@ -2,13 +2,14 @@
 
 Run as ``python -m benchmarks.readme_table``, after
 ``python -m skgpmcmc compare --repeats 10 --output benchmarks/results/compare_r10`` and
-``python -m benchmarks.sampling --case all --nuts``. A score that a file does not have is shown as
-"-".
+``python -m benchmarks.sampling --case all --nuts`` and ``python -m benchmarks.pymc_nuts``. What a
+file does not have is shown as "-".
 """
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 
@@ -42,21 +43,26 @@ def score_tables() -> str:
 
 def speed_table() -> str:
     """Return seconds to 1000 effective draws, of NUTS in the same run, and of one optimum."""
-    lines = [
-        "| data | `skgpmcmc` | NumPyro NUTS | ratio | scikit-learn GPC, one optimum |",
-        "|---|---|---|---|---|",
-    ]
+    head = ["data", "`skgpmcmc`", "NumPyro NUTS", "ratio", "PyMC NUTS", "ratio"]
+    head += ["scikit-learn GPC, one optimum"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for case in NUTS_CASES:
         results = load_results(f"sampling_{case}")
-        for run in results["nuts"].values():
+        for seed, run in results["nuts"].items():
             ours = f"{run['ours_seconds_to_1000']:.0f} s"
             ours += "" if run["ours_converged"] else " (not converged)"
-            bound = "at least " if run["lower_bound"] else ""
-            nuts, ratio = f"{run['seconds_to_1000']:.0f} s", f"{run['ratio']:.0f}"
             optimum = f"{results['sklearn']['0']['seconds']:.2f} s"
-            cells = [results["title"], ours, bound + nuts, bound + ratio, optimum]
-            lines.append(f"| {' | '.join(cells)} |")
+            peers = [*_of_peer(run), *_of_peer(results.get("pymc", {}).get(seed))]
+            lines.append(f"| {' | '.join([results['title'], ours, *peers, optimum])} |")
     return "\n".join(lines)
+
+
+def _of_peer(run: dict[str, Any] | None) -> list[str]:
+    """Seconds to 1000 effective draws, and the ratio to ours of the same run."""
+    if run is None:
+        return ["-", "-"]
+    bound = "at least " if run["lower_bound"] else ""
+    return [f"{bound}{run['seconds_to_1000']:.0f} s", f"{bound}{run['ratio']:.0f}"]
 
 
 #: What is generated, by the name between the comments in README.md.

@@ -278,7 +278,7 @@ class Record:
                 "times_faster": self.case.times_faster,
             },
         }
-        kinds = ("ours", "reference", "papers", "nuts", "sklearn")
+        kinds = ("ours", "reference", "papers", "nuts", "pymc", "sklearn")
         return {**about, **{kind: stored.get(kind, {}) for kind in kinds}}
 
     def keep(self, kind: str, key: str, value: dict[str, Any]) -> None:

@@ -198,6 +198,7 @@ def _sampling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         "quadrature": _sampling_quadrature,
         "papers": _sampling_papers,
         "nuts": _sampling_nuts,
+        "pymc": _sampling_pymc,
         "sklearn": _sampling_sklearn,
     }[part](results)
     lines = lines or ["*Not measured yet.*", ""]
@@ -369,6 +370,32 @@ def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
     head += ["divergences", "NUTS: seconds to 1000", "skgpmcmc", "ratio"]
     head += ["ratio of processor seconds", "target"]
     return list_table("NumPyro's NUTS and the default sampler, in one run", head, rows)
+
+
+def _sampling_pymc(results: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for r in results:
+        for seed, run in sorted(r.get("pymc", {}).items()):
+            bound = "at least " if run["lower_bound"] else ""
+            rows.append(
+                [
+                    r["title"],
+                    seed,
+                    run["version"],
+                    decimals(run["seconds_compile"], 0),
+                    decimals(run["seconds_warmup"], 0),
+                    str(run["n_draws"]),
+                    decimals(run["min_ess"], 0),
+                    decimals(run["max_r_hat"], 3),
+                    str(run["divergences"]),
+                    bound + decimals(run["seconds_to_1000"], 0),
+                    decimals(run["ours_seconds_to_1000"], 1),
+                    bound + decimals(run["ratio"], 0),
+                ]
+            )
+    head = ["data", "seed", "PyMC", "compilation, s", "warm-up, s", "draws per chain", "ESS"]
+    head += ["R-hat", "divergences", "NUTS: seconds to 1000", "skgpmcmc", "ratio"]
+    return list_table("PyMC's NUTS and the default sampler, in one run", head, rows)
 
 
 def _sampling_sklearn(results: Sequence[dict[str, Any]]) -> list[str]:

@@ -247,7 +247,10 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         all_draws = p == 0 and not isinstance(strategy, Integrated)
         wanted = None if all_draws else self.max_predict_draws
         if wanted == "auto":
-            typical = typical_values(model, theta, f, labels=is_classifier(self))
+            conditional = own.reference if draws.f_is_mean else None
+            typical = typical_values(
+                model, theta, f, labels=is_classifier(self), conditional=conditional
+            )
             wanted = enough_draws(*typical, strategy)
         rows, multiplicity = spread_subset(theta, wanted, rng)
         arrays = self._density_arrays(run, own, theta[rows])

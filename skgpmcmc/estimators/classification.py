@@ -176,10 +176,10 @@ class BayesianGPClassifier(LatentClassifier):
         """
         check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validated(self, X, y)
-        weight, X, y = weighted_rows(sample_weight, X, y)
+        weight, X, y, kept = weighted_rows(sample_weight, X, y, np.arange(len(X)))
         classes, index = numbered_classes(y)
         if self.multi_class == "one_vs_rest":
-            likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+            likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods).of_rows(kept)
             targets = one_versus_rest(index, len(classes))
         else:
             likelihood = self._softmax(len(classes))

@@ -135,7 +135,10 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         X, y, features = validated(self, X, y, y_numeric=True)
         likelihood = self._resolved_likelihood()
         exposure = self._exposure(exposure, len(X))
-        weight, X, y, exposure = weighted_rows(sample_weight, X, y.astype(float), exposure)
+        weight, X, y, exposure, kept = weighted_rows(
+            sample_weight, X, y.astype(float), exposure, np.arange(len(X))
+        )
+        likelihood = likelihood.of_rows(kept)
         self._check_counts(y, likelihood)
         _check_size(y)
         center = 0.0

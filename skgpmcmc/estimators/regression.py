@@ -161,9 +161,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         rows = None
         if noise_variance is not None:
             rows = check_rows("noise_variance", noise_variance, len(X), "not negative")
-        weight, X, y, rows = weighted_rows(sample_weight, X, y.astype(float), rows)
+        weight, X, y, rows, kept = weighted_rows(
+            sample_weight, X, y.astype(float), rows, np.arange(len(X))
+        )
         shift, scale = self._normalization(y, weight)
-        likelihood = self._resolved_likelihood(scale, rows)
+        likelihood = self._resolved_likelihood(scale, rows).of_rows(kept)
         targets = _standardized(y, shift, scale)
         check.check_targets(targets, likelihood, remedy=_REMEDY if self.normalize_y else "")
         run = self._sample(X, Observations(likelihood, targets, None, weight))

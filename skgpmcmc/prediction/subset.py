@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._typing import FloatArray, IntArray
-from ..approximations import ReferenceDensity
+from ..approximations import Approximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.threads import Workers, one_thread
 from .strategy import LatentStrategy, Particles
@@ -88,7 +88,12 @@ def _cells(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
 
 
 def typical_values(
-    model: LatentGP, theta: FloatArray, f: FloatArray, *, labels: bool
+    model: LatentGP,
+    theta: FloatArray,
+    f: FloatArray,
+    *,
+    labels: bool,
+    conditional: Approximation | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return what predictions resemble, for some of the draws and at some of the training rows.
 
@@ -105,6 +110,9 @@ def typical_values(
         Draws; latent scale.
     labels : bool
         Whether targets are labels.
+    conditional : Approximation, optional
+        Has p(f | y, theta), if `f` holds means of it instead of draws. Its variance at the draw in
+        the middle is then a part of the posterior variance.
 
     Returns
     -------
@@ -123,8 +131,12 @@ def typical_values(
         )
         np.exp(values, out=values)
     else:
-        spread = f.std(axis=0)
-        values = 0.1 * f / np.where(spread > 0.0, spread, 1.0)
+        variance = f.var(axis=0)
+        if conditional is not None:
+            middle = theta[np.argmin(np.sum(_standardized(theta) ** 2, axis=1))]
+            with one_thread():
+                variance += conditional.fit(model, middle).q.marginal_variance
+        values = 0.1 * f / np.sqrt(np.where(variance > 0.0, variance, 1.0))
     return theta, values[:, _evenly(values.shape[1], _MOST_ROWS)]
 
 

@@ -117,6 +117,19 @@ def test_rows_of_weight_zero_are_not_there(cls):
     assert weighted.latent_samples_.shape == (2, 8, N - 3)
 
 
+@short_chains()
+def test_rows_of_weight_zero_have_no_variance_either():
+    """An object that knows something of each row forgets those that are dropped."""
+    y, variance, kept = targets()[BayesianGPRegressor], np.linspace(0.0, 1.0, N), np.ones(N)
+    kept[[3, 11, 12]] = 0.0
+    rows = kept > 0.0
+    for_all = quickest(BayesianGPRegressor).set_params(likelihood=Gaussian(row_variance=variance))
+    for_some = clone(for_all).set_params(likelihood=Gaussian(row_variance=variance[rows]))
+    weighted, without = for_all.fit(X, y, sample_weight=kept), for_some.fit(X[rows], y[rows])
+    assert_array_equal(weighted.theta_samples_, without.theta_samples_)
+    assert_array_equal(weighted.predict(X_NEW), without.predict(X_NEW))
+
+
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @short_chains()
 def test_weights_of_one_are_none(cls):

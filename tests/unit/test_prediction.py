@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, ndtr
 
-from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.approximations import EP, Exact, Laplace, Sites
+from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.prediction import (
     Integrated,
     OwnLatent,
@@ -152,6 +153,22 @@ def test_what_predictions_resemble(labels):
     else:
         first, last = 0.1 * f[[0, -1], [0, -1]] / f.std(axis=0)[[0, -1]]
     assert_allclose(values[[0, -1], [0, -1]], [first, last], rtol=0.2)
+
+
+def test_means_of_f_are_measured_by_the_whole_posterior_spread():
+    """Chains on theta alone keep means of f: their spread is a part of that of f."""
+    X = np.linspace(0.0, 3.0, 30)[:, None]
+    rng = np.random.default_rng(3)
+    y = np.sin(X[:, 0]) + 0.5 * rng.standard_normal(30)
+    model = make_model(X, y, likelihood=Gaussian(0.5))
+    theta = model.start + 0.1 * rng.standard_normal((400, len(model.start)))
+    fits = [Exact().fit(model, t).q for t in theta]
+    means = np.array([q.mean for q in fits])
+    drawn = np.array([q.sample(rng, 1).f[:, 0] for q in fits])
+    _, values = typical_values(model, theta, means, labels=False, conditional=Exact())
+    _, of_draws = typical_values(model, theta, drawn, labels=False)
+    scale = values.std(axis=0) / means.std(axis=0)
+    assert_allclose(scale, of_draws.std(axis=0) / drawn.std(axis=0), rtol=0.15)
 
 
 def test_a_weight_is_no_part_of_the_probability_of_a_label():
