@@ -107,7 +107,8 @@ def main() -> None:
         row["share"] = row["seconds_before"] / row["seconds"]
     head = ["", *next(iter(rows.values()))]
     print_table(head, [[name, *(f"{v:.3g}" for v in row.values())] for name, row in rows.items()])
-    save("set_up", {"seeds": args.seeds}, {**results, args.part: rows})
+    seeds = {**results.get("seeds", {}), args.part: args.seeds}
+    save("set_up", {"seeds": seeds}, {**results, args.part: rows, "seeds": seeds})
 
 
 if __name__ == "__main__":
