@@ -165,7 +165,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             sample_weight, X, y.astype(float), rows, np.arange(len(X))
         )
         shift, scale = self._normalization(y, weight)
-        likelihood = self._resolved_likelihood(scale, rows).of_rows(kept)
+        likelihood = self._resolved_likelihood(scale, rows, kept)
         targets = _standardized(y, shift, scale)
         check.check_targets(targets, likelihood, remedy=_REMEDY if self.normalize_y else "")
         run = self._sample(X, Observations(likelihood, targets, None, weight))
@@ -183,7 +183,10 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         center = float(np.average(inside, weights=weight))
         return unit * center, unit * root_mean_square(inside - center, weight)
 
-    def _resolved_likelihood(self, scale: float, rows: np.ndarray | None) -> Likelihood:
+    def _resolved_likelihood(
+        self, scale: float, rows: np.ndarray | None, kept: np.ndarray
+    ) -> Likelihood:
+        """Likelihood of the rows that are kept, to which `rows` belongs; an object knows all."""
         remedy = " For one variance per row use fit(X, y, noise_variance=...)."
         alpha = check_in("alpha", self.alpha, "[0, inf)", remedy)
         if isinstance(self.likelihood, str) and self.likelihood == "gaussian":
@@ -195,7 +198,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                 "alpha and noise_variance are variances of Gaussian noise; with likelihood="
                 f"{self.likelihood!r} leave them out."
             )
-        return check.resolve_likelihood(self.likelihood, self._likelihoods)
+        return check.resolve_likelihood(self.likelihood, self._likelihoods).of_rows(kept)
 
     def _log_density_shift(self):
         return -float(np.log(self._units[1]))

@@ -128,6 +128,10 @@ def test_rows_of_weight_zero_have_no_variance_either():
     weighted, without = for_all.fit(X, y, sample_weight=kept), for_some.fit(X[rows], y[rows])
     assert_array_equal(weighted.theta_samples_, without.theta_samples_)
     assert_array_equal(weighted.predict(X_NEW), without.predict(X_NEW))
+    by_name, of_some = quickest(BayesianGPRegressor), quickest(BayesianGPRegressor)
+    by_name.fit(X, y, sample_weight=kept, noise_variance=variance)
+    of_some.fit(X[rows], y[rows], noise_variance=variance[rows])
+    assert_array_equal(by_name.theta_samples_, of_some.theta_samples_)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
