@@ -161,6 +161,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         rows = None
         if noise_variance is not None:
             rows = check_rows("noise_variance", noise_variance, len(X), "not negative")
+        _check_row_variance(self.likelihood, len(X))
         weight, X, y, rows, kept = weighted_rows(
             sample_weight, X, y.astype(float), rows, np.arange(len(X))
         )
@@ -336,6 +337,12 @@ def _normalized_variance(variance: Any, scale: float) -> np.ndarray:
             f"standard deviation is {scale:g}: they are in units of y squared."
         )
     return normalized
+
+
+def _check_row_variance(likelihood: Any, n_rows: int) -> None:
+    """Refuse variances that an object has of other rows."""
+    if isinstance(likelihood, Gaussian) and likelihood.row_variance is not None:
+        check_rows("likelihood.row_variance", likelihood.row_variance, n_rows, "not negative")
 
 
 def _check_size(y: np.ndarray) -> None:

@@ -59,7 +59,7 @@ class Gaussian(OneScale):
 
     def of_rows(self, rows: IntArray) -> Gaussian:
         """Return the likelihood of a subset of the rows, which keep their variances."""
-        own = None if self.row_variance is None else self.row_variance[rows]
+        own = None if self.row_variance is None else np.asarray(self.row_variance)[rows]
         return replace(self, row_variance=own)
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:

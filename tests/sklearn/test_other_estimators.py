@@ -325,6 +325,11 @@ def test_draws_of_targets(fitted):
         ({"approximation": "vb"}, {}, "approximation must be one of.*got 'vb'"),
         ({"normalize_y": "yes"}, {}, "normalize_y must be True or False"),
         ({}, {"noise_variance": -np.ones(N)}, "noise_variance must be finite and not negative"),
+        (
+            {"likelihood": Gaussian(row_variance=np.ones(N + 2))},
+            {},
+            r"likelihood\.row_variance must have one number per row of X, shape \(30,\)",
+        ),
     ],
 )
 def test_what_regression_refuses(settings, fit, message):
