@@ -64,8 +64,8 @@ max_predict_draws : int, "auto" or None, default="auto"
     over the posterior of theta. None uses all draws, and so do fits whose hyper-parameters are all
     fixed. "auto" takes as many as needed, from 16 to 400, to keep the Monte Carlo error (root mean
     square over rows) of predictive probabilities below 0.005, and that of other predictions below
-    a twentieth of the posterior standard deviation of f. A change after `fit` only takes effect in
-    the next `fit`; until then predictions warn.
+    a twentieth of the posterior standard deviation of f (a fiftieth where f is integrated out). A
+    change after `fit` only takes effect in the next `fit`; until then predictions warn.
 predict_cache_bytes : int, default=512 MiB
     Maximum memory for matrix factors that are kept between predictions, so that predicting a few
     rows takes milliseconds; a posterior draw needs about 8 n^2 bytes. It does not change any

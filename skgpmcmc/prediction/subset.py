@@ -24,6 +24,9 @@ GROUPS_PER_TASK = 8
 LARGEST_ERROR = np.array([0.005, 0.015])
 #: Fewest and most draws that a subset takes by itself.
 FEWEST_DRAWS, MOST_DRAWS = 16, 400
+#: What errors are measured in: shares of the posterior standard deviation of f, where f is drawn,
+#: and where it is integrated out. There is no noise of f then, and chains know the means well.
+_PER_SD, _PER_SD_OF_MEANS = 0.1, 0.25
 #: Fewest importance draws of f in a prediction.
 _N_IN_ALL = 4800
 #: Sizes that are tried.
@@ -98,7 +101,8 @@ def typical_values(
     """Return what predictions resemble, for some of the draws and at some of the training rows.
 
     Of labels the probability of the one that was observed. Of all else f, in tenths of its
-    posterior standard deviation: an error of 0.005 is a twentieth of that.
+    posterior standard deviation: an error of 0.005 is a twentieth of that. Where f is integrated
+    out, its means in quarters: an error of 0.005 is a fiftieth.
 
     Parameters
     ----------
@@ -131,12 +135,13 @@ def typical_values(
         )
         np.exp(values, out=values)
     else:
-        variance = f.var(axis=0)
+        variance, unit = f.var(axis=0), _PER_SD
         if conditional is not None:
+            unit = _PER_SD_OF_MEANS
             middle = theta[np.argmin(np.sum(_standardized(theta) ** 2, axis=1))]
             with one_thread():
                 variance += conditional.fit(model, middle).q.marginal_variance
-        values = 0.1 * f / np.sqrt(np.where(variance > 0.0, variance, 1.0))
+        values = unit * f / np.sqrt(np.where(variance > 0.0, variance, 1.0))
     return theta, values[:, _evenly(values.shape[1], _MOST_ROWS)]
 
 
