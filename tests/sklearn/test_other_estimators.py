@@ -1,6 +1,7 @@
 """Regression, counts, ordered classes and volatility: what users call, and what they get."""
 
 import html
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,7 +23,7 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import EP
-from skgpmcmc.likelihoods import Gaussian, Poisson
+from skgpmcmc.likelihoods import Gaussian, Poisson, Probit
 from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
@@ -132,6 +133,40 @@ def test_rows_of_weight_zero_have_no_variance_either():
     by_name.fit(X, y, sample_weight=kept, noise_variance=variance)
     of_some.fit(X[rows], y[rows], noise_variance=variance[rows])
     assert_array_equal(by_name.theta_samples_, of_some.theta_samples_)
+
+
+@dataclass(frozen=True, eq=False)
+class CountsWithRows(Poisson):
+    """Counts that know something of each row."""
+
+    known: object = None
+
+    def of_rows(self, rows):
+        return replace(self, known=self.known[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelsWithRows(Probit):
+    """Labels that know something of each row."""
+
+    known: object = None
+
+    def of_rows(self, rows):
+        return replace(self, known=self.known[rows])
+
+
+@pytest.mark.parametrize(
+    ("cls", "likelihood"),
+    [(BayesianGPPoissonRegressor, CountsWithRows), (BayesianGPClassifier, LabelsWithRows)],
+)
+@short_chains()
+def test_own_likelihoods_forget_the_rows_of_weight_zero(cls, likelihood):
+    kept = np.ones(N)
+    kept[[3, 11, 12]] = 0.0
+    est = quickest(cls).set_params(likelihood=likelihood(known=np.arange(N)))
+    est.fit(X, targets()[cls], sample_weight=kept)
+    own = est._sampling.run.models[0].model.likelihood
+    assert_array_equal(own.known, np.flatnonzero(kept))
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
