@@ -10,7 +10,7 @@ be drawn from and evaluated exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
@@ -27,6 +27,8 @@ from .base import GaussianApproximation, LatentDraws, Sites, gaussian_family
 _MEAN_ROOT = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(1, 0.25) + kv(0, 0.25)))
 #: E cosh(3 asinh z), P_3 of the same paper.
 _P3 = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(2, 0.25) + kv(1, 0.25)))
+#: Where that adds at most such a share to the draws, N may be so many times its bound.
+_RARE_SHARE, _RARELY = 0.1, (16, 8, 4, 2)
 #: Largest asymmetry; its margin has a skewness of 1.34.
 _MOST = 1.5
 
@@ -87,6 +89,18 @@ class DrawCount:
         """N at theta of shape (p,)."""
         log_n = float(self.log_variance.value_and_gradient(theta)[0]) - 2.0 * np.log(self.target_sd)
         return int(np.clip(np.ceil(np.exp(min(log_n, 50.0))), self.lowest, self.highest))
+
+    def raised(self, theta: FloatArray, largest: int) -> DrawCount:
+        """Return a count that may be larger than `highest` where that is rare.
+
+        A chain that comes there would stay for long. At draws of theta (m, p) from the posterior
+        the mean of N grows by at most a tenth; no N exceeds `largest`, unless `highest` does.
+        """
+        wanted = np.exp(self.log_variance.value(theta)) / self.target_sd**2
+        limit = (1.0 + _RARE_SHARE) * np.clip(wanted, self.lowest, self.highest).mean()
+        tops = [min(times * self.highest, max(largest, self.highest)) for times in _RARELY]
+        paid = [top for top in tops if np.clip(wanted, self.lowest, top).mean() <= limit]
+        return replace(self, highest=max(paid, default=self.highest))
 
 
 class ImportanceEstimate(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -12,7 +13,13 @@ from scipy import linalg
 from .._typing import FloatArray
 from ..model import LatentGP
 from .base import Approximation, GaussianApproximation, Shape, Sites, gaussian_family
-from .importance import Density, SkewedApproximation, asymmetry_of
+from .importance import (
+    Density,
+    Quadratic,
+    SkewedApproximation,
+    asymmetry_of,
+    log_relative_variances,
+)
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
@@ -20,6 +27,10 @@ _NUGGET = 1e-6
 _LENGTH_SCALE = 3.0
 #: Site precisions below this share of the largest are not told apart.
 _SMALLEST_PRECISION = 1e-12
+#: Sweeps, and shares of the skewness, that are compared.
+SWEEPS, SHARES = (0, 1), (0.0, 0.25, 0.5, 0.75, 1.0)
+#: Error of the best share at one theta, at least, and standard deviation of its linear terms.
+_SHARE_NOISE, _SHARE_TERM_SD = 0.1, 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +49,9 @@ class InterpolatedSites:
     approximation : Approximation
         What the sites come from; improves them `n_sweeps` times more at every theta.
     n_sweeps : int
-    strength : float
-        Share of the skewness that the density has; with 0 it is Gaussian.
+    strength : Quadratic or None
+        Share of the skewness that the density has: a function of theta, cut to [0, 1]. None for a
+        Gaussian density.
     center, scale : ndarray of shape (p,)
         Coordinates are ``z = (theta - center) / scale``.
     low, high : ndarray of shape (p,)
@@ -47,7 +59,7 @@ class InterpolatedSites:
     nodes : ndarray of shape (D, p)
         Design points in coordinates z.
     trend : ndarray of shape (p + 1, k n)
-        Of log precision, shift over root precision and, unless `strength` is 0, the logs of the
+        Of log precision, shift over root precision and, unless `strength` is None, the logs of the
         standard deviations and the skewnesses.
     coefficients : ndarray of shape (D, k n)
         Of the Gaussian process.
@@ -59,7 +71,7 @@ class InterpolatedSites:
 
     approximation: Approximation
     n_sweeps: int
-    strength: float
+    strength: Quadratic | None
     center: FloatArray
     scale: FloatArray
     low: FloatArray
@@ -82,13 +94,14 @@ class InterpolatedSites:
         scale: FloatArray,
         *,
         n_sweeps: int = 0,
-        strength: float = 0.0,
+        strength: float | Quadratic = 0.0,
     ) -> Self:
         """Interpolate the sites, and the shapes if they matter, at theta of shape (D, p)."""
+        share = _share(strength, center, scale)
         scale = scale * _LENGTH_SCALE
         nodes = (theta - center) / scale
         targets = np.stack([_coordinates(s) for s in sites])
-        if strength > 0.0:
+        if share is not None:
             known = [m for m in shapes if m is not None]
             margins = np.stack([np.concatenate([np.log(m.sd), m.skewness]) for m in known])
             targets = np.concatenate([targets, margins], axis=1)
@@ -103,16 +116,17 @@ class InterpolatedSites:
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
         fields = (center, scale, *box, nodes, trend, coefficients, *limits)
-        return cls(approximation, n_sweeps, strength, *fields)
+        return cls(approximation, n_sweeps, share, *fields)
 
-    def with_strength(self, strength: float) -> InterpolatedSites:
-        """Return the same interpolation with another share, more than 0 before, of skewness."""
-        if strength > 0.0:
-            return replace(self, strength=strength)
+    def with_strength(self, strength: float | Quadratic) -> InterpolatedSites:
+        """Return the same interpolation with another share of skewness, which was not 0 before."""
+        share = _share(strength, self.center, self.scale)
+        if share is not None:
+            return replace(self, strength=share)
         half = self.trend.shape[1] // 2
         names = ("trend", "coefficients", "least", "most")
         sites_alone = {name: getattr(self, name)[..., :half].copy() for name in names}
-        return replace(self, strength=0.0, **sites_alone)
+        return replace(self, strength=None, **sites_alone)
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
@@ -128,14 +142,21 @@ class InterpolatedSites:
 
     def skewed(self, q: GaussianApproximation) -> Density:
         """Return the density that is made of q."""
-        if self.strength == 0.0:
+        if self.strength is None:
             return q
-        log_sd, skewness = np.split(self._interpolated(q.prior.theta), 4)[2:]
-        return SkewedApproximation(q, np.exp(log_sd), asymmetry_of(self.strength * skewness))
+        theta = q.prior.theta
+        log_sd, skewness = np.split(self._interpolated(theta), 4)[2:]
+        return SkewedApproximation(q, np.exp(log_sd), asymmetry_of(self.share_at(theta) * skewness))
+
+    def share_at(self, theta: FloatArray) -> FloatArray:
+        """Share of the skewness (...) that the density has at theta (..., p)."""
+        if self.strength is None:
+            return np.zeros(theta.shape[:-1])
+        return np.clip(self.strength.value(theta), 0.0, 1.0)
 
     def sites_at(self, theta: FloatArray) -> Sites:
         """Interpolated sites at theta of shape (p,), before any sweep."""
-        n = self.trend.shape[1] // (4 if self.strength else 2)
+        n = self.trend.shape[1] // (2 if self.strength is None else 4)
         log_precision, ratio = np.split(self._interpolated(theta)[: 2 * n], 2)
         root = np.exp(0.5 * log_precision)
         return Sites(ratio * root, root * root)
@@ -145,6 +166,67 @@ class InterpolatedSites:
         smooth = _covariance(z[None], self.nodes)[0] @ self.coefficients
         values = self.trend[0] + z @ self.trend[1:] + smooth
         return np.clip(values, self.least, self.most)
+
+
+def _share(strength: float | Quadratic, center: FloatArray, scale: FloatArray) -> Quadratic | None:
+    if isinstance(strength, Quadratic):
+        return strength
+    return Quadratic.flat(center, scale, strength) if strength > 0.0 else None
+
+
+def variances_of_variants(
+    reference: InterpolatedSites,
+    model: LatentGP,
+    theta: FloatArray,
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    defensive: float,
+    enough: tuple[float, float],
+) -> FloatArray:
+    """Log of the relative variance of a weight with each of SWEEPS and SHARES at theta; (2, 5).
+
+    Infinity for a variant that does not exist, and where no draw has a positive likelihood.
+    Variants that cannot pay for their cost are given what a cheaper one has: shares if the variance
+    of a Gaussian is at most ``enough[0]``, a sweep if the least of all is at most ``enough[1]``.
+    What a sweep changes is taken from the Gaussian.
+    """
+    skews = reference.strength is not None  # coupled sites have no margins to skew
+    shares = [reference.with_strength(s) for s in SHARES] if skews else [reference]
+    log_variances = partial(
+        log_relative_variances, model, n_draws=n_draws, rng=rng, defensive=defensive
+    )
+    found = np.full((len(SWEEPS), len(SHARES)), np.inf)
+    q = shares[0].gaussian_at(model, theta)
+    plain = [share.skewed(q) for share in shares]
+    some = log_variances(plain[:1])
+    if np.exp(some[0]) > enough[0]:
+        some = log_variances(plain)
+    found[:, : len(shares)] = some
+    if np.isfinite(some.min()) and np.exp(some.min()) > enough[1]:
+        swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
+        *every, other = log_variances([*plain, swept])
+        found[0, : len(shares)] = every
+        found[1, : len(shares)] = np.array(every) + other - every[0]
+    return found
+
+
+def best_share(
+    theta: FloatArray, log_variance: FloatArray, center: FloatArray, scale: FloatArray
+) -> Quadratic:
+    """Regress on theta (m, p) the share with the least variance of a weight.
+
+    `log_variance` (m, 5) is that of SHARES. The best share is where a parabola through the best of
+    them and its neighbors has its minimum; the flatter that is, the less it says.
+    """
+    middle = np.clip(log_variance.argmin(axis=1), 1, len(SHARES) - 2)
+    before, at, after = np.take_along_axis(log_variance, middle[:, None] + [-1, 0, 1], axis=1).T
+    step = SHARES[1] - SHARES[0]
+    slope, curvature = (after - before) / (2.0 * step), (after - 2.0 * at + before) / step**2
+    steep = np.maximum(np.maximum(curvature, abs(slope)), 0.01)  # towards an end without minimum
+    best = np.clip(np.array(SHARES)[middle] - slope / steep, 0.0, 1.0)
+    noise = _SHARE_NOISE + 1.0 / np.sqrt(steep)
+    return Quadratic.fit(theta, best, center, scale, noise=noise, term_sd=_SHARE_TERM_SD)
 
 
 def _covariance(a: FloatArray, b: FloatArray) -> FloatArray:

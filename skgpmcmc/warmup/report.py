@@ -53,8 +53,8 @@ class EmulatorReport:
     n_sweeps : int
         Number of sweeps that improve the interpolated sites at every theta.
     skewness : float
-        Fraction of the skewness of the margins that the importance density includes; 0 for a
-        Gaussian.
+        Fraction of the skewness of the margins that the importance density includes; mean over the
+        same points, 0 for a Gaussian.
     n_importance : tuple of int
         Smallest and largest number of importance draws at the same points.
     noise : float

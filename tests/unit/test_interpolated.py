@@ -14,7 +14,7 @@ from skgpmcmc.approximations import (
     Sites,
     SkewedApproximation,
 )
-from skgpmcmc.approximations.importance import skewness_of
+from skgpmcmc.approximations.importance import Quadratic, skewness_of
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -194,8 +194,27 @@ def test_strength_can_change_and_vanish(model):
     assert_allclose(none.at(model, theta).weights, plain.at(model, theta).weights, rtol=1e-9)
 
 
-def test_a_skewed_density_depends_on_theta_alone(model):
-    reference, _ = interpolated(model, EP(), strength=0.5)
+def falling_share():
+    """All of the skewness one scale below the center and before, none one scale above."""
+    linear, curvature = np.array([-0.5, 0.0]), np.zeros((2, 2))
+    return Quadratic(CENTER, SCALE, 0.5, linear, curvature)
+
+
+def test_the_share_of_skewness_depends_on_theta(model):
+    full, _ = interpolated(model, EP(), strength=1.0)
+    reference = full.with_strength(falling_share())
+    steps = np.array([-2.0, -0.5, 0.0, 0.5, 2.0])
+    thetas = CENTER + steps[:, None] * SCALE
+    assert_allclose(reference.share_at(thetas), [1.0, 0.75, 0.5, 0.25, 0.0], atol=1e-12)
+    assert_array_equal(full.with_strength(0.0).share_at(thetas), np.zeros(5))
+    for theta, share in zip(thetas, reference.share_at(thetas), strict=True):
+        found, whole = (r.at(model, theta).asymmetry for r in (reference, full))
+        assert_allclose(skewness_of(found), share * skewness_of(whole), atol=1e-4)
+
+
+@pytest.mark.parametrize("strength", [0.5, falling_share()])
+def test_a_skewed_density_depends_on_theta_alone(model, strength):
+    reference, _ = interpolated(model, EP(), strength=strength)
     theta = np.array([1.3, -0.6])
     first = reference.at(model, theta)
     reference.at(model, theta + 0.5)

@@ -17,6 +17,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
 )
 from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.approximations.interpolated import SHARES, SWEEPS, best_share
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.warmup.emulator import probe
 from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
@@ -166,16 +167,14 @@ def test_variants_are_compared_by_the_variance_of_a_weight(model, reference):
     """Where weights have no long tail, of which a few hundred draws know nothing."""
     seed = np.random.SeedSequence(0)
     found = compare_variants(model, reference, THETA, wanted(0.01), seed)
-    assert found.shape == (len(VARIANTS),)
-    for (n_sweeps, strength), log_variance in zip(VARIANTS, found, strict=True):
-        if strength == 0.0:  # others have rare weights, which 256 draws miss
-            variant = replace(reference.with_strength(strength), n_sweeps=n_sweeps)
-            rng = np.random.default_rng(1)
-            estimate = importance_estimate(
-                model, variant.at(model, THETA), 20_000, rng, defensive=0.05
-            )
-            weights = np.exp(estimate.log_weights - estimate.log_likelihood)
-            assert log_variance == pytest.approx(np.log(weights.var()), abs=0.8)
+    assert found.shape == (len(SWEEPS), len(SHARES))
+    for n_sweeps, (log_variance, *_) in zip(SWEEPS, found, strict=True):
+        # With more skewness there are rare weights, which 256 draws miss.
+        variant = replace(reference.with_strength(0.0), n_sweeps=n_sweeps)
+        rng = np.random.default_rng(1)
+        estimate = importance_estimate(model, variant.at(model, THETA), 20_000, rng, defensive=0.05)
+        weights = np.exp(estimate.log_weights - estimate.log_likelihood)
+        assert log_variance == pytest.approx(np.log(weights.var()), abs=0.8)
 
 
 def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
@@ -185,14 +184,40 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
         return compare_variants(model, reference, THETA, wanted(noise), np.random.SeedSequence(0))
 
     monkeypatch.setattr(probe, "FEWEST_DRAWS", 16)
-    swept = np.array([n_sweeps > 0 for n_sweeps, _ in VARIANTS])
     one = compared(10.0)
     assert len(np.unique(one)) == 1
-    some = compared(np.sqrt(np.exp(one[0]) / 17.0))
-    assert len(np.unique(some[~swept])) == swept.sum()
-    assert_array_equal(some[swept], some[~swept])
+    some = compared(np.sqrt(np.exp(one[0, 0]) / 17.0))
+    assert len(np.unique(some[0])) == len(SHARES)
+    assert_array_equal(some[1], some[0])
     every = compared(0.01)
-    assert len(np.unique(every)) == len(VARIANTS)
+    assert len(np.unique(every)) == len(SWEEPS) * len(SHARES)
+
+
+def test_the_best_share_is_where_the_variance_is_least():
+    """Of parabolas whose minimum moves with theta; beyond the ends it is an end."""
+    theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(40, 2))
+    best = 0.4 + 0.2 * (theta[:, 0] - CENTER[0]) / SCALE[0]
+    log_variance = 20.0 * (np.array(SHARES) - best[:, None]) ** 2 + theta[:, 1:]
+    share = best_share(theta, log_variance, CENTER, SCALE)
+    error = share.value(theta) - np.clip(best, 0.0, 1.0)
+    assert abs(error).max() < 0.08
+    upside_down = best_share(theta, -log_variance[:, ::-1], CENTER, SCALE).value(theta)
+    assert np.all((upside_down > -0.5) & (upside_down < 1.5))
+
+
+def test_flat_variances_say_little_of_the_best_share():
+    theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(40, 2))
+    log_variance = np.full((40, len(SHARES)), -2.0)
+    log_variance[:4] = 20.0 * (np.array(SHARES) - 0.75) ** 2
+    assert_allclose(best_share(theta, log_variance, CENTER, SCALE).value(theta), 0.75, atol=0.05)
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_a_variance_that_falls_to_an_end_makes_that_the_best_share(end):
+    theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
+    falling = np.sqrt(abs(np.array(SHARES) - end))  # concave: no parabola has a minimum there
+    log_variance = np.tile(4.0 * falling, (10, 1))
+    assert_allclose(best_share(theta, log_variance, CENTER, SCALE).value(theta), end, atol=1e-6)
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
@@ -245,20 +270,21 @@ def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch)
 
 def operations(log_variance, plan, n):
     """Average cost of an evaluation, as `plan_for` states it."""
-    n_sweeps, strength = VARIANTS[plan.variant]
+    n_sweeps, skewed = VARIANTS[plan.variant]
     variance = np.exp(log_variance[:, plan.variant])
     counts = np.clip(variance / plan.noise**2, FEWEST_DRAWS, plan.most)
     share = counts.mean() / n
     if plan.whitened:
-        return 3.0 + 2.0 * n_sweeps + (3.0 if strength else 2.0) * share
-    assert n_sweeps == strength == 0.0
+        return 3.0 + 2.0 * n_sweeps + (3.0 if skewed else 2.0) * share
+    assert not n_sweeps
+    assert not skewed
     assert share <= 0.1
     return 2.0 + 4.0 * share
 
 
 def levels(**of_variant):
     """Log variances of all variants, 3.0 unless told otherwise: plain=..., sweep=..., skewed=..."""
-    places = {"plain": (0, 0.0), "sweep": (1, 0.0), "skewed": (0, 0.75)}
+    places = {"plain": (0, False), "sweep": (1, False), "skewed": (0, True)}
     row = np.full(len(VARIANTS), 3.0)
     for name, level in of_variant.items():
         row[VARIANTS.index(places[name])] = level
@@ -271,12 +297,12 @@ def chosen(log_variance, n=200):
 
 def test_little_noise_needs_neither_sweep_nor_skewness():
     plan = cheapest_plan(levels(plain=-4.0, sweep=-4.5, skewed=-4.0), 200, 0.08)
-    assert plan[:3] == (VARIANTS.index((0, 0.0)), 0.08, 1000)
+    assert plan[:3] == (VARIANTS.index((0, False)), 0.08, 1000)
 
 
 def test_what_removes_the_noise_is_worth_its_cost():
-    assert chosen(levels(sweep=-4.0)) == (1, 0.0)
-    assert chosen(levels(skewed=-4.0)) == (0, 0.75)
+    assert chosen(levels(sweep=-4.0)) == (1, False)
+    assert chosen(levels(skewed=-4.0)) == (0, True)
 
 
 def test_plans_whose_every_move_would_be_rejected_have_a_score():
@@ -285,7 +311,7 @@ def test_plans_whose_every_move_would_be_rejected_have_a_score():
 
 
 def test_what_changes_nothing_is_not():
-    assert chosen(levels(plain=0.5, sweep=0.5, skewed=0.5)) == (0, 0.0)
+    assert chosen(levels(plain=0.5, sweep=0.5, skewed=0.5)) == (0, False)
 
 
 def test_a_plan_costs_more_where_chains_would_stay():
@@ -308,7 +334,7 @@ def test_less_noise_is_tried_where_chains_stay_longer():
     assert [key for key, value in quiet.items() if not value] == [(True, False)]
     assert budget[True, True] > budget[True, False] == budget[False, False]
     log_variance = np.full(20, -2.0)
-    plain, skewed = VARIANTS.index((0, 0.0)), VARIANTS.index((0, 0.75))
+    plain, skewed = VARIANTS.index((0, False)), VARIANTS.index((0, True))
     assert plan_for(plain, log_variance, 200, 0.3).noise == 0.3
     assert plan_for(plain, log_variance, 200, 0.3, quiet=True).noise == 0.15
     assert plan_for(skewed, log_variance, 200, 0.3).noise == 0.15
@@ -363,9 +389,26 @@ def test_the_count_is_constant_far_away():
     assert count.at(np.array([3.0])) == count.at(np.array([50.0]))
 
 
+def test_a_count_may_be_large_where_that_is_rare():
+    """Its mean over the posterior grows by a tenth at most."""
+    count = draw_count(-7.0, slope=4.0, target_sd=0.2, lowest=32, highest=400)
+    draws = np.random.default_rng(0).standard_normal((5000, 1))
+
+    def mean(count):
+        return np.mean([count.at(theta) for theta in draws])
+
+    raised = count.raised(draws, 10**6)
+    assert raised.highest == 1600
+    assert mean(count) < mean(raised) < 1.1 * mean(count)
+    assert mean(replace(count, highest=2 * raised.highest)) > 1.1 * mean(count)
+    assert count.raised(draws, 500).highest == 500
+    assert count.raised(draws, 10).highest == 400
+    assert count.raised(draws + 3.0, 10**6).highest == 400  # not rare
+
+
 def test_variants_that_do_not_exist_are_not_chosen():
     log_variance = levels(plain=4.0, sweep=4.0)
-    log_variance[:, [strength > 0.0 for _, strength in VARIANTS]] = np.inf
+    log_variance[:, [skewed for _, skewed in VARIANTS]] = np.inf
     for budget in np.linspace(4.0, 12.0, 9):
         plan = cheapest_plan(log_variance, 100, 0.12, budget)
-        assert VARIANTS[plan.variant][1] == 0.0
+        assert not VARIANTS[plan.variant][1]

@@ -282,7 +282,7 @@ class Knowledge:
         draws = self.pool(target, 20, self.temperature).theta[-1]
         return draws[spread_out(draws / self.scale, self.used.theta / self.scale, n)]
 
-    def reference(self, n_sweeps: int, strength: float) -> InterpolatedSites:
+    def reference(self, n_sweeps: int, strength: float | Quadratic) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
         used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, _MOST_VALUES)
         return InterpolatedSites.fit(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,8 @@ from scipy.special import ndtr
 
 from ..._typing import BoolArray, FloatArray
 from ...approximations import InterpolatedSites, ReferenceDensity
-from ...approximations.importance import DrawCount, Quadratic, log_relative_variances
+from ...approximations.importance import DrawCount, Quadratic
+from ...approximations.interpolated import SHARES, best_share, variances_of_variants
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions import Pool, independence_acceptance
@@ -23,8 +23,8 @@ from .design import DesignPoint
 from .fit import EmulatedPosterior
 from .learn import LEAST_ACCEPTANCE, Knowledge, Step
 
-#: Points at which the variants of a reference are compared: draws from pi*, and, where chains have
-#: shown corners of the posterior, those and draws.
+#: Points at which the variants of a reference are compared, besides tails: draws from pi*, and,
+#: where chains have shown corners of the posterior, those and draws.
 _N_COMPARED = (8, 32)
 #: Standard deviation of a linear term of the correction to the exact evidence: few and many theta.
 _TERM_SD = (0.07, 0.3)
@@ -34,12 +34,10 @@ _PROMISED = 3.0
 N_DRAWS = 256
 #: Noise of a probe; most draws of one, in all and at once.
 _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
-#: Importance densities to choose from: sweeps that improve the interpolated sites, and the share of
-#: the skewness of the margins that the density has. All of it is best where the latent variance is
-#: large, and none where f is smooth: skewed neighbors then do not move together.
-_SWEEPS = (0, 1)
-_STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
-VARIANTS = tuple((n_sweeps, strength) for n_sweeps in _SWEEPS for strength in _STRENGTHS)
+#: Importance densities to choose from: sweeps that improve the interpolated sites, and whether
+#: margins are skewed. All of the skewness is best where the latent variance is large, and none
+#: where f is smooth: skewed neighbors then do not move together. So its share depends on theta.
+VARIANTS = ((0, False), (0, True), (1, False), (1, True))
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
 FEWEST_DRAWS, MOST_ANNEALED = 32, 64
 #: Noise of estimates from which annealing their draws is worth its price.
@@ -126,28 +124,36 @@ def probe(
     """
     known = known.emulated()
     target = known.target()
-    reference = known.reference(0, 0.0 if known.coupled else 1.0)
     thetas = _some_of(pool, known)
-    n_typical = len(thetas) + (0 if visited is None else len(visited))
-    thetas = np.concatenate([thetas, known.tails(target, len(thetas) // 2)])
+    tails = known.tails(target, len(thetas) // 2)
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
-    typical = np.arange(len(thetas)) < n_typical
-    compared = thetas[: _N_COMPARED[0 if visited is None else 1]]
-    comparisons = _tasks(compare_variants, known, reference, compared, settings)
-    factored = thetas[typical]
-    answers = yield [*known.factor_tasks(factored), *known.tasks(thetas), *comparisons]
-    require_factors(known.model, answers[: len(factored)])
-    points = answers[len(factored) : len(factored) + len(thetas)]
+    required, first = known.factor_tasks(thetas), thetas[: _N_COMPARED[visited is not None]]
+    comparisons = _comparisons(known, first, settings)
+    thetas = np.concatenate([thetas, tails])
+    answers = yield [*required, *known.tasks(thetas), *comparisons]
+    typical = np.arange(len(thetas)) < len(required)
+    require_factors(known.model, answers[: len(required)])
+    points, rows = (part := answers[len(required) :])[: len(thetas)], part[len(thetas) :]
     known = known.joined(points)
-    plan = _planned(known, target, points, answers[len(factored) + len(thetas) :], settings)
-    reference = known.reference(*VARIANTS[plan.variant])
+    if len(tails):
+        # With their own sites: bad ones would hide what skewness does.
+        rows = [*rows, *(yield _comparisons(known, tails, settings))]
+    found = list(zip([*points[: len(first)], *points[len(required) :]], rows, strict=True))
+    plan, strength = _planned(known, target, found, settings)
+    reference = known.reference(VARIANTS[plan.variant][0], strength)
     probes = yield _tasks(take_probe, known, reference, thetas, settings)
-    known = replace(known, n_evaluations=known.n_evaluations + len(comparisons) + len(probes))
+    known = replace(known, n_evaluations=known.n_evaluations + len(rows) + len(probes))
     places = _places(points, probes, typical)
     if places is None:
         raise RuntimeError(no_density(known.model, thetas[0]))
     known = known.emulated().confirmed(target.emulator)
     return _probed(known, target, pool, plan, reference, places, settings, less_noise)
+
+
+def _comparisons(known: Knowledge, thetas: FloatArray, settings: EmulatorSettings) -> list[Task]:
+    """Return the work of comparing variants, with sites interpolated as they are known so far."""
+    reference = known.reference(0, 0.0 if known.coupled else 1.0)
+    return _tasks(compare_variants, known, reference, thetas, settings)
 
 
 def _tasks(
@@ -174,20 +180,32 @@ def _some_of(pool: Pool, known: Knowledge) -> FloatArray:
 def _planned(
     known: Knowledge,
     target: EmulatedPosterior,
-    points: Sequence[DesignPoint | None],
-    rows: Sequence[FloatArray | None],
+    compared: Sequence[tuple[DesignPoint | None, FloatArray | None]],
     settings: EmulatorSettings,
-) -> Plan:
-    """Choose the variant by what comparisons have found where pi* does not promise far too much."""
-    both = zip(points, rows, strict=False)  # comparisons are at the first of the points
-    found = [(target.excess(p), row) for p, row in both if p is not None and row is not None]
+) -> tuple[Plan, float | Quadratic]:
+    """Choose variant and skewness by what was found where pi* does not promise far too much."""
+    found = [
+        (target.excess(point), point.theta, row)
+        for point, row in compared
+        if point is not None and row is not None
+    ]
     if not found:
         raise RuntimeError(no_density(known.model, known.design.best.theta))
-    limit = max(min(excess for excess, _ in found), 0.0) + _PROMISED
-    believed = np.array([row for excess, row in found if excess <= limit])
+    limit = max(min(excess for excess, *_ in found), 0.0) + _PROMISED
+    believed = [rest for excess, *rest in found if excess <= limit]
+    theta, rows = map(np.array, zip(*believed, strict=True))
+    strength = Quadratic.flat(known.design.best.theta, known.scale, 1.0)
+    if not known.coupled:
+        strength = best_share(theta, rows[:, 0], strength.center, strength.scale)
+    share = np.clip(strength.value(theta), 0.0, 1.0)
+    skewed = [
+        [np.interp(s, SHARES, each) for each in row] for s, row in zip(share, rows, strict=True)
+    ]
+    log_variance = np.stack([rows[:, :, 0], skewed], axis=2).reshape(len(rows), len(VARIANTS))
     noise, budget, _ = goals(settings, known)
     # By little noise: with more a Gaussian seems cheap where its weights have heavy tails.
-    return cheapest_plan(believed, len(known.model.y), noise, budget, quiet=True)
+    plan = cheapest_plan(log_variance, len(known.model.y), noise, budget, quiet=True)
+    return plan, strength if VARIANTS[plan.variant][1] else 0.0
 
 
 def _places(
@@ -221,26 +239,28 @@ def _probed(
         theta, places.log_variance, center, scale, noise=0.5 + np.maximum(excess, 0.0), term_sd=1.0
     )
     # The cost of a plan, once more, over many draws.
-    everywhere = of_log_variance.value_and_gradient(pool.theta.reshape(-1, known.dim))[0]
+    draws = pool.theta.reshape(-1, known.dim)
+    everywhere = of_log_variance.value(draws)
     n, (*aims, quiet) = len(known.model.y), goals(settings, known)
     plan = plan_for(plan.variant, everywhere, n, *aims, quiet=quiet or less_noise > 1.0)
     more = less_noise**2  # times as many draws
     most = MOST_ANNEALED if settings.annealing else min(int(more * plan.most), most_draws(n, more))
-    count: int | DrawCount = settings.n_importance or DrawCount(
-        of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most
-    )
+    count = DrawCount(of_log_variance, plan.noise / less_noise, FEWEST_DRAWS, most)
+    if not settings.annealing:
+        count = count.raised(draws, _MOST_NUMBERS // n)
+    used = settings.n_importance or count
     gap = places.log_p - places.log_evidence
     noise, term_sd = 0.05 + places.noise, _TERM_SD[not known.few]
     correction = Quadratic.fit(theta, gap, center, scale, noise=noise, term_sd=term_sd)
     frozen = replace(reference, whitened=plan.whitened)
-    report = _report(known, target, plan, correction, count, places, settings)
-    return known, Probed(frozen, count, known.target(correction), report)
+    report = _report(known, target, frozen, correction, used, places, settings)
+    return known, Probed(frozen, used, known.target(correction), report)
 
 
 def _report(
     known: Knowledge,
     target: EmulatedPosterior,
-    plan: Plan,
+    reference: InterpolatedSites,
     correction: Quadratic,
     count: int | DrawCount,
     places: _Places,
@@ -251,14 +271,14 @@ def _report(
     residual = places.log_p - emulated - correction.value_and_gradient(places.theta)[0]
     residual, typical = residual[places.typical], places.theta[places.typical]
     counts = [count if isinstance(count, int) else count.at(theta) for theta in typical]
-    (n_sweeps, strength), annealed = VARIANTS[plan.variant], settings.annealing
+    annealed = settings.annealing
     return EmulatorReport(
         n_design=len(known.used),
         held_out_error=float(np.std((places.log_evidence - emulated)[places.typical])),
         probe_error=float(residual.std()),
         predicted_acceptance=independence_acceptance(residual),
-        n_sweeps=n_sweeps,
-        skewness=strength,
+        n_sweeps=reference.n_sweeps,
+        skewness=float(reference.share_at(typical).mean()),
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * places.log_variance[places.typical]) / np.sqrt(counts))),
         n_temperatures=len(annealed.schedule.temperatures) if annealed else 0,
@@ -280,37 +300,19 @@ def compare_variants(
     settings: EmulatorSettings,
     seed: np.random.SeedSequence,
 ) -> FloatArray | None:
-    """Log of the relative variance of a weight with each of the VARIANTS of a reference.
+    """Log of the relative variance of a weight, see `variances_of_variants`; (2, 5).
 
-    None where K is singular, or no draw has a positive likelihood; infinity for a variant that does
-    not exist. Variants that cannot pay for their cost, because few draws of a cheaper one bring the
-    noise that is aimed at, are given what that one has; a sweep what its density has. What a
-    sweep changes is taken from the Gaussian.
+    None where K is singular, or no draw has a positive likelihood. Skewness cannot pay where the
+    fewest draws of a Gaussian bring the noise that is aimed at, and a sweep costs as much as n.
     """
-    rng = np.random.default_rng(seed)
-    skews = reference.strength > 0.0  # coupled sites have no margins to skew
-    shares = [reference.with_strength(s) for s in _STRENGTHS] if skews else [reference]
-    log_variances = partial(
-        log_relative_variances, model, n_draws=N_DRAWS, rng=rng, defensive=settings.defensive
-    )
-    found = np.full((len(_SWEEPS), len(_STRENGTHS)), np.inf)
+    rng, variance = np.random.default_rng(seed), (0.5 * settings.noise) ** 2
+    enough, defensive = (FEWEST_DRAWS * variance, len(model.y) * variance), settings.defensive
+    arguments = (reference, model, theta, N_DRAWS, rng)
     try:
-        q = shares[0].gaussian_at(model, theta)
-        plain = [share.skewed(q) for share in shares]
-        some = log_variances(plain[:1])
-        if np.exp(some[0]) > FEWEST_DRAWS * (0.5 * settings.noise) ** 2:
-            some = log_variances(plain)
-        found[:, : len(shares)] = some
-        if np.isinf(some.min()):
-            return None
-        if np.exp(some.min()) > len(model.y) * (0.5 * settings.noise) ** 2:  # a sweep costs as much
-            swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
-            *every, other = log_variances([*plain, swept])
-            found[0, : len(shares)] = every
-            found[1, : len(shares)] = np.array(every) + other - every[0]
+        found = variances_of_variants(*arguments, defensive=defensive, enough=enough)
     except NotPositiveDefiniteError:
         return None
-    return found.ravel()
+    return found if np.isfinite(found.min()) else None
 
 
 def take_probe(
@@ -414,15 +416,15 @@ def plan_for(
     quiet : bool, default=False
         Try less noise first; always so with skewed densities, which are for weights that vary much.
     """
-    n_sweeps, strength = VARIANTS[variant]
+    n_sweeps, skewed = VARIANTS[variant]
     variance, calls = np.exp(log_variance), _CALLS / n**3
     plans = []
-    for target, most in _noise_and_most(noise, n, quiet or strength > 0.0):
+    for target, most in _noise_and_most(noise, n, quiet or skewed):
         counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
         share = float(counts.mean()) / n
-        whitened = strength > 0.0 or n_sweeps > 0 or share > _MANY_DRAWS
-        each = (3.0 if strength else 2.0) if whitened else 4.0
-        each += _PER_NUMBER[strength > 0.0] / n
+        whitened = skewed or n_sweeps > 0 or share > _MANY_DRAWS
+        each = (3.0 if skewed else 2.0) if whitened else 4.0
+        each += _PER_NUMBER[skewed] / n
         cost = 2.0 + (2.0 + 0.3 * calls) * n_sweeps + whitened + each * share + calls
         # Acceptance rate of proposals that only noise can reject, where it is large: chains stay
         # there. Few draws do not show the rarest weights, hence the power.
