@@ -265,6 +265,59 @@ def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch)
     assert take_probe(*arguments) is None
 
 
+def planned(rows, excess=None, coupled=False):
+    """Variant and share of the skewness chosen by rows (m, 2, 5) at m places."""
+    theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(len(rows), 2))
+    known = SimpleNamespace(
+        design=SimpleNamespace(best=SimpleNamespace(theta=CENTER)),
+        scale=SCALE,
+        coupled=coupled,
+        few=True,
+        model=SimpleNamespace(y=np.zeros(200)),
+    )
+    excess = np.zeros(len(rows)) if excess is None else excess
+    places = [SimpleNamespace(theta=t, promised=e) for t, e in zip(theta, excess, strict=True)]
+    target = SimpleNamespace(excess=lambda place: place.promised)
+    compared = list(zip(places, rows, strict=True))
+    plan, strength = probe._planned(known, target, compared, wanted(0.24))
+    share = strength if strength == 0.0 else float(strength.value(CENTER))
+    return VARIANTS[plan.variant], share
+
+
+def parabola(best, lowest, steepness=40.0):
+    return lowest + steepness * (np.array(SHARES) - best) ** 2
+
+
+def test_skewness_is_chosen_where_it_makes_weights_even():
+    """Not where a Gaussian is as good; with a sweep where only that helps."""
+    none, some = parabola(0.0, -3.0), parabola(0.75, -3.0)
+    rows = {
+        (0, False): [none, none - 0.1],
+        (0, True): [some, some - 0.1],
+        (1, False): [none + 9.0, none],
+        (1, True): [some + 9.0, some],
+    }
+    for variant, row in rows.items():
+        found, share = planned(np.tile(row, (12, 1, 1)))
+        assert found == variant
+        assert share == pytest.approx(0.75 if variant[1] else 0.0, abs=0.05)
+
+
+def test_places_that_pi_star_promises_too_much_do_not_choose():
+    rows = np.tile([parabola(0.75, -3.0)] * 2, (12, 1, 1))
+    excess = np.zeros(12)
+    rows[6:], excess[6:] = parabola(0.0, 30.0, 400.0), 9.0
+    assert planned(rows, excess)[0] == (0, True)
+    excess[6:] = 0.0
+    assert planned(rows, excess) != planned(rows[:6])
+
+
+def test_coupled_sites_have_no_skewness():
+    rows = np.full((12, len(SWEEPS), len(SHARES)), np.inf)
+    rows[:, :, 0] = 1.0
+    assert planned(rows, coupled=True) == ((0, False), 0.0)
+
+
 # --- the number of draws --------------------------------------------------------------------------
 
 
