@@ -414,12 +414,12 @@ def plan_for(
     budget : float
         Of operations, on average, but for calls: draws may take as long. More where that pays.
     quiet : bool, default=False
-        Try less noise first; always so with skewed densities, which are for weights that vary much.
+        Try less noise first.
     """
     n_sweeps, skewed = VARIANTS[variant]
     variance, calls = np.exp(log_variance), _CALLS / n**3
     plans = []
-    for target, most in _noise_and_most(noise, n, quiet or skewed):
+    for target, most in _noise_and_most(noise, n, quiet):
         counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
         share = float(counts.mean()) / n
         whitened = skewed or n_sweeps > 0 or share > _MANY_DRAWS
