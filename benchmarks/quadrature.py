@@ -18,7 +18,14 @@ from scipy.interpolate import RectBivariateSpline
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import EP, Sites, importance_estimate
+from skgpmcmc.approximations import EP, GaussianApproximation, Sites, importance_estimate
+from skgpmcmc.approximations.importance import (
+    Density,
+    SkewedApproximation,
+    asymmetry_of,
+    log_relative_variances,
+)
+from skgpmcmc.approximations.interpolated import SHARES
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
@@ -35,6 +42,8 @@ LOWEST = 60.0
 #: The spline is read so many times per lattice cell.
 REFINEMENT = 10
 
+#: Draws that compare importance densities at a node.
+N_COMPARED = 500
 N_BATCHES = 10
 DEFENSIVE = 0.05
 SUMMARIES = ("mean", "sd", "q05", "q95")
@@ -77,10 +86,11 @@ class _Nodes:
             values = np.full(N_BATCHES, log_density)
             self.top = max(self.top, log_density)
             if log_density > self.top - NEGLIGIBLE:
+                density = self.best_density(fit.q)
                 values = log_prior + np.array(
                     [
                         importance_estimate(
-                            self.model, fit.q, self.n_draws, self.rng, defensive=DEFENSIVE
+                            self.model, density, self.n_draws, self.rng, defensive=DEFENSIVE
                         ).log_likelihood
                         for _ in range(N_BATCHES)
                     ]
@@ -88,6 +98,23 @@ class _Nodes:
         except NotPositiveDefiniteError:
             values = np.full(N_BATCHES, -np.inf)
         self.values[node] = values
+
+    def best_density(self, q: GaussianApproximation) -> Density:
+        """Return the density with the least variance of a weight: q, or with skewed margins.
+
+        Where the latent variance is large, few of the draws from q have most of the weight. The
+        estimates of most batches are then too small, and so are their differences.
+        """
+        shape, densities = q.shape(self.model), [q]
+        if shape is not None:
+            densities += [
+                SkewedApproximation(q, shape.sd, asymmetry_of(share * shape.skewness))
+                for share in SHARES[1:]
+            ]
+        found = log_relative_variances(
+            self.model, densities, N_COMPARED, self.rng, defensive=DEFENSIVE
+        )
+        return densities[int(found.argmin())]
 
     def too_high(self, nodes: list[Node]) -> bool:
         return max(float(self.values[node].max()) for node in nodes) > self.top - EDGE
@@ -157,11 +184,11 @@ def reference(
 ) -> dict[str, Any]:
     """Summaries of p(theta | y), their errors, and how deep the edges of the lattice are.
 
-    `draws` (m, 2) only say where the posterior is; `n_draws` is per node and batch, n by default.
+    `draws` (m, 2) only say where the posterior is; `n_draws` is per node and batch, 2 n by default.
     """
     center = draws.mean(axis=0)
     root = np.linalg.cholesky(np.cov(draws, rowvar=False))
-    n_draws = len(model.y) if n_draws is None else n_draws
+    n_draws = 2 * len(model.y) if n_draws is None else n_draws
     lattice = evaluate_lattice(model, center, root, n_draws, seed)
     pooled = logsumexp(lattice.values, axis=0) - np.log(N_BATCHES)
     value = _summaries(lattice, pooled)
