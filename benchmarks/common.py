@@ -38,6 +38,9 @@ from skgpmcmc.run import summarize_convergence
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+#: Chains with fewer effective draws than this are not taken for converged, see
+#: `skgpmcmc.convergence`; a time to 1000, scaled from so few, says nothing.
+FEWEST_EFFECTIVE = 100.0
 
 
 def data_folder() -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 
 from skgpmcmc.compare import KEY, Outcome, conclusion, score_table
 
-from .common import RESULTS, ROOT, load_results
+from .common import FEWEST_EFFECTIVE, RESULTS, ROOT, load_results
 
 #: Runs of the default sampler with NumPyro's NUTS beside it.
 NUTS_CASES = ("sim2", "sim10", "ard10", "pima")
@@ -61,6 +61,9 @@ def _of_peer(run: dict[str, Any] | None) -> list[str]:
     """Seconds to 1000 effective draws, and the ratio to ours of the same run."""
     if run is None:
         return ["-", "-"]
+    if run["min_ess"] < FEWEST_EFFECTIVE:
+        seconds = run["seconds_warmup"] + run["seconds_sampling"]
+        return [f"not converged in {seconds:.0f} s", "-"]
     bound = "at least " if run["lower_bound"] else ""
     return [f"{bound}{run['seconds_to_1000']:.0f} s", f"{bound}{run['ratio']:.0f}"]
 

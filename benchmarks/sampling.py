@@ -36,6 +36,7 @@ from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sampler, Surrogate
 from . import quadrature
 from .common import (
     CASES,
+    FEWEST_EFFECTIVE,
     Case,
     fit_quietly,
     load_results,
@@ -53,8 +54,6 @@ MAX_RHAT = 1.01
 ENOUGH_TO_COMPARE = 1000.0
 #: What isotropic chains are run to: at 1000, chance alone moves a 5 % quantile by 0.07 sd.
 GOOD_TO_COMPARE = 3000.0
-#: The estimator makes no promises about shorter runs than this, see `skgpmcmc.convergence`.
-FEWEST_EFFECTIVE = 100.0
 
 
 @dataclasses.dataclass(frozen=True)

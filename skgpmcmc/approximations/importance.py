@@ -227,7 +227,9 @@ def log_relative_variances(
     """
     each, n_prior = max(n_draws // len(densities), 1), int(np.ceil(defensive * n_draws))
     prior = densities[0].q.prior
-    parts = [density.sample(rng, each).f for density in densities]
+    parts = []
+    for density in densities:
+        parts += [density.sample(rng, each).f]
     f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
     log_ratio = np.array([density.log_ratio_to_prior(f) for density in densities])
     log_share = np.log(each / f.shape[1])
