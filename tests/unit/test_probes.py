@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
+from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import (
     EP,
     DrawCount,
@@ -310,6 +312,26 @@ def test_places_that_pi_star_promises_too_much_do_not_choose():
     assert planned(rows, excess)[0] == (0, True)
     excess[6:] = 0.0
     assert planned(rows, excess) != planned(rows[:6])
+
+
+def test_tails_are_compared_with_their_own_sites(monkeypatch):
+    """They have joined the design by then; draws from pi* have not."""
+    compare, known_then = probe._comparisons, []
+
+    def look(known, thetas, settings):
+        nodes = known.design.theta
+        known_then.append([bool((nodes == theta).all(axis=1).any()) for theta in thetas])
+        return compare(known, thetas, settings)
+
+    monkeypatch.setattr(probe, "_comparisons", look)
+    X, y = toy_classes(20, 2, seed=4)
+    with pytest.warns(ConvergenceWarning):
+        BayesianGPClassifier(n_chains=2, n_draws=2, n_jobs=1, random_state=0).fit(X, y)
+    draws, tails = known_then
+    assert len(draws) == 8
+    assert not any(draws)
+    assert len(tails) == 6
+    assert all(tails)
 
 
 def test_coupled_sites_have_no_skewness():
