@@ -310,16 +310,18 @@ def test_places_that_pi_star_promises_too_much_do_not_choose():
     excess = np.zeros(12)
     rows[6:], excess[6:] = parabola(0.0, 30.0, 400.0), 9.0
     assert planned(rows, excess)[0] == (0, True)
+    assert planned(rows, excess) == planned(rows[:6])
     excess[6:] = 0.0
     assert planned(rows, excess) != planned(rows[:6])
 
 
 def test_tails_are_compared_with_their_own_sites(monkeypatch):
     """They have joined the design by then; draws from pi* have not."""
-    compare, known_then = probe._comparisons, []
+    compare, known_then, places = probe._comparisons, [], []
 
     def look(known, thetas, settings):
         nodes = known.design.theta
+        places.extend(map(tuple, thetas))
         known_then.append([bool((nodes == theta).all(axis=1).any()) for theta in thetas])
         return compare(known, thetas, settings)
 
@@ -332,6 +334,7 @@ def test_tails_are_compared_with_their_own_sites(monkeypatch):
     assert not any(draws)
     assert len(tails) == 6
     assert all(tails)
+    assert len(set(places)) == len(draws) + len(tails)
 
 
 def test_coupled_sites_have_no_skewness():
