@@ -13,7 +13,7 @@ from joblib.externals.loky import get_reusable_executor
 
 from skgpmcmc import BayesianGPClassifier
 
-from .common import fit_quietly, load_binary, peak_mebibytes, save
+from .common import fit_quietly, load_binary, peak_mebibytes, save, watched_memory
 
 
 def main() -> None:
@@ -34,7 +34,8 @@ def main() -> None:
         n_jobs=args.n_jobs,
         random_state=args.seed,
     )
-    wall, _, warned = fit_quietly(classifier, X, y)
+    with watched_memory() as peak:
+        wall, _, warned = fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     parent = peak_mebibytes()
     get_reusable_executor().shutdown(wait=True)  # children count once they have ended
@@ -56,11 +57,12 @@ def main() -> None:
         "mebibytes_parent": parent,
         "mebibytes_largest_child": child,
         "mebibytes_at_most": parent + args.n_jobs * child,
+        "mebibytes_at_once": max(peak, default=None),
         "warnings": warned,
     }
     print(
         f"{wall:.0f} s; peak memory: parent {parent:.0f} MiB, largest worker {child:.0f} MiB, "
-        f"together at most {result['mebibytes_at_most']:.0f} MiB"
+        f"together at most {result['mebibytes_at_most']:.0f} MiB, at once {max(peak):.0f} MiB"
     )
     settings = {**vars(args), "n_chains": 4}
     save(f"target_ess_{args.data}", settings, result)

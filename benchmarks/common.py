@@ -8,9 +8,11 @@ import os
 import platform
 import resource
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -272,6 +274,46 @@ def peak_mebibytes(who: int = resource.RUSAGE_SELF) -> float:
     """Largest resident set of this process, or of the largest child that has ended."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(who).ru_maxrss * unit / 2**20
+
+
+def _tree_mebibytes() -> float:
+    """Memory of this process and of all that come from it; what they share counts once."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            parents[int(status.parent.name)] = int(status.read_text().rsplit(")", 1)[1].split()[1])
+    family = {os.getpid()}
+    while more := {own for own, parent in parents.items() if parent in family} - family:
+        family |= more
+    total = 0
+    for own in family:
+        with suppress(OSError):
+            lines = Path(f"/proc/{own}/smaps_rollup").read_text().splitlines()
+            total += next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+    return total / 1024
+
+
+@contextmanager
+def watched_memory(every: float = 0.2) -> Iterator[list[float]]:
+    """Note what this process and its children occupy together, in MiB; Linux only.
+
+    Yields
+    ------
+    list of float
+        The largest so far; empty elsewhere.
+    """
+    peak: list[float] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(every):
+            peak[:] = [max([*peak, _tree_mebibytes()])]
+
+    watcher = threading.Thread(target=look, daemon=True)
+    if sys.platform == "linux":
+        watcher.start()
+    yield peak
+    ended.set()
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

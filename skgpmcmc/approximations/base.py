@@ -154,7 +154,8 @@ class GaussianApproximation:
         weak = np.where(strong, 0.0, shift)
         s = self.root_precision
         scaled = np.where(strong, shift, 0.0) / np.where(strong, s, 1.0)
-        scaled -= s * self.prior.times(weak)
+        if weak.any():
+            scaled -= s * self.prior.times(weak)
         return np.asarray(weak + s * linalg.cholesky_solve(self.chol_B, scaled))
 
     @cached_property
@@ -284,7 +285,10 @@ class GaussianApproximation:
 
         Freshly allocated in Fortran order, for sums with symmetric weights.
         """
-        T = linalg.lower_gram(self._inverse_factor)
+        inverse, finished = self._inverse_factor, "marginal_variance" in vars(self)
+        if finished:  # nothing else wants it: one matrix less
+            del vars(self)["_inverse_factor"]
+        T = linalg.lower_gram(inverse, overwrite=finished)
         T *= self.root_precision[:, None]
         T *= self.root_precision
         T.flat[:: len(T) + 1] *= 0.5

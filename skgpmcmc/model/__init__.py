@@ -14,6 +14,7 @@ from .kernels import (
     default_prior,
     length_bounds,
     paper_prior,
+    variance_position,
 )
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .prior import Conditional, GaussianPrior, LatentMoments
@@ -43,4 +44,5 @@ __all__ = [
     "length_bounds",
     "make_covariance",
     "paper_prior",
+    "variance_position",
 ]

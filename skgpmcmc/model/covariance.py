@@ -11,8 +11,8 @@ to a constant factor of the kernel; where K_ii = 0 it is j times the mean diagon
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -143,11 +143,6 @@ class Covariance:
             dK.flat[:: len(dK) + 1] = diagonal + self.jitter * np.where(zero, mean, diagonal)
             yield dK
 
-    @property
-    def variance(self) -> int | None:
-        """Where theta has a constant that multiplies the whole of K; None without one."""
-        return _variance_in(self.kernel)
-
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
         if not len(theta):
@@ -181,18 +176,6 @@ class Covariance:
         return np.asarray(self.kernel.clone_with_theta(theta)(X_new))
 
 
-def _variance_in(kernel: Kernel) -> int | None:
-    """Where a free constant factor of a kernel stands among its hyper-parameters."""
-    if isinstance(kernel, ConstantKernel):
-        return 0 if kernel.n_dims else None
-    if not isinstance(kernel, Product):
-        return None
-    first, second = _variance_in(kernel.k1), _variance_in(kernel.k2)
-    if first is not None:
-        return first
-    return None if second is None else int(kernel.k1.n_dims) + second
-
-
 class CrossCovariance:
     """A covariance bound to m new inputs as well, for predictions at many values of theta.
 
@@ -212,6 +195,8 @@ class CrossCovariance:
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
 
+#: Rows beyond which the distances of the inputs are not kept; entries that are made at once.
+_MANY_ROWS, _AT_ONCE = 2000, 2**16
 #: Distances from which exp(-r) is zero.
 _NOTHING_LEFT = 800.0
 
@@ -241,14 +226,14 @@ def correlation(
     return k
 
 
-def profile_slope(nu: float, D: FloatArray) -> FloatArray:
-    """Slope g = -2 dk/dD of the correlation.
+def profile_slope(nu: float, D: FloatArray, scale: float = 1.0) -> FloatArray:
+    """Slope g = -2 dk/dD of the correlation, at ``scale * D``.
 
     With D = sum_r (x_r - x'_r)^2 / tau_r^2, dk/dlog tau_r = g (x_r - x'_r)^2 / tau_r^2.
     """
     if nu == np.inf:
-        return correlation(nu, D)
-    r = np.sqrt(2.0 * nu * D)
+        return correlation(nu, D, scale)
+    r = np.sqrt(2.0 * nu * scale * D)
     e = np.exp(-r)
     if nu == 0.5:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -258,9 +243,9 @@ def profile_slope(nu: float, D: FloatArray) -> FloatArray:
     return (5.0 / 3.0) * (1.0 + r) * e
 
 
-def _inverse_square(length_scale: float) -> float:
+def _inverse_square(length_scale: FloatArray) -> FloatArray:
     """``1 / length_scale**2``, a positive number however far out a chain proposes one."""
-    return 1.0 / float(np.clip(length_scale, 1e-150, 1e150)) ** 2
+    return 1.0 / np.clip(length_scale, 1e-150, 1e150) ** 2
 
 
 _PROFILED_NU = (0.5, 1.5, 2.5, np.inf)
@@ -290,31 +275,45 @@ def _factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
     return None
 
 
-def contract_distances(Z: FloatArray, M: FloatArray) -> FloatArray:
-    """``sum_ij M_ij (z_ir - z_jr)^2`` for every column r of Z, with one product."""
-    Z = Z - Z.mean(axis=0)  # nothing changes but rounding
-    sums = M.sum(axis=0) + M.sum(axis=1)
-    return sums @ (Z * Z) - 2.0 * np.einsum("ir,ir->r", Z, M @ Z)
+def contract_distances(Z: FloatArray, Z_new: FloatArray, M: FloatArray) -> FloatArray:
+    """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
+    middle = Z.mean(axis=0)  # nothing changes but rounding
+    Z, Z_new = Z - middle, Z_new - middle
+    squares = M.sum(axis=1) @ (Z * Z) + M.sum(axis=0) @ (Z_new * Z_new)
+    return np.asarray(squares - 2.0 * np.einsum("ir,ir->r", Z, M @ Z_new))
 
 
-def squared_distances(Z: FloatArray, *, exact: bool) -> FloatArray:
-    """Squared Euclidean distances of the rows of Z; through one product unless `exact`.
+def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:
+    """Squared distances of rows of Z_new to those of Z, (m, n); through one product unless `exact`.
 
     The product form is off by about 1e-16 |z|^2, harmless where the correlation is smooth in D and
     visible where it goes as sqrt(D) (Matern with nu = 1/2), which therefore asks for `exact`.
     """
     if exact:
-        return squareform(pdist(Z, "sqeuclidean"))
-    Z = Z - Z.mean(axis=0)
-    norms = np.einsum("ir,ir->i", Z, Z)
-    # Two factors that numpy takes for different: of Z Z' it would compute one triangle and copy it
-    # to the other against the order of memory, which takes longer than the product.
-    D = Z @ (-2.0 * Z).T
-    D += norms[:, None]
-    D += norms
-    np.maximum(D, 0.0, out=D)
-    np.fill_diagonal(D, 0.0)
-    return D
+        return cdist(Z_new, Z, "sqeuclidean")
+    middle = Z.mean(axis=0)
+    Z, Z_new = Z - middle, Z_new - middle
+    norms, new_norms = ((part * part).sum(axis=1) for part in (Z, Z_new))
+    left = np.column_stack([-2.0 * Z_new, new_norms, np.ones(len(Z_new))])
+    D = left @ np.column_stack([Z, np.ones(len(Z)), norms]).T
+    return np.maximum(D, 0.0, out=D)
+
+
+def of_distances(
+    function: Callable[[FloatArray], FloatArray], Z: FloatArray, *, exact: bool
+) -> FloatArray:
+    """Apply a function, point by point, to the squared distances of the rows of Z; (n, n).
+
+    Some rows at a time, so that no other matrix is made.
+    """
+    n = len(Z)
+    out, n_rows = np.empty((n, n)), max(_AT_ONCE // n, 1)
+    for start in range(0, n, n_rows):
+        rows = slice(start, start + n_rows)
+        D = squared_distances(Z, Z[rows], exact=exact)
+        D.flat[start :: n + 1] = 0.0  # what is no distance, but for rounding
+        out[rows] = function(D)
+    return out
 
 
 class ConstantTimesStationary(Covariance):
@@ -356,7 +355,12 @@ class ConstantTimesStationary(Covariance):
     @cached_property
     def _raw_distances(self) -> FloatArray:
         """Squared distances of the unscaled inputs, for the isotropic case."""
-        return squared_distances(self.X, exact=True)
+        return squareform(pdist(self.X, "sqeuclidean"))
+
+    @property
+    def _from_inputs(self) -> bool:
+        """Whether distances are made anew each time, as they change or take much memory."""
+        return self.anisotropic or len(self.X) > _MANY_ROWS
 
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
@@ -369,17 +373,16 @@ class ConstantTimesStationary(Covariance):
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
         constant, length_scale = self.values(theta)
-        if self.anisotropic:
-            D, scale = self._scaled_distances(length_scale), 1.0
-        else:
-            D, scale = self._raw_distances, _inverse_square(length_scale[0])
-        K = correlation(self.nu, D, scale, constant=constant, out=D if self.anisotropic else None)
+        K = self._on_distances(partial(correlation, self.nu, constant=constant), length_scale)
         return self._jittered(K.T)  # symmetric: the same matrix in Fortran order
 
-    def _scaled_distances(self, length_scale: FloatArray) -> FloatArray:
-        if not self.anisotropic:
-            return self._raw_distances * _inverse_square(length_scale[0])
-        return squared_distances(self.X / length_scale, exact=self.nu == 0.5)
+    def _on_distances(
+        self, function: Callable[..., FloatArray], length_scale: FloatArray
+    ) -> FloatArray:
+        """Function of scaled distances, and of another scale for them if there is one; (n, n)."""
+        if self._from_inputs:
+            return of_distances(function, self.X / length_scale, exact=self.nu == 0.5)
+        return function(self._raw_distances, _inverse_square(length_scale)[0])
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         constant, length_scale = self.values(theta)
@@ -390,11 +393,8 @@ class ConstantTimesStationary(Covariance):
             gradient[self.of_constant] = diagonal + np.einsum("ij,ij->", A, K)
         if len(gradient[self.of_length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
-            if self.anisotropic:
-                gradient[self.of_length_scale] = contract_distances(self.X / length_scale, A)
-            else:
-                total = np.einsum("ij,ij->", A, self._raw_distances.T)
-                gradient[self.of_length_scale] = total * _inverse_square(length_scale[0])
+            slopes = contract_distances(self.X, self.X, A) * _inverse_square(length_scale)
+            gradient[self.of_length_scale] = slopes if self.anisotropic else slopes.sum()
         return gradient
 
     def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
@@ -422,7 +422,7 @@ class ConstantTimesStationary(Covariance):
         """Constant times g, off the diagonal; (n, n), Fortran order."""
         if self.nu == np.inf:
             return K
-        g = profile_slope(self.nu, self._scaled_distances(length_scale))
+        g = self._on_distances(partial(profile_slope, self.nu), length_scale)
         g *= constant
         return g.T
 
@@ -431,8 +431,8 @@ class ConstantTimesStationary(Covariance):
         new = self.at_new(X_new)
         if self.anisotropic:
             return self.between(theta, self.X, new.X_new)
-        constant, (length_scale,) = self.values(theta)
-        scale = _inverse_square(length_scale)
+        constant, length_scale = self.values(theta)
+        (scale,) = _inverse_square(length_scale)
         return correlation(self.nu, new.distances, scale, constant=constant).T
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:

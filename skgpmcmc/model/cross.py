@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import singledispatch
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from .._typing import FloatArray
 from .covariance import (
     ConstantTimesStationary,
     Covariance,
     CrossCovariance,
+    contract_distances,
     correlation,
     profile_slope,
+    squared_distances,
 )
 
 
@@ -39,15 +40,8 @@ def _stationary_matrix(
 
 
 def _distances(covariance: ConstantTimesStationary, Z: FloatArray, Z_new: FloatArray) -> FloatArray:
-    """Squared distances; (n, m), Fortran order; exact where `squared_distances` must be."""
-    if covariance.nu == 0.5:
-        return cdist(Z_new, Z, "sqeuclidean").T
-    middle = Z.mean(axis=0)
-    Z, Z_new = Z - middle, Z_new - middle
-    norms, new_norms = ((part * part).sum(axis=1) for part in (Z, Z_new))
-    left = np.column_stack([-2.0 * Z_new, new_norms, np.ones(len(Z_new))])
-    D = left @ np.column_stack([Z, np.ones(len(Z)), norms]).T
-    return np.maximum(D, 0.0, out=D).T
+    """Squared distances; (n, m), Fortran order."""
+    return squared_distances(Z, Z_new, exact=covariance.nu == 0.5).T
 
 
 @singledispatch
@@ -97,16 +91,8 @@ def _contract_stationary(
         if covariance.nu < np.inf:  # for RBF the slope c g is K
             D = _distances(covariance, Z, Z_new)
             weighted = A * (constant * profile_slope(covariance.nu, D))
-        by_feature = _contract_distances(Z, Z_new, weighted)
+        by_feature = contract_distances(Z, Z_new, weighted)
         gradient[covariance.of_length_scale] = (
             by_feature if covariance.anisotropic else by_feature.sum()
         )
     return gradient
-
-
-def _contract_distances(Z: FloatArray, Z_new: FloatArray, M: FloatArray) -> FloatArray:
-    """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
-    middle = Z.mean(axis=0)  # nothing changes but rounding
-    Z, Z_new = Z - middle, Z_new - middle
-    squares = M.sum(axis=1) @ (Z * Z) + M.sum(axis=0) @ (Z_new * Z_new)
-    return np.asarray(squares - 2.0 * np.einsum("ir,ir->r", Z, M @ Z_new))

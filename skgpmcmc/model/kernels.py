@@ -70,6 +70,18 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     return kernel
 
 
+def variance_position(kernel: Kernel) -> int | None:
+    """Return where theta has a constant that multiplies the whole of K; None without one."""
+    if isinstance(kernel, ConstantKernel):
+        return 0 if kernel.n_dims else None
+    if not isinstance(kernel, Product):
+        return None
+    first, second = variance_position(kernel.k1), variance_position(kernel.k2)
+    if first is not None:
+        return first
+    return None if second is None else int(kernel.k1.n_dims) + second
+
+
 def _is_scalar_valued(kernel: Any) -> bool:
     """Whether a kernel, and all that it is made of, give one number for two rows."""
     if isinstance(kernel, (Sum, Product)):

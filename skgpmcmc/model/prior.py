@@ -334,8 +334,11 @@ class GaussianPrior:
 
     def smoothed_factor(self, root_precision: FloatArray) -> FloatArray:
         """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""
-        B = np.multiply(self.K, root_precision[:, None], order="F")
-        B *= root_precision
+        if (root_precision == root_precision[0]).all():  # the noise of all rows is the same
+            B = np.multiply(self.K, root_precision[0] ** 2, order="F")
+        else:
+            B = np.multiply(self.K, root_precision[:, None], order="F")
+            B *= root_precision
         return linalg.cholesky(linalg.add_to_diagonal(B, 1.0), overwrite=True)
 
     def whitened_factor(self, root_precision: FloatArray) -> FloatArray:

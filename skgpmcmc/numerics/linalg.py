@@ -183,30 +183,32 @@ def lower_inverse(L: FloatArray) -> FloatArray:
     if not L.diagonal().all():
         pivot = int(np.argmin(L.diagonal() != 0.0)) + 1
         raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {pivot}")
-    return _inverse_by_halves(L)
-
-
-def _inverse_by_halves(L: FloatArray) -> FloatArray:
-    """``[A 0; C D]^-1 = [A^-1 0; -D^-1 C A^-1 D^-1]``: mostly products, which LAPACK's is not."""
-    n = len(L)
-    if n <= _BLOCK:
-        return lapack.dtrtri(L, lower=1)[0]
-    half = n // 2
-    A = _inverse_by_halves(L[:half, :half])
-    D = _inverse_by_halves(L[half:, half:])
-    inverse = np.zeros((n, n), order="F")
-    inverse[:half, :half] = A
-    inverse[half:, half:] = D
-    left = _by_columns(lambda D, C: blas.dtrmm(-1.0, D, C, lower=1), D, L[half:, :half])
-    for rows in _pieces(n - half, A.size):
-        inverse[half:, :half][rows] = blas.dtrmm(1.0, A, left[rows], side=1, lower=1, overwrite_b=1)
+    inverse = L.copy(order="F")
+    _invert_by_halves(inverse)
     return inverse
+
+
+def _invert_by_halves(A: FloatArray) -> None:
+    """``[A 0; C D]^-1 = [A^-1 0; -D^-1 C A^-1 D^-1]`` in place, mostly by products."""
+    n = len(A)
+    if n <= _BLOCK:
+        A[:] = lapack.dtrtri(A, lower=1)[0]
+        return
+    half = n // 2
+    above, C, below = A[:half, :half], A[half:, :half], A[half:, half:]
+    _invert_by_halves(above)
+    _invert_by_halves(below)
+    for piece in _pieces(half, below.size):
+        C[:, piece] = blas.dtrmm(-1.0, below, C[:, piece], lower=1)
+    for piece in _pieces(n - half, above.size):
+        C[piece] = blas.dtrmm(1.0, above, C[piece], side=1, lower=1)
 
 
 def cholesky_inverse(L: FloatArray) -> FloatArray:
     """Lower triangle of ``(L L')^-1``, in Fortran order, with zeros above the diagonal."""
-    _active_count.get(_UNREAD).inverse += 1.0
-    return _gram_by_halves(_inverse_by_halves(L))
+    inverse = lower_inverse(L)
+    _gram_by_halves(inverse)
+    return inverse
 
 
 def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
@@ -275,26 +277,32 @@ def cholesky_pushforward(L: FloatArray, dA: FloatArray) -> FloatArray:
     return _folded(solve_lower(L, np.asfortranarray(solve_lower(L, dA).T)))
 
 
-def lower_gram(L: FloatArray) -> FloatArray:
-    """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there."""
+def lower_gram(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
+    """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there.
+
+    With `overwrite`, in the memory of L, in Fortran order.
+    """
     _active_count.get(_UNREAD).product += 1.0
-    return lapack.dlauum(L, lower=1)[0] if len(L) ** 3 <= 3 * _BRIEF else _gram_by_halves(L)
-
-
-def _gram_by_halves(L: FloatArray) -> FloatArray:
-    """``[A 0; C D]' [A 0; C D] = [A'A + C'C .; D'C D'D]``, all at once if that is brief."""
-    n = len(L)
-    if n**3 <= 3 * _BRIEF:
-        return lapack.dlauum(L, lower=1)[0]
-    half = n // 2
-    C, D = L[half:, :half], np.asfortranarray(L[half:, half:])
-    gram = L.copy(order="F")
-    gram[:half, :half] = _gram_by_halves(L[:half, :half])
-    gram[half:, half:] = _gram_by_halves(D)
-    for piece in _pieces(half, C.size):
-        gram[half:, piece] = blas.dtrmm(1.0, D, C[:, piece], lower=1, trans_a=1)
-        gram[piece.start : half, piece] += np.tril(C[:, piece.start :].T @ C[:, piece])
+    gram = L if overwrite else L.copy(order="F")
+    _gram_by_halves(gram)
     return gram
+
+
+def _gram_by_halves(A: FloatArray) -> None:
+    """``[A 0; C D]' [A 0; C D] = [A'A + C'C .; D'C D'D]`` in place, at once if brief."""
+    n = len(A)
+    if n**3 <= 3 * _BRIEF:
+        gram = lapack.dlauum(A, lower=1, overwrite_c=1)[0]
+        if gram is not A:  # a block of a matrix is copied
+            A[:] = gram
+        return
+    half = n // 2
+    C, D = A[half:, :half], A[half:, half:]
+    _gram_by_halves(A[:half, :half])
+    for piece in _pieces(half, C.size):
+        A[piece.start : half, piece] += np.tril(C[:, piece.start :].T @ C[:, piece])
+        C[:, piece] = blas.dtrmm(1.0, D, C[:, piece], lower=1, trans_a=1)
+    _gram_by_halves(D)
 
 
 def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:

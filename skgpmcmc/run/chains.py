@@ -34,7 +34,7 @@ from ..warmup import (
     Segment,
     SingularCovarianceError,
     Task,
-    has_factor,
+    factored,
     perform,
     require_factors,
     sample,
@@ -362,20 +362,22 @@ def set_up(
     while True:
         *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(n_chains + 1)]
         starts = [model.hyperprior.sample(own) for own in rngs]
-        model = _with_safe_jitter(model, starts)
+        model = yield from _with_safe_jitter(model, starts)
         begun = Request(model, approximation, starts, rngs, rng, n_importance, n_warmup)
         try:
             prepared = yield from sampler.set_up(begun._replace(cheap=cheap, settles=settles))
-            require_factors(model, [has_factor(model, theta) for theta in prepared.thetas])
+            require_factors(model, (yield factored(model, prepared.thetas)))
         except SingularCovarianceError:
             model = _with_more_jitter(model)
         else:
             return Ready(model, prepared)
 
 
-def _with_safe_jitter(model: LatentGP, thetas: Sequence[FloatArray]) -> LatentGP:
+def _with_safe_jitter(
+    model: LatentGP, thetas: Sequence[FloatArray]
+) -> Generator[Sequence[Task], Sequence[bool], LatentGP]:
     """Raise the jitter as far as it may be until K has a factor at all places."""
-    while model.covariance.jitter < MAX_JITTER and not all(has_factor(model, t) for t in thetas):
+    while model.covariance.jitter < MAX_JITTER and not all((yield factored(model, thetas))):
         model = _with_more_jitter(model)
     return model
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from .. import parameterizations
 from .._params import check_flag, check_in, check_integer
-from ..model import GPState, LatentGP
+from ..model import GPState, LatentGP, variance_position
 from ..parameterizations import Parameterization
 from ..transitions import (
     ConjugateVariance,
@@ -298,7 +298,7 @@ class Sufficient(Augmented):
 
 def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
     """Return the Gibbs update of the variance, or say what stands in its way."""
-    position = model.covariance.variance
+    position = variance_position(model.covariance.kernel)
     if position is None:
         raise ValueError(
             "sampler: conjugate=True draws a constant that multiplies the whole kernel, and "

@@ -331,6 +331,11 @@ def has_factor(model: LatentGP, theta: FloatArray) -> bool:
     return True
 
 
+def factored(model: LatentGP, thetas: Iterable[FloatArray]) -> list[Task]:
+    """Return the work of factoring K at places, see `has_factor`."""
+    return [Task(has_factor, (model, theta)) for theta in thetas]
+
+
 def require_factors(model: LatentGP, found: Sequence[bool]) -> None:
     """Ask for more jitter unless K `has_factor` at all places, or there can be no more."""
     if model.covariance.jitter < MAX_JITTER and not all(found):

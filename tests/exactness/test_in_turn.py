@@ -20,6 +20,7 @@ from skgpmcmc.model import (
     default_hyperprior,
     default_kernel,
     make_covariance,
+    variance_position,
 )
 from skgpmcmc.parameterizations import Ancillary, DenseRoot, Sufficient, SurrogateData
 from skgpmcmc.testing import (
@@ -210,7 +211,7 @@ def conjugate_model():
 
 
 def conjugate(model):
-    return ConjugateVariance(model.covariance.variance, 3.0, 4.0)
+    return ConjugateVariance(variance_position(model.covariance.kernel), 3.0, 4.0)
 
 
 def wide(likelihood="probit", variance=9.0):

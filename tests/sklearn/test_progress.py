@@ -100,8 +100,8 @@ def test_the_bar_climbs_in_small_steps_to_its_end(monkeypatch, capsys):
     share = shares(monkeypatch, learning(), *moons(24))
     assert (np.diff(share) >= 0.0).all()
     assert share[-1] == 1.0
-    # Four rounds of set-up, one of settling, and two of draws.
-    assert np.diff([0.0, *share]).max() == pytest.approx(1.0 / 7.0)
+    # Six rounds of set-up, one of settling, and two of draws.
+    assert np.diff([0.0, *share]).max() == pytest.approx(1.0 / 9.0)
 
 
 def test_the_bar_ends_where_target_ess_is_reached(monkeypatch, capsys):

@@ -14,7 +14,7 @@ from ...approximations.importance import Quadratic
 from ...model import LatentGP
 from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
-from ..work import Request, Task, has_factor
+from ..work import Request, Task
 from .design import (
     FEW,
     Design,
@@ -183,10 +183,6 @@ class Knowledge:
         near, scale = self.design.nearest, self.scale
         sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
         return [Task(examine, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
-
-    def factor_tasks(self, thetas: FloatArray) -> list[Task]:
-        """Return the work of factoring K at points, which the evidence alone does not need."""
-        return [Task(has_factor, (self.model, theta)) for theta in thetas]
 
     def joined(self, points: Sequence[DesignPoint | None]) -> Knowledge:
         """Let examined points join the design, None being one that does not exist."""

@@ -18,7 +18,7 @@ from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions import Pool, independence_acceptance
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
-from ..work import Task, no_density, require_factors
+from ..work import Task, factored, no_density, require_factors
 from .design import DesignPoint
 from .fit import EmulatedPosterior
 from .learn import LEAST_ACCEPTANCE, Knowledge, Step
@@ -127,7 +127,7 @@ def probe(
     thetas = _some_of(pool, known)
     tails = known.tails(target, len(thetas) // 2)
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
-    required, first = known.factor_tasks(thetas), thetas[: _N_COMPARED[visited is not None]]
+    required, first = factored(known.model, thetas), thetas[: _N_COMPARED[visited is not None]]
     comparisons = _comparisons(known, first, settings)
     thetas = np.concatenate([thetas, tails])
     answers = yield [*required, *known.tasks(thetas), *comparisons]
