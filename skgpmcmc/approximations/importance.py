@@ -87,7 +87,7 @@ class DrawCount:
 
     def at(self, theta: FloatArray) -> int:
         """N at theta of shape (p,)."""
-        log_n = float(self.log_variance.value_and_gradient(theta)[0]) - 2.0 * np.log(self.target_sd)
+        log_n = float(self.log_variance.value(theta)) - 2.0 * np.log(self.target_sd)
         return int(np.clip(np.ceil(np.exp(min(log_n, 50.0))), self.lowest, self.highest))
 
     def raised(self, theta: FloatArray, largest: int) -> DrawCount:
@@ -359,7 +359,7 @@ class SkewedApproximation:
         delta = self.q.prior.unwhiten(deviation)
         sd, (center, spread) = self.sd[:, None], self._moments()
         x = delta / sd
-        root = np.hypot(1.0, x)
+        root = _root(x)
         moved = sd * (self._sheared(x, root, 1.0) - center) / spread - delta
         white = self.q.prior.whiten(moved)
         pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviation)
@@ -371,13 +371,13 @@ class SkewedApproximation:
         offset = f - self.q.mean[:, None]
         sd, (center, spread) = self.sd[:, None], self._moments()
         y = spread * offset / sd + center
-        x = self._sheared(y, np.hypot(1.0, y), -1.0)
+        x = self._sheared(y, _root(y), -1.0)
         delta = sd * x
         moved = offset - delta
         white = self.q.prior.whiten(np.concatenate([moved, moved + 2.0 * delta], axis=1))
         m = f.shape[1]
         pairing = 0.5 * np.einsum("ij,ij->j", white[:, :m], white[:, m:])
-        return self._log_ratio(delta, x / np.hypot(1.0, x), moved, pairing)
+        return self._log_ratio(delta, x / _root(x), moved, pairing)
 
     def _sheared(self, x: FloatArray, root: FloatArray, sign: float) -> FloatArray:
         """``sinh(asinh x + sign asymmetry)`` by the addition theorem, root^2 = 1 + x^2; (n, m)."""
@@ -412,6 +412,13 @@ class SkewedApproximation:
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         center, spread = moments_of(self.asymmetry)
         return center[:, None], spread[:, None]
+
+
+def _root(x: FloatArray) -> FloatArray:
+    """``sqrt(1 + x^2)``, by the fast way where squares are finite."""
+    if max(x.max(), -x.min()) < 1e150:
+        return np.sqrt(1.0 + x * x)
+    return np.hypot(1.0, x)
 
 
 def density_from(prior: GaussianPrior, arrays: tuple[FloatArray, ...]) -> Density:

@@ -302,10 +302,7 @@ def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> Float
 def of_distances(
     function: Callable[[FloatArray], FloatArray], Z: FloatArray, *, exact: bool
 ) -> FloatArray:
-    """Apply a function, point by point, to the squared distances of the rows of Z; (n, n).
-
-    Some rows at a time, so that no other matrix is made.
-    """
+    """Function of the squared distances of the rows of Z, point by point, some rows at a time."""
     n = len(Z)
     out, n_rows = np.empty((n, n)), max(_AT_ONCE // n, 1)
     for start in range(0, n, n_rows):
@@ -374,7 +371,8 @@ class ConstantTimesStationary(Covariance):
         """See `Covariance`."""
         constant, length_scale = self.values(theta)
         K = self._on_distances(partial(correlation, self.nu, constant=constant), length_scale)
-        return self._jittered(K.T)  # symmetric: the same matrix in Fortran order
+        K.flat[:: len(K) + 1] = constant * (1.0 + self.jitter)
+        return K.T  # symmetric: the same matrix in Fortran order
 
     def _on_distances(
         self, function: Callable[..., FloatArray], length_scale: FloatArray

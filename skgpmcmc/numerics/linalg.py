@@ -387,13 +387,13 @@ def log_sum(log_values: FloatArray, axis: int = -1, *, overwrite: bool = False) 
     As `scipy.special.logsumexp`, which checks so much that a sampler would spend a tenth of its
     time there. With `overwrite` the array is used as working memory.
     """
-    largest = np.max(log_values, axis=axis, keepdims=True)
+    largest = log_values.max(axis=axis, keepdims=True)
     largest[~np.isfinite(largest)] = 0.0
     out = log_values if overwrite else None
     shifted = np.subtract(log_values, largest, out=out)
     total = np.exp(shifted, out=shifted).sum(axis=axis)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(total) + np.squeeze(largest, axis=axis))
+        return np.asarray(np.log(total) + largest.squeeze(axis))
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,7 +147,7 @@ class GridDensity:
 
     def to_cube(self, theta: FloatArray) -> tuple[FloatArray, float] | None:
         """Return where theta (p,) is in the unit cube, and the log density; None where it is 0."""
-        place = (_whitened(self.root, theta - self.center) - self.low) / self.step
+        place = (self._inverse_root @ (theta - self.center) - self.low) / self.step
         cells = np.floor(place)
         if not ((cells >= 0) & (cells < np.array(self.values.shape) - 1)).all():
             return None
@@ -182,6 +182,10 @@ class GridDensity:
     def __getstate__(self) -> dict[str, Any]:
         """What a process sends to another: what can be made again is left out."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _inverse_root(self) -> FloatArray:
+        return _whitened(self.root, np.eye(len(self.root))).T
 
     @cached_property
     def _margins(self) -> list[tuple[FloatArray, FloatArray]]:
