@@ -416,9 +416,7 @@ class SkewedApproximation:
 
 def _root(x: FloatArray) -> FloatArray:
     """``sqrt(1 + x^2)``, by the fast way where squares are finite."""
-    if max(x.max(), -x.min()) < 1e150:
-        return np.sqrt(1.0 + x * x)
-    return np.hypot(1.0, x)
+    return np.sqrt(1.0 + x * x) if max(x.max(), -x.min()) < 1e150 else np.hypot(1.0, x)
 
 
 def density_from(prior: GaussianPrior, arrays: tuple[FloatArray, ...]) -> Density:

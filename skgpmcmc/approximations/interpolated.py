@@ -210,7 +210,8 @@ def variances_of_variants(
         swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
         *every, other = log_variances([*plain, swept])
         found[0, : len(shares)] = every
-        found[1, : len(shares)] = np.array(every) + other - every[0]
+        if np.isfinite(other):
+            found[1, : len(shares)] = np.array(every) + other - every[0]
     return found
 
 

@@ -27,6 +27,7 @@ from skgpmcmc.model import (
     make_covariance,
     variance_position,
 )
+from skgpmcmc.model import covariance as covariances
 
 N, D = 9, 3
 JITTERS = [0.0, 1e-8, 0.3]  # the last one so large that its place in the gradient shows
@@ -120,6 +121,21 @@ def reference_contraction(kernel, theta, X, A, jitter):
 
 
 # --- against scikit-learn -------------------------------------------------------------------------
+
+
+@every_fast
+def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel):
+    """Where distances are made anew, a few rows at a time: here seven."""
+    X, theta = inputs(), moved(kernel)
+    kept = make_covariance(kernel, X, 1e-8)
+    K, A = kept.matrix(theta), symmetric(len(X))
+    gradient = kept.contract(theta, A, K=K)
+    monkeypatch.setattr(covariances, "_MANY_ROWS", 5)
+    monkeypatch.setattr(covariances, "_AT_ONCE", 7 * len(X))
+    anew = make_covariance(kernel, X, 1e-8)
+    assert_allclose(anew.matrix(theta), K, rtol=1e-12)
+    assert_allclose(anew.contract(theta, A), gradient, rtol=1e-10, atol=1e-12)
+    assert not [v for v in vars(anew).values() if np.shape(v).count(len(X)) > 1]
 
 
 @every_kernel

@@ -113,6 +113,18 @@ def test_lower_gram_is_the_lower_triangle(n):
 
 
 @pytest.mark.parametrize("n", [1, 7, 150])
+@pytest.mark.parametrize("brief", [linalg._BRIEF, 10**5])
+def test_lower_gram_in_place(monkeypatch, n, brief):
+    """Also by halves, and in pieces."""
+    monkeypatch.setattr(linalg, "_BRIEF", brief)
+    L = factor(n)
+    expected = np.tril(L.T @ L)
+    gram = linalg.lower_gram(L, overwrite=True)
+    assert np.shares_memory(gram, L)
+    assert_allclose(gram, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 7, 150])
 def test_cholesky_inverse(n):
     A = spd(n)
     inverse = linalg.cholesky_inverse(linalg.cholesky(A))
