@@ -188,7 +188,7 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
     monkeypatch.setattr(probe, "FEWEST_DRAWS", 4)
     one = compared(10.0)
     assert len(np.unique(one)) == 1
-    some = compared(np.sqrt(np.exp(one[0, 0]) / 5.0))
+    some = compared(2.01 * np.sqrt(np.exp(one[0, 0]) / len(model.y)))
     assert len(np.unique(some[0])) == len(SHARES)
     assert_array_equal(some[1], some[0])
     every = compared(0.01)
