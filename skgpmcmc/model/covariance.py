@@ -339,6 +339,8 @@ class ConstantTimesStationary(Covariance):
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
         self.nu: float = stationary_nu(stationary)  # type: ignore[assignment]
         self.anisotropic = np.size(stationary.length_scale) > 1
+        # Distances that change with theta, or take much memory, are made anew each time.
+        self._from_inputs = self.anisotropic or len(X) > _MANY_ROWS
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
@@ -354,11 +356,6 @@ class ConstantTimesStationary(Covariance):
         """Squared distances of the unscaled inputs, for the isotropic case."""
         return squareform(pdist(self.X, "sqeuclidean"))
 
-    @property
-    def _from_inputs(self) -> bool:
-        """Whether distances are made anew each time, as they change or take much memory."""
-        return self.anisotropic or len(self.X) > _MANY_ROWS
-
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
         constant, length_scale = theta[self.of_constant], theta[self.of_length_scale]
@@ -370,17 +367,14 @@ class ConstantTimesStationary(Covariance):
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
         constant, length_scale = self.values(theta)
-        K = self._on_distances(partial(correlation, self.nu, constant=constant), length_scale)
+        if self._from_inputs:
+            function = partial(correlation, self.nu, constant=constant)
+            K = of_distances(function, self.X / length_scale, exact=self.nu == 0.5)
+        else:
+            scale = _inverse_square(length_scale)[0]
+            K = correlation(self.nu, self._raw_distances, scale, constant=constant)
         K.flat[:: len(K) + 1] = constant * (1.0 + self.jitter)
         return K.T  # symmetric: the same matrix in Fortran order
-
-    def _on_distances(
-        self, function: Callable[..., FloatArray], length_scale: FloatArray
-    ) -> FloatArray:
-        """Function of scaled distances, and of another scale for them if there is one; (n, n)."""
-        if self._from_inputs:
-            return of_distances(function, self.X / length_scale, exact=self.nu == 0.5)
-        return function(self._raw_distances, _inverse_square(length_scale)[0])
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         constant, length_scale = self.values(theta)
@@ -420,7 +414,11 @@ class ConstantTimesStationary(Covariance):
         """Constant times g, off the diagonal; (n, n), Fortran order."""
         if self.nu == np.inf:
             return K
-        g = self._on_distances(partial(profile_slope, self.nu), length_scale)
+        if self._from_inputs:
+            Z, exact = self.X / length_scale, self.nu == 0.5
+            g = of_distances(partial(profile_slope, self.nu), Z, exact=exact)
+        else:
+            g = profile_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
         g *= constant
         return g.T
 

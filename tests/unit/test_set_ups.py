@@ -90,12 +90,15 @@ def test_chains_begin_where_draws_from_the_prior_are():
 class Defective(type(make_covariance(default_kernel(2), np.zeros((2, 2))))):
     """Its matrices have a negative eigenvalue, -5e-8 of the variance, where theta[0] > 0."""
 
-    def _jittered(self, K):
-        if K[0, 0] > 1.0:  # exp(theta[0])
+    def matrix(self, theta):
+        K = super().matrix(theta)
+        if theta[0] > 0.0:
+            np.fill_diagonal(K, np.exp(theta[0]))  # without jitter
             values, vectors = np.linalg.eigh(K)
             shift = values[0] + 5e-8 * K[0, 0]
             K = np.asfortranarray(K - shift * np.outer(vectors[:, 0], vectors[:, 0]))
-        return super()._jittered(K)
+            self._jittered(K)
+        return K
 
 
 class BelowZero(HyperPrior):
