@@ -283,6 +283,8 @@ def lower_gram(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
     With `overwrite`, in the memory of L, in Fortran order.
     """
     _active_count.get(_UNREAD).product += 1.0
+    if len(L) ** 3 <= 3 * _BRIEF:
+        return lapack.dlauum(L, lower=1, overwrite_c=int(overwrite))[0]
     gram = L if overwrite else L.copy(order="F")
     _gram_by_halves(gram)
     return gram
