@@ -37,8 +37,7 @@ _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
 #: Importance densities to choose from: sweeps that improve the interpolated sites, and whether
 #: margins are skewed. All of the skewness is best where the latent variance is large, and none
 #: where f is smooth: skewed neighbors then do not move together. So its share depends on theta.
-#: The scores of all but the first are raised, as few places may promise too much.
-VARIANTS, _DOUBT = ((0, False), (0, True), (1, False), (1, True)), (1.0, 4 / 3, 4 / 3, 4 / 3)
+VARIANTS = ((0, False), (0, True), (1, False), (1, True))
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
 FEWEST_DRAWS, MOST_ANNEALED = 32, 64
 #: Noise of estimates from which annealing their draws is worth its price.
@@ -386,7 +385,7 @@ def cheapest_plan(log_variance: FloatArray, n: int, *aims: float, quiet: bool = 
         for k, column in enumerate(log_variance.T)
         if np.isfinite(column).all()
     ]
-    return min(plans, key=lambda plan: _DOUBT[plan.variant] * plan.score)
+    return min(plans, key=lambda plan: plan.score)
 
 
 def plan_for(
