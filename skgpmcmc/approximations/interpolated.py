@@ -190,7 +190,7 @@ def variances_of_variants(
 
     Infinity for a variant that does not exist, and where no draw has a positive likelihood.
     Variants that cannot pay for their cost are given what a cheaper one has: shares if the variance
-    of a Gaussian is at most ``enough[0]``, a sweep if it is at most ``enough[1]``.
+    of a Gaussian is at most ``enough[0]``, a sweep if the least of all is at most ``enough[1]``.
     What a sweep changes is taken from the Gaussian.
     """
     skews = reference.strength is not None  # coupled sites have no margins to skew
@@ -201,17 +201,15 @@ def variances_of_variants(
     found = np.full((len(SWEEPS), len(SHARES)), np.inf)
     q = shares[0].gaussian_at(model, theta)
     plain = [share.skewed(q) for share in shares]
-    (alone,) = log_variances(plain[:1])
-    if np.exp(alone) <= enough[0]:
-        found[:, : len(shares)] = alone
-    elif np.exp(alone) <= enough[1]:
-        found[:, : len(shares)] = log_variances(plain)
-    else:
+    some = log_variances(plain[:1])
+    if np.exp(some[0]) > enough[0]:
+        some = log_variances(plain)
+    found[:, : len(shares)] = some
+    if np.isfinite(some.min()) and np.exp(some.min()) > enough[1]:
         swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
         *every, other = log_variances([*plain, swept])
         found[0, : len(shares)] = every
-        if np.isfinite(other):
-            found[1, : len(shares)] = np.array(every) + other - every[0]
+        found[1, : len(shares)] = np.array(every) + other - every[0]
     return found
 
 

@@ -185,10 +185,10 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
     def compared(noise):
         return compare_variants(model, reference, THETA, wanted(noise), np.random.SeedSequence(0))
 
-    monkeypatch.setattr(probe, "FEWEST_DRAWS", 4)
+    monkeypatch.setattr(probe, "FEWEST_DRAWS", 16)
     one = compared(10.0)
     assert len(np.unique(one)) == 1
-    some = compared(2.01 * np.sqrt(np.exp(one[0, 0]) / len(model.y)))
+    some = compared(np.sqrt(np.exp(one[0, 0]) / 17.0))
     assert len(np.unique(some[0])) == len(SHARES)
     assert_array_equal(some[1], some[0])
     every = compared(0.01)
