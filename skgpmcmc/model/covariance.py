@@ -238,9 +238,7 @@ def profile_slope(nu: float, D: FloatArray, scale: float = 1.0) -> FloatArray:
     if nu == 0.5:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(r > 0.0, e / r, 0.0)  # g D -> 0 at r = 0
-    if nu == 1.5:
-        return 3.0 * e
-    return (5.0 / 3.0) * (1.0 + r) * e
+    return 3.0 * e if nu == 1.5 else (5.0 / 3.0) * (1.0 + r) * e
 
 
 def _inverse_square(length_scale: FloatArray) -> FloatArray:
@@ -279,8 +277,9 @@ def contract_distances(Z: FloatArray, Z_new: FloatArray, M: FloatArray) -> Float
     """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
     middle = Z.mean(axis=0)  # nothing changes but rounding
     Z, Z_new = Z - middle, Z_new - middle
-    squares = M.sum(axis=1) @ (Z * Z) + M.sum(axis=0) @ (Z_new * Z_new)
-    return np.asarray(squares - 2.0 * np.einsum("ir,ir->r", Z, M @ Z_new))
+    *products, sums = (M @ np.column_stack([Z_new, np.ones(len(Z_new))])).T
+    squares = sums @ (Z * Z) + M.sum(axis=0) @ (Z_new * Z_new)
+    return np.asarray(squares - 2.0 * np.vecdot(Z.T, products))
 
 
 def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:
@@ -291,23 +290,27 @@ def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> Float
     """
     if exact:
         return cdist(Z_new, Z, "sqeuclidean")
+    return np.maximum(np.matmul(*_factors_of_distances(Z, Z_new)), 0.0)
+
+
+def _factors_of_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Two matrices, (m, d + 2) and (d + 2, n), with the squared distances as their product."""
     middle = Z.mean(axis=0)
     Z, Z_new = Z - middle, Z_new - middle
-    norms, new_norms = ((part * part).sum(axis=1) for part in (Z, Z_new))
-    left = np.column_stack([-2.0 * Z_new, new_norms, np.ones(len(Z_new))])
-    D = left @ np.column_stack([Z, np.ones(len(Z)), norms]).T
-    return np.maximum(D, 0.0, out=D)
+    left = np.column_stack([-2.0 * Z_new, (Z_new * Z_new).sum(axis=1), np.ones(len(Z_new))])
+    return left, np.column_stack([Z, np.ones(len(Z)), (Z * Z).sum(axis=1)]).T
 
 
 def of_distances(
     function: Callable[[FloatArray], FloatArray], Z: FloatArray, *, exact: bool
 ) -> FloatArray:
     """Function of the squared distances of the rows of Z, point by point, some rows at a time."""
-    n = len(Z)
+    n, (left, right) = len(Z), _factors_of_distances(Z, Z)
     out, n_rows = np.empty((n, n)), max(_AT_ONCE // n, 1)
     for start in range(0, n, n_rows):
         rows = slice(start, start + n_rows)
-        D = squared_distances(Z, Z[rows], exact=exact)
+        D = cdist(Z[rows], Z, "sqeuclidean") if exact else left[rows] @ right
+        np.maximum(D, 0.0, out=D)
         D.flat[start :: n + 1] = 0.0  # what is no distance, but for rounding
         out[rows] = function(D)
     return out
