@@ -178,3 +178,10 @@ def test_a_singular_matrix_says_so():
     prior = GaussianPrior(GivenCovariance(np.ones((3, 3))), NO_THETA)
     with pytest.raises(NotPositiveDefiniteError):
         prior.sample(np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("root_precision", [np.full(N, 1.7), np.linspace(0.3, 1.7, N)])
+def test_factor_of_what_sites_smooth(prior, root_precision):
+    """Also with the same precision everywhere, which takes another way."""
+    B = np.eye(N) + root_precision[:, None] * prior.K * root_precision
+    assert_allclose(prior.smoothed_factor(root_precision), np.linalg.cholesky(B), atol=1e-10)

@@ -16,7 +16,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
     log_importance_weights,
 )
-from skgpmcmc.approximations.importance import asymmetry_of, skewness_of
+from skgpmcmc.approximations.importance import _root, asymmetry_of, skewness_of
 
 from ..helpers import (
     THREE_THETA,
@@ -197,3 +197,10 @@ def test_parts_make_it_again(model, is_skewed):
     ):
         assert type(again) is type(density)
         assert_allclose(again.log_ratio_to_prior(f), density.log_ratio_to_prior(f), atol=1e-8)
+
+
+@pytest.mark.parametrize("farthest", [1.0, 1e200])
+def test_far_latent_values_have_a_finite_root(farthest):
+    x = farthest * np.array([[-1.0, 0.5], [0.0, 1.0]])
+    with np.errstate(all="raise", under="ignore"):
+        assert_allclose(_root(x), np.hypot(1.0, x), rtol=1e-15)
