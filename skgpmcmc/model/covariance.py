@@ -195,10 +195,8 @@ class CrossCovariance:
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
 
-#: Rows beyond which the distances of the inputs are not kept; entries that are made at once.
-_MANY_ROWS, _AT_ONCE = 2000, 2**16
-#: Distances from which exp(-r) is zero.
-_NOTHING_LEFT = 800.0
+#: Rows beyond which distances are not kept; entries made at once; distances with exp(-r) zero.
+_MANY_ROWS, _AT_ONCE, _NOTHING_LEFT = 2000, 2**16, 800.0
 
 
 def correlation(
@@ -242,7 +240,7 @@ def profile_slope(nu: float, D: FloatArray, scale: float = 1.0) -> FloatArray:
 
 
 def _inverse_square(length_scale: FloatArray) -> FloatArray:
-    """``1 / length_scale**2``, a positive number however far out a chain proposes one."""
+    """``1 / length_scale**2``, positive however far out a chain proposes one."""
     return 1.0 / np.clip(length_scale, 1e-150, 1e150) ** 2
 
 
@@ -262,10 +260,7 @@ _ONE = ConstantKernel(1.0, "fixed")
 
 
 def _factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
-    """Constant and stationary factor of a kernel; None for others.
-
-    A stationary kernel alone has the constant one.
-    """
+    """Constant, one if there is none, and stationary factor of a kernel; None for others."""
     parts = (kernel.k1, kernel.k2) if type(kernel) is Product else (_ONE, kernel)
     for constant, stationary in (parts, parts[::-1]):
         if type(constant) is ConstantKernel and stationary_nu(stationary) is not None:
@@ -344,6 +339,7 @@ class ConstantTimesStationary(Covariance):
         self.anisotropic = np.size(stationary.length_scale) > 1
         # Distances that change with theta, or take much memory, are made anew each time.
         self._from_inputs = self.anisotropic or len(X) > _MANY_ROWS
+        self._exact = self.nu == 0.5 or not self.anisotropic  # see `squared_distances`
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
@@ -372,7 +368,7 @@ class ConstantTimesStationary(Covariance):
         constant, length_scale = self.values(theta)
         if self._from_inputs:
             function = partial(correlation, self.nu, constant=constant)
-            K = of_distances(function, self.X / length_scale, exact=self.nu == 0.5)
+            K = of_distances(function, self.X / length_scale, exact=self._exact)
         else:
             scale = _inverse_square(length_scale)[0]
             K = correlation(self.nu, self._raw_distances, scale, constant=constant)
@@ -388,7 +384,11 @@ class ConstantTimesStationary(Covariance):
             gradient[self.of_constant] = diagonal + np.einsum("ij,ij->", A, K)
         if len(gradient[self.of_length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
-            slopes = contract_distances(self.X, self.X, A) * _inverse_square(length_scale)
+            if self._from_inputs:
+                slopes = contract_distances(self.X, self.X, A)
+            else:
+                slopes = np.einsum("ij,ij->", A, self._raw_distances.T)
+            slopes = slopes * _inverse_square(length_scale)
             gradient[self.of_length_scale] = slopes if self.anisotropic else slopes.sum()
         return gradient
 
@@ -418,8 +418,8 @@ class ConstantTimesStationary(Covariance):
         if self.nu == np.inf:
             return K
         if self._from_inputs:
-            Z, exact = self.X / length_scale, self.nu == 0.5
-            g = of_distances(partial(profile_slope, self.nu), Z, exact=exact)
+            function = partial(profile_slope, self.nu)
+            g = of_distances(function, self.X / length_scale, exact=self._exact)
         else:
             g = profile_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
         g *= constant

@@ -123,6 +123,16 @@ def reference_contraction(kernel, theta, X, A, jitter):
 # --- against scikit-learn -------------------------------------------------------------------------
 
 
+def test_an_outlier_among_many_rows_leaves_the_distances_of_others_exact(monkeypatch):
+    X = inputs()
+    X[0] += 1e8
+    theta = np.log([2.0, 0.7])
+    kept = make_covariance(constant() * RBF(0.7), X).matrix(theta)
+    monkeypatch.setattr(covariances, "_MANY_ROWS", 5)
+    anew = make_covariance(constant() * RBF(0.7), X).matrix(theta)
+    assert_allclose(anew, kept, rtol=1e-12)
+
+
 @every_fast
 def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel):
     """Where distances are made anew, a few rows at a time: here seven."""
