@@ -133,15 +133,18 @@ class StoppingRule:
     def missing(self, samples: FloatArray) -> float:
         """Estimate how many more draws are needed, as a fraction of the present ones.
 
-        For draws of shape (n_chains, n_draws, p): 0 if they are enough, and infinity if a larger
-        effective sample size alone would not be enough.
+        For draws of shape (n_chains, n_draws, p): 0 if they are enough, and infinity if that cannot
+        be told. Effective sample sizes grow with the number of draws. Where chains agree, R-hat
+        exceeds 1 by chance, and falls towards it as one over that number.
         """
         s = summarize_convergence(samples)
         if enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all():
             return 0.0
         least = float(np.minimum(s.ess_bulk, s.ess_tail).min())
-        wanted = least_ess(self.target_ess)
-        return wanted / least - 1.0 if 0.0 < least < wanted else np.inf
+        if not (least > 0.0 and self.max_rhat > 1.0):
+            return np.inf
+        by_rhat = float(s.r_hat.max() - 1.0) / (self.max_rhat - 1.0)
+        return max(least_ess(self.target_ess) / least, by_rhat) - 1.0
 
 
 #: Chains that fall short of what is wanted and stay within these are usable all the same: the

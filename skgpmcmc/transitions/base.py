@@ -231,9 +231,9 @@ def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Transition[S]):
-    """At every step one of the moves is made, chosen with fixed probabilities, and then the last.
+    """At every step one of the moves is made, chosen with fixed probabilities, and often the last.
 
-    **Invariant:** what all its moves leave unchanged, as the choice does not look at the state.
+    **Invariant:** what all its moves leave unchanged, as no choice looks at the state.
 
     Attributes
     ----------
@@ -242,12 +242,15 @@ class Mixture(Transition[S]):
     probabilities : sequence of float
         One per move, with sum 1.
     last : Transition or None
-        Made after every move, whichever it was.
+        Made after the move, whichever it was.
+    often : float in (0, 1]
+        Probability with which the last is made.
     """
 
     moves: Sequence[Transition[S]]
     probabilities: Sequence[float]
     last: Transition[S] | None = None
+    often: float = 1.0
     name = "mixture"
 
     @property
@@ -262,11 +265,11 @@ class Mixture(Transition[S]):
         return self.moves[0].start(model, theta, rng, **particles)
 
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
-        """Make one of the moves."""
+        """Make one of the moves, and often the last."""
         edges = np.cumsum(self.probabilities)
         index = int(np.searchsorted(edges, rng.uniform() * edges[-1], side="right"))
         state, info = self.moves[min(index, len(self.moves) - 1)].step(model, state, rng)
-        if self.last is None:
+        if self.last is None or (self.often < 1.0 and rng.uniform() >= self.often):
             return state, info
         state, more = self.last.step(model, state, rng)
         return state, info._replace(n_evaluations=info.n_evaluations + more.n_evaluations)

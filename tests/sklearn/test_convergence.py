@@ -297,7 +297,8 @@ def test_nothing_to_add_is_a_warning_and_no_change(n_draws, short):
     assert_same_fit(model, short)
 
 
-def test_a_target_that_has_been_reached_adds_a_round_at_most(long):
+def test_a_target_that_has_been_reached_adds_a_round_at_most():
+    long = quick(**EASY, n_draws=260).fit(*moons())
     assert long.diagnostics_.converged(50.0)
     model = twin(long).set_params(n_draws=500, target_ess=0.5, max_rhat=50.0, warm_start=True)
     model.fit(*moons())

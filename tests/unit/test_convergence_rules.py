@@ -61,7 +61,20 @@ def test_chains_that_differ_are_not_enough_however_long():
     assert found.r_hat[1] > 1.01
     assert min(found.ess_bulk.min(), found.ess_tail.min()) > MIN_ESS
     assert StoppingRule(MIN_ESS, 1.5).missing(chains) == 0.0
-    assert StoppingRule(MIN_ESS, 1.01).missing(chains) == np.inf  # more draws alone do not help
+    # By chance R-hat exceeds one by a share of one over the number of draws; here it never falls,
+    # and so much is missing each time.
+    expected = (found.r_hat[1] - 1.0) / 0.01 - 1.0
+    assert StoppingRule(MIN_ESS, 1.01).missing(chains) == pytest.approx(expected)
+    assert StoppingRule(MIN_ESS, 1.0).missing(chains) == np.inf
+
+
+def test_a_round_does_not_go_on_to_its_end_where_r_hat_is_hardly_too_large():
+    chains = normal(4, 200, 1)
+    chains[0] += 0.5
+    r_hat = float(summarize_convergence(chains).r_hat[0])
+    assert r_hat > 1.0
+    limit = 1.0 + (r_hat - 1.0) / 1.1
+    assert StoppingRule(MIN_ESS, limit).missing(chains) == pytest.approx(0.1)
 
 
 def test_what_is_missing_follows_from_the_effective_sample_size():

@@ -39,7 +39,7 @@ _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
 #: where f is smooth: skewed neighbors then do not move together. So its share depends on theta.
 VARIANTS = ((0, False), (0, True), (1, False), (1, True))
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
-FEWEST_DRAWS, MOST_ANNEALED = 32, 64
+FEWEST_DRAWS, MOST_ANNEALED = 16, 64
 #: Noise of estimates from which annealing their draws is worth its price.
 TOO_NOISY = 1.0
 #: From this share of n on, draws through the whitened factor take less time.
