@@ -130,7 +130,7 @@ class InterpolatedSites:
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
-        return self.skewed(self.gaussian_at(model, theta).made())
+        return self.skewed(self.gaussian_at(model, theta))
 
     def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return the Gaussian that the density at theta is made of."""
