@@ -112,6 +112,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             return None
         try:
             density = self.reference.at(model, theta)
+            _ = density.q.made()  # all factors: this is where a singular K shows
             n_draws = self._n_draws(theta)
             estimate = fresh_particles(model, density, n_draws, rng, self, retained)
         except NotPositiveDefiniteError:
