@@ -11,7 +11,14 @@ from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
-from skgpmcmc.transitions import Directed, PseudoMarginalMetropolis, StepInfo, Transition
+from skgpmcmc.transitions import (
+    Directed,
+    PseudoMarginalMetropolis,
+    RandomWalk,
+    RetainedParticle,
+    StepInfo,
+    Transition,
+)
 from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
 from skgpmcmc.warmup.emulated import overdispersed_starts, tuned_trajectories
 from skgpmcmc.warmup.emulator.learn import LEAST_ACCEPTANCE
@@ -292,3 +299,14 @@ def test_chains_settle_for_as_long_as_they_need(accepted, cautious, settles, exp
     request = Request(None, None, [], [], None, None, 50, settles=settles)
     report = SimpleNamespace(predicted_acceptance=accepted)
     assert emulated.to_settle(request, report, cautious) == expected
+
+
+@pytest.mark.parametrize(("acceptance", "often"), [(0.95, 0.25), (0.85, 1.0)])
+def test_a_particle_always_moves_where_estimates_surprise(monkeypatch, acceptance, often):
+    monkeypatch.setattr(emulated, "proposals_by_name", lambda *_: {"walk": RandomWalk()})
+    report = SimpleNamespace(predicted_acceptance=acceptance)
+    probed = SimpleNamespace(reference=None, n_importance=16, target=None, report=report)
+    settings = SimpleNamespace(defensive=0.05, annealing=None)
+    mixture = emulated._transition(None, probed, None, None, settings)
+    assert isinstance(mixture.last, RetainedParticle)
+    assert mixture.often == often
