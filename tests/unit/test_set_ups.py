@@ -46,7 +46,10 @@ def test_every_one_of_many_chains_has_a_start_of_its_own(crowded):
 
 def test_every_one_of_many_chains_tunes_a_trajectory_and_rehearses(crowded):
     assert len(next(tuned_trajectories(crowded, None))) == MANY
-    probed = SimpleNamespace(reference=Laplace(), n_importance=4, target=crowded.target())
+    report = SimpleNamespace(predicted_acceptance=0.95)
+    probed = SimpleNamespace(
+        reference=Laplace(), n_importance=4, target=crowded.target(), report=report
+    )
     settings, request = (
         SimpleNamespace(defensive=0.05, annealing=None),
         SimpleNamespace(rngs=[None] * MANY),
