@@ -26,15 +26,15 @@ from .importance import (
     ImportanceEstimate,
     Quadratic,
     ReferenceDensity,
-    SkewedApproximation,
-    density_from,
     importance_estimate,
     log_importance_weights,
 )
-from .interpolated import InterpolatedSites
+from .interpolated import InterpolatedSites, density_from
 from .laplace import Laplace
 from .low_rank import LowRankGaussian
 from .modes import Evaluation, Mode, evaluate, find_mode, path_to_mode
+from .sequential import SequentialApproximation
+from .skewed import SkewedApproximation
 
 __all__ = [
     "APPROXIMATIONS",
@@ -61,6 +61,7 @@ __all__ = [
     "Nystrom",
     "Quadratic",
     "ReferenceDensity",
+    "SequentialApproximation",
     "Shape",
     "Sites",
     "SkewedApproximation",

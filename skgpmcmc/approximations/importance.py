@@ -1,36 +1,21 @@
-"""The unbiased importance-sampling estimate of p(y | theta), and a density for it.
-
-The density is a Gaussian approximation, or one with skewed margins. Where the latent variance is
-large, p(f | y, theta) is skewed: a class that is certain leaves f free on one side. Importance
-draws from any Gaussian then have weights that vary much. Giving every margin the skewness of the
-tilted distribution of expectation propagation takes most of that away, and keeps a density that can
-be drawn from and evaluated exactly.
-"""
+"""The unbiased importance-sampling estimate of p(y | theta), and how many draws it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy import linalg
-from scipy.special import kv
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, LatentGP
+from ..model import LatentGP
 from ..numerics.linalg import log_sum
-from .base import GaussianApproximation, LatentDraws, Sites, gaussian_family
+from .base import GaussianApproximation, LatentDraws
 
-#: E sqrt(1 + z^2) for a standard normal z; Jones & Pewsey (2009), P_1.
-_MEAN_ROOT = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(1, 0.25) + kv(0, 0.25)))
-#: E cosh(3 asinh z), P_3 of the same paper.
-_P3 = float(np.exp(0.25) / np.sqrt(8.0 * np.pi) * (kv(2, 0.25) + kv(1, 0.25)))
 #: Where that adds at most such a share to the draws, N may be so many times its bound.
 _RARE_SHARE, _RARELY = 0.1, (16, 8, 4, 2)
-#: Largest asymmetry; its margin has a skewness of 1.34.
-_MOST = 1.5
 
 
 class Density(Protocol):
@@ -213,27 +198,30 @@ def log_relative_variances(
     rng: np.random.Generator,
     *,
     defensive: float = 0.0,
+    drawn: Sequence[int] = (),
 ) -> FloatArray:
     """Log of the relative variance of a weight for each of several densities at one theta.
 
-    They share their draws, which come from the mixture of all and the prior: places where one of
+    They share their draws, which come from the mixture of some and the prior: places where one of
     them is far too small, which its own draws hardly ever show, are seen by draws from others. With
     w the weight that a density gives to a draw, and v that of the mixture, ``E_g w^2 = E_mix w v``.
+    `drawn` are positions of the densities that are drawn from; by default all.
 
     Returns
     -------
     ndarray of shape (k,)
         All infinite where no draw has a positive likelihood.
     """
-    each, n_prior = max(n_draws // len(densities), 1), int(np.ceil(defensive * n_draws))
+    drawn = list(drawn) or list(range(len(densities)))
+    each, n_prior = max(n_draws // len(drawn), 1), int(np.ceil(defensive * n_draws))
     prior = densities[0].q.prior
     parts = []
-    for density in densities:
-        parts += [density.sample(rng, each).f]
+    for position in drawn:
+        parts += [densities[position].sample(rng, each).f]
     f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
     log_ratio = np.array([density.log_ratio_to_prior(f) for density in densities])
     log_share = np.log(each / f.shape[1])
-    log_mixture = log_sum(log_ratio + log_share, axis=0)
+    log_mixture = log_sum(log_ratio[drawn] + log_share, axis=0)
     if n_prior:
         log_mixture = np.logaddexp(log_mixture, np.log(n_prior / f.shape[1]))
     totals = model.observations_at(prior.theta).totals(f)
@@ -322,128 +310,3 @@ class Quadratic:
         slope = z @ self.curvature
         value = self.constant + z @ self.linear + (z * slope).sum(axis=-1)
         return value, (self.linear + 2.0 * slope) / self.scale * (z == raw)
-
-
-@dataclass(frozen=True, eq=False)
-class SkewedApproximation:
-    """Law of ``f = mu + sd o T(delta / sd)`` for mu + delta drawn from a Gaussian q with mean mu.
-
-    T is the sinh-arcsinh transformation ``sinh(asinh z + asymmetry)``, standardized: f has the
-    means of q, and its variances if `sd` are the standard deviations of q.
-
-    Attributes
-    ----------
-    q : GaussianApproximation
-    sd : ndarray of shape (n,)
-        Positive.
-    asymmetry : ndarray of shape (n,)
-        0 leaves a coordinate Gaussian; positive for a tail to the right.
-
-    References
-    ----------
-    Jones & Pewsey (2009), Sinh-arcsinh distributions, Biometrika 96(4).
-    """
-
-    q: GaussianApproximation
-    sd: FloatArray
-    asymmetry: FloatArray
-
-    @property
-    def arrays(self) -> tuple[FloatArray, ...]:
-        """Sites, standard deviations and asymmetries, which make it again with the prior."""
-        return (*self.q.sites, self.sd, self.asymmetry)
-
-    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
-        """Independent draws of f."""
-        deviation = self.q.sample_white(rng, size)
-        delta = self.q.prior.unwhiten(deviation)
-        sd, (center, spread) = self.sd[:, None], self._moments()
-        x = delta / sd
-        root = _root(x)
-        moved = sd * (self._sheared(x, root, 1.0) - center) / spread - delta
-        white = self.q.prior.whiten(moved)
-        pairing = np.einsum("ij,ij->j", white, 0.5 * white + deviation)
-        log_ratio = self._log_ratio(delta, x / root, moved, pairing)
-        return LatentDraws(self.q.mean[:, None] + delta + moved, log_ratio)
-
-    def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
-        """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
-        offset = f - self.q.mean[:, None]
-        sd, (center, spread) = self.sd[:, None], self._moments()
-        y = spread * offset / sd + center
-        x = self._sheared(y, _root(y), -1.0)
-        delta = sd * x
-        moved = offset - delta
-        white = self.q.prior.whiten(np.concatenate([moved, moved + 2.0 * delta], axis=1))
-        m = f.shape[1]
-        pairing = 0.5 * np.einsum("ij,ij->j", white[:, :m], white[:, m:])
-        return self._log_ratio(delta, x / _root(x), moved, pairing)
-
-    def _sheared(self, x: FloatArray, root: FloatArray, sign: float) -> FloatArray:
-        """``sinh(asinh x + sign asymmetry)`` by the addition theorem, root^2 = 1 + x^2; (n, m)."""
-        cosh, sinh = self._hyperbolic
-        return x * cosh + root * (sign * sinh)
-
-    @cached_property
-    def _hyperbolic(self) -> tuple[FloatArray, FloatArray]:
-        return np.cosh(self.asymmetry)[:, None], np.sinh(self.asymmetry)[:, None]
-
-    def _log_ratio(
-        self, delta: FloatArray, tangent: FloatArray, moved: FloatArray, pairing: FloatArray
-    ) -> FloatArray:
-        """Log [g(f) / N(f; 0, K)] at f = mu + delta + moved, to which mu + delta was moved.
-
-        ``g(f) = q(mu + delta) / prod T'``, with ``T' = cosh(asinh x + e) / cosh(asinh x)``, e the
-        asymmetry, x = delta / sd and `tangent` = tanh asinh x; and the prior at f instead of
-        mu + delta: ``moved' K^-1 (moved / 2 + delta)``, which is `pairing`, and
-        ``moved' K^-1 mu = moved' a``.
-        """
-        cosh, sinh = self._hyperbolic
-        log_slope = np.log(cosh + tangent * sinh)
-        log_spread = np.log(moments_of(self.asymmetry)[1]).sum()
-        return np.asarray(
-            self.q.log_ratio_of_deviation(delta)
-            - log_slope.sum(axis=0)
-            + log_spread
-            + self.q.weights @ moved
-            + pairing
-        )
-
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
-        center, spread = moments_of(self.asymmetry)
-        return center[:, None], spread[:, None]
-
-
-def _root(x: FloatArray) -> FloatArray:
-    """``sqrt(1 + x^2)``, by the fast way where squares are finite."""
-    return np.sqrt(1.0 + x * x) if max(x.max(), -x.min()) < 1e150 else np.hypot(1.0, x)
-
-
-def density_from(prior: GaussianPrior, arrays: tuple[FloatArray, ...]) -> Density:
-    """Make a density of its `arrays`: two for a Gaussian, four for a skewed one."""
-    skewed = len(arrays) > 2
-    q = gaussian_family(prior)(prior, Sites(*arrays[:2]), skewed)
-    return SkewedApproximation(q, *arrays[2:]) if skewed else q
-
-
-def moments_of(asymmetry: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of sinh(asinh z + asymmetry) for a standard normal z."""
-    center = np.sinh(asymmetry) * _MEAN_ROOT
-    return center, np.sqrt(1.0 + 3.0 * np.sinh(asymmetry) ** 2 - center**2)
-
-
-def skewness_of(asymmetry: FloatArray) -> FloatArray:
-    """Skewness of sinh(asinh z + asymmetry) for a standard normal z; increasing and odd."""
-    center, spread = moments_of(asymmetry)
-    third = 0.25 * (np.sinh(3.0 * asymmetry) * _P3 - 3.0 * np.sinh(asymmetry) * _MEAN_ROOT)
-    second = 1.0 + 3.0 * np.sinh(asymmetry) ** 2
-    return np.asarray((third - 3.0 * center * second + 2.0 * center**3) / spread**3)
-
-
-_ASYMMETRIES = np.linspace(-_MOST, _MOST, 301)
-_SKEWNESSES = skewness_of(_ASYMMETRIES)
-
-
-def asymmetry_of(skewness: FloatArray) -> FloatArray:
-    """Return the asymmetry with this skewness, from a table; at most 1.5 in size."""
-    return np.interp(skewness, _SKEWNESSES, _ASYMMETRIES)

@@ -10,16 +10,12 @@ from typing import Self
 import numpy as np
 from scipy import linalg
 
-from .._typing import FloatArray
-from ..model import LatentGP
+from .._typing import FloatArray, IntArray
+from ..model import GaussianPrior, LatentGP
 from .base import Approximation, GaussianApproximation, Shape, Sites, gaussian_family
-from .importance import (
-    Density,
-    Quadratic,
-    SkewedApproximation,
-    asymmetry_of,
-    log_relative_variances,
-)
+from .importance import Density, Quadratic, log_relative_variances
+from .sequential import SequentialApproximation
+from .skewed import SkewedApproximation, asymmetry_of
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
@@ -27,8 +23,9 @@ _NUGGET = 1e-6
 _LENGTH_SCALE = 3.0
 #: Site precisions below this share of the largest are not told apart.
 _SMALLEST_PRECISION = 1e-12
-#: Sweeps, and shares of the skewness, that are compared.
-SWEEPS, SHARES = (0, 1), (0.0, 0.25, 0.5, 0.75, 1.0)
+#: Sweeps that are compared, and grades of what is not Gaussian: rows whose values are drawn in turn,
+#: or shares of the skewness where a likelihood cannot do that.
+SWEEPS, TURNS, SHARES = (0, 1), (0, 16, 32, 64, 128), (0.0, 0.25, 0.5, 0.75, 1.0)
 #: Error of the best share at one theta, at least, and standard deviation of its linear terms.
 _SHARE_NOISE, _SHARE_TERM_SD = 0.1, 0.2
 
@@ -65,6 +62,8 @@ class InterpolatedSites:
         Of the Gaussian process.
     least, most : ndarray of shape (k n,)
         Range over the design of what is interpolated, which no interpolation leaves.
+    turns : ndarray of shape (r,)
+        Rows whose values are drawn in turn, see `SequentialApproximation`; the same for all theta.
     whitened : bool
         Make the Gaussian by the factors that many draws want, see `GaussianApproximation`.
     """
@@ -81,6 +80,7 @@ class InterpolatedSites:
     coefficients: FloatArray
     least: FloatArray
     most: FloatArray
+    turns: IntArray
     whitened: bool = True
 
     @classmethod
@@ -95,6 +95,7 @@ class InterpolatedSites:
         *,
         n_sweeps: int = 0,
         strength: float | Quadratic = 0.0,
+        turns: IntArray | None = None,
     ) -> Self:
         """Interpolate the sites, and the shapes if they matter, at theta of shape (D, p)."""
         share = _share(strength, center, scale)
@@ -115,7 +116,8 @@ class InterpolatedSites:
         trend = linalg.solve(gram, features.T @ linalg.cho_solve(factor, targets), assume_a="pos")
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
-        fields = (center, scale, *box, nodes, trend, coefficients, *limits)
+        turns = np.empty(0, dtype=np.intp) if turns is None else turns
+        fields = (center, scale, *box, nodes, trend, coefficients, *limits, turns)
         return cls(approximation, n_sweeps, share, *fields)
 
     def with_strength(self, strength: float | Quadratic) -> InterpolatedSites:
@@ -130,7 +132,7 @@ class InterpolatedSites:
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
-        return self.skewed(self.gaussian_at(model, theta))
+        return self.made_of(self.gaussian_at(model, theta), model)
 
     def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return the Gaussian that the density at theta is made of."""
@@ -140,13 +142,24 @@ class InterpolatedSites:
             q = self.approximation.improved(model, q)
         return q
 
-    def skewed(self, q: GaussianApproximation) -> Density:
+    def made_of(self, q: GaussianApproximation, model: LatentGP) -> Density:
         """Return the density that is made of q."""
+        theta = q.prior.theta
+        if len(self.turns):
+            return SequentialApproximation(q, model.observations_at(theta), self.turns)
         if self.strength is None:
             return q
-        theta = q.prior.theta
         log_sd, skewness = self._interpolated(theta).reshape(4, -1)[2:]
         return SkewedApproximation(q, np.exp(log_sd), asymmetry_of(self.share_at(theta) * skewness))
+
+    def graded(self, q: GaussianApproximation, model: LatentGP) -> list[Density]:
+        """Return the densities made of q with every grade of what is not Gaussian."""
+        if len(self.turns):
+            whole = SequentialApproximation(q, model.observations_at(q.prior.theta), self.turns)
+            return [whole.of_first(count) for count in TURNS]
+        if self.strength is None:  # coupled sites have no margins to skew
+            return [q]
+        return [self.with_strength(share).made_of(q, model) for share in SHARES]
 
     def share_at(self, theta: FloatArray) -> FloatArray:
         """Share of the skewness (...) that the density has at theta (..., p)."""
@@ -176,6 +189,17 @@ def _share(strength: float | Quadratic, center: FloatArray, scale: FloatArray) -
     return Quadratic.flat(center, scale, strength) if strength > 0.0 else None
 
 
+def density_from(
+    model: LatentGP, prior: GaussianPrior, arrays: tuple[FloatArray, ...]
+) -> Density:
+    """Make a density of its `arrays`: two of a Gaussian, three of a sequential, four of a skewed."""
+    q = gaussian_family(prior)(prior, Sites(*arrays[:2]), len(arrays) > 2)
+    if len(arrays) == 3:
+        turns = np.argsort(arrays[2], kind="stable")[np.count_nonzero(arrays[2] == 0.0) :]
+        return SequentialApproximation(q, model.observations_at(prior.theta), turns)
+    return SkewedApproximation(q, *arrays[2:]) if len(arrays) > 2 else q
+
+
 def variances_of_variants(
     reference: InterpolatedSites,
     model: LatentGP,
@@ -186,30 +210,29 @@ def variances_of_variants(
     defensive: float,
     enough: tuple[float, float],
 ) -> FloatArray:
-    """Log of the relative variance of a weight with each of SWEEPS and SHARES at theta; (2, 5).
+    """Log of the relative variance of a weight with each of SWEEPS and grades at theta; (2, 5).
 
     Infinity for a variant that does not exist, and where no draw has a positive likelihood.
-    Variants that cannot pay for their cost are given what a cheaper one has: shares if the variance
+    Variants that cannot pay for their cost are given what a cheaper one has: grades if the variance
     of a Gaussian is at most ``enough[0]``, a sweep if the least of all is at most ``enough[1]``.
     What a sweep changes is taken from the Gaussian.
     """
-    skews = reference.strength is not None  # coupled sites have no margins to skew
-    shares = [reference.with_strength(s) for s in SHARES] if skews else [reference]
     log_variances = partial(
         log_relative_variances, model, n_draws=n_draws, rng=rng, defensive=defensive
     )
     found = np.full((len(SWEEPS), len(SHARES)), np.inf)
-    q = shares[0].gaussian_at(model, theta)
-    plain = [share.skewed(q) for share in shares]
+    plain = reference.graded(reference.gaussian_at(model, theta), model)
+    # Rows in turn are nested: the ends show what is between.
+    drawn = [0, len(plain) - 1] if len(reference.turns) else list(range(len(plain)))
     some = log_variances(plain[:1])
     if np.exp(some[0]) > enough[0]:
-        some = log_variances(plain)
-    found[:, : len(shares)] = some
+        some = log_variances(plain, drawn=drawn)
+    found[:, : len(plain)] = some
     if np.isfinite(some.min()) and np.exp(some.min()) > enough[1]:
-        swept = replace(shares[0], n_sweeps=1).gaussian_at(model, theta)
-        *every, other = log_variances([*plain, swept])
-        found[0, : len(shares)] = every
-        found[1, : len(shares)] = np.array(every) + other - every[0]
+        swept = replace(reference, n_sweeps=1).gaussian_at(model, theta)
+        *every, other = log_variances([*plain, swept], drawn=[*drawn, len(plain)])
+        found[0, : len(plain)] = every
+        found[1, : len(plain)] = np.array(every) + other - every[0]
     return found
 
 

@@ -236,6 +236,14 @@ class Likelihood(ABC):
         """
         return TiltedMoments(*self.tilted(y, mean, var, weight).moments())
 
+    def probit_signs(self, y: FloatArray) -> FloatArray | None:
+        """Return s of shape (n,) where p(y | f) = Phi(s f), or None where it is something else.
+
+        Importance draws of f then take such rows in turn. A wrong answer makes them slow, not
+        wrong.
+        """
+        return None
+
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> FloatArray:

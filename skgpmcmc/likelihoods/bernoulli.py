@@ -60,6 +60,10 @@ class Probit(Likelihood):
         first, second, _ = _log_ndtr_derivatives(u)
         return TiltedMoments(np.asarray(log_ndtr(u)), y * first / scale, -second / scale**2)
 
+    def probit_signs(self, y: FloatArray) -> FloatArray | None:
+        """Return y."""
+        return y
+
     def log_predictive(
         self, y: npt.ArrayLike, mean: npt.ArrayLike, var: npt.ArrayLike
     ) -> FloatArray:

@@ -117,6 +117,10 @@ class Observations:
             return self.likelihood.tilted_moments(self.y, mean, var)
         return self.likelihood.weighted_tilted_moments(self.y, self.weight, mean, var)
 
+    def probit_signs(self) -> FloatArray | None:
+        """Return s where p(y | f) = Phi(s (f + offset)), or None; (n,)."""
+        return None if self.weight is not None else self.likelihood.probit_signs(self.y)
+
     def tilted_powers(
         self, cavities: tuple[FloatArray, FloatArray], mean: FloatArray, sd: FloatArray, degree: int
     ) -> FloatArray:

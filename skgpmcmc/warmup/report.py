@@ -62,6 +62,8 @@ class EmulatorReport:
         points.
     n_temperatures : int
         Number of temperatures through which the draws are annealed; 0 for importance sampling.
+    n_in_turn : int
+        Number of rows whose latent values an importance draw takes in turn, each given its target.
     """
 
     n_design: int
@@ -73,3 +75,4 @@ class EmulatorReport:
     n_importance: tuple[int, int]
     noise: float = 0.0
     n_temperatures: int = 0
+    n_in_turn: int = 0

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..._typing import FloatArray
+from ..._typing import FloatArray, IntArray
 from ...approximations import Approximation, InterpolatedSites
 from ...approximations.importance import Quadratic
 from ...model import LatentGP
@@ -278,8 +278,18 @@ class Knowledge:
         draws = self.pool(target, 20, self.temperature).theta[-1]
         return draws[spread_out(draws / self.scale, self.used.theta / self.scale, n)]
 
-    def reference(self, n_sweeps: int, strength: float | Quadratic) -> InterpolatedSites:
-        """Interpolated sites of the design so far."""
+    def turns(self, n: int) -> IntArray:
+        """Return the n rows that are the least Gaussian over the design, if they can be drawn in turn."""
+        shapes = [point.shape for point in self.used.points if point.shape is not None]
+        if not shapes or self.model.observations.probit_signs() is None:
+            return np.empty(0, dtype=np.intp)
+        skewness = sum(abs(shape.skewness) for shape in shapes)
+        return np.argsort(-skewness, kind="stable")[:n]
+
+    def reference(
+        self, n_sweeps: int, strength: float | Quadratic, n_turns: int = 0
+    ) -> InterpolatedSites:
+        """Interpolated sites of the design so far, so many rows in turn if that is possible."""
         used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, _MOST_VALUES)
         return InterpolatedSites.fit(
             self.approximation,
@@ -290,6 +300,7 @@ class Knowledge:
             self.scale,
             n_sweeps=n_sweeps,
             strength=strength,
+            turns=self.turns(n_turns) if n_turns else None,
         )
 
 

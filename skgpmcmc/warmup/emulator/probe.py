@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from ..._typing import BoolArray, FloatArray
 from ...approximations import InterpolatedSites, ReferenceDensity
 from ...approximations.importance import DrawCount, Quadratic
-from ...approximations.interpolated import SHARES, best_share, variances_of_variants
+from ...approximations.interpolated import SHARES, SWEEPS, TURNS, best_share, variances_of_variants
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions import Pool, independence_acceptance
@@ -34,10 +34,23 @@ _PROMISED = 3.0
 N_DRAWS = 256
 #: Noise of a probe; most draws of one, in all and at once.
 _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
-#: Importance densities to choose from: sweeps that improve the interpolated sites, and whether
-#: margins are skewed. All of the skewness is best where the latent variance is large, and none
+
+
+class Variant(NamedTuple):
+    """An importance density to choose."""
+
+    n_sweeps: int  # that improve the interpolated sites
+    skewed: bool = False  # whether margins are skewed
+    n_turns: int = 0  # rows whose values are drawn in turn
+
+
+#: With skewed margins, all of the skewness is best where the latent variance is large, and none
 #: where f is smooth: skewed neighbors then do not move together. So its share depends on theta.
-VARIANTS = ((0, False), (0, True), (1, False), (1, True))
+VARIANTS = tuple(
+    Variant(n, *grade)
+    for n in SWEEPS
+    for grade in [(False,), (True,), *((False, count) for count in TURNS[1:])]
+)
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
 FEWEST_DRAWS, MOST_ANNEALED = 16, 64
 #: Noise of estimates from which annealing their draws is worth its price.
@@ -46,7 +59,9 @@ TOO_NOISY = 1.0
 _MANY_DRAWS = 0.1
 #: What the calls of an evaluation take, whatever its size, and each number of a particle, of a
 #: Gaussian or a skewed density; times n^-3 and N / n^2, in O(n^3) operations.
-_CALLS, _PER_NUMBER = 1.5e7, (750.0, 1500.0)
+_CALLS, _PER_NUMBER = 6e7, (750.0, 1500.0)
+#: The same of values drawn in turn: for all of them, for one, and for each number of it.
+_TURNS, _TURN, _PER_NUMBER_IN_TURN = 6e6, 6.5e5, 5e3
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 4_000_000
 _FEW_ENOUGH = 1000  # draws, which are no reason to save any, however small n is
@@ -140,7 +155,8 @@ def probe(
         rows = [*rows, *(yield _comparisons(known, tails, settings))]
     found = list(zip([*points[: len(first)], *points[len(required) :]], rows, strict=True))
     plan, strength = _planned(known, target, found, settings)
-    reference = known.reference(VARIANTS[plan.variant][0], strength)
+    variant = VARIANTS[plan.variant]
+    reference = known.reference(variant.n_sweeps, strength, variant.n_turns)
     probes = yield _tasks(take_probe, known, reference, thetas, settings)
     known = replace(known, n_evaluations=known.n_evaluations + len(rows) + len(probes))
     places = _places(points, probes, typical)
@@ -152,7 +168,8 @@ def probe(
 
 def _comparisons(known: Knowledge, thetas: FloatArray, settings: EmulatorSettings) -> list[Task]:
     """Return the work of comparing variants, with sites interpolated as they are known so far."""
-    reference = known.reference(0, 0.0 if known.coupled else 1.0)
+    in_turn = len(known.turns(1)) > 0
+    reference = known.reference(0, 0.0 if known.coupled or in_turn else 1.0, TURNS[-1])
     return _tasks(compare_variants, known, reference, thetas, settings)
 
 
@@ -195,17 +212,20 @@ def _planned(
     believed = [rest for excess, *rest in found if excess <= limit]
     theta, rows = map(np.array, zip(*believed, strict=True))
     strength = Quadratic.flat(known.design.best.theta, known.scale, 1.0)
-    if not known.coupled:
+    log_variance = np.full((len(rows), len(SWEEPS), len(TURNS) + 1), np.inf)
+    log_variance[:, :, 0] = rows[:, :, 0]
+    if len(known.turns(1)):
+        log_variance[:, :, 2:] = rows[:, :, 1:]
+    elif not known.coupled:
         strength = best_share(theta, rows[:, 0], strength.center, strength.scale)
-    share = np.clip(strength.value(theta), 0.0, 1.0)
-    skewed = [
-        [np.interp(s, SHARES, each) for each in row] for s, row in zip(share, rows, strict=True)
-    ]
-    log_variance = np.stack([rows[:, :, 0], skewed], axis=2).reshape(len(rows), len(VARIANTS))
+        share = np.clip(strength.value(theta), 0.0, 1.0)
+        for there, row, s in zip(log_variance, rows, share, strict=True):
+            there[:, 1] = [np.interp(s, SHARES, each) for each in row]
+    log_variance = log_variance.reshape(len(rows), len(VARIANTS))
     noise, budget, _ = goals(settings, known)
     # By little noise: with more a Gaussian seems cheap where its weights have heavy tails.
     plan = cheapest_plan(log_variance, len(known.model.y), noise, budget, quiet=True)
-    return plan, strength if VARIANTS[plan.variant][1] else 0.0
+    return plan, strength if VARIANTS[plan.variant].skewed else 0.0
 
 
 def _places(
@@ -279,6 +299,7 @@ def _report(
         predicted_acceptance=independence_acceptance(residual),
         n_sweeps=reference.n_sweeps,
         skewness=float(reference.share_at(typical).mean()),
+        n_in_turn=len(reference.turns),
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * places.log_variance[places.typical]) / np.sqrt(counts))),
         n_temperatures=len(annealed.schedule.temperatures) if annealed else 0,
@@ -416,16 +437,19 @@ def plan_for(
     quiet : bool, default=False
         Try less noise first.
     """
-    n_sweeps, skewed = VARIANTS[variant]
+    n_sweeps, skewed, n_turns = VARIANTS[variant]
     variance, calls = np.exp(log_variance), _CALLS / n**3
     plans = []
     for target, most in _noise_and_most(noise, n, quiet):
         counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
         share = float(counts.mean()) / n
-        whitened = skewed or n_sweeps > 0 or share > _MANY_DRAWS
+        whitened = skewed or n_turns > 0 or n_sweeps > 0 or share > _MANY_DRAWS
         each = (3.0 if skewed else 2.0) if whitened else 4.0
         each += _PER_NUMBER[skewed] / n
-        cost = 2.0 + (2.0 + 0.3 * calls) * n_sweeps + whitened + each * share + calls
+        turn = 1.0 / n + (_TURN + _PER_NUMBER_IN_TURN * float(counts.mean())) / n**3
+        turns = (n_turns > 0) * _TURNS / n**3 + turn * min(n_turns, n)
+        more = (2.0 + 0.3 * calls) * n_sweeps + turns
+        cost = 2.0 + more + whitened + each * share + calls
         # Acceptance rate of proposals that only noise can reject, where it is large: chains stay
         # there. Few draws do not show the rarest weights, hence the power.
         accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
