@@ -19,13 +19,9 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Sites, importance_estimate
-from skgpmcmc.approximations.importance import (
-    Density,
-    SkewedApproximation,
-    asymmetry_of,
-    log_relative_variances,
-)
+from skgpmcmc.approximations.importance import Density, log_relative_variances
 from skgpmcmc.approximations.interpolated import SHARES
+from skgpmcmc.approximations.skewed import SkewedApproximation, asymmetry_of
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 

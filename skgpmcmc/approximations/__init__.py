@@ -22,18 +22,16 @@ from .ep import EP
 from .exact import Exact
 from .importance import (
     Density,
-    DrawCount,
     ImportanceEstimate,
-    Quadratic,
     ReferenceDensity,
+    SequentialApproximation,
     importance_estimate,
     log_importance_weights,
 )
-from .interpolated import InterpolatedSites, density_from
+from .interpolated import DrawCount, InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
 from .low_rank import LowRankGaussian
 from .modes import Evaluation, Mode, evaluate, find_mode, path_to_mode
-from .sequential import SequentialApproximation
 from .skewed import SkewedApproximation
 
 __all__ = [

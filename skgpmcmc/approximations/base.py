@@ -307,7 +307,7 @@ class GaussianApproximation:
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
         if self.whitened or 2 * size > len(self.weights):
-            delta = self.colored(self._normal(rng, size))
+            delta = self.prior.unwhiten(self.sample_white(rng, size))
         else:
             delta = self._sample_by_conditioning(rng, size)
         return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
@@ -335,16 +335,8 @@ class GaussianApproximation:
 
     def sample_white(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Draw L^-1 (f - mean) under q, T'^-1 z for z ~ N(0, I), one per column; (n, size)."""
-        z = self._normal(rng, size)
+        z = np.asfortranarray(rng.standard_normal((size, self.prior.size)).T)
         return linalg.solve_lower(self.chol_white, z, transpose=True, overwrite=True)
-
-    def colored(self, z: FloatArray) -> FloatArray:
-        """``L T'^-1 z``, f - mean under q for z ~ N(0, I), of shape (n, m) and overwritten."""
-        white = linalg.solve_lower(self.chol_white, z, transpose=True, overwrite=True)
-        return self.prior.unwhiten(white)
-
-    def _normal(self, rng: np.random.Generator, size: int) -> FloatArray:
-        return np.asfortranarray(rng.standard_normal((size, self.prior.size)).T)
 
     def _sample_by_conditioning(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Draw f - mean under q, (n, m), without `chol_white`: cheaper for few draws.

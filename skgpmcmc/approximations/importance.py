@@ -1,21 +1,32 @@
-"""The unbiased importance-sampling estimate of p(y | theta), and how many draws it takes."""
+"""The unbiased importance-sampling estimate of p(y | theta), and a density for it.
+
+Where the latent variance is large, the likelihood of a row near the border of a class acts like a
+bound on f, and no Gaussian is near p(f | y, theta). The values of such rows can be drawn in turn,
+from the Gaussian given those before, with the likelihood of this very row in the place of its site.
+The sites of all rows still to come stay Gaussian: by them a draw knows of what lies ahead. Given
+these values the others follow the Gaussian.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from scipy import linalg
+from scipy.linalg import lapack
+from scipy.special import log_ndtr, ndtri_exp
 
-from .._typing import FloatArray
-from ..model import LatentGP
-from ..numerics.linalg import log_sum
+from .._typing import FloatArray, IntArray
+from ..model import LatentGP, Observations
+from ..numerics.linalg import NotPositiveDefiniteError, log_sum, solve_lower
 from .base import GaussianApproximation, LatentDraws
 
-#: Where that adds at most such a share to the draws, N may be so many times its bound.
-_RARE_SHARE, _RARELY = 0.1, (16, 8, 4, 2)
+#: Added to the covariance of the values that are drawn in turn, relative to each variance.
+_JITTER = 1e-10
+#: Values that those before leave less than this share of their variance are not drawn in turn.
+_DETERMINED = 1e-8
 
 
 class Density(Protocol):
@@ -29,6 +40,10 @@ class Density(Protocol):
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
         """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
+        ...
+
+    def made(self) -> Density:
+        """Return itself, all factors made now: this is where a singular K shows."""
         ...
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
@@ -46,46 +61,6 @@ class ReferenceDensity(Protocol):
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class DrawCount:
-    """How many importance draws an estimate takes: a fixed function of theta.
-
-    With N draws the log of the estimate has a variance of about v(theta) / N, where v is the
-    relative variance of a single weight. N keeps that near a target all over the posterior.
-
-    Attributes
-    ----------
-    log_variance : Quadratic
-        Log of v.
-    target_sd : float
-        Standard deviation of the log estimate that is aimed at.
-    lowest, highest : int
-        Bounds of N.
-    """
-
-    log_variance: Quadratic
-    target_sd: float
-    lowest: int
-    highest: int
-
-    def at(self, theta: FloatArray) -> int:
-        """N at theta of shape (p,)."""
-        log_n = float(self.log_variance.value(theta)) - 2.0 * np.log(self.target_sd)
-        return int(np.clip(np.ceil(np.exp(min(log_n, 50.0))), self.lowest, self.highest))
-
-    def raised(self, theta: FloatArray, largest: int) -> DrawCount:
-        """Return a count that may be larger than `highest` where that is rare.
-
-        A chain that comes there would stay for long. At draws of theta (m, p) from the posterior
-        the mean of N grows by at most a tenth; no N exceeds `largest`, unless `highest` does.
-        """
-        wanted = np.exp(self.log_variance.value(theta)) / self.target_sd**2
-        limit = (1.0 + _RARE_SHARE) * np.clip(wanted, self.lowest, self.highest).mean()
-        tops = [min(times * self.highest, max(largest, self.highest)) for times in _RARELY]
-        paid = [top for top in tops if np.clip(wanted, self.lowest, top).mean() <= limit]
-        return replace(self, highest=max(paid, default=self.highest))
 
 
 class ImportanceEstimate(NamedTuple):
@@ -241,72 +216,172 @@ def _mixed(log_ratio: FloatArray, defensive: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Quadratic:
-    """A polynomial of degree two that stays tame.
+class SequentialApproximation:
+    """Law of f under a Gaussian q, but for rows i_1, ..., i_r, whose values come in turn.
+
+    With t the likelihood of a row, Phi(s f), and t~ its site in q,
+    ``g(f) = q(f) prod_k [t(f_k) / t~(f_k)] / Z_k``, Z_k the mean of t / t~ under q(f_k | f_<k). The
+    importance weight of a draw knows of these rows by the Z_k only, which vary little.
 
     Attributes
     ----------
-    center, scale : ndarray of shape (p,)
-        Coordinates are ``z = (theta - center) / scale``, clipped to [-3, 3], so that nothing is
-        extrapolated.
-    constant : float
-    linear : ndarray of shape (p,)
-        Of z.
-    curvature : ndarray of shape (p, p)
-        Symmetric; its term is z' curvature z.
+    q : GaussianApproximation
+        A whitened one.
+    observed : Observations
+        p(y | f) of all rows; one that has `probit_signs`.
+    rows : ndarray of shape (r,)
+        Positions of the rows, in turn; those first that are the least Gaussian.
+
+    References
+    ----------
+    Keane (1994), A computationally practical simulation estimator for panel data, Econometrica
+    62(1), for q the prior. Botev (2017), The normal law under linear restrictions, JRSS B 79(1),
+    for draws that look ahead by exponential tilting; here, by the sites.
     """
 
-    center: FloatArray
-    scale: FloatArray
-    constant: float
-    linear: FloatArray
-    curvature: FloatArray
+    q: GaussianApproximation
+    observed: Observations
+    rows: IntArray
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is cached is rebuilt on demand.
+        return {name: vars(self)[name] for name in ("q", "observed", "rows")}
+
+    def made(self) -> Self:
+        """Return itself, all factors made now: this is where a singular K shows."""
+        _ = self.q.made(), self._turns
+        return self
+
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """Sites, and the turn of every row, counted from 1, or 0; they make it again."""
+        turn = np.zeros(len(self.q.sites.shift))
+        turn[self.rows] = np.arange(len(self.rows)) + 1.0
+        return (*self.q.sites, turn)
+
+    def of_first(self, count: int) -> Density:
+        """Return the same with so many rows in turn, no more than its own; cheaply."""
+        if count == 0:
+            return self.q
+        fewer = SequentialApproximation(self.q, self.observed, self.rows[:count])
+        vars(fewer)["_turns"] = self._turns.first(count)  # a prefix: nothing to be factored
+        return fewer
+
+    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
+        """Independent draws of f."""
+        Q = self._turns.directions
+        white = np.asfortranarray(rng.standard_normal((size, len(Q))).T)
+        white += Q @ (self._turns.draw(rng, size) - Q.T @ white)
+        white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
+        delta = self.q.prior.unwhiten(white)
+        log_ratio = self.q.log_ratio_of_deviation(delta) + self._turns.log_ratios(delta)
+        return LatentDraws(self.q.mean[:, None] + delta, log_ratio)
+
+    def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
+        """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
+        delta = f - self.q.mean[:, None]
+        return np.asarray(self.q.log_ratio_of_deviation(delta) + self._turns.log_ratios(delta))
+
+    @cached_property
+    def _turns(self) -> _Turns:
+        return _Turns.of(self.q, self.observed, self.rows)
+
+
+class _Turns(NamedTuple):
+    """The rows in turn: under q, ``f = mean + R u`` with R lower and u ~ N(0, I).
+
+    Given the rows before, f_k has a Gaussian cavity: what q says without the site of the row. Then
+    ``z = (mean + offset) / (s scale)`` with the mean of the cavity and scale^2 = 1 + its variance,
+    affine in those before; Z_k is proportional to Phi(z). All but the first three of shape (r, 1).
+    """
+
+    rows: IntArray  # (r,)
+    directions: FloatArray  # (n, r), of u among the whitened draws of q; orthonormal
+    inverse: FloatArray  # (r, r), of R
+    coupling: FloatArray  # (r, r), of u in z; strictly lower
+    constant: FloatArray  # of z
+    signed_scale: FloatArray
+    cavity: FloatArray  # its variance
+    spread: FloatArray  # standard deviation given the rows before, under q
+    offset: FloatArray  # added to f
+    shift: FloatArray  # of the site
+    mean: FloatArray  # of f + offset under q
 
     @classmethod
-    def fit(
-        cls,
-        theta: FloatArray,
-        values: FloatArray,
-        center: FloatArray,
-        scale: FloatArray,
-        *,
-        noise: FloatArray | float,
-        term_sd: float,
-    ) -> Self:
-        """Regress values (D,) at theta (D, p), whose noise has standard deviations `noise`.
+    def of(cls, q: GaussianApproximation, observed: Observations, rows: IntArray) -> Self:
+        """Prepare them; rows that those before determine are left out."""
+        half = np.asfortranarray(q.prior.chol[rows].T)
+        half = solve_lower(q.chol_white, half, overwrite=True)
+        gram = half.T @ half
+        gram.flat[:: len(gram) + 1] *= 1.0 + _JITTER
+        factor = _factor(gram)
+        free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
+        if not free.all():
+            rows, half, factor = rows[free], half[:, free], _factor(gram[np.ix_(free, free)])
+        inverse, _ = lapack.dtrtri(factor, lower=1)
+        spread = factor.diagonal()
+        shift, precision = (part[rows] for part in q.sites)
+        offset = np.zeros(len(rows)) if observed.offset is None else observed.offset[rows]
+        signs = observed.probit_signs()
+        if signs is None:
+            raise ValueError(
+                f"p(y | f) of the {observed.likelihood.name} likelihood is no Phi(s f)."
+            )
+        # No cavity is wider than the prior; rounding must not say so.
+        cavity = 1.0 / np.maximum(spread**-2 - precision, 1.0 / q.prior.variance[rows])
+        wider, scale = cavity / spread**2, signs[rows] * np.sqrt(1.0 + cavity)
+        mean = q.mean[rows]
+        coupling = np.tril(factor, -1) * (wider / scale)[:, None]
+        constant = (wider * mean - cavity * shift + offset) / scale
+        columns = (constant, scale, cavity, spread, offset, shift, mean + offset)
+        return cls(rows, half @ inverse.T, inverse, coupling, *(c[:, None] for c in columns))
 
-        `term_sd` is that of the linear terms before seeing data, half of it that of the others;
-        the constant is free.
+    def first(self, count: int) -> Self:
+        """Return the first ones, so many at most."""
+        square = (self.inverse[:count, :count], self.coupling[:count, :count])
+        columns = (column[:count] for column in self[4:])
+        return type(self)(self.rows[:count], self.directions[:, :count], *square, *columns)
+
+    def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw u, (r, size): f_k from Phi(s (f_k + offset)) times its cavity, k in turn.
+
+        With e ~ N(0, 1), s (f_k + offset + e) > 0 is a Gaussian that is cut at zero.
         """
-        p = theta.shape[1]
-        z = np.clip((theta - center) / scale, -3.0, 3.0)
-        rows, columns = np.triu_indices(p)
-        features = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
-        sd = np.concatenate([np.full(p, term_sd), np.full(len(rows), 0.5 * term_sd)])
-        weights = np.broadcast_to(np.asarray(noise, dtype=float) ** -2, values.shape)
-        gram = (features.T * weights) @ features + np.diag(np.concatenate([[1e-8], sd**-2]))
-        coefficients = linalg.solve(gram, features.T @ (weights * values), assume_a="pos")
-        upper = np.zeros((p, p))
-        upper[rows, columns] = coefficients[p + 1 :]
-        return cls(
-            center, scale, float(coefficients[0]), coefficients[1 : p + 1], 0.5 * (upper + upper.T)
+        closer = 1.0 - self.spread**2 / self.cavity
+        log_uniform = -rng.standard_exponential((len(self.rows), size))
+        noise = (
+            np.sqrt(self.cavity) / abs(self.signed_scale) * rng.standard_normal(log_uniform.shape)
         )
+        u = (noise - self.offset * closer - self.shift * self.spread**2) / self.spread
+        of_z = (self.signed_scale * closer / self.spread).ravel().tolist()
+        of_cut = (self.cavity / (self.signed_scale * self.spread)).ravel().tolist()
+        constant = self.constant.ravel().tolist()
+        for k, row in enumerate(self.coupling):
+            z = row[:k].dot(u[:k])
+            z += constant[k]
+            cut = log_ndtr(z)
+            cut += log_uniform[k]
+            cut = ndtri_exp(cut, out=cut)
+            cut *= of_cut[k]
+            z *= of_z[k]
+            z -= cut
+            u[k] += z
+        return u
 
-    @classmethod
-    def flat(cls, center: FloatArray, scale: FloatArray, constant: float = 0.0) -> Self:
-        """Return the same value everywhere."""
-        p = len(center)
-        return cls(center, scale, constant, np.zeros(p), np.zeros((p, p)))
+    def log_ratios(self, delta: FloatArray) -> FloatArray:
+        """Log of what the turns make of the density of q, at f = mean + delta (n, m); (m,)."""
+        deviation = delta[self.rows]
+        u = self.inverse @ deviation
+        z = self.coupling @ u + self.constant
+        f = self.mean + deviation  # with the offset
+        off = (f - self.signed_scale * z) ** 2 / self.cavity + np.log(self.cavity / self.spread**2)
+        own = log_ndtr(np.copysign(f, f * self.signed_scale)) - log_ndtr(z)
+        return np.asarray((own + 0.5 * (u * u - off)).sum(axis=0))
 
-    def value(self, theta: FloatArray) -> FloatArray:
-        """Return values (...) at theta (..., p)."""
-        z = np.minimum(np.maximum((theta - self.center) / self.scale, -3.0), 3.0)
-        return np.asarray(self.constant + z @ self.linear + ((z @ self.curvature) * z).sum(axis=-1))
 
-    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return values (...) and gradients (..., p) at theta (..., p)."""
-        raw = (theta - self.center) / self.scale
-        z = np.clip(raw, -3.0, 3.0)
-        slope = z @ self.curvature
-        value = self.constant + z @ self.linear + (z * slope).sum(axis=-1)
-        return value, (self.linear + 2.0 * slope) / self.scale * (z == raw)
+def _factor(gram: FloatArray) -> FloatArray:
+    """Lower Cholesky factor of a small matrix, which counts for nothing beside those of n rows."""
+    factor, info = lapack.dpotrf(gram, lower=1, clean=1)
+    if info != 0:
+        raise NotPositiveDefiniteError(f"Cholesky factorization failed at pivot {info}")
+    return np.asarray(factor)

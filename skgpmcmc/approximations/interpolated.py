@@ -1,11 +1,11 @@
-"""An importance density as a smooth function of theta, frozen before sampling."""
+"""An importance density, and how many draws it takes: smooth functions of theta, then frozen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
@@ -13,19 +13,37 @@ from scipy import linalg
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, LatentGP
 from .base import Approximation, GaussianApproximation, Shape, Sites, gaussian_family
-from .importance import Density, Quadratic, log_relative_variances
-from .sequential import SequentialApproximation
+from .importance import Density, SequentialApproximation, log_relative_variances
 from .skewed import SkewedApproximation, asymmetry_of
 
+#: Where that adds at most such a share to the draws, N may be so many times its bound.
+_RARE_SHARE, _RARELY = 0.1, (16, 8, 4, 2)
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
 #: Length-scale of the interpolation, in units of `scale`.
 _LENGTH_SCALE = 3.0
 #: Site precisions below this share of the largest are not told apart.
 _SMALLEST_PRECISION = 1e-12
-#: Sweeps that are compared, and grades of what is not Gaussian: rows whose values are drawn in turn,
-#: or shares of the skewness where a likelihood cannot do that.
+#: Sweeps that are compared, and grades of what is not Gaussian: rows whose values are drawn in
+#: turn, or shares of the skewness where a likelihood cannot do that.
 SWEEPS, TURNS, SHARES = (0, 1), (0, 16, 32, 64, 128), (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+class Variant(NamedTuple):
+    """An importance density to choose."""
+
+    n_sweeps: int  # that improve the interpolated sites
+    skewed: bool  # whether margins are skewed
+    n_turns: int  # rows whose values are drawn in turn
+
+
+#: With skewed margins, all of the skewness is best where the latent variance is large, and none
+#: where f is smooth: skewed neighbors then do not move together. So its share depends on theta.
+VARIANTS = tuple(
+    Variant(n, skewed, count)
+    for n in SWEEPS
+    for skewed, count in [(False, 0), (True, 0), *((False, count) for count in TURNS[1:])]
+)
 #: Error of the best share at one theta, at least, and standard deviation of its linear terms.
 _SHARE_NOISE, _SHARE_TERM_SD = 0.1, 0.2
 
@@ -95,9 +113,12 @@ class InterpolatedSites:
         *,
         n_sweeps: int = 0,
         strength: float | Quadratic = 0.0,
-        turns: IntArray | None = None,
+        n_turns: int = 0,
     ) -> Self:
-        """Interpolate the sites, and the shapes if they matter, at theta of shape (D, p)."""
+        """Interpolate the sites, and the shapes if they matter, at theta of shape (D, p).
+
+        Of `n_turns` rows that are the least Gaussian values are drawn in turn.
+        """
         share = _share(strength, center, scale)
         scale = scale * _LENGTH_SCALE
         nodes = (theta - center) / scale
@@ -116,8 +137,20 @@ class InterpolatedSites:
         trend = linalg.solve(gram, features.T @ linalg.cho_solve(factor, targets), assume_a="pos")
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
-        turns = np.empty(0, dtype=np.intp) if turns is None else turns
-        fields = (center, scale, *box, nodes, trend, coefficients, *limits, turns)
+        turns = np.empty(0, dtype=np.intp)
+        if n_turns:
+            skewness = np.sum([abs(m.skewness) for m in shapes if m is not None], axis=0)
+            turns = np.argsort(-skewness, kind="stable")[:n_turns]
+        fields = (
+            center,
+            scale,
+            *box,
+            nodes,
+            trend,
+            coefficients,
+            *limits,
+            turns,
+        )
         return cls(approximation, n_sweeps, share, *fields)
 
     def with_strength(self, strength: float | Quadratic) -> InterpolatedSites:
@@ -189,10 +222,120 @@ def _share(strength: float | Quadratic, center: FloatArray, scale: FloatArray) -
     return Quadratic.flat(center, scale, strength) if strength > 0.0 else None
 
 
-def density_from(
-    model: LatentGP, prior: GaussianPrior, arrays: tuple[FloatArray, ...]
-) -> Density:
-    """Make a density of its `arrays`: two of a Gaussian, three of a sequential, four of a skewed."""
+@dataclass(frozen=True, eq=False)
+class DrawCount:
+    """How many importance draws an estimate takes: a fixed function of theta.
+
+    With N draws the log of the estimate has a variance of about v(theta) / N, where v is the
+    relative variance of a single weight. N keeps that near a target all over the posterior.
+
+    Attributes
+    ----------
+    log_variance : Quadratic
+        Log of v.
+    target_sd : float
+        Standard deviation of the log estimate that is aimed at.
+    lowest, highest : int
+        Bounds of N.
+    """
+
+    log_variance: Quadratic
+    target_sd: float
+    lowest: int
+    highest: int
+
+    def at(self, theta: FloatArray) -> int:
+        """N at theta of shape (p,)."""
+        log_n = float(self.log_variance.value(theta)) - 2.0 * np.log(self.target_sd)
+        return int(np.clip(np.ceil(np.exp(min(log_n, 50.0))), self.lowest, self.highest))
+
+    def raised(self, theta: FloatArray, largest: int) -> DrawCount:
+        """Return a count that may be larger than `highest` where that is rare.
+
+        A chain that comes there would stay for long. At draws of theta (m, p) from the posterior
+        the mean of N grows by at most a tenth; no N exceeds `largest`, unless `highest` does.
+        """
+        wanted = np.exp(self.log_variance.value(theta)) / self.target_sd**2
+        limit = (1.0 + _RARE_SHARE) * np.clip(wanted, self.lowest, self.highest).mean()
+        tops = [min(times * self.highest, max(largest, self.highest)) for times in _RARELY]
+        paid = [top for top in tops if np.clip(wanted, self.lowest, top).mean() <= limit]
+        return replace(self, highest=max(paid, default=self.highest))
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """A polynomial of degree two that stays tame.
+
+    Attributes
+    ----------
+    center, scale : ndarray of shape (p,)
+        Coordinates are ``z = (theta - center) / scale``, clipped to [-3, 3], so that nothing is
+        extrapolated.
+    constant : float
+    linear : ndarray of shape (p,)
+        Of z.
+    curvature : ndarray of shape (p, p)
+        Symmetric; its term is z' curvature z.
+    """
+
+    center: FloatArray
+    scale: FloatArray
+    constant: float
+    linear: FloatArray
+    curvature: FloatArray
+
+    @classmethod
+    def fit(
+        cls,
+        theta: FloatArray,
+        values: FloatArray,
+        center: FloatArray,
+        scale: FloatArray,
+        *,
+        noise: FloatArray | float,
+        term_sd: float,
+    ) -> Self:
+        """Regress values (D,) at theta (D, p), whose noise has standard deviations `noise`.
+
+        `term_sd` is that of the linear terms before seeing data, half of it that of the others;
+        the constant is free.
+        """
+        p = theta.shape[1]
+        z = np.clip((theta - center) / scale, -3.0, 3.0)
+        rows, columns = np.triu_indices(p)
+        features = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
+        sd = np.concatenate([np.full(p, term_sd), np.full(len(rows), 0.5 * term_sd)])
+        weights = np.broadcast_to(np.asarray(noise, dtype=float) ** -2, values.shape)
+        gram = (features.T * weights) @ features + np.diag(np.concatenate([[1e-8], sd**-2]))
+        coefficients = linalg.solve(gram, features.T @ (weights * values), assume_a="pos")
+        upper = np.zeros((p, p))
+        upper[rows, columns] = coefficients[p + 1 :]
+        return cls(
+            center, scale, float(coefficients[0]), coefficients[1 : p + 1], 0.5 * (upper + upper.T)
+        )
+
+    @classmethod
+    def flat(cls, center: FloatArray, scale: FloatArray, constant: float = 0.0) -> Self:
+        """Return the same value everywhere."""
+        p = len(center)
+        return cls(center, scale, constant, np.zeros(p), np.zeros((p, p)))
+
+    def value(self, theta: FloatArray) -> FloatArray:
+        """Return values (...) at theta (..., p)."""
+        z = np.minimum(np.maximum((theta - self.center) / self.scale, -3.0), 3.0)
+        return np.asarray(self.constant + z @ self.linear + ((z @ self.curvature) * z).sum(axis=-1))
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (...) and gradients (..., p) at theta (..., p)."""
+        raw = (theta - self.center) / self.scale
+        z = np.clip(raw, -3.0, 3.0)
+        slope = z @ self.curvature
+        value = self.constant + z @ self.linear + (z * slope).sum(axis=-1)
+        return value, (self.linear + 2.0 * slope) / self.scale * (z == raw)
+
+
+def density_from(model: LatentGP, prior: GaussianPrior, arrays: tuple[FloatArray, ...]) -> Density:
+    """Make a density of its `arrays`: two, or three if some rows come in turn, or four."""
     q = gaussian_family(prior)(prior, Sites(*arrays[:2]), len(arrays) > 2)
     if len(arrays) == 3:
         turns = np.argsort(arrays[2], kind="stable")[np.count_nonzero(arrays[2] == 0.0) :]
@@ -221,7 +364,7 @@ def variances_of_variants(
         log_relative_variances, model, n_draws=n_draws, rng=rng, defensive=defensive
     )
     found = np.full((len(SWEEPS), len(SHARES)), np.inf)
-    plain = reference.graded(reference.gaussian_at(model, theta), model)
+    plain = reference.graded(reference.gaussian_at(model, theta).made(), model)
     # Rows in turn are nested: the ends show what is between.
     drawn = [0, len(plain) - 1] if len(reference.turns) else list(range(len(plain)))
     some = log_variances(plain[:1])
@@ -234,6 +377,22 @@ def variances_of_variants(
         found[0, : len(plain)] = every
         found[1, : len(plain)] = np.array(every) + other - every[0]
     return found
+
+
+def by_variant(log_variance: FloatArray, share: FloatArray | None) -> FloatArray:
+    """Sort what `variances_of_variants` found at m places, (m, 2, 5), by VARIANTS; (m, 12).
+
+    The grades are shares of the skewness, those wanted being `share` (m,); or, if that is None,
+    rows in turn. Infinity for what does not exist.
+    """
+    found = np.full((*log_variance.shape[:2], 1 + len(TURNS)), np.inf)
+    found[:, :, 0] = log_variance[:, :, 0]
+    if share is None:
+        found[:, :, 2:] = log_variance[:, :, 1:]
+    else:
+        for place, rows, wanted in zip(found, log_variance, np.clip(share, 0.0, 1.0), strict=True):
+            place[:, 1] = [np.interp(wanted, SHARES, row) for row in rows]
+    return found.reshape(len(found), len(VARIANTS))
 
 
 def best_share(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.special import kv
@@ -53,6 +54,11 @@ class SkewedApproximation:
     def arrays(self) -> tuple[FloatArray, ...]:
         """Sites, standard deviations and asymmetries, which make it again with the prior."""
         return (*self.q.sites, self.sd, self.asymmetry)
+
+    def made(self) -> Self:
+        """Return itself, all factors made now: this is where a singular K shows."""
+        _ = self.q.made()
+        return self
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""

@@ -112,7 +112,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             return None
         try:
             density = self.reference.at(model, theta)
-            _ = density.q.made()  # all factors: this is where a singular K shows
+            _ = density.made()  # all factors: this is where a singular K shows
             n_draws = self._n_draws(theta)
             estimate = fresh_particles(model, density, n_draws, rng, self, retained)
         except NotPositiveDefiniteError:
@@ -258,7 +258,7 @@ class RetainedParticle(_OfParticles):
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
     ) -> tuple[PseudoMarginalState, StepInfo]:
         """Draw a particle, move it, and put it back with its new weight."""
-        _ = state.density.q.made()  # all factors that a state at rest has lost
+        _ = state.density.made()  # all factors that a state at rest has lost
         index = state.estimate.draw_index(rng)
         latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
         for _ in range(self.n_steps):
@@ -301,7 +301,7 @@ class ParticleRefresh(_OfParticles):
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
     ) -> tuple[PseudoMarginalState, StepInfo]:
         """Keep one particle and replace the others."""
-        _ = state.density.q.made()  # all factors that a state at rest has lost
+        _ = state.density.made()  # all factors that a state at rest has lost
         n_draws = len(state.estimate.log_weights)
         kept = state.estimate.draw(rng)
         estimate = fresh_particles(model, state.density, n_draws, rng, self, kept)

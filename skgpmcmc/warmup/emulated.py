@@ -15,7 +15,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import InterpolatedSites
-from ..approximations.importance import Quadratic
+from ..approximations.interpolated import Quadratic
 from ..transitions import (
     MOST_ROTATED,
     Directed,

@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.approximations import EP, DrawCount, Laplace
-from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.approximations.interpolated import Quadratic
+from skgpmcmc.model import Observations
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
@@ -294,7 +295,7 @@ def test_emulated_transition_with_skewed_margins(monkeypatch):
     choose, shares = probing.cheapest_plan, []
 
     def skewed_plan(*arguments, **options):
-        return choose(*arguments, **options)._replace(variant=VARIANTS.index((0, True)))
+        return choose(*arguments, **options)._replace(variant=VARIANTS.index((0, True, 0)))
 
     def share(theta, *_):
         """All of it at one end, and none at the other."""
@@ -309,8 +310,26 @@ def test_emulated_transition_with_skewed_margins(monkeypatch):
 
     monkeypatch.setattr(probing, "cheapest_plan", skewed_plan)
     monkeypatch.setattr(probing, "best_share", share)
+    monkeypatch.setattr(Observations, "probit_signs", lambda _: None)
     check(emulated_test(look_at, approximation=EP()))
     assert min(shares) > 0.5
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("n_turns", [16])  # more than there are rows
+def test_emulated_transition_with_rows_in_turn(monkeypatch, n_turns):
+    choose, turns = probing.cheapest_plan, []
+
+    def in_turn(*arguments, **options):
+        return choose(*arguments, **options)._replace(variant=VARIANTS.index((0, False, n_turns)))
+
+    def look_at(mixture):
+        turns.append(len(mixture.moves[0].reference.turns))
+        return mixture
+
+    monkeypatch.setattr(probing, "cheapest_plan", in_turn)
+    check(emulated_test(look_at, approximation=EP()))
+    assert set(turns) == {4}
 
 
 @pytest.mark.statistical

@@ -8,19 +8,20 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.special import log_ndtr, logsumexp
 
 from skgpmcmc.approximations import (
     EP,
     DrawCount,
     GaussianApproximation,
     Laplace,
+    SequentialApproximation,
     Sites,
     importance_estimate,
     log_importance_weights,
 )
 from skgpmcmc.approximations.annealing import Annealing, EllipticalSlices, Schedule
-from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.samplers import PseudoMarginal
@@ -415,6 +416,38 @@ def count_test(cls, sizes=SIZES):
     return estimate_test(cls(PriorReference(), WALK, turning_count()), sizes)
 
 
+@dataclass(frozen=True)
+class InTurn:
+    """Three of five rows in turn, by the sites of EP."""
+
+    cls: type[SequentialApproximation]
+
+    def at(self, model, theta):
+        q = EP().at(model, theta)
+        return self.cls(q, model.observations_at(theta), np.array([2, 0, 4]))
+
+
+class WithoutNormalizer(SequentialApproximation):
+    """Its weights do not know by how much each turn was cut."""
+
+    def sample(self, rng, size):
+        draws = super().sample(rng, size)
+        return draws._replace(log_ratio=draws.log_ratio + self.normalizers(draws.f))
+
+    def log_ratio_to_prior(self, f):
+        return super().log_ratio_to_prior(f) + self.normalizers(f)
+
+    def normalizers(self, f):
+        turns = self._turns
+        u = turns.inverse @ (f - self.q.mean[:, None])[turns.rows]
+        return log_ndtr(turns.coupling @ u + turns.constant).sum(axis=0)
+
+
+def turns_test(cls, sizes=SIZES):
+    walk = PseudoMarginalMetropolis(InTurn(cls), WALK, 1, 0.2)
+    return estimate_test(walk, sizes, variance=30.0)
+
+
 def refresh_test(cls, sizes=SIZES):
     walk = PseudoMarginalMetropolis(Laplace(), WALK, 2, 0.5)
     return estimate_test(Mixture((walk, cls(0.5)), (0.5, 0.5)), sizes, variance=30.0)
@@ -439,6 +472,7 @@ def annealed_test(last=RetainedParticle, sizes=SIZES):
 RIGHT_ESTIMATES = {
     "reference": (reference_test, PseudoMarginalMetropolis),
     "count": (count_test, PseudoMarginalMetropolis),
+    "rows in turn": (turns_test, SequentialApproximation),
     "refresh": (refresh_test, ParticleRefresh),
     "retained particle": (retained_test, RetainedParticle),
     "annealed": (annealed_test, RetainedParticle),
@@ -446,6 +480,7 @@ RIGHT_ESTIMATES = {
 WRONG_ESTIMATES = {
     "reference of the last state": (reference_test, ReferenceOfTheLastState),
     "count of the last state": (count_test, CountOfTheLastState),
+    "turns without normalizer": (turns_test, WithoutNormalizer),
     "all particles anew": (refresh_test, AllAnew),
     "refresh of one part": (refresh_test, RefreshOfOnePart),
     "retained particle of one part": (retained_test, RetainedOfOnePart),

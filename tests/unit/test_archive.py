@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc.approximations import EP
-from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.numerics.archive import Written, from_arrays, to_arrays
 from skgpmcmc.warmup import EmulatorSettings, Request
 from skgpmcmc.warmup.emulator.learn import measured, refined, searched

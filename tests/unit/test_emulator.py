@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.warmup.emulator.fit import Coordinates, EmulatedPosterior, Emulator
 

@@ -10,11 +10,13 @@ from skgpmcmc.approximations import (
     EP,
     InterpolatedSites,
     Laplace,
+    SequentialApproximation,
     Shape,
     Sites,
     SkewedApproximation,
 )
-from skgpmcmc.approximations.importance import Quadratic, skewness_of
+from skgpmcmc.approximations.interpolated import Quadratic
+from skgpmcmc.approximations.skewed import skewness_of
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -42,12 +44,12 @@ def design(size=25, seed=0):
     return CENTER + 1.5 * SCALE * np.random.default_rng(seed).standard_normal((size, 2))
 
 
-def interpolated(model, approximation, n_sweeps=0, size=25, strength=0.0):
+def interpolated(model, approximation, n_sweeps=0, size=25, **more):
     theta, precise = design(size), approximation.refined(1e-8)
     fits = [precise.fit(model, t).q for t in theta]
     sites, shapes = [q.sites for q in fits], [q.shape(model) for q in fits]
     reference = InterpolatedSites.fit(
-        approximation, theta, sites, shapes, CENTER, SCALE, n_sweeps=n_sweeps, strength=strength
+        approximation, theta, sites, shapes, CENTER, SCALE, n_sweeps=n_sweeps, **more
     )
     return reference, sites
 
@@ -177,6 +179,21 @@ def test_design_points_keep_their_shapes(model, approximation):
         assert relative_error(found.shift, expected.shift) < 1e-3
         # Without its shifts the density would be centered at zero.
         assert relative_error(reference.gaussian_at(model, theta).mean, fit.mean) < 1e-2
+
+
+@both_approximations
+def test_the_least_gaussian_rows_come_in_turn(model, approximation):
+    """Those of the largest skewness over the design; the same for all theta."""
+    reference, _ = interpolated(model, approximation, n_turns=7)
+    precise = approximation.refined(1e-8)
+    skewness = [abs(precise.fit(model, t).q.shape(model).skewness) for t in design()]
+    assert_array_equal(reference.turns, np.argsort(-np.mean(skewness, axis=0))[:7])
+    for theta in design()[:2]:
+        density = reference.at(model, theta)
+        assert isinstance(density, SequentialApproximation)
+        assert_array_equal(density.rows, reference.turns)
+        assert_array_equal(density.q.sites, reference.sites_at(theta))
+    assert len(interpolated(model, approximation)[0].turns) == 0
 
 
 def test_strength_can_change_and_vanish(model):

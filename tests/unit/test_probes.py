@@ -18,8 +18,14 @@ from skgpmcmc.approximations import (
     evaluate,
     importance_estimate,
 )
-from skgpmcmc.approximations.importance import Quadratic
-from skgpmcmc.approximations.interpolated import SHARES, SWEEPS, best_share
+from skgpmcmc.approximations.interpolated import (
+    SHARES,
+    SWEEPS,
+    TURNS,
+    Quadratic,
+    best_share,
+    variances_of_variants,
+)
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.warmup.emulator import probe
 from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
@@ -179,6 +185,23 @@ def test_variants_are_compared_by_the_variance_of_a_weight(model, reference):
         assert log_variance == pytest.approx(np.log(weights.var()), abs=0.8)
 
 
+def test_rows_in_turn_are_compared_by_the_variance_of_a_weight(model, reference):
+    """Those between the ends, too, from which no draw comes."""
+    turns = np.random.default_rng(0).permutation(20)
+    every, rng = replace(reference.with_strength(0.0), turns=turns), np.random.default_rng(0)
+    found = variances_of_variants(
+        every, model, THETA, 50_000, rng, defensive=0.05, enough=(0.0, 0.0)
+    )
+    for count, log_variance in zip(TURNS[:3], found[0, :3], strict=True):
+        variant = replace(reference.with_strength(0.0), turns=turns[:count])
+        rng = np.random.default_rng(1)
+        estimate = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)
+        weights = np.exp(estimate.log_weights - estimate.log_likelihood)
+        assert log_variance == pytest.approx(np.log(weights.var()), abs=0.25)
+    assert np.all(np.diff(found[0, :3]) < 0.0)
+    assert_allclose(found[:, 3:], found[:, [2, 2]], atol=1e-9)  # there are no more than 20 rows
+
+
 def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
     """A sweep costs as much as n draws, and no estimate has fewer than `FEWEST_DRAWS`."""
 
@@ -267,13 +290,14 @@ def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch)
     assert take_probe(*arguments) is None
 
 
-def planned(rows, excess=None, coupled=False):
+def planned(rows, excess=None, coupled=False, in_turn=False):
     """Variant and share of the skewness chosen by rows (m, 2, 5) at m places."""
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(len(rows), 2))
     known = SimpleNamespace(
         design=SimpleNamespace(best=SimpleNamespace(theta=CENTER)),
         scale=SCALE,
         coupled=coupled,
+        in_turn=in_turn,
         few=True,
         model=SimpleNamespace(y=np.zeros(200)),
     )
@@ -301,15 +325,26 @@ def test_skewness_is_chosen_where_it_makes_weights_even():
     }
     for variant, row in rows.items():
         found, share = planned(np.tile(row, (12, 1, 1)))
-        assert found == variant
+        assert found == (*variant, 0)
         assert share == pytest.approx(0.75 if variant[1] else 0.0, abs=0.05)
+
+
+@pytest.mark.parametrize("n_turns", TURNS[1:])
+def test_rows_come_in_turn_where_that_makes_weights_even(n_turns):
+    """As many as it takes, and no more; with a sweep where only that helps."""
+    row = np.where(np.array(TURNS) < n_turns, 6.0, -3.0)
+    assert planned(np.tile([row, row], (12, 1, 1)), in_turn=True)[0] == (0, False, n_turns)
+    swept = np.tile([row + 9.0, row], (12, 1, 1))
+    assert planned(swept, in_turn=True) == ((1, False, n_turns), 0.0)
+    even = np.tile(-3.0, (12, 2, 5))
+    assert planned(even, in_turn=True) == ((0, False, 0), 0.0)
 
 
 def test_places_that_pi_star_promises_too_much_do_not_choose():
     rows = np.tile([parabola(0.75, -3.0)] * 2, (12, 1, 1))
     excess = np.zeros(12)
     rows[6:], excess[6:] = parabola(0.0, 30.0, 400.0), 9.0
-    assert planned(rows, excess)[0] == (0, True)
+    assert planned(rows, excess)[0] == (0, True, 0)
     assert planned(rows, excess) == planned(rows[:6])
     excess[6:] = 0.0
     assert planned(rows, excess) != planned(rows[:6])
@@ -340,7 +375,7 @@ def test_tails_are_compared_with_their_own_sites(monkeypatch):
 def test_coupled_sites_have_no_skewness():
     rows = np.full((12, len(SWEEPS), len(SHARES)), np.inf)
     rows[:, :, 0] = 1.0
-    assert planned(rows, coupled=True) == ((0, False), 0.0)
+    assert planned(rows, coupled=True) == ((0, False, 0), 0.0)
 
 
 # --- the number of draws --------------------------------------------------------------------------
@@ -348,21 +383,20 @@ def test_coupled_sites_have_no_skewness():
 
 def operations(log_variance, plan, n):
     """Average cost of an evaluation, as `plan_for` states it."""
-    n_sweeps, skewed = VARIANTS[plan.variant]
+    n_sweeps, skewed, n_turns = VARIANTS[plan.variant]
     variance = np.exp(log_variance[:, plan.variant])
     counts = np.clip(variance / plan.noise**2, FEWEST_DRAWS, plan.most)
     share = counts.mean() / n
     if plan.whitened:
-        return 3.0 + 2.0 * n_sweeps + (3.0 if skewed else 2.0) * share
-    assert not n_sweeps
-    assert not skewed
+        return 3.0 + 2.0 * n_sweeps + (3.0 if skewed else 2.0) * share + min(n_turns, n) / n
+    assert plan.variant == 0
     assert share <= 0.1
     return 2.0 + 4.0 * share
 
 
 def levels(**of_variant):
     """Log variances of all variants, 3.0 unless told otherwise: plain=..., sweep=..., skewed=..."""
-    places = {"plain": (0, False), "sweep": (1, False), "skewed": (0, True)}
+    places = {"plain": (0, False, 0), "sweep": (1, False, 0), "skewed": (0, True, 0)}
     row = np.full(len(VARIANTS), 3.0)
     for name, level in of_variant.items():
         row[VARIANTS.index(places[name])] = level
@@ -375,12 +409,12 @@ def chosen(log_variance, n=200):
 
 def test_little_noise_needs_neither_sweep_nor_skewness():
     plan = cheapest_plan(levels(plain=-4.0, sweep=-4.5, skewed=-4.0), 200, 0.08)
-    assert plan[:3] == (VARIANTS.index((0, False)), 0.08, 1000)
+    assert plan[:3] == (0, 0.08, 1000)
 
 
 def test_what_removes_the_noise_is_worth_its_cost():
-    assert chosen(levels(sweep=-4.0)) == (1, False)
-    assert chosen(levels(skewed=-4.0)) == (0, True)
+    assert chosen(levels(sweep=-4.0)) == (1, False, 0)
+    assert chosen(levels(skewed=-4.0)) == (0, True, 0)
 
 
 def test_plans_whose_every_move_would_be_rejected_have_a_score():
@@ -389,7 +423,7 @@ def test_plans_whose_every_move_would_be_rejected_have_a_score():
 
 
 def test_what_changes_nothing_is_not():
-    assert chosen(levels(plain=0.5, sweep=0.5, skewed=0.5)) == (0, False)
+    assert chosen(np.full((20, len(VARIANTS)), 0.5)) == (0, False, 0)
 
 
 def test_a_plan_costs_more_where_chains_would_stay():
@@ -412,7 +446,7 @@ def test_less_noise_is_tried_where_chains_stay_longer():
     assert [key for key, value in quiet.items() if not value] == [(True, False)]
     assert budget[True, True] > budget[True, False] == budget[False, False]
     log_variance = np.full(20, -2.0)
-    for variant in (VARIANTS.index((0, False)), VARIANTS.index((0, True))):
+    for variant in range(len(VARIANTS)):
         assert plan_for(variant, log_variance, 200, 0.3).noise == 0.3
         assert plan_for(variant, log_variance, 200, 0.3, quiet=True).noise == 0.15
 
@@ -425,7 +459,8 @@ def test_a_plan_keeps_to_its_costs(level, n):
     assert plan.noise >= 0.08
     assert plan.most >= FEWEST_DRAWS
     if n > 100:  # the fewest draws alone cost more than that for small n
-        assert operations(log_variance, plan, n) <= 6.0
+        calls = 0.25 * probe._CALLS / n**3  # draws may take longer where calls do
+        assert operations(log_variance, plan, n) <= probe._MOST_OPERATIONS + calls
 
 
 @pytest.mark.parametrize("n", [3, 200, 1000, 3000, 10**7])
@@ -485,7 +520,7 @@ def test_a_count_may_be_large_where_that_is_rare():
 
 def test_variants_that_do_not_exist_are_not_chosen():
     log_variance = levels(plain=4.0, sweep=4.0)
-    log_variance[:, [skewed for _, skewed in VARIANTS]] = np.inf
+    log_variance[:, [variant.skewed for variant in VARIANTS]] = np.inf
     for budget in np.linspace(4.0, 12.0, 9):
         plan = cheapest_plan(log_variance, 100, 0.12, budget)
-        assert not VARIANTS[plan.variant][1]
+        assert not VARIANTS[plan.variant].skewed

@@ -16,7 +16,7 @@ from skgpmcmc.approximations import (
     importance_estimate,
     log_importance_weights,
 )
-from skgpmcmc.approximations.importance import _root, asymmetry_of, skewness_of
+from skgpmcmc.approximations.skewed import _root, asymmetry_of, skewness_of
 
 from ..helpers import (
     THREE_THETA,
@@ -192,7 +192,7 @@ def test_parts_make_it_again(model, is_skewed):
     density = density if is_skewed else density.q
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
     for again in (
-        density_from(density.q.prior, density.arrays),
+        density_from(model, density.q.prior, density.arrays),
         pickle.loads(pickle.dumps(density)),
     ):
         assert type(again) is type(density)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import EP, InterpolatedSites, Laplace
-from skgpmcmc.approximations.importance import Quadratic
+from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.transitions import CheapPoint, Leapfrog
 from skgpmcmc.warmup.emulator.trajectories import ApproximatePosterior, tune_trajectories
 

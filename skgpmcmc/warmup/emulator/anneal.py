@@ -9,7 +9,7 @@ import numpy as np
 from ..._typing import FloatArray
 from ...approximations import ReferenceDensity
 from ...approximations.annealing import Annealing, EllipticalSlices, PathKernel, scheduled
-from ...approximations.importance import DrawCount
+from ...approximations.interpolated import DrawCount
 from ...model import LatentGP
 from ...transitions import Pool, Trajectory
 from ...transitions.annealed import TrajectoryKernel

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg
 
 from ..._typing import FloatArray, IntArray
-from ...approximations.importance import Quadratic
+from ...approximations.interpolated import Quadratic
 from ...model import HyperPrior, LatentGP
 from ...transitions import CheapPoint
 from .design import DesignPoint

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..._typing import FloatArray, IntArray
-from ...approximations import Approximation, InterpolatedSites
-from ...approximations.importance import Quadratic
+from ..._typing import FloatArray
+from ...approximations import Approximation, InterpolatedSites, Quadratic
 from ...model import LatentGP
 from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
@@ -126,6 +125,11 @@ class Knowledge:
     def coupled(self) -> bool:
         """Whether sites are coupled, so that densities made of them are not skewed."""
         return self.design.best.shape is None
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether importance draws can take rows in turn."""
+        return not self.coupled and self.model.observations.probit_signs() is not None
 
     @property
     def scale(self) -> FloatArray:
@@ -278,30 +282,14 @@ class Knowledge:
         draws = self.pool(target, 20, self.temperature).theta[-1]
         return draws[spread_out(draws / self.scale, self.used.theta / self.scale, n)]
 
-    def turns(self, n: int) -> IntArray:
-        """Return the n rows that are the least Gaussian over the design, if they can be drawn in turn."""
-        shapes = [point.shape for point in self.used.points if point.shape is not None]
-        if not shapes or self.model.observations.probit_signs() is None:
-            return np.empty(0, dtype=np.intp)
-        skewness = sum(abs(shape.skewness) for shape in shapes)
-        return np.argsort(-skewness, kind="stable")[:n]
-
     def reference(
         self, n_sweeps: int, strength: float | Quadratic, n_turns: int = 0
     ) -> InterpolatedSites:
-        """Interpolated sites of the design so far, so many rows in turn if that is possible."""
+        """Interpolated sites of the design so far."""
         used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, _MOST_VALUES)
-        return InterpolatedSites.fit(
-            self.approximation,
-            used.theta,
-            [point.sites for point in used.points],
-            [point.shape for point in used.points],
-            self.design.best.theta,
-            self.scale,
-            n_sweeps=n_sweeps,
-            strength=strength,
-            turns=self.turns(n_turns) if n_turns else None,
-        )
+        sites, shapes = zip(*((point.sites, point.shape) for point in used.points), strict=True)
+        known = (self.approximation, used.theta, sites, shapes, self.design.best.theta, self.scale)
+        return InterpolatedSites.fit(*known, n_sweeps=n_sweeps, strength=strength, n_turns=n_turns)
 
 
 def quarter(request: Request) -> Step[Knowledge | None]:

@@ -10,9 +10,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._typing import BoolArray, FloatArray
-from ...approximations import InterpolatedSites, ReferenceDensity
-from ...approximations.importance import DrawCount, Quadratic
-from ...approximations.interpolated import SHARES, SWEEPS, TURNS, best_share, variances_of_variants
+from ...approximations import DrawCount, InterpolatedSites, Quadratic, ReferenceDensity
+from ...approximations.interpolated import (
+    TURNS,
+    VARIANTS,
+    best_share,
+    by_variant,
+    variances_of_variants,
+)
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions import Pool, independence_acceptance
@@ -34,23 +39,6 @@ _PROMISED = 3.0
 N_DRAWS = 256
 #: Noise of a probe; most draws of one, in all and at once.
 _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
-
-
-class Variant(NamedTuple):
-    """An importance density to choose."""
-
-    n_sweeps: int  # that improve the interpolated sites
-    skewed: bool = False  # whether margins are skewed
-    n_turns: int = 0  # rows whose values are drawn in turn
-
-
-#: With skewed margins, all of the skewness is best where the latent variance is large, and none
-#: where f is smooth: skewed neighbors then do not move together. So its share depends on theta.
-VARIANTS = tuple(
-    Variant(n, *grade)
-    for n in SWEEPS
-    for grade in [(False,), (True,), *((False, count) for count in TURNS[1:])]
-)
 #: Fewest importance draws of a chain's estimate, and most of them where they are annealed.
 FEWEST_DRAWS, MOST_ANNEALED = 16, 64
 #: Noise of estimates from which annealing their draws is worth its price.
@@ -60,8 +48,8 @@ _MANY_DRAWS = 0.1
 #: What the calls of an evaluation take, whatever its size, and each number of a particle, of a
 #: Gaussian or a skewed density; times n^-3 and N / n^2, in O(n^3) operations.
 _CALLS, _PER_NUMBER = 6e7, (750.0, 1500.0)
-#: The same of values drawn in turn: for all of them, for one, and for each number of it.
-_TURNS, _TURN, _PER_NUMBER_IN_TURN = 6e6, 6.5e5, 5e3
+#: What values drawn in turn take, whatever n: all of them, each, and each number; times n^-3.
+_TURN = (6e6, 6.5e5, 5e3)
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 4_000_000
 _FEW_ENOUGH = 1000  # draws, which are no reason to save any, however small n is
@@ -146,7 +134,6 @@ def probe(
     comparisons = _comparisons(known, first, settings)
     thetas = np.concatenate([thetas, tails])
     answers = yield [*required, *known.tasks(thetas), *comparisons]
-    typical = np.arange(len(thetas)) < len(required)
     require_factors(known.model, answers[: len(required)])
     points, rows = (part := answers[len(required) :])[: len(thetas)], part[len(thetas) :]
     known = known.joined(points)
@@ -155,11 +142,11 @@ def probe(
         rows = [*rows, *(yield _comparisons(known, tails, settings))]
     found = list(zip([*points[: len(first)], *points[len(required) :]], rows, strict=True))
     plan, strength = _planned(known, target, found, settings)
-    variant = VARIANTS[plan.variant]
-    reference = known.reference(variant.n_sweeps, strength, variant.n_turns)
+    n_sweeps, _, n_turns = VARIANTS[plan.variant]
+    reference = known.reference(n_sweeps, strength, n_turns)
     probes = yield _tasks(take_probe, known, reference, thetas, settings)
     known = replace(known, n_evaluations=known.n_evaluations + len(rows) + len(probes))
-    places = _places(points, probes, typical)
+    places = _places(points, probes, np.arange(len(thetas)) < len(required))
     if places is None:
         raise RuntimeError(no_density(known.model, thetas[0]))
     known = known.emulated().confirmed(target.emulator)
@@ -168,9 +155,8 @@ def probe(
 
 def _comparisons(known: Knowledge, thetas: FloatArray, settings: EmulatorSettings) -> list[Task]:
     """Return the work of comparing variants, with sites interpolated as they are known so far."""
-    in_turn = len(known.turns(1)) > 0
-    reference = known.reference(0, 0.0 if known.coupled or in_turn else 1.0, TURNS[-1])
-    return _tasks(compare_variants, known, reference, thetas, settings)
+    strength, n_turns = (0.0, TURNS[-1]) if known.in_turn else (float(not known.coupled), 0)
+    return _tasks(compare_variants, known, known.reference(0, strength, n_turns), thetas, settings)
 
 
 def _tasks(
@@ -212,16 +198,9 @@ def _planned(
     believed = [rest for excess, *rest in found if excess <= limit]
     theta, rows = map(np.array, zip(*believed, strict=True))
     strength = Quadratic.flat(known.design.best.theta, known.scale, 1.0)
-    log_variance = np.full((len(rows), len(SWEEPS), len(TURNS) + 1), np.inf)
-    log_variance[:, :, 0] = rows[:, :, 0]
-    if len(known.turns(1)):
-        log_variance[:, :, 2:] = rows[:, :, 1:]
-    elif not known.coupled:
+    if not (known.coupled or known.in_turn):
         strength = best_share(theta, rows[:, 0], strength.center, strength.scale)
-        share = np.clip(strength.value(theta), 0.0, 1.0)
-        for there, row, s in zip(log_variance, rows, share, strict=True):
-            there[:, 1] = [np.interp(s, SHARES, each) for each in row]
-    log_variance = log_variance.reshape(len(rows), len(VARIANTS))
+    log_variance = by_variant(rows, None if known.in_turn else strength.value(theta))
     noise, budget, _ = goals(settings, known)
     # By little noise: with more a Gaussian seems cheap where its weights have heavy tails.
     plan = cheapest_plan(log_variance, len(known.model.y), noise, budget, quiet=True)
@@ -421,17 +400,16 @@ def plan_for(
     """Choose the number of draws for a variant: the plan with the best score.
 
     An evaluation takes two factorizations, two operations a sweep, and for N draws 4 N / n, or
-    1 + 2 N / n through the whitened factor, with N / n more for skewed ones; and more where n is
-    so small that calls and single numbers matter.
+    1 + 2 N / n through the whitened factor, with N / n more for skewed ones and r / n for r rows in
+    turn; and more where n is so small that calls and single numbers matter.
 
     Parameters
     ----------
-    variant : int
-        Position among VARIANTS.
+    variant, n, noise : int, int, float
+        Position among VARIANTS; number of rows; standard deviation of the log estimate, where the
+        largest N allows it.
     log_variance : ndarray of shape (m,)
         Log of the relative variance of one weight at m points of the posterior.
-    n, noise : int, float
-        Number of rows; standard deviation of the log estimate, where the largest N allows it.
     budget : float
         Of operations, on average, but for calls: draws may take as long. More where that pays.
     quiet : bool, default=False
@@ -446,16 +424,15 @@ def plan_for(
         whitened = skewed or n_turns > 0 or n_sweeps > 0 or share > _MANY_DRAWS
         each = (3.0 if skewed else 2.0) if whitened else 4.0
         each += _PER_NUMBER[skewed] / n
-        turn = 1.0 / n + (_TURN + _PER_NUMBER_IN_TURN * float(counts.mean())) / n**3
-        turns = (n_turns > 0) * _TURNS / n**3 + turn * min(n_turns, n)
-        more = (2.0 + 0.3 * calls) * n_sweeps + turns
-        cost = 2.0 + more + whitened + each * share + calls
+        turn = 1.0 / n + (_TURN[1] + _TURN[2] * float(counts.mean())) / n**3
+        turns = (n_turns > 0) * _TURN[0] / n**3 + min(n_turns, n) * turn
+        cost = 2.0 + (2.0 + 0.5 * calls) * n_sweeps + whitened + each * share + turns + calls
         # Acceptance rate of proposals that only noise can reject, where it is large: chains stay
         # there. Few draws do not show the rarest weights, hence the power.
         accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
         score = cost / max(accepted, 1e-50) ** 4
         plans.append(Plan(variant, target, most, whitened, score))
-        if cost <= budget + 2.0 * calls:
+        if cost <= budget + 1.25 * calls:
             break  # those to come cost less, and are rejected more
     return min(plans, key=lambda plan: plan.score)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._typing import FloatArray
 from ...approximations import Approximation, InterpolatedSites, evaluate
-from ...approximations.importance import Quadratic
+from ...approximations.interpolated import Quadratic
 from ...model import LatentGP
 from ...transitions import CheapDensity, CheapPoint, Leapfrog
 from .design import DesignPoint, examine
