@@ -29,6 +29,7 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "softmax, wine": ("wine", "laplace", {"multi_class": "softmax"}),
     "softmax, digits": ("digits", "laplace", {"multi_class": "softmax"}),
     "Laplace, digits 3 v 5": ("3 v 5", "laplace", {}),
+    "Laplace, logit, digits 3 v 5": ("3 v 5", "laplace", {"likelihood": "logit"}),
     "Laplace, alternating labels": ("alternating", "laplace", {}),
     "EP, digits 3 v 5": ("3 v 5", "ep", {}),
     "EP, random labels": ("random", "ep", {}),

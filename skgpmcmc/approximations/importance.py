@@ -310,8 +310,7 @@ class _Turns(NamedTuple):
     @classmethod
     def of(cls, q: GaussianApproximation, observed: Observations, rows: IntArray) -> Self:
         """Prepare them; rows that those before determine are left out."""
-        half = np.asfortranarray(q.prior.chol[rows].T)
-        half = solve_lower(q.chol_white, half, overwrite=True)
+        half = q.prior.half_given(q.chol_white, rows)
         gram = half.T @ half
         gram.flat[:: len(gram) + 1] *= 1.0 + _JITTER
         factor = _factor(gram)

@@ -350,8 +350,12 @@ class GaussianPrior:
 
     def variance_given(self, factor: FloatArray) -> FloatArray:
         """Return variances of f given sites, from T = `whitened_factor`; (n,), one solve."""
-        half = linalg.solve_lower(factor, np.asfortranarray(self.chol.T), overwrite=True)
+        half = self.half_given(factor, np.arange(self.size))
         return np.asarray(np.einsum("ij,ij->j", half, half))
+
+    def half_given(self, factor: FloatArray, rows: IntArray) -> FloatArray:
+        """``T^-1 L'`` of some rows: ``half' half`` is their covariance given sites; (n, r)."""
+        return linalg.solve_lower(factor, np.asfortranarray(self.chol[rows].T), overwrite=True)
 
     def smoothed(self, E: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``E K`` and the diagonal of K - K E K, for E = (K + W^-1)^-1 of shape (n, n).

@@ -3,7 +3,7 @@
 An outcome is sound if it is a finite result (probabilities sum to one), with warnings of the
 documented kinds only, or an error that this package, or scikit-learn's validation, raises on
 purpose, and whose message names an argument. Every case is legal but for one oddity at most, so
-that most of them are sampled. The plain suite tries 50 cases of each estimator, with the samplers
+that most of them are sampled. The plain suite tries 25 cases of each estimator, with the samplers
 whose set-up is short; the statistical one 3000, with all of them.
 """
 
@@ -444,7 +444,7 @@ every_estimator = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: k
 
 @every_estimator
 def test_nothing_odd_comes_out(kind):
-    run(kind, 50, QUICK_SAMPLERS, seed=0)
+    run(kind, 25, QUICK_SAMPLERS, seed=0)
 
 
 @every_estimator

@@ -18,6 +18,7 @@ SHORT = {"n_chains": 2, "n_warmup": 3, "n_draws": 13, "n_importance": 4, "target
 WALK = PseudoMarginal(moves="random_walk")
 
 
+@pytest.mark.statistical
 @short_chains()
 def test_predictions_say_where_f_cannot_be_drawn():
     column = [-0.132, 0.105, 0.362, 0.947, -1.265, 0.042, -0.219, -0.732]

@@ -399,17 +399,17 @@ def plan_for(
 ) -> Plan:
     """Choose the number of draws for a variant: the plan with the best score.
 
-    An evaluation takes two factorizations, two operations a sweep, and for N draws 4 N / n, or
-    1 + 2 N / n through the whitened factor, with N / n more for skewed ones and r / n for r rows in
-    turn; and more where n is so small that calls and single numbers matter.
+    An evaluation takes two factorizations, two operations a sweep, 4 N / n for N draws (1 + 2 N / n
+    by the whitened factor, N / n more if skewed), r / n for r rows in turn, and what calls take.
 
     Parameters
     ----------
-    variant, n, noise : int, int, float
-        Position among VARIANTS; number of rows; standard deviation of the log estimate, where the
-        largest N allows it.
+    variant : int
+        Position among VARIANTS.
     log_variance : ndarray of shape (m,)
         Log of the relative variance of one weight at m points of the posterior.
+    n, noise : int, float
+        Number of rows; standard deviation of the log estimate, where the largest N allows it.
     budget : float
         Of operations, on average, but for calls: draws may take as long. More where that pays.
     quiet : bool, default=False
