@@ -1,13 +1,15 @@
 """Fits in which estimates of p(y | theta) are noisy, with annealed draws and without.
 
-Run as ``python -m benchmarks.annealed_fits``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``;
-results go to ``results/annealed_fits.json``. Data are those of `benchmarks.annealed_noise`. A fit
+Run as ``python -m benchmarks.annealed_fits [--cases ...]``, with ``OMP_NUM_THREADS=1
+OPENBLAS_NUM_THREADS=1``; results go to ``results/annealed_fits.json``, where those of other cases
+stay. Data are those of `benchmarks.annealed_noise`. A fit
 anneals by itself where the noise of its estimates is above a limit; without annealing the limit is
 infinite. All else is the default: priors, four chains.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from typing import Any
@@ -21,7 +23,7 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.warmup.emulator import probe
 
 from .annealed_noise import classes
-from .common import print_table, save
+from .common import load_results, print_table, save
 
 N_DRAWS, SEEDS = 500, (0, 1)
 #: Data, approximation, and how several classes are modelled.
@@ -68,14 +70,17 @@ def measure(case: str, anneals: bool, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure all fits, save and print them."""
-    results: dict[str, Any] = {}
+    """Measure the fits, save and print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", nargs="*", choices=list(FITS), default=list(FITS))
+    known = load_results("annealed_fits")
+    results = {case: known.get(case, {}) for case in FITS}
     rows = []
-    for case in FITS:
+    for case in parser.parse_args().cases:
         for name, anneals in (("importance", False), ("annealed", True)):
             with threadpool_limits(1):
                 runs = [measure(case, anneals, seed) for seed in SEEDS]
-            results.setdefault(case, {})[name] = runs
+            results[case][name] = runs
             rows += [
                 [
                     f"{case}, {name}",
@@ -90,7 +95,8 @@ def main() -> None:
             ]
             print(rows[-2:], flush=True)
     print_table(["fit", "R-hat", "ESS", "tail", "noise", "temperatures", "s"], rows)
-    save("annealed_fits", {"n_draws": N_DRAWS, "seeds": SEEDS}, results)
+    measured = {case: found for case, found in results.items() if found}
+    save("annealed_fits", {"n_draws": N_DRAWS, "seeds": SEEDS}, measured)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ from ..model import LatentGP, Observations
 from ..numerics.linalg import NotPositiveDefiniteError, log_sum, solve_lower
 from .base import GaussianApproximation, LatentDraws
 
-#: Added to the covariance of the values that are drawn in turn, relative to each variance.
-_JITTER = 1e-10
-#: Values that those before leave less than this share of their variance are not drawn in turn.
-_DETERMINED = 1e-8
+#: Added to the covariance of the values that are drawn in turn, relative to each variance: above
+#: what rounding takes away.
+_JITTER = 1e-12
+#: Values that those before leave less than this share of their variance are not drawn in turn; to
+#: what is left the jitter does not matter.
+_DETERMINED = 1e-6
 
 
 class Density(Protocol):
@@ -292,7 +294,7 @@ class _Turns(NamedTuple):
 
     Given the rows before, f_k has a Gaussian cavity: what q says without the site of the row. Then
     ``z = (mean + offset) / (s scale)`` with the mean of the cavity and scale^2 = 1 + its variance,
-    affine in those before; Z_k is proportional to Phi(z). All but the first three of shape (r, 1).
+    affine in those before; Z_k is proportional to Phi(z). All but the first four of shape (r, 1).
     """
 
     rows: IntArray  # (r,)
@@ -348,10 +350,9 @@ class _Turns(NamedTuple):
         """
         closer = 1.0 - self.spread**2 / self.cavity
         log_uniform = -rng.standard_exponential((len(self.rows), size))
-        noise = (
-            np.sqrt(self.cavity) / abs(self.signed_scale) * rng.standard_normal(log_uniform.shape)
-        )
-        u = (noise - self.offset * closer - self.shift * self.spread**2) / self.spread
+        normal = rng.standard_normal(log_uniform.shape)
+        u = np.sqrt(self.cavity) / abs(self.signed_scale) * normal
+        u = (u - self.offset * closer - self.shift * self.spread**2) / self.spread
         of_z = (self.signed_scale * closer / self.spread).ravel().tolist()
         of_cut = (self.cavity / (self.signed_scale * self.spread)).ravel().tolist()
         constant = self.constant.ravel().tolist()
