@@ -27,6 +27,8 @@ _SMALLEST_PRECISION = 1e-12
 #: Sweeps that are compared, and grades of what is not Gaussian: rows whose values are drawn in
 #: turn, or shares of the skewness where a likelihood cannot do that.
 SWEEPS, TURNS, SHARES = (0, 1), (0, 16, 32, 64, 128), (0.0, 0.25, 0.5, 0.75, 1.0)
+#: Log of the relative variance up to which weights are taken for even.
+_EVEN = 0.0
 
 
 class Variant(NamedTuple):
@@ -383,12 +385,15 @@ def by_variant(log_variance: FloatArray, share: FloatArray | None) -> FloatArray
     """Sort what `variances_of_variants` found at m places, (m, 2, 5), by VARIANTS; (m, 12).
 
     The grades are shares of the skewness, those wanted being `share` (m,); or, if that is None,
-    rows in turn. Infinity for what does not exist.
+    rows in turn. Infinity for what does not exist, and for a Gaussian whose weights vary much
+    somewhere if rows can come in turn: what few draws show of rare weights there is too little.
     """
     found = np.full((*log_variance.shape[:2], 1 + len(TURNS)), np.inf)
     found[:, :, 0] = log_variance[:, :, 0]
     if share is None:
         found[:, :, 2:] = log_variance[:, :, 1:]
+        if log_variance[:, 0, 0].max() > _EVEN:
+            found[:, :, 0] = np.inf
     else:
         for place, rows, wanted in zip(found, log_variance, np.clip(share, 0.0, 1.0), strict=True):
             place[:, 1] = [np.interp(wanted, SHARES, row) for row in rows]

@@ -338,6 +338,8 @@ def test_rows_come_in_turn_where_that_makes_weights_even(n_turns):
     assert planned(swept, in_turn=True) == ((1, False, n_turns), 0.0)
     even = np.tile(-3.0, (12, 2, 5))
     assert planned(even, in_turn=True) == ((0, False, 0), 0.0)
+    even[3, :, 0] = 0.5  # at one place weights of a Gaussian vary: chains could stay there
+    assert planned(even, in_turn=True) == ((0, False, 16), 0.0)
 
 
 def test_places_that_pi_star_promises_too_much_do_not_choose():
