@@ -240,7 +240,7 @@ class Particles(OwnLatent):
         model, own = group.model, group.f.T
         n = self.n_fresh(group.multiplicity.sum())
         try:
-            fresh = importance_estimate(model, density, n, rng, defensive=self.defensive)
+            fresh = importance_estimate(model, density.made(), n, rng, defensive=self.defensive)
         except NotPositiveDefiniteError as error:
             raise ValueError(_no_factor(model, group.theta)) from error
         own_log = log_importance_weights(model, density, own, defensive=self.defensive)

@@ -330,7 +330,7 @@ def take_probe(
     log_weights = np.empty(0)
     wanted = N_DRAWS
     try:
-        density = reference.at(model, theta)
+        density = reference.at(model, theta).made()
         while len(log_weights) < wanted:
             size = min(wanted - len(log_weights), _MOST_AT_ONCE)
             more = fresh_particles(model, density, size, rng, settings)
