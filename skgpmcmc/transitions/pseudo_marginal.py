@@ -145,7 +145,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         NaN if theta is one at which K is singular, and infinite if an estimate there is zero.
         """
         try:
-            density = self.reference.at(model, theta)
+            density = self.reference.at(model, theta).made()
             estimates = [
                 fresh_particles(model, density, self._n_draws(theta), rng, self).log_likelihood
                 for _ in range(n_replicates)
