@@ -139,20 +139,8 @@ class InterpolatedSites:
         trend = linalg.solve(gram, features.T @ linalg.cho_solve(factor, targets), assume_a="pos")
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
-        turns = np.empty(0, dtype=np.intp)
-        if n_turns:
-            skewness = np.sum([abs(m.skewness) for m in shapes if m is not None], axis=0)
-            turns = np.argsort(-skewness, kind="stable")[:n_turns]
-        fields = (
-            center,
-            scale,
-            *box,
-            nodes,
-            trend,
-            coefficients,
-            *limits,
-            turns,
-        )
+        turns = _least_gaussian(shapes, n_turns)
+        fields = (center, scale, *box, nodes, trend, coefficients, *limits, turns)
         return cls(approximation, n_sweeps, share, *fields)
 
     def with_strength(self, strength: float | Quadratic) -> InterpolatedSites:
@@ -216,6 +204,14 @@ class InterpolatedSites:
         smooth = _covariance(z[None], self.nodes)[0] @ self.coefficients
         values = self.trend[0] + z @ self.trend[1:] + smooth
         return np.minimum(np.maximum(values, self.least), self.most)
+
+
+def _least_gaussian(shapes: Sequence[Shape | None], n: int) -> IntArray:
+    """Positions of the n rows with the largest skewness over the design."""
+    if n == 0:
+        return np.empty(0, dtype=np.intp)
+    skewness = np.sum([abs(m.skewness) for m in shapes if m is not None], axis=0)
+    return np.argsort(-skewness, kind="stable")[:n]
 
 
 def _share(strength: float | Quadratic, center: FloatArray, scale: FloatArray) -> Quadratic | None:
