@@ -223,3 +223,12 @@ def test_wrong_signs_make_it_slow_not_wrong():
     some, other = (importance_estimate(model, d, 100_000, rng) for d in (density, density.q))
     noise = [np.exp(e.log_weights - e.log_likelihood).std() / 1e5**0.5 for e in (some, other)]
     assert abs(some.log_likelihood - other.log_likelihood) < Z_LIMIT * np.hypot(*noise)
+
+
+def test_a_single_row_keeps_its_factor():
+    """Its factor is contiguous in both orders: a solve in place would overwrite it."""
+    prior = make_model(np.zeros((1, 1)), np.ones(1)).prior_at(np.array([1.2, 0.0]))
+    factor, before = prior.whitened_factor(np.array([0.7])), prior.chol.copy()
+    variance = prior.variance_given(factor)
+    assert_allclose(variance, 1.0 / (1.0 / prior.variance + 0.49), rtol=1e-12)
+    assert_array_equal(prior.chol, before)
