@@ -29,6 +29,9 @@ _SMALLEST_PRECISION = 1e-12
 SWEEPS, TURNS, SHARES = (0, 1), (0, 16, 32, 64, 128), (0.0, 0.25, 0.5, 0.75, 1.0)
 #: Log of the relative variance up to which weights are taken for even.
 _EVEN = 0.0
+#: Fewest rows in turn with many hyper-parameters: places that are compared are then far apart, and
+#: other rows are the least Gaussian between them.
+_FEWEST_TURNS = 64
 
 
 class Variant(NamedTuple):
@@ -377,17 +380,22 @@ def variances_of_variants(
     return found
 
 
-def by_variant(log_variance: FloatArray, share: FloatArray | None) -> FloatArray:
+def by_variant(
+    log_variance: FloatArray, share: FloatArray | None, *, many_hyperparameters: bool = False
+) -> FloatArray:
     """Sort what `variances_of_variants` found at m places, (m, 2, 5), by VARIANTS; (m, 12).
 
     The grades are shares of the skewness, those wanted being `share` (m,); or, if that is None,
     rows in turn. Infinity for what does not exist, and for a Gaussian whose weights vary much
     somewhere if rows can come in turn: what few draws show of rare weights there is too little.
+    With many hyper-parameters the same holds for few rows in turn.
     """
     found = np.full((*log_variance.shape[:2], 1 + len(TURNS)), np.inf)
     found[:, :, 0] = log_variance[:, :, 0]
     if share is None:
         found[:, :, 2:] = log_variance[:, :, 1:]
+        if many_hyperparameters:
+            found[:, :, 2:][:, :, np.array(TURNS[1:]) < _FEWEST_TURNS] = np.inf
         if log_variance[:, 0, 0].max() > _EVEN:
             found[:, :, 0] = np.inf
     else:

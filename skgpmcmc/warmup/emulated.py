@@ -91,8 +91,8 @@ _CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
 #: The same with rotations: they take the place of most surrogate moves.
 _ROTATED = 0.94
 #: Where more than the first share of proposals is predicted to be accepted, the retained particle
-#: moves this often: always would take a fifth of the time with fifty rows. Where estimates have
-#: surprised the emulator it always does: rare weights may make chains stay.
+#: moves this often: always would take a fifth of the time with fifty rows. Else, and with many
+#: hyper-parameters, it always does: rare weights may make chains stay.
 _UNSURPRISED, _RETAINED = 0.9, 0.25
 
 
@@ -291,7 +291,7 @@ def _transition(
 ) -> Mixture[PseudoMarginalState]:
     """Return the frozen transition of the chains."""
     n, share, annealing = probed.n_importance, settings.defensive, settings.annealing
-    often = _RETAINED if probed.report.predicted_acceptance > _UNSURPRISED else 1.0
+    sure = known.few and probed.report.predicted_acceptance > _UNSURPRISED
     moved = [
         PseudoMarginalMetropolis(probed.reference, proposal, n, share, name, annealing)
         for name, proposal in proposals_by_name(known, probed.target, pool, trajectories).items()
@@ -300,7 +300,7 @@ def _transition(
         (*moved, ParticleRefresh(share, annealing)),
         probabilities(trajectories),
         RetainedParticle(share, annealing=annealing),
-        often,
+        _RETAINED if sure else 1.0,
     )
 
 

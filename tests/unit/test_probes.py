@@ -290,7 +290,7 @@ def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch)
     assert take_probe(*arguments) is None
 
 
-def planned(rows, excess=None, coupled=False, in_turn=False):
+def planned(rows, excess=None, coupled=False, in_turn=False, few=True):
     """Variant and share of the skewness chosen by rows (m, 2, 5) at m places."""
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(len(rows), 2))
     known = SimpleNamespace(
@@ -298,7 +298,7 @@ def planned(rows, excess=None, coupled=False, in_turn=False):
         scale=SCALE,
         coupled=coupled,
         in_turn=in_turn,
-        few=True,
+        few=few,
         model=SimpleNamespace(y=np.zeros(200)),
     )
     excess = np.zeros(len(rows)) if excess is None else excess
@@ -340,6 +340,14 @@ def test_rows_come_in_turn_where_that_makes_weights_even(n_turns):
     assert planned(even, in_turn=True) == ((0, False, 0), 0.0)
     even[3, :, 0] = 0.5  # at one place weights of a Gaussian vary: chains could stay there
     assert planned(even, in_turn=True) == ((0, False, 16), 0.0)
+
+
+@pytest.mark.parametrize(("n_turns", "taken"), [(0, 0), (16, 64), (32, 64), (64, 64), (128, 128)])
+def test_few_rows_in_turn_are_not_trusted_with_many_hyperparameters(n_turns, taken):
+    """But a Gaussian is, where its weights vary nowhere: rows in turn have nothing to mend."""
+    row = np.where(np.array(TURNS) < n_turns, 6.0, -3.0)
+    rows = np.tile([row, row], (12, 1, 1))
+    assert planned(rows, in_turn=True, few=False) == ((0, False, taken), 0.0)
 
 
 def test_places_that_pi_star_promises_too_much_do_not_choose():

@@ -309,12 +309,16 @@ def test_chains_settle_for_as_long_as_they_need(accepted, cautious, settles, exp
     assert emulated.to_settle(request, report, cautious) == expected
 
 
-@pytest.mark.parametrize(("acceptance", "often"), [(0.95, 0.25), (0.85, 1.0)])
-def test_a_particle_always_moves_where_estimates_surprise(monkeypatch, acceptance, often):
+@pytest.mark.parametrize(
+    ("few", "acceptance", "often"), [(True, 0.95, 0.25), (True, 0.85, 1.0), (False, 0.95, 1.0)]
+)
+def test_a_particle_always_moves_where_chains_may_stay(monkeypatch, few, acceptance, often):
+    """Where estimates have surprised the emulator, and with many hyper-parameters."""
     monkeypatch.setattr(emulated, "proposals_by_name", lambda *_: {"walk": RandomWalk()})
     report = SimpleNamespace(predicted_acceptance=acceptance)
     probed = SimpleNamespace(reference=None, n_importance=16, target=None, report=report)
     settings = SimpleNamespace(defensive=0.05, annealing=None)
-    mixture = emulated._transition(None, probed, None, None, settings)
+    known = SimpleNamespace(few=few)
+    mixture = emulated._transition(known, probed, None, None, settings)
     assert isinstance(mixture.last, RetainedParticle)
     assert mixture.often == often

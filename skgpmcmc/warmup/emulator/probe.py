@@ -200,10 +200,10 @@ def _planned(
     strength = Quadratic.flat(known.design.best.theta, known.scale, 1.0)
     if not (known.coupled or known.in_turn):
         strength = best_share(theta, rows[:, 0], strength.center, strength.scale)
-    log_variance = by_variant(rows, None if known.in_turn else strength.value(theta))
-    noise, budget, _ = goals(settings, known)
+    share = None if known.in_turn else strength.value(theta)
+    log_variance = by_variant(rows, share, many_hyperparameters=not known.few)
     # By little noise: with more a Gaussian seems cheap where its weights have heavy tails.
-    plan = cheapest_plan(log_variance, len(known.model.y), noise, budget, quiet=True)
+    plan = cheapest_plan(log_variance, len(known.model.y), *goals(settings, known)[:2], quiet=True)
     return plan, strength if VARIANTS[plan.variant].skewed else 0.0
 
 
