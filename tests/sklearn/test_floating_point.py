@@ -50,7 +50,6 @@ SLOW_PAIRS = [
     *(("gaussian", sampler) for sampler in ("collapsed", "discretizing", "tempered")),
     ("probit", "discretizing"),
     ("probit", "tempered"),
-    ("poisson", "discretizing"),
 ]
 
 
