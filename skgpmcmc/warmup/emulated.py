@@ -84,12 +84,12 @@ _CORRELATED = 0.5
 _WELL_EMULATED = 0.1
 #: See `to_settle`.
 _UNSETTLED, _SHORTEST_SETTLING = 1e-3, 5
-#: Probabilities of the moves: surrogate, random walk, and whatever else there is.
-_MOVES = (0.98, 0.01, 0.01)
-#: The same where the emulator is poor, and with trajectories on the approximate posterior first.
+#: Probabilities of the moves, for few hyper-parameters and for many: surrogate, random walk, and a
+#: refresh. With many, pi* is far too small in some corner, which a chain leaves by walking.
+_MOVES = ((0.98, 0.01, 0.01), (0.94, 0.05, 0.01))
+#: Those where the emulator is poor, and with trajectories on the approximate posterior first.
 _CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
-#: The same with rotations: they take the place of most surrogate moves.
-_ROTATED = 0.94
+_ROTATED = 0.94  # of rotations, which take the place of most surrogate moves
 #: Where more than the first share of proposals is predicted to be accepted, the retained particle
 #: moves this often: always would take a fifth of the time with fifty rows. Else, and with many
 #: hyper-parameters, it always does: rare weights may make chains stay.
@@ -298,7 +298,7 @@ def _transition(
     ]
     return Mixture(
         (*moved, ParticleRefresh(share, annealing)),
-        probabilities(trajectories),
+        probabilities(known, trajectories),
         RetainedParticle(share, annealing=annealing),
         _RETAINED if sure else 1.0,
     )
@@ -368,7 +368,7 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
         MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
         for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
     ]
-    shares = np.array(probabilities(trajectories)[: len(moves)])
+    shares = np.array(probabilities(known, trajectories)[: len(moves)])
     cautious = trajectories is not None
     settling = Mixture(tuple(moves), tuple((shares / shares.sum()).tolist()))
     return Prepared(
@@ -414,9 +414,9 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
     return known.emulated().confirmed(target.emulator), report
 
 
-def probabilities(trajectories: Trajectories | None) -> tuple[float, ...]:
+def probabilities(known: Knowledge, trajectories: Trajectories | None) -> tuple[float, ...]:
     """Return the probability of each of `proposals_by_name`, and of a refresh of the particles."""
-    return _MOVES if trajectories is None else _CAUTIOUS_MOVES
+    return _MOVES[not known.few] if trajectories is None else _CAUTIOUS_MOVES
 
 
 def proposals_by_name(

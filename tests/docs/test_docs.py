@@ -408,13 +408,16 @@ def test_methods_state_the_constants_of_the_set_up():
 
     methods = (ROOT / "docs" / "methods.rst").read_text("utf-8")
     guide = (ROOT / "docs" / "convergence.rst").read_text("utf-8")
-    (surrogate, walk, refresh), cautious = emulated._MOVES, emulated._CAUTIOUS_MOVES
-    assert walk == refresh == 0.01
+    ((surrogate, walk, refresh), many), cautious = emulated._MOVES, emulated._CAUTIOUS_MOVES
+    assert walk == refresh == many[2] == 0.01
+    assert many[1] == 0.05
     assert cautious[1:] == (0.05, 0.05, 0.05)
     rotated = emulated._ROTATED
     assert f"{round(100 * rotated)} of a hundred iterations are rotations" in guide
     assert f"{round(100 * (surrogate - rotated))} are surrogate proposals; with more" in guide
-    assert f"{round(100 * surrogate)} are surrogate proposals. If the" in guide
+    moves = round(100 * surrogate), round(100 * many[0])
+    assert "{} are surrogate proposals, and with more {}. If the".format(*moves) in guide
+    assert "{}\nare, and with more {}.".format(*moves) in methods
     assert (
         f"only {round(100 * cautious[1])} of a hundred are, and {round(100 * cautious[0])} are"
         in guide
