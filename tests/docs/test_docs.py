@@ -414,7 +414,7 @@ def test_methods_state_the_constants_of_the_set_up():
     assert cautious[1:] == (0.05, 0.05, 0.05)
     rotated = emulated._ROTATED
     assert f"{round(100 * rotated)} of a hundred iterations are rotations" in guide
-    assert f"{round(100 * (surrogate - rotated))} are surrogate proposals; with more" in guide
+    assert f"{round(100 * (surrogate - rotated))} are surrogate proposals; with four" in guide
     moves = round(100 * surrogate), round(100 * many[0])
     assert "{} are surrogate proposals, and with more {}. If the".format(*moves) in guide
     assert "{}\nare, and with more {}.".format(*moves) in methods
