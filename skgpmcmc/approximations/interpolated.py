@@ -30,7 +30,7 @@ SWEEPS, TURNS, SHARES = (0, 1), (0, 16, 32, 64, 128), (0.0, 0.25, 0.5, 0.75, 1.0
 #: Log of the relative variance up to which weights are taken for even.
 _EVEN = 0.0
 #: Fewest rows in turn with many hyper-parameters: places that are compared are then far apart, and
-#: other rows are the least Gaussian between them.
+#: other rows may be the least Gaussian between them.
 _FEWEST_TURNS = 64
 
 

@@ -85,7 +85,7 @@ _WELL_EMULATED = 0.1
 #: See `to_settle`.
 _UNSETTLED, _SHORTEST_SETTLING = 1e-3, 5
 #: Probabilities of the moves, for few hyper-parameters and for many: surrogate, random walk, and a
-#: refresh. With many, pi* is far too small in some corner, which a chain leaves by walking.
+#: refresh. With many, pi* may be far too small in some corner, which a chain leaves by walking.
 _MOVES = ((0.98, 0.01, 0.01), (0.94, 0.05, 0.01))
 #: Those where the emulator is poor, and with trajectories on the approximate posterior first.
 _CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
