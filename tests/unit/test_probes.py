@@ -534,3 +534,28 @@ def test_variants_that_do_not_exist_are_not_chosen():
     for budget in np.linspace(4.0, 12.0, 9):
         plan = cheapest_plan(log_variance, 100, 0.12, budget)
         assert not VARIANTS[plan.variant].skewed
+
+
+#: Relative variances with 16, 32, 64 and 128 rows in turn, found at places of two posteriors.
+UNEVEN = [
+    [0.08, 0.09, 0.11, 0.13, 0.19, 0.27, 0.64, 0.71, 1.47, 1.88, 6.08, 10.94, 76.47, 80.9],
+    [0.08, 0.09, 0.11, 0.13, 0.19, 0.23, 0.49, 0.53, 0.92, 1.31, 4.04, 7.6, 21.34, 30.86],
+    [0.08, 0.09, 0.11, 0.13, 0.19, 0.21, 0.32, 0.33, 0.71, 0.82, 1.91, 3.39, 7.31, 10.41],
+    [0.08, 0.09, 0.11, 0.13, 0.16, 0.18, 0.19, 0.2, 0.33, 0.35, 0.41, 0.42, 0.48, 0.55],
+]
+EVEN = [
+    [0.31, 0.37, 0.44, 0.62, 0.71, 0.81, 1.0, 1.4, 1.9, 2.2],
+    [0.31, 0.36, 0.42, 0.58, 0.69, 0.77, 0.95, 1.3, 1.8, 1.9],
+    [0.31, 0.35, 0.4, 0.53, 0.62, 0.7, 0.87, 1.1, 1.3, 1.4],
+    [0.31, 0.35, 0.4, 0.52, 0.6, 0.68, 0.83, 1.0, 1.1, 1.2],
+]
+
+
+@pytest.mark.parametrize(("found", "turns"), [(UNEVEN, 128), (EVEN, 16)], ids=["uneven", "even"])
+def test_near_ties_go_to_even_weights(found, turns):
+    """With 32 rows in turn and the first of these, a chain stayed for 49 iterations."""
+    log_variance = np.full((len(found[0]), len(VARIANTS)), np.inf)
+    for count, column in zip(TURNS[1:], found, strict=True):
+        log_variance[:, VARIANTS.index((0, False, count))] = np.log(column)
+    plan = cheapest_plan(log_variance, 200, 0.24, quiet=True)
+    assert VARIANTS[plan.variant].n_turns == turns

@@ -50,6 +50,8 @@ _MANY_DRAWS = 0.1
 _CALLS, _PER_NUMBER = 6e7, (750.0, 1500.0)
 #: What values drawn in turn take, whatever n: all of them, each, and each number; times n^-3.
 _TURN = (6e6, 6.5e5, 5e3)
+#: Power of the largest variance in a score: between near ties it is heavy tails that matter.
+_WARY = 0.04
 #: Most numbers in the particles of one estimate (32 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 4_000_000
 _FEW_ENOUGH = 1000  # draws, which are no reason to save any, however small n is
@@ -326,9 +328,7 @@ def take_probe(
 
     None where K is singular, or no draw has a positive likelihood.
     """
-    rng = np.random.default_rng(seed)
-    log_weights = np.empty(0)
-    wanted = N_DRAWS
+    rng, log_weights, wanted = np.random.default_rng(seed), np.empty(0), N_DRAWS
     try:
         density = reference.at(model, theta).made()
         while len(log_weights) < wanted:
@@ -430,7 +430,7 @@ def plan_for(
         # Acceptance rate of proposals that only noise can reject, where it is large: chains stay
         # there. Few draws do not show the rarest weights, hence the power.
         accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
-        score = cost / max(accepted, 1e-50) ** 4
+        score = cost * (1.0 + variance.max()) ** _WARY / max(accepted, 1e-50) ** 4
         plans.append(Plan(variant, target, most, whitened, score))
         if cost <= budget + 1.25 * calls:
             break  # those to come cost less, and are rejected more
