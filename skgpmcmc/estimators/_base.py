@@ -243,15 +243,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
         strategy = _strategy(own, rng)
-        # Without hyper-parameters all draws share one factorization, and more of f costs little.
-        all_draws = p == 0 and not isinstance(strategy, Integrated)
-        wanted = None if all_draws else self.max_predict_draws
-        if wanted == "auto":
-            conditional = own.reference if draws.f_is_mean else None
-            typical = typical_values(
-                model, theta, f, labels=is_classifier(self), conditional=conditional
-            )
-            wanted = enough_draws(*typical, strategy)
+        wanted = self._n_for_predictions(own, theta, f, strategy)
         rows, multiplicity = spread_subset(theta, wanted, rng)
         arrays = self._density_arrays(run, own, theta[rows])
         marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}
@@ -276,6 +268,20 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
             ),
             "_for_predictions": prediction_params(self),
         }
+
+    def _n_for_predictions(
+        self, own: ModelRun, theta: np.ndarray, f: np.ndarray, strategy: LatentStrategy
+    ) -> int | None:
+        """Return how many draws (S, p) and (S, n) predictions use; None for all."""
+        # Without hyper-parameters all draws share one factorization, and more of f costs little.
+        if theta.shape[1] == 0 and not isinstance(strategy, Integrated):
+            return None
+        if self.max_predict_draws != "auto":
+            return self.max_predict_draws
+        conditional = own.reference if own.draws.f_is_mean else None
+        labels = is_classifier(self)
+        typical = typical_values(own.model, theta, f, labels=labels, conditional=conditional)
+        return enough_draws(*typical, strategy)
 
     def _density_arrays(
         self, run: SamplingRun, own: ModelRun, theta: np.ndarray
