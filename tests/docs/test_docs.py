@@ -240,6 +240,12 @@ def test_pages_name_files_that_exist(page):
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_pages_show_pictures_of_examples_that_exist(page):
+    pictures = re.findall(r"images/sphx_glr_(\w+)_\d{3}\.png", page.read_text(encoding="utf-8"))
+    assert all((ROOT / "examples" / f"{name}.py").is_file() for name in pictures)
+
+
 def test_every_public_name_of_the_package_has_a_page():
     pages = [(ROOT / "docs" / f"{name}.rst").read_text("utf-8") for name in ("api", "api_parts")]
     names = re.findall(r"^   ([\w.]+)$", "\n".join(pages), re.M)
