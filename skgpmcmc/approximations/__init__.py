@@ -25,6 +25,7 @@ from .importance import (
     ImportanceEstimate,
     ReferenceDensity,
     SequentialApproximation,
+    estimating,
     importance_estimate,
     log_importance_weights,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "SubsetOfData",
     "averaged",
     "density_from",
+    "estimating",
     "evaluate",
     "evidence_cost",
     "find_mode",

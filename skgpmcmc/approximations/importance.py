@@ -18,9 +18,10 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import log_ndtr, ndtri_exp
 
-from .._typing import FloatArray, IntArray
+from .._typing import BoolArray, FloatArray, IntArray
 from ..model import LatentGP, Observations
-from ..numerics.linalg import NotPositiveDefiniteError, log_sum, solve_lower
+from ..numerics.linalg import NotPositiveDefiniteError, log_mean, log_sum, solve_lower
+from ..numerics.threads import Asked, Asking, alone, side_by_side
 from .base import GaussianApproximation, LatentDraws
 
 #: Added to the covariance of the values that are drawn in turn, relative to each variance: above
@@ -29,6 +30,8 @@ _JITTER = 1e-12
 #: Values that those before leave less than this share of their variance are not drawn in turn; to
 #: what is left the jitter does not matter.
 _DETERMINED = 1e-6
+#: Rows in turn of which each is brought up to date after every draw of another; of more, by blocks.
+_IN_TURN = 32
 
 
 class Density(Protocol):
@@ -37,24 +40,19 @@ class Density(Protocol):
     @property
     def q(self) -> GaussianApproximation:
         """The Gaussian it is made of; itself if it is Gaussian."""
-        ...
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
         """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
-        ...
 
     def made(self) -> Density:
         """Return itself, all factors made now: this is where a singular K shows."""
-        ...
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
-        ...
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log density relative to N(f; 0, K) for each column of f of shape (n, m); (m,)."""
-        ...
 
 
 class ReferenceDensity(Protocol):
@@ -62,7 +60,6 @@ class ReferenceDensity(Protocol):
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
-        ...
 
 
 class ImportanceEstimate(NamedTuple):
@@ -91,11 +88,7 @@ class ImportanceEstimate(NamedTuple):
         particles, log_weights = self.particles.copy(order="K"), self.log_weights.copy()
         particles[:, index] = f
         log_weights[index] = log_weight
-        return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
-
-
-def _log_mean(log_weights: FloatArray) -> float:
-    return float(log_sum(log_weights) - np.log(len(log_weights)))
+        return ImportanceEstimate(log_mean(log_weights), particles, log_weights)
 
 
 def importance_estimate(
@@ -137,24 +130,59 @@ def importance_estimate(
     ----------
     Filippone & Girolami (2014), (25)-(27); Owen & Zhou (2000) for the defensive mixture.
     """
-    particles = np.empty((model.n_latent, n_draws), order="F")
-    log_ratio = np.empty(n_draws)
+    return alone(estimating(model, density, n_draws, rng, defensive=defensive, retained=retained))
+
+
+def estimating(
+    model: LatentGP,
+    density: Density,
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    defensive: float = 0.0,
+    retained: FloatArray | None = None,
+) -> Asking[ImportanceEstimate]:
+    """Make an `importance_estimate`, in step with others.
+
+    Yields
+    ------
+    Asked
+        What is done for all of them at once.
+    """
     own = rng.uniform(size=n_draws) >= defensive  # the others come from the prior
     if retained is not None:
         own[0] = False
-    n_own = int(own.sum())
-    if n_own == n_draws:
-        particles, log_ratio = density.sample(rng, n_draws)
-    elif n_own > 0:
-        particles[:, own], log_ratio[own] = density.sample(rng, n_own)
-    if n_own < n_draws:
-        others = density.q.prior.sample(rng, n_draws - n_own)
-        if retained is not None:
-            others[:, 0] = retained
-        particles[:, ~own], log_ratio[~own] = others, density.log_ratio_to_prior(others)
+    if isinstance(density, SequentialApproximation):
+        particles, log_ratio = yield from density._drawing(own, rng, retained)
+    else:
+        particles, log_ratio = _drawn(density, own, rng, retained)
     observed = model.observations_at(density.q.prior.theta)
     log_weights = observed.totals(particles) - _mixed(log_ratio, defensive)
-    return ImportanceEstimate(_log_mean(log_weights), particles, log_weights)
+    return ImportanceEstimate(log_mean(log_weights), particles, log_weights)
+
+
+def _drawn(
+    density: Density, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None
+) -> LatentDraws:
+    """Draw f from the density where the mask says so, and from the prior elsewhere."""
+    if own.all():
+        return density.sample(rng, len(own))
+    f, log_ratio = np.empty((density.q.prior.size, len(own)), order="F"), np.empty(len(own))
+    if own.any():
+        f[:, own], log_ratio[own] = density.sample(rng, int(own.sum()))
+    others = _from_prior(density, own, rng, retained)
+    f[:, ~own], log_ratio[~own] = others, density.log_ratio_to_prior(others)
+    return LatentDraws(f, log_ratio)
+
+
+def _from_prior(
+    density: Density, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None
+) -> FloatArray:
+    """Draw f from the prior where the mask does not say so; the first may be retained."""
+    f = density.q.prior.sample(rng, int((~own).sum()))
+    if retained is not None:
+        f[:, 0] = retained
+    return f
 
 
 def log_importance_weights(
@@ -192,9 +220,7 @@ def log_relative_variances(
     drawn = list(drawn) or list(range(len(densities)))
     each, n_prior = max(n_draws // len(drawn), 1), int(np.ceil(defensive * n_draws))
     prior = densities[0].q.prior
-    parts = []
-    for position in drawn:
-        parts += [densities[position].sample(rng, each).f]
+    parts = [densities[position].sample(rng, each).f for position in drawn]
     f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
     log_ratio = np.array([density.log_ratio_to_prior(f) for density in densities])
     log_share = np.log(each / f.shape[1])
@@ -206,7 +232,7 @@ def log_relative_variances(
     if np.isneginf(log_v.max()):
         return np.full(len(densities), np.inf)
     log_square = log_sum(totals - _mixed(log_ratio, defensive) + log_v) - np.log(f.shape[1])
-    ratio = np.exp(np.minimum(log_square - 2.0 * _log_mean(log_v), 700.0))
+    ratio = np.exp(np.minimum(log_square - 2.0 * log_mean(log_v), 700.0))
     return np.log(np.maximum(ratio - 1.0, 1e-6))
 
 
@@ -271,18 +297,32 @@ class SequentialApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
-        Q = self._turns.directions
-        white = np.asfortranarray(rng.standard_normal((size, len(Q))).T)
-        white += Q @ (self._turns.draw(rng, size) - Q.T @ white)
-        white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
-        delta = self.q.prior.unwhiten(white)
-        log_ratio = self.q.log_ratio_of_deviation(delta) + self._turns.log_ratios(delta)
-        return LatentDraws(self.q.mean[:, None] + delta, log_ratio)
+        return alone(self._drawing(np.full(size, True), rng, None))
+
+    def _drawing(
+        self, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None
+    ) -> Asking[LatentDraws]:
+        """Draw f where the mask says so, and from the prior elsewhere, in step with others."""
+        Q, mean = self._turns.directions, self.q.mean[:, None]
+        delta = np.empty((len(mean), len(own)), order="F")
+        if own.any():
+            white = np.asfortranarray(rng.standard_normal((int(own.sum()), len(Q))).T)
+            u = yield Asked(_drawn_in_turn, (self._turns, rng, white.shape[1]))
+            white += Q @ (u - Q.T @ white)
+            white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
+            delta[:, own] = self.q.prior.unwhiten(white)
+        f = mean + delta
+        if not own.all():
+            others = _from_prior(self, own, rng, retained)
+            f[:, ~own], delta[:, ~own] = others, others - mean
+        of_turns = yield Asked(_log_ratios, (self._turns, delta))
+        return LatentDraws(f, self.q.log_ratio_of_deviation(delta) + of_turns)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
         delta = f - self.q.mean[:, None]
-        return np.asarray(self.q.log_ratio_of_deviation(delta) + self._turns.log_ratios(delta))
+        (of_turns,) = _log_ratios([(self._turns, delta)])
+        return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
 
     @cached_property
     def _turns(self) -> _Turns:
@@ -294,20 +334,17 @@ class _Turns(NamedTuple):
 
     Given the rows before, f_k has a Gaussian cavity: what q says without the site of the row. Then
     ``z = (mean + offset) / (s scale)`` with the mean of the cavity and scale^2 = 1 + its variance,
-    affine in those before; Z_k is proportional to Phi(z). All but the first four of shape (r, 1).
+    affine in those before; Z_k is proportional to Phi(z).
     """
 
     rows: IntArray  # (r,)
     directions: FloatArray  # (n, r), of u among the whitened draws of q; orthonormal
     inverse: FloatArray  # (r, r), of R
     coupling: FloatArray  # (r, r), of u in z; strictly lower
-    constant: FloatArray  # of z
-    signed_scale: FloatArray
-    cavity: FloatArray  # its variance
-    spread: FloatArray  # standard deviation given the rows before, under q
-    offset: FloatArray  # added to f
-    shift: FloatArray  # of the site
-    mean: FloatArray  # of f + offset under q
+    #: For each row the constant of z, its scale with the sign s, the variance of the cavity, the
+    #: standard deviation given the rows before under q, the offset, the shift of the site, and the
+    #: mean of f + offset under q.
+    values: FloatArray  # (7, r)
 
     @classmethod
     def of(cls, q: GaussianApproximation, observed: Observations, rows: IntArray) -> Self:
@@ -332,51 +369,77 @@ class _Turns(NamedTuple):
         cavity = 1.0 / np.maximum(spread**-2 - precision, 1.0 / q.prior.variance[rows])
         wider, scale = cavity / spread**2, signs[rows] * np.sqrt(1.0 + cavity)
         mean = q.mean[rows]
-        coupling = np.tril(factor, -1) * (wider / scale)[:, None]
+        coupling = factor * (wider / scale)[:, None]
+        coupling.flat[:: len(coupling) + 1] = 0.0
         constant = (wider * mean - cavity * shift + offset) / scale
-        columns = (constant, scale, cavity, spread, offset, shift, mean + offset)
-        return cls(rows, half @ inverse.T, inverse, coupling, *(c[:, None] for c in columns))
+        values = (constant, scale, cavity, spread, offset, shift, mean + offset)
+        return cls(rows, half @ inverse.T, inverse, coupling, np.array(values))
 
     def first(self, count: int) -> Self:
         """Return the first ones, so many at most."""
         square = (self.inverse[:count, :count], self.coupling[:count, :count])
-        columns = (column[:count] for column in self[4:])
-        return type(self)(self.rows[:count], self.directions[:, :count], *square, *columns)
+        values = self.values[:, :count]
+        return type(self)(self.rows[:count], self.directions[:, :count], *square, values)
 
-    def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Draw u, (r, size): f_k from Phi(s (f_k + offset)) times its cavity, k in turn.
 
-        With e ~ N(0, 1), s (f_k + offset + e) > 0 is a Gaussian that is cut at zero.
-        """
-        closer = 1.0 - self.spread**2 / self.cavity
-        log_uniform = -rng.standard_exponential((len(self.rows), size))
-        normal = rng.standard_normal(log_uniform.shape)
-        u = np.sqrt(self.cavity) / abs(self.signed_scale) * normal
-        u = (u - self.offset * closer - self.shift * self.spread**2) / self.spread
-        of_z = (self.signed_scale * closer / self.spread).ravel().tolist()
-        of_cut = (self.cavity / (self.signed_scale * self.spread)).ravel().tolist()
-        constant = self.constant.ravel().tolist()
-        for k, row in enumerate(self.coupling):
-            z = row[:k].dot(u[:k])
-            z += constant[k]
-            cut = log_ndtr(z)
-            cut += log_uniform[k]
-            cut = ndtri_exp(cut, out=cut)
-            cut *= of_cut[k]
-            z *= of_z[k]
-            z -= cut
-            u[k] += z
-        return u
+def _values(several: Sequence[_Turns]) -> FloatArray:
+    """What turns with equally many rows have for each of these, by quantity; (7, r, C, 1)."""
+    return np.stack([turns.values for turns in several], axis=-1)[..., None]
 
-    def log_ratios(self, delta: FloatArray) -> FloatArray:
-        """Log of what the turns make of the density of q, at f = mean + delta (n, m); (m,)."""
-        deviation = delta[self.rows]
-        u = self.inverse @ deviation
-        z = self.coupling @ u + self.constant
-        f = self.mean + deviation  # with the offset
-        off = (f - self.signed_scale * z) ** 2 / self.cavity + np.log(self.cavity / self.spread**2)
-        own = log_ndtr(np.copysign(f, f * self.signed_scale)) - log_ndtr(z)
-        return np.asarray((own + 0.5 * (u * u - off)).sum(axis=0))
+
+def _drawn_in_turn(jobs: Sequence[tuple[_Turns, np.random.Generator, int]]) -> list[FloatArray]:
+    """Draw u, (r, size), for each job: f_k from Phi(s (f_k + offset)) times its cavity, k in turn.
+
+    With e ~ N(0, 1), s (f_k + offset + e) > 0 is a Gaussian that is cut at zero. A job is turns, a
+    stream, and the size.
+    """
+    several, rngs, sizes = zip(*jobs, strict=True)
+    n_rows = len(several[0].rows)
+    if any(len(turns.rows) != n_rows for turns in several):
+        return [_drawn_in_turn([job])[0] for job in jobs]
+    streams = list(zip(rngs, sizes, strict=True))
+    log_uniform = -side_by_side([r.standard_exponential((n_rows, m)) for r, m in streams])
+    u = side_by_side([r.standard_normal((n_rows, m)) for r, m in streams])
+    constant, signed_scale, cavity, spread, offset, shift, _ = _values(several)
+    closer = 1.0 - spread**2 / cavity
+    u = u * (np.sqrt(cavity) / (abs(signed_scale) * spread))
+    u -= (offset * closer + shift * spread**2) / spread
+    of_z, of_cut = signed_scale * closer / spread, cavity / (signed_scale * spread)
+    # In the place of k: z, and u but for the cut; what comes later in turn is brought up to date.
+    z = np.stack([np.broadcast_to(constant, u.shape), u + of_z * constant])
+    coupling = np.stack([turns.coupling for turns in several], axis=-1)
+    coupling = np.stack([coupling, of_z[..., 0][:, None] * coupling])[..., None]
+    cut = np.empty(u.shape[1:])
+    for begin in range(0, n_rows, _IN_TURN):
+        some = slice(begin, min(begin + _IN_TURN, n_rows))
+        for i, size in enumerate(sizes if begin else ()):
+            z[:, some, i, :size] += coupling[:, some, :begin, i, 0] @ u[:begin, i, :size]
+        of_rows = zip(*(part[some] for part in (z[0], z[1], log_uniform, of_cut, u)), strict=True)
+        for k, (own_z, uncut, log_share, scale, own_u) in enumerate(of_rows, begin + 1):
+            log_ndtr(own_z, out=cut)
+            cut += log_share
+            ndtri_exp(cut, out=cut)
+            cut *= scale
+            np.subtract(uncut, cut, out=own_u)
+            z[:, k : some.stop] += coupling[:, k : some.stop, k - 1] * own_u
+    return [u[:, i, :size] for i, size in enumerate(sizes)]
+
+
+def _log_ratios(jobs: Sequence[tuple[_Turns, FloatArray]]) -> list[FloatArray]:
+    """Log of what turns make of the density of q, at f = mean + delta (n, m); (m,) for each job."""
+    several, deltas = zip(*jobs, strict=True)
+    if any(len(turns.rows) != len(several[0].rows) for turns in several):
+        return [_log_ratios([job])[0] for job in jobs]
+    sizes = [delta.shape[1] for delta in deltas]
+    parts = [delta[turns.rows] for turns, delta in jobs]
+    drawn = [turns.inverse @ part for turns, part in zip(several, parts, strict=True)]
+    of_u = [turns.coupling @ part for turns, part in zip(several, drawn, strict=True)]
+    constant, signed_scale, cavity, spread, _, _, mean = _values(several)
+    u, z, f = side_by_side(drawn), side_by_side(of_u) + constant, side_by_side(parts) + mean
+    off = (f - signed_scale * z) ** 2 / cavity + np.log(cavity / spread**2)
+    log_ratio = log_ndtr(np.copysign(f, f * signed_scale)) - log_ndtr(z) + 0.5 * (u * u - off)
+    # Sums of each by itself: the order in which numbers are added depends on the shape.
+    return [log_ratio[:, i, :size].sum(axis=0) for i, size in enumerate(sizes)]
 
 
 def _factor(gram: FloatArray) -> FloatArray:

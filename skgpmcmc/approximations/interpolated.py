@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -247,8 +248,8 @@ class DrawCount:
 
     def at(self, theta: FloatArray) -> int:
         """N at theta of shape (p,)."""
-        log_n = float(self.log_variance.value(theta)) - 2.0 * np.log(self.target_sd)
-        return int(np.clip(np.ceil(np.exp(min(log_n, 50.0))), self.lowest, self.highest))
+        log_n = float(self.log_variance.value(theta)) - 2.0 * math.log(self.target_sd)
+        return min(max(math.ceil(math.exp(min(log_n, 50.0))), self.lowest), self.highest)
 
     def raised(self, theta: FloatArray, largest: int) -> DrawCount:
         """Return a count that may be larger than `highest` where that is rare.

@@ -5,13 +5,13 @@ through this file, so that what a sampler spends can be counted. The counter cou
 factorization, its derivative or an inverse of an n x n matrix is one operation; a product or a
 triangular solve with m columns is m / n of one.
 
-An interrupt is noticed between two calls of a routine, never within one, and SciPy's hold the
-interpreter's lock, so that no thread could notice it either. Calls that would take many seconds are
-therefore made piece by piece.
+An interrupt is noticed between two calls of a routine, never within one, not even by a thread, as
+SciPy's hold the interpreter's lock. Calls that would take many seconds are made piece by piece.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -53,6 +53,10 @@ class OperationCount:
         """Add another count to this one."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    def divided(self, parts: int) -> OperationCount:
+        """Return one of so many equal parts."""
+        return OperationCount(*(getattr(self, field.name) / parts for field in fields(self)))
 
 
 _active_count: ContextVar[OperationCount] = ContextVar("active_count")
@@ -396,6 +400,13 @@ def log_sum(log_values: FloatArray, axis: int = -1, *, overwrite: bool = False) 
     total = np.exp(shifted, out=shifted).sum(axis=axis)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(total) + largest.squeeze(axis))
+
+
+def log_mean(log_values: FloatArray) -> float:
+    """Log of the mean of exponentials of a vector."""
+    if not math.isfinite(largest := float(log_values.max())):
+        return largest
+    return largest + math.log(np.exp(log_values - largest).mean())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
-"""Parallel work: one BLAS thread per process, and pools of workers that may be lost.
+"""Parallel work: one BLAS thread per process, pools of workers that may be lost, and work in step.
 
-Chains run in parallel, each on one thread.
+Chains run in parallel, each on one thread. Those of one worker go in step where arrays are small:
+what several of them want at the same time is then done in one call for all.
 """
 
 from __future__ import annotations
@@ -8,13 +9,17 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Any, Protocol, Self
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import joblib
+import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from .._typing import FloatArray
 
 
 @cache
@@ -99,6 +104,64 @@ def one_thread() -> Iterator[None]:
         _SHARED.leave()
 
 
+# --- work in step ---------------------------------------------------------------------------------
+
+R = TypeVar("R")
+
+
+class Asked(NamedTuple):
+    """Work that a generator asks for, as it is cheaper when done for several at once."""
+
+    #: Takes a list of jobs, returns their results. No result depends on the other jobs, to the bit.
+    function: Callable[[list[Any]], list[Any]]
+    job: Any
+
+
+#: A generator that asks for some of its work, is sent the results, and returns what it made.
+Asking = Generator[Asked, Any, R]
+
+
+def alone(asking: Asking[R]) -> R:
+    """Return what a generator makes that goes alone."""
+    try:
+        asked = next(asking)
+        while True:
+            asked = asking.send(asked.function([asked.job])[0])
+    except StopIteration as end:
+        result: R = end.value
+        return result
+
+
+def in_step(several: Sequence[Asking[R]]) -> list[R]:
+    """Return what generators make that go in step; the same as each makes `alone`."""
+    results: dict[int, R] = {}
+    wanted: dict[Callable[[list[Any]], list[Any]], dict[int, Any]] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(several)))
+    while answers:
+        for i, answer in answers.items():
+            try:
+                asked = several[i].send(answer)
+            except StopIteration as end:
+                results[i] = end.value
+            else:
+                wanted.setdefault(asked.function, {})[i] = asked.job
+        # What most of them want comes first: meanwhile others come to want the same.
+        function = max(wanted, key=lambda one: len(wanted[one]), default=None)
+        jobs = wanted.pop(function) if function else {}
+        answers = dict(zip(jobs, function(list(jobs.values())), strict=True)) if function else {}
+    return [results[i] for i in range(len(several))]
+
+
+def side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
+    """Put C matrices (r, m), m of any size, side by side, zeros between; (r, C, the largest m)."""
+    if len(parts) == 1:
+        return parts[0][:, None]
+    whole = np.zeros((len(parts[0]), len(parts), max(part.shape[1] for part in parts)))
+    for i, part in enumerate(parts):
+        whole[:, i, : part.shape[1]] = part
+    return whole
+
+
 # --- workers --------------------------------------------------------------------------------------
 
 #: A call that a worker makes, as `joblib.delayed` writes it.
@@ -177,6 +240,24 @@ class Workers:
             return self._recorded
         # Alone there is nobody to be lost.
         return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
+
+    def run_in_step(
+        self,
+        calls: list[Call],
+        together: Callable[[list[tuple[Any, ...]]], list[Any]] | Literal[False],
+    ) -> list[Any]:
+        """Make a batch of calls as `run` does, each worker its part in one call.
+
+        `together` takes a list of the arguments of calls, and returns their results; if it is
+        False, calls are made one by one. So they are for a journal, which knows them so.
+        """
+        if not together or not calls or self._journal is not None:
+            return self.run(calls)
+        n = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
+        ends = [len(calls) * i // n for i in range(n + 1)]
+        jobs = [arguments for _, arguments, _ in calls]
+        parts = [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]
+        return [result for part in self.run(parts) for result in part]
 
     def _recorded(self, calls: list[Call]) -> list[Any]:
         """Make the calls that the journal has no results of."""

@@ -38,8 +38,10 @@ from ..warmup import (
     perform,
     require_factors,
     sample,
+    sample_all,
     sum_counts,
     switch,
+    switch_all,
 )
 from .diagnostics import StoppingRule
 from .effort import (
@@ -150,7 +152,8 @@ def sample_chains(
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
         ready, operations = run_set_ups(workers, set_ups, n_rounds_before, monitor, plan)
         monitor.begin_round()
-        settled = iter(workers.run([call for one in ready for call in one.calls()]))
+        calls = [call for one in ready for call in one.calls()]
+        settled = iter(workers.run_in_step(calls, plan.in_step and switch_all))
         begun = SamplingRun(
             [
                 one.begun([next(settled) for _ in one.prepared.rngs], count)
@@ -259,7 +262,8 @@ def _sample_more(
             monitor.begin_round()
             end = min(n_draws, min(one.n_draws for one in grown if one.missing > 0.0) + length)
             while any(one.goes_on(end) for one in grown):
-                segments = iter(workers.run([call for one in grown for call in one.calls(end)]))
+                calls = [call for one in grown for call in one.calls(end)]
+                segments = iter(workers.run_in_step(calls, plan.in_step and sample_all))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))

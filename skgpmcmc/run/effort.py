@@ -27,6 +27,8 @@ _SMALL = 1000
 #: Draws that a wanted effective sample takes, about, of all chains together, and how many more are
 #: made until somebody looks.
 _DRAWS_PER_EFFECTIVE, _A_ROUND = 2.0, 50
+#: Most rows with which the chains of a worker go in step: their matrices stay in the cache.
+_IN_STEP = 300
 #: Seconds from which a fit is announced as a long one, unasked.
 _LONG = 600.0
 
@@ -39,6 +41,11 @@ class Plan(NamedTuple):
     n_learned: float  # evaluations that set-ups learn from, of all models
     n_iterations: int  # of all chains of all models
     n_workers: int
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the chains of a worker go in step, as they are small."""
+        return self.n_rows <= _IN_STEP
 
     def effort(self, seconds_per_operation: float, judged_by: str) -> Effort:
         """Return the effort of the whole plan."""

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from .._typing import FloatArray
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
+from ..numerics.threads import Asking, alone
 
 
 class ChainState(Protocol):
@@ -66,6 +68,10 @@ class StepInfo(NamedTuple):
         return self.acceptance_probability if self.tuning is None else self.tuning
 
 
+#: A move that is being made.
+Moving: TypeAlias = Asking[tuple[S, StepInfo]]
+
+
 class Transition(ABC, Generic[S]):
     """A Markov kernel on states of type S; objects are frozen and hold settings only.
 
@@ -92,6 +98,33 @@ class Transition(ABC, Generic[S]):
     @abstractmethod
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
         """Make one move; `state` itself is never changed."""
+
+    def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
+        """Make the same move in step with other chains; here, nothing of it is done for all.
+
+        Yields
+        ------
+        Asked
+            What is done for all of them at once.
+        """
+        yield from ()
+        return self.step(model, state, rng)
+
+
+class InStep(Transition[S]):
+    """A transition of which much can be done for several chains at once.
+
+    Its move is `moving`, which is what to override: chains in step do not call `step`.
+    """
+
+    @abstractmethod
+    def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
+        """Make one move, in step with other chains."""
+
+    @final
+    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+        """Make one move; `state` itself is never changed."""
+        return alone(self.moving(model, state, rng))
 
 
 class Tunable(Transition[S]):
@@ -147,7 +180,7 @@ class Evaluated(NamedTuple, Generic[S]):
     source: Any = None  # what the state is completed from
 
 
-class Evaluating(Transition[S]):
+class Evaluating(InStep[S]):
     """Metropolis-Hastings on theta with a target that is known only where it is evaluated.
 
     Attributes
@@ -163,6 +196,19 @@ class Evaluating(Transition[S]):
     ) -> Evaluated[S] | None:
         """Evaluate the target at theta, or make a fresh estimate; None without a density."""
 
+    def evaluating(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> Asking[Evaluated[S] | None]:
+        """Return `evaluated` in step with other chains; here, nothing of it is done for all.
+
+        Yields
+        ------
+        Asked
+            What is done for all of them at once.
+        """
+        yield from ()
+        return self.evaluated(model, theta, rng)
+
     @abstractmethod
     def log_target(self, state: S) -> float:
         """Return what the target was evaluated to when the chain came to the state."""
@@ -175,10 +221,10 @@ class Evaluating(Transition[S]):
         """Return the state after a rejection; here, as it is."""
         return state
 
-    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+    def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
         """Propose theta', evaluate the target there, accept or reject."""
         theta, log_hastings = self.proposal.propose(state.theta, rng)
-        found = self.evaluated(model, theta, rng)
+        found = yield from self.evaluating(model, theta, rng)
         if found is None:
             return self.stayed(state, rng), rejected_proposal(self.name, model, theta)
         log_ratio = found.log_target - self.log_target(state) + log_hastings
@@ -230,7 +276,7 @@ def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(Transition[S]):
+class Mixture(InStep[S]):
     """At every step one of the moves is made, chosen with fixed probabilities, and often the last.
 
     **Invariant:** what all its moves leave unchanged, as no choice looks at the state.
@@ -264,19 +310,20 @@ class Mixture(Transition[S]):
         """Return a state of the first move at theta; `particles` is what that one understands."""
         return self.moves[0].start(model, theta, rng, **particles)
 
-    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+    def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
         """Make one of the moves, and often the last."""
-        edges = np.cumsum(self.probabilities)
-        index = int(np.searchsorted(edges, rng.uniform() * edges[-1], side="right"))
-        state, info = self.moves[min(index, len(self.moves) - 1)].step(model, state, rng)
+        edges = list(accumulate(self.probabilities))
+        index = bisect(edges, rng.uniform() * edges[-1])
+        move = self.moves[min(index, len(self.moves) - 1)]
+        state, info = yield from move.moving(model, state, rng)
         if self.last is None or (self.often < 1.0 and rng.uniform() >= self.often):
             return state, info
-        state, more = self.last.step(model, state, rng)
+        state, more = yield from self.last.moving(model, state, rng)
         return state, info._replace(n_evaluations=info.n_evaluations + more.n_evaluations)
 
 
 @dataclass(frozen=True, eq=False)
-class Directed(Transition[S]):
+class Directed(InStep[S]):
     """A chain that keeps its direction while it is accepted, and turns around where it is not.
 
     **Invariant:** the target of its moves, with either direction equally likely whatever the state.
@@ -308,16 +355,17 @@ class Directed(Transition[S]):
         """Return a state at theta; `particles` is what the moves understand."""
         return self.ahead.start(model, theta, rng, **particles)
 
-    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+    def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
         """Go on, or turn around."""
         direction = state.direction or (1 if rng.uniform() < 0.5 else -1)  # type: ignore[attr-defined]
-        moved, info = (self.ahead if direction > 0 else self.back).step(model, state, rng)
+        move = self.ahead if direction > 0 else self.back
+        moved, info = yield from move.moving(model, state, rng)
         direction = direction if info.accepted else -direction
         return moved._replace(direction=direction), info  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep(Transition[S]):
+class Sweep(InStep[S]):
     """At every step all moves are made in their order, each as often as it is repeated.
 
     **Invariant:** what all its moves leave unchanged.
@@ -375,13 +423,13 @@ class Sweep(Transition[S]):
         """Return a state of the first move at theta; `particles` is what that one understands."""
         return self.moves[0].start(model, theta, rng, **particles)
 
-    def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
+    def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
         """Make all moves."""
         infos: list[StepInfo] = []
         cost = 0.0
         for move, repeat in zip(self.moves, self.repeats, strict=True):
             for _ in range(repeat):
-                state, info = move.step(model, state, rng)
+                state, info = yield from move.moving(model, state, rng)
                 infos.append(info)
                 # An evaluation of p(y | f) alone is O(n) where another is O(n^3) or O(n^2).
                 cost += info.n_evaluations / (1 if move.moves_theta else len(state.f))

@@ -17,16 +17,19 @@ from ..approximations import (
     DrawCount,
     ImportanceEstimate,
     ReferenceDensity,
-    importance_estimate,
+    estimating,
     log_importance_weights,
 )
 from ..approximations.annealing import Annealing
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
+from ..numerics.threads import Asking, alone
 from .base import (
     Evaluated,
     Evaluating,
     FromPrior,
+    InStep,
+    Moving,
     Proposal,
     StepInfo,
     Transition,
@@ -107,6 +110,23 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         retained: FloatArray | None = None,
     ) -> Evaluated[PseudoMarginalState] | None:
         """Return theta with fresh particles, but for one that is `retained`; see `start`."""
+        return alone(self.evaluating(model, theta, rng, retained=retained))
+
+    def evaluating(
+        self,
+        model: LatentGP,
+        theta: FloatArray,
+        rng: np.random.Generator,
+        *,
+        retained: FloatArray | None = None,
+    ) -> Asking[Evaluated[PseudoMarginalState] | None]:
+        """Return `evaluated`, in step with other chains.
+
+        Yields
+        ------
+        Asked
+            What is done for all of them at once.
+        """
         log_hyperprior = model.hyperprior.log_prob(theta)
         if not np.isfinite(log_hyperprior):
             return None
@@ -114,7 +134,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             density = self.reference.at(model, theta)
             _ = density.made()  # all factors: this is where a singular K shows
             n_draws = self._n_draws(theta)
-            estimate = fresh_particles(model, density, n_draws, rng, self, retained)
+            estimate = yield from drawing(model, density, n_draws, rng, self, retained)
         except NotPositiveDefiniteError:
             return None
         if not np.isfinite(estimate.log_likelihood):
@@ -183,11 +203,28 @@ def fresh_particles(
     retained: FloatArray | None = None,
 ) -> ImportanceEstimate:
     """Draw fresh particles, all but one that is retained."""
+    return alone(drawing(model, density, n_draws, rng, how, retained))
+
+
+def drawing(
+    model: LatentGP,
+    density: Density,
+    n_draws: int,
+    rng: np.random.Generator,
+    how: Estimating,
+    retained: FloatArray | None = None,
+) -> Asking[ImportanceEstimate]:
+    """Draw `fresh_particles`, in step with other chains.
+
+    Yields
+    ------
+    Asked
+        What is done for all of them at once.
+    """
     if how.annealing is not None:
         return how.annealing.estimate(model, density.q, n_draws, rng, retained)
-    return importance_estimate(
-        model, density, n_draws, rng, defensive=how.defensive, retained=retained
-    )
+    making = estimating(model, density, n_draws, rng, defensive=how.defensive, retained=retained)
+    return (yield from making)
 
 
 class _OfParticles(Transition[PseudoMarginalState]):
@@ -279,7 +316,7 @@ class RetainedParticle(_OfParticles):
 
 
 @dataclass(frozen=True, eq=False)
-class ParticleRefresh(_OfParticles):
+class ParticleRefresh(_OfParticles, InStep[PseudoMarginalState]):
     """New particles at the same theta.
 
     **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
@@ -297,13 +334,13 @@ class ParticleRefresh(_OfParticles):
     annealing: Annealing | None = None
     name = "refresh"
 
-    def step(
+    def moving(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
-    ) -> tuple[PseudoMarginalState, StepInfo]:
+    ) -> Moving[PseudoMarginalState]:
         """Keep one particle and replace the others."""
         _ = state.density.made()  # all factors that a state at rest has lost
         n_draws = len(state.estimate.log_weights)
         kept = state.estimate.draw(rng)
-        estimate = fresh_particles(model, state.density, n_draws, rng, self, kept)
+        estimate = yield from drawing(model, state.density, n_draws, rng, self, kept)
         info = StepInfo(self.name, True, 1.0, n_draws / len(state.f))
         return state._replace(estimate=estimate, f=estimate.draw(rng)), info

@@ -6,6 +6,7 @@ distribution functions, and independent draws from it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -148,36 +149,34 @@ class GridDensity:
     def to_cube(self, theta: FloatArray) -> tuple[FloatArray, float] | None:
         """Return where theta (p,) is in the unit cube, and the log density; None where it is 0."""
         place = (self._inverse_root @ (theta - self.center) - self.low) / self.step
-        cells = np.floor(place)
-        if not ((cells >= 0) & (cells < np.array(self.values.shape) - 1)).all():
-            return None
         u, margins = np.empty(len(theta)), self._margins
-        for r, (i, t) in enumerate(zip(cells.astype(int), place - cells, strict=True)):
+        for r, (x, size) in enumerate(zip(place.tolist(), self.values.shape, strict=True)):
             density, mass = margins[0]
-            if mass[-1] <= 0.0:
+            if not 0.0 <= x < size - 1 or mass[-1] <= 0.0:
                 return None
-            a, b = density[i], density[i + 1]
+            i = int(x)
+            t, a, b = x - i, float(density[i]), float(density[i + 1])
             u[r] = (mass[i] + t * (a + 0.5 * t * (b - a))) / mass[-1]
             margins = _sliced(margins, i, t)
         value = a + t * (b - a)
-        return (u, float(np.log(value))) if value > 0.0 else None
+        return (u, math.log(value)) if value > 0.0 else None
 
     def from_cube(self, u: FloatArray) -> tuple[FloatArray, float]:
         """Return the theta at u (p,) of the unit cube, and its log density."""
         place, margins = np.empty(len(u)), self._margins
-        for r, share in enumerate(u):
+        for r, share in enumerate(u.tolist()):
             density, mass = margins[0]
-            wanted = share * mass[-1]
-            i = min(int(np.searchsorted(mass, wanted, side="right")), len(mass) - 1) - 1
-            a, b, rest = density[i], density[i + 1], wanted - mass[i]
+            wanted = share * float(mass[-1])
+            i = min(int(mass.searchsorted(wanted, side="right")), len(mass) - 1) - 1
+            a, b, rest = float(density[i]), float(density[i + 1]), wanted - float(mass[i])
             # The root of a t + (b - a) t^2 / 2 = rest, without a difference of near numbers.
-            denominator = a + np.sqrt(max(a * a + 2.0 * (b - a) * rest, 0.0))
+            denominator = a + math.sqrt(max(a * a + 2.0 * (b - a) * rest, 0.0))
             t = min(2.0 * rest / denominator, 1.0) if denominator > 0.0 else 0.0
             place[r] = i + t
             margins = _sliced(margins, i, t)
         value = a + t * (b - a)
         theta = self.center + self.root @ (self.low + self.step * place)
-        return theta, float(np.log(value)) if value > 0.0 else -np.inf
+        return theta, math.log(value) if value > 0.0 else -math.inf
 
     def __getstate__(self) -> dict[str, Any]:
         """What a process sends to another: what can be made again is left out."""
@@ -272,7 +271,7 @@ class Rotation:
         u, log_density = place
         step = np.array(_SHIFTS[len(u) - 1]) + self.spread * rng.standard_normal(len(u))
         moved, log_moved = self.density.from_cube((u + self.sign * step) % 1.0)
-        if np.isneginf(log_moved):  # on the edge of the grid, by rounding
+        if log_moved == -np.inf:  # on the edge of the grid, by rounding
             return theta, -np.inf
         return moved, log_density - log_moved
 

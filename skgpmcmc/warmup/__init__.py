@@ -23,8 +23,10 @@ from .work import (
     perform,
     require_factors,
     sample,
+    sample_all,
     sum_counts,
     switch,
+    switch_all,
 )
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "perform",
     "require_factors",
     "sample",
+    "sample_all",
     "set_up_emulated",
     "set_up_mapped",
     "set_up_marginal",
@@ -57,4 +60,5 @@ __all__ = [
     "set_up_sweep",
     "sum_counts",
     "switch",
+    "switch_all",
 ]

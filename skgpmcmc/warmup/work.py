@@ -25,7 +25,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
-from ..numerics.threads import one_thread
+from ..numerics.threads import Asking, in_step, one_thread
 from ..transitions import ChainState, PseudoMarginalMetropolis, StepInfo, Sweep, Transition, at_rest
 from .report import EmulatorReport
 from .schedule import tuned_log_scale
@@ -197,10 +197,27 @@ def switch(
     Without a state, it starts afresh at theta. Iterations that settle may be those of another
     transition with the same invariant distribution, which forgets a start sooner.
     """
+    return switch_all([(model, transition, theta, rng, n_settle, state, settling)])[0]
+
+
+def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
+    """Make what `switch` makes for some chains, which go in step; jobs are its arguments."""
+    return _in_step([_switching(*job) for job in jobs])
+
+
+def _switching(
+    model: LatentGP,
+    transition: Transition[Any],
+    theta: FloatArray,
+    rng: np.random.Generator,
+    n_settle: int,
+    state: ChainState | None,
+    settling: Transition[Any] | None,
+) -> Asking[Segment]:
     if state is not None:
-        return sample(model, settling or transition, state, rng, n_settle)
+        return (yield from _sampling(model, settling or transition, state, rng, n_settle))
     begun = start(model, transition, theta, rng)
-    settled = sample(model, settling or transition, begun.state, rng, n_settle)
+    settled = yield from _sampling(model, settling or transition, begun.state, rng, n_settle)
     return settled._replace(counts=sum_counts([begun.counts, settled.counts]))
 
 
@@ -216,13 +233,39 @@ def sample(
     State and stream are copied: a round that is interrupted leaves the one before as it was, and
     no matrices are made in a state that rests elsewhere.
     """
+    return sample_all([(model, transition, state, rng, n_steps)])[0]
+
+
+def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
+    """Make what `sample` makes for some chains, which go in step; jobs are its arguments.
+
+    The draws are the same. All matrices are there at once, which is why only chains with small
+    ones go in step.
+    """
+    return _in_step([_sampling(*job) for job in jobs])
+
+
+def _in_step(chains: Sequence[Asking[Segment]]) -> list[Segment]:
+    """Run segments of chains; each is given an equal part of the operations of all."""
+    with at_work() as operations:
+        segments = in_step(chains)
+    part = operations.divided(len(segments))
+    return [s._replace(counts=replace(s.counts, operations=copy.copy(part))) for s in segments]
+
+
+def _sampling(
+    model: LatentGP,
+    transition: Transition[Any],
+    state: ChainState,
+    rng: np.random.Generator,
+    n_steps: int,
+) -> Asking[Segment]:
     state, rng = at_rest(model, state), copy.deepcopy(rng)
     recorder = _Recorder(n_steps, state, transition.n_marked)
-    with at_work() as operations:
-        for _ in range(n_steps):
-            state, info = transition.step(model, state, rng)
-            recorder.add(state, info)
-    return recorder.segment(at_rest(model, state), rng, operations)
+    for _ in range(n_steps):
+        state, info = yield from transition.moving(model, state, rng)
+        recorder.add(state, info)
+    return recorder.segment(at_rest(model, state), rng, OperationCount())
 
 
 class _Recorder:

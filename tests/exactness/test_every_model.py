@@ -239,9 +239,9 @@ def without_jacobian(prior):
 class WithoutJacobian(MarginalMetropolis):
     """Takes the prior density on the natural scale for that on the log scale."""
 
-    def step(self, model, state, rng):
+    def moving(self, model, state, rng):
         wrong = without_jacobian(model.hyperprior)
-        return super().step(replace(model, hyperprior=wrong), state, rng)
+        return (yield from super().moving(replace(model, hyperprior=wrong), state, rng))
 
 
 def test_joint_distribution_of_the_collapsed_sampler_in_short():
@@ -261,11 +261,11 @@ def test_joint_distribution_of_the_collapsed_sampler():
 class ForgetsParameters(PseudoMarginalMetropolis):
     """Evaluates the likelihood at the parameters it began with."""
 
-    def evaluated(self, model, theta, rng, *, retained=None):
+    def evaluating(self, model, theta, rng, *, retained=None):
         own = len(model.covariance.start)
         frozen = model.observing(likelihood=model.likelihood_at(model.start))
         at = np.concatenate([theta[:own], model.start[own:]])
-        found = super().evaluated(frozen, at, rng, retained=retained)
+        found = yield from super().evaluating(frozen, at, rng, retained=retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
         if found is None or not np.isfinite(log_hyperprior):
             return None
@@ -276,16 +276,17 @@ class ForgetsParameters(PseudoMarginalMetropolis):
 class ForgetsOffset(PseudoMarginalMetropolis):
     """Evaluates the likelihood without the offset."""
 
-    def evaluated(self, model, theta, rng, *, retained=None):
-        return super().evaluated(model.observing(offset=None), theta, rng, retained=retained)
+    def evaluating(self, model, theta, rng, *, retained=None):
+        unaware = model.observing(offset=None)
+        return (yield from super().evaluating(unaware, theta, rng, retained=retained))
 
 
 class ForgetsAClass(PseudoMarginalMetropolis):
     """Leaves the last class out of the normalizer."""
 
-    def evaluated(self, model, theta, rng, *, retained=None):
+    def evaluating(self, model, theta, rng, *, retained=None):
         broken = model.observing(likelihood=WithoutLast(3))
-        return super().evaluated(broken, theta, rng, retained=retained)
+        return (yield from super().evaluating(broken, theta, rng, retained=retained))
 
 
 class WithoutLast(Softmax):

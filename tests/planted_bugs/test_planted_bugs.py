@@ -79,10 +79,10 @@ class NoJacobian(HyperPrior):
 
 
 class WithoutJacobian(PseudoMarginalMetropolis):
-    def evaluated(self, model, theta, rng, *, retained=None):
+    def evaluating(self, model, theta, rng, *, retained=None):
         prior = model.hyperprior
         wrong = replace(model, hyperprior=NoJacobian(prior.names, prior.distributions))
-        return super().evaluated(wrong, theta, rng, retained=retained)
+        return (yield from super().evaluating(wrong, theta, rng, retained=retained))
 
 
 class NoDeterminant(GaussianApproximation):
@@ -113,23 +113,23 @@ class Shrinking:
 class Recomputed(PseudoMarginalMetropolis):
     """Monte Carlo within Metropolis: the estimate at the current theta is made anew every step."""
 
-    def step(self, model, state, rng):
-        return super().step(model, self.start(model, state.theta, rng) or state, rng)
+    def moving(self, model, state, rng):
+        return (yield from super().moving(model, self.start(model, state.theta, rng) or state, rng))
 
 
 class StaleEstimate(PseudoMarginalMetropolis):
     """theta moves, the estimate and its particles stay."""
 
-    def step(self, model, state, rng):
-        new, info = super().step(model, state, rng)
+    def moving(self, model, state, rng):
+        new, info = yield from super().moving(model, state, rng)
         return new._replace(estimate=state.estimate, f=state.estimate.draw(rng)), info
 
 
 class CarriedLatent(PseudoMarginalMetropolis):
     """f is kept over the iterations, and moved by one elliptical slice step at the new theta."""
 
-    def step(self, model, state, rng):
-        new, info = super().step(model, state, rng)
+    def moving(self, model, state, rng):
+        new, info = yield from super().moving(model, state, rng)
         moved, _ = EllipticalSlice().step(model, model.state_at(new.theta, state.f), rng)
         return new._replace(f=moved.f), info
 
@@ -137,8 +137,8 @@ class CarriedLatent(PseudoMarginalMetropolis):
 class UniformChoice(PseudoMarginalMetropolis):
     """f is any particle, whatever its weight."""
 
-    def step(self, model, state, rng):
-        new, info = super().step(model, state, rng)
+    def moving(self, model, state, rng):
+        new, info = yield from super().moving(model, state, rng)
         index = rng.integers(self.n_importance)
         return new._replace(f=new.estimate.particles[:, index]), info
 
@@ -146,8 +146,9 @@ class UniformChoice(PseudoMarginalMetropolis):
 class WeightsOfOnePart(PseudoMarginalMetropolis):
     """Draws from the defensive mixture, weighted as if all came from q."""
 
-    def evaluated(self, model, theta, rng, *, retained=None):
-        state = super().evaluated(model, theta, rng, retained=retained).state
+    def evaluating(self, model, theta, rng, *, retained=None):
+        found = yield from super().evaluating(model, theta, rng, retained=retained)
+        state = found.state
         q = self.reference.at(model, theta)
         log_weights = log_importance_weights(model, q, state.estimate.particles)
         log_likelihood = logsumexp(log_weights) - np.log(self.n_importance)
@@ -346,38 +347,38 @@ class Elsewhere:
 class ReferenceOfTheLastState(PseudoMarginalMetropolis):
     """Sites at theta' are those that the last theta had: as if from a warm start, unimproved."""
 
-    def step(self, model, state, rng):
+    def moving(self, model, state, rng):
         reference = Elsewhere(self.reference, state.theta)
         late = twin_of(self, PseudoMarginalMetropolis, reference=reference)
-        return late.step(model, state, rng)
+        return (yield from late.moving(model, state, rng))
 
 
 class CountOfTheLastState(PseudoMarginalMetropolis):
     """As many draws at theta' as the last theta wants."""
 
-    def step(self, model, state, rng):
+    def moving(self, model, state, rng):
         n_importance = self.n_importance.at(state.theta)
         late = twin_of(self, PseudoMarginalMetropolis, n_importance=n_importance)
-        return late.step(model, state, rng)
+        return (yield from late.moving(model, state, rng))
 
 
 class AllAnew(ParticleRefresh):
     """New particles, none of them kept, under the old estimate."""
 
-    def step(self, model, state, rng):
+    def moving(self, model, state, rng):
         new = importance_estimate(
             model, state.density, len(state.estimate.log_weights), rng, defensive=self.defensive
         )
         new = new._replace(log_likelihood=state.estimate.log_likelihood)
-        _, info = super().step(model, state, rng)
+        _, info = yield from super().moving(model, state, rng)
         return state._replace(estimate=new, f=new.draw(rng)), info
 
 
 class OldEstimate(ParticleRefresh):
     """The right particles, under the old estimate."""
 
-    def step(self, model, state, rng):
-        new, info = super().step(model, state, rng)
+    def moving(self, model, state, rng):
+        new, info = yield from super().moving(model, state, rng)
         stale = new.estimate._replace(log_likelihood=state.estimate.log_likelihood)
         return new._replace(estimate=stale), info
 
@@ -385,8 +386,8 @@ class OldEstimate(ParticleRefresh):
 class RefreshOfOnePart(ParticleRefresh):
     """Draws from the defensive mixture, weighted as if all came from q."""
 
-    def step(self, model, state, rng):
-        new, info = super().step(model, state, rng)
+    def moving(self, model, state, rng):
+        new, info = yield from super().moving(model, state, rng)
         log_weights = log_importance_weights(model, state.density, new.estimate.particles)
         log_likelihood = logsumexp(log_weights) - np.log(len(log_weights))
         estimate = new.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
@@ -430,8 +431,8 @@ class InTurn:
 class WithoutNormalizer(SequentialApproximation):
     """Its weights do not know by how much each turn was cut."""
 
-    def sample(self, rng, size):
-        draws = super().sample(rng, size)
+    def _drawing(self, own, rng, retained):
+        draws = yield from super()._drawing(own, rng, retained)
         return draws._replace(log_ratio=draws.log_ratio + self.normalizers(draws.f))
 
     def log_ratio_to_prior(self, f):
@@ -440,7 +441,7 @@ class WithoutNormalizer(SequentialApproximation):
     def normalizers(self, f):
         turns = self._turns
         u = turns.inverse @ (f - self.q.mean[:, None])[turns.rows]
-        return log_ndtr(turns.coupling @ u + turns.constant).sum(axis=0)
+        return log_ndtr(turns.coupling @ u + turns.values[0][:, None]).sum(axis=0)
 
 
 def turns_test(cls, sizes=SIZES):

@@ -296,31 +296,33 @@ def with_a_walk(move):
 class NeverTurns(Directed):
     """Goes on in its direction after a rejection."""
 
-    def step(self, model, state, rng):
-        moved, info = super().step(model, state, rng)
+    def moving(self, model, state, rng):
+        moved, info = yield from super().moving(model, state, rng)
         return (moved if info.accepted else moved._replace(direction=-moved.direction)), info
 
 
 class AlwaysTurns(Directed):
     """Turns around after an acceptance too."""
 
-    def step(self, model, state, rng):
-        moved, info = super().step(model, state, rng)
+    def moving(self, model, state, rng):
+        moved, info = yield from super().moving(model, state, rng)
         return (moved._replace(direction=-moved.direction) if info.accepted else moved), info
 
 
 class BeginsAhead(Directed):
     """A state without a direction is given the same one always."""
 
-    def step(self, model, state, rng):
-        return super().step(model, state._replace(direction=state.direction or 1), rng)
+    def moving(self, model, state, rng):
+        return (
+            yield from super().moving(model, state._replace(direction=state.direction or 1), rng)
+        )
 
 
 class AlwaysAhead(Directed):
     """Whatever has happened."""
 
-    def step(self, model, state, rng):
-        return super().step(model, state._replace(direction=1), rng)
+    def moving(self, model, state, rng):
+        return (yield from super().moving(model, state._replace(direction=1), rng))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,253 @@
+"""Chains of one worker in step: what is done for several at once changes no bit of a draw."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc.approximations import EP, SequentialApproximation
+from skgpmcmc.approximations.importance import _drawn_in_turn, _log_ratios
+from skgpmcmc.numerics.threads import Asked, Workers, alone, in_step, side_by_side
+from skgpmcmc.transitions import (
+    Directed,
+    Mixture,
+    ParticleRefresh,
+    PseudoMarginalMetropolis,
+    RandomWalk,
+    RetainedParticle,
+)
+from skgpmcmc.warmup import sample, sample_all, switch, switch_all
+
+from ..helpers import make_model, toy_classes
+
+
+def model_of(n, seed):
+    return make_model(*toy_classes(n, 2, seed))
+
+
+# --- generators -----------------------------------------------------------------------------------
+
+
+class Doubler:
+    """Doubles numbers; keeps how many it was given at once."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, jobs):
+        self.sizes.append(len(jobs))
+        return [2 * job for job in jobs]
+
+
+def doubled(function, number, times):
+    for _ in range(times):
+        number = yield Asked(function, number)
+    return number
+
+
+def test_a_generator_alone_returns_what_it_made():
+    assert alone(doubled(Doubler(), 3, 4)) == 48
+    assert alone(doubled(Doubler(), 3, 0)) == 3
+
+
+def test_generators_in_step_share_calls():
+    function = Doubler()
+    assert in_step([doubled(function, i, times) for i, times in enumerate([3, 0, 1, 3])]) == [
+        0,
+        1,
+        4,
+        24,
+    ]
+    assert function.sizes == [3, 2, 2]
+    assert in_step([]) == []
+
+
+def test_what_most_want_comes_first_so_that_others_catch_up():
+    first, second = Doubler(), Doubler()
+
+    def early(number):
+        return (yield from doubled(second, (yield Asked(first, number)), 1))
+
+    def late(number):
+        number = yield Asked(second, number)
+        return (yield from early(number))
+
+    assert in_step([late(1), early(2), early(3)]) == [8, 8, 12]
+    assert first.sizes == [2, 1]
+    assert second.sizes == [3, 1]
+
+
+def test_an_error_of_one_generator_is_raised():
+    def failing():
+        yield Asked(Doubler(), 1)
+        raise RuntimeError("no start")
+
+    with pytest.raises(RuntimeError, match="no start"):
+        in_step([doubled(Doubler(), 1, 5), failing()])
+
+
+def test_matrices_side_by_side():
+    parts = [np.full((2, m), float(m)) for m in (1, 3, 2)]
+    whole = side_by_side(parts)
+    assert whole.shape == (2, 3, 3)
+    for i, part in enumerate(parts):
+        assert_array_equal(whole[:, i, : part.shape[1]], part)
+        assert not whole[:, i, part.shape[1] :].any()
+    assert side_by_side(parts[1:2]).shape == (2, 1, 3)
+
+
+# --- rows in turn ---------------------------------------------------------------------------------
+
+
+def densities(n_rows, n=90):
+    model = model_of(n, 3)
+    thetas = np.log([[30.0, 1.0], [2.0, 0.7], [200.0, 2.0]])
+    approximation = EP()
+    return [
+        SequentialApproximation(
+            replace(approximation.at(model, theta), whitened=True),
+            model.observations_at(theta),
+            np.arange(n_rows),
+        ).made()
+        for theta in thetas
+    ]
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 32, 70])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2, 7), (30, 1, 29), (64, 64, 64)])
+def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
+    turns = [density._turns for density in densities(n_rows)]
+    jobs = list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
+    again = list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
+    for at_once, job in zip(_drawn_in_turn(jobs), again, strict=True):
+        assert_array_equal(at_once, _drawn_in_turn([job])[0])
+    rng = np.random.default_rng(5)
+    deltas = [
+        (own, 3.0 * rng.standard_normal((90, m))) for own, m in zip(turns, sizes, strict=True)
+    ]
+    for at_once, job in zip(_log_ratios(deltas), deltas, strict=True):
+        assert_array_equal(at_once, _log_ratios([job])[0])
+
+
+def test_densities_with_other_numbers_of_rows_go_alone():
+    turns = [density._turns for n, density in zip((3, 5, 4), densities(5), strict=True)]
+    turns = [own.first(n) for own, n in zip(turns, (3, 5, 4), strict=True)]
+    drawn = _drawn_in_turn([(own, np.random.default_rng(i), 6) for i, own in enumerate(turns)])
+    assert [len(u) for u in drawn] == [3, 5, 4]
+    for i, (own, u) in enumerate(zip(turns, drawn, strict=True)):
+        assert_array_equal(u, _drawn_in_turn([(own, np.random.default_rng(i), 6)])[0])
+    ratios = _log_ratios([(own, np.ones((90, i + 1))) for i, own in enumerate(turns)])
+    assert [len(ratio) for ratio in ratios] == [1, 2, 3]
+
+
+# --- chains ---------------------------------------------------------------------------------------
+
+
+class InTurn:
+    """Half of the rows in turn, by the sites of EP."""
+
+    def at(self, model, theta):
+        q = replace(EP().at(model, theta), whitened=True)
+        rows = np.arange(0, len(model.y), 2)
+        return SequentialApproximation(q, model.observations_at(theta), rows)
+
+
+class More:
+    """More draws where the length-scale is small."""
+
+    def at(self, theta):
+        return 3 + int(10.0 / (1.0 + np.exp(theta[-1])))
+
+
+def transition(reference):
+    walk = PseudoMarginalMetropolis(reference, RandomWalk(np.log(0.5)), 9, 0.3)
+    back = replace(walk, name="back")
+    moves = (Directed(walk, back), replace(walk, name="walk"), ParticleRefresh(0.3))
+    return Mixture(moves, (0.6, 0.2, 0.2), RetainedParticle(0.3), 0.5)
+
+
+def chains(reference, n_steps):
+    """Chains of two models, as of two classes; some are to make fewer steps."""
+    move, jobs = transition(reference), []
+    for seed, model in enumerate([model_of(24, i) for i in (0, 1)]):
+        for stream in np.random.default_rng(seed).spawn(3):
+            start = move.start(model, np.log([4.0, 0.8]), stream)
+            jobs.append((model, move, start, stream, n_steps - len(jobs) % 2 * 3))
+    return jobs
+
+
+@pytest.mark.parametrize("reference", [InTurn(), EP()], ids=["in turn", "Gaussian"])
+def test_chains_in_step_make_the_draws_that_each_makes_alone(reference):
+    jobs = chains(reference, 25)
+    together = sample_all(jobs)
+    for job, segment in zip(jobs, together, strict=True):
+        by_itself = sample(*job)
+        assert_array_equal(segment.theta, by_itself.theta)
+        assert_array_equal(segment.f, by_itself.f)
+        assert segment.rng.bit_generator.state == by_itself.rng.bit_generator.state
+        assert segment.counts.n_steps == by_itself.counts.n_steps
+        assert segment.counts.n_accepted == by_itself.counts.n_accepted
+    assert len(np.unique([segment.theta[-1, 0] for segment in together])) == len(jobs)
+
+
+def test_draws_in_step_may_differ_in_number():
+    jobs = chains(InTurn(), 20)
+    move = replace(jobs[0][1].moves[1], n_importance=More())
+    move = replace(jobs[0][1], moves=(move,), probabilities=(1.0,))
+    jobs = [(model, move, state, rng, n) for model, _, state, rng, n in jobs]
+    sizes = set()
+    for job, segment in zip(jobs, sample_all(jobs), strict=True):
+        assert_array_equal(segment.theta, sample(*job).theta)
+        sizes.add(len(segment.state.estimate.log_weights))
+    assert len(sizes) > 1
+
+
+def test_chains_in_step_share_the_count_of_operations():
+    jobs = chains(InTurn(), 10)
+    together = sum(segment.counts.operations.total for segment in sample_all(jobs))
+    assert_allclose(together, sum(sample(*job).counts.operations.total for job in jobs))
+
+
+def test_chains_start_and_settle_in_step():
+    jobs = [
+        (model, move, state.theta, rng, 4, None if i % 2 else state, None)
+        for i, (model, move, state, rng, _) in enumerate(chains(InTurn(), 4))
+    ]
+    alike = [(*job[:3], np.random.default_rng(i), *job[4:]) for i, job in enumerate(jobs)]
+    again = [(*job[:3], np.random.default_rng(i), *job[4:]) for i, job in enumerate(jobs)]
+    for segment, job in zip(switch_all(alike), again, strict=True):
+        by_itself = switch(*job)
+        assert_array_equal(segment.theta, by_itself.theta)
+        assert segment.counts.n_evaluations == by_itself.counts.n_evaluations
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+
+def summed(a, b):
+    return a + b
+
+
+def summed_together(jobs):
+    return [(summed(*job), len(jobs)) for job in jobs]
+
+
+CALLS = [joblib.delayed(summed)(i, 10 * i) for i in range(5)]
+
+
+@pytest.mark.parametrize(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
+def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
+    with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
+        results = workers.run_in_step(CALLS, summed_together)
+        assert workers.run_in_step([], summed_together) == []
+    assert results == [(11 * i, size) for i, size in enumerate(sizes)]
+
+
+def test_large_calls_and_those_of_a_journal_are_made_one_by_one():
+    journal = SimpleNamespace(missing=lambda calls: calls, completed=lambda done: done)
+    with Workers(1) as alone_, Workers(1, journal) as recorded:
+        assert alone_.run_in_step(CALLS, False) == [11 * i for i in range(5)]
+        assert recorded.run_in_step(CALLS, summed_together) == [11 * i for i in range(5)]
