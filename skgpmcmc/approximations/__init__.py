@@ -28,6 +28,7 @@ from .importance import (
     estimating,
     importance_estimate,
     log_importance_weights,
+    weighing,
 )
 from .interpolated import DrawCount, InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
@@ -74,6 +75,7 @@ __all__ = [
     "importance_estimate",
     "log_importance_weights",
     "path_to_mode",
+    "weighing",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -3,8 +3,7 @@
 Where the latent variance is large, the likelihood of a row near the border of a class acts like a
 bound on f, and no Gaussian is near p(f | y, theta). The values of such rows can be drawn in turn,
 from the Gaussian given those before, with the likelihood of this very row in the place of its site.
-The sites of all rows still to come stay Gaussian: by them a draw knows of what lies ahead. Given
-these values the others follow the Gaussian.
+The sites of rows still to come stay Gaussian: by them a draw knows of what lies ahead.
 """
 
 from __future__ import annotations
@@ -142,13 +141,7 @@ def estimating(
     defensive: float = 0.0,
     retained: FloatArray | None = None,
 ) -> Asking[ImportanceEstimate]:
-    """Make an `importance_estimate`, in step with others.
-
-    Yields
-    ------
-    Asked
-        What is done for all of them at once.
-    """
+    """Make an `importance_estimate`, in step with others."""
     own = rng.uniform(size=n_draws) >= defensive  # the others come from the prior
     if retained is not None:
         own[0] = False
@@ -156,8 +149,8 @@ def estimating(
         particles, log_ratio = yield from density._drawing(own, rng, retained)
     else:
         particles, log_ratio = _drawn(density, own, rng, retained)
-    observed = model.observations_at(density.q.prior.theta)
-    log_weights = observed.totals(particles) - _mixed(log_ratio, defensive)
+    totals = model.observations_at(density.q.prior.theta).totals(particles)
+    log_weights = totals - _mixed(log_ratio, defensive)
     return ImportanceEstimate(log_mean(log_weights), particles, log_weights)
 
 
@@ -170,19 +163,11 @@ def _drawn(
     f, log_ratio = np.empty((density.q.prior.size, len(own)), order="F"), np.empty(len(own))
     if own.any():
         f[:, own], log_ratio[own] = density.sample(rng, int(own.sum()))
-    others = _from_prior(density, own, rng, retained)
+    others = density.q.prior.sample(rng, int((~own).sum()))
+    if retained is not None:
+        others[:, 0] = retained
     f[:, ~own], log_ratio[~own] = others, density.log_ratio_to_prior(others)
     return LatentDraws(f, log_ratio)
-
-
-def _from_prior(
-    density: Density, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None
-) -> FloatArray:
-    """Draw f from the prior where the mask does not say so; the first may be retained."""
-    f = density.q.prior.sample(rng, int((~own).sum()))
-    if retained is not None:
-        f[:, 0] = retained
-    return f
 
 
 def log_importance_weights(
@@ -192,8 +177,19 @@ def log_importance_weights(
 
     With `defensive` = c the denominator is the mixture (1 - c) g + c N(0, K).
     """
-    observed = model.observations_at(density.q.prior.theta)
-    return observed.totals(f) - _mixed(density.log_ratio_to_prior(f), defensive)
+    return alone(weighing(model, density, f, defensive))
+
+
+def weighing(
+    model: LatentGP, density: Density, f: FloatArray, defensive: float
+) -> Asking[FloatArray]:
+    """Compute `log_importance_weights`, in step with others."""
+    if isinstance(density, SequentialApproximation):
+        log_ratio = yield from density._comparing(f - density.q.mean[:, None])
+    else:
+        log_ratio = density.log_ratio_to_prior(f)
+    totals = model.observations_at(density.q.prior.theta).totals(f)
+    return totals - _mixed(log_ratio, defensive)
 
 
 def log_relative_variances(
@@ -220,7 +216,9 @@ def log_relative_variances(
     drawn = list(drawn) or list(range(len(densities)))
     each, n_prior = max(n_draws // len(drawn), 1), int(np.ceil(defensive * n_draws))
     prior = densities[0].q.prior
-    parts = [densities[position].sample(rng, each).f for position in drawn]
+    parts = []
+    for position in drawn:
+        parts += [densities[position].sample(rng, each).f]
     f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
     log_ratio = np.array([density.log_ratio_to_prior(f) for density in densities])
     log_share = np.log(each / f.shape[1])
@@ -276,7 +274,7 @@ class SequentialApproximation:
         return {name: vars(self)[name] for name in ("q", "observed", "rows")}
 
     def made(self) -> Self:
-        """Return itself, all factors made now: this is where a singular K shows."""
+        """See `Density`."""
         _ = self.q.made(), self._turns
         return self
 
@@ -292,7 +290,7 @@ class SequentialApproximation:
         if count == 0:
             return self.q
         fewer = SequentialApproximation(self.q, self.observed, self.rows[:count])
-        vars(fewer)["_turns"] = self._turns.first(count)  # a prefix: nothing to be factored
+        vars(fewer)["_turns"] = self._turns.first(count)  # nothing to be factored
         return fewer
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
@@ -313,16 +311,19 @@ class SequentialApproximation:
             delta[:, own] = self.q.prior.unwhiten(white)
         f = mean + delta
         if not own.all():
-            others = _from_prior(self, own, rng, retained)
+            others = self.q.prior.sample(rng, int((~own).sum()))
+            if retained is not None:
+                others[:, 0] = retained
             f[:, ~own], delta[:, ~own] = others, others - mean
+        return LatentDraws(f, (yield from self._comparing(delta)))
+
+    def _comparing(self, delta: FloatArray) -> Asking[FloatArray]:
         of_turns = yield Asked(_log_ratios, (self._turns, delta))
-        return LatentDraws(f, self.q.log_ratio_of_deviation(delta) + of_turns)
+        return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
-        delta = f - self.q.mean[:, None]
-        (of_turns,) = _log_ratios([(self._turns, delta)])
-        return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
+        return alone(self._comparing(f - self.q.mean[:, None]))
 
     @cached_property
     def _turns(self) -> _Turns:
@@ -377,9 +378,9 @@ class _Turns(NamedTuple):
 
     def first(self, count: int) -> Self:
         """Return the first ones, so many at most."""
-        square = (self.inverse[:count, :count], self.coupling[:count, :count])
-        values = self.values[:, :count]
-        return type(self)(self.rows[:count], self.directions[:, :count], *square, values)
+        k = slice(count)
+        square = self.inverse[k, k], self.coupling[k, k]
+        return type(self)(self.rows[k], self.directions[:, k], *square, self.values[:, k])
 
 
 def _values(several: Sequence[_Turns]) -> FloatArray:
@@ -427,10 +428,9 @@ def _drawn_in_turn(jobs: Sequence[tuple[_Turns, np.random.Generator, int]]) -> l
 
 def _log_ratios(jobs: Sequence[tuple[_Turns, FloatArray]]) -> list[FloatArray]:
     """Log of what turns make of the density of q, at f = mean + delta (n, m); (m,) for each job."""
-    several, deltas = zip(*jobs, strict=True)
+    several, _ = zip(*jobs, strict=True)
     if any(len(turns.rows) != len(several[0].rows) for turns in several):
         return [_log_ratios([job])[0] for job in jobs]
-    sizes = [delta.shape[1] for delta in deltas]
     parts = [delta[turns.rows] for turns, delta in jobs]
     drawn = [turns.inverse @ part for turns, part in zip(several, parts, strict=True)]
     of_u = [turns.coupling @ part for turns, part in zip(several, drawn, strict=True)]
@@ -439,7 +439,7 @@ def _log_ratios(jobs: Sequence[tuple[_Turns, FloatArray]]) -> list[FloatArray]:
     off = (f - signed_scale * z) ** 2 / cavity + np.log(cavity / spread**2)
     log_ratio = log_ndtr(np.copysign(f, f * signed_scale)) - log_ndtr(z) + 0.5 * (u * u - off)
     # Sums of each by itself: the order in which numbers are added depends on the shape.
-    return [log_ratio[:, i, :size].sum(axis=0) for i, size in enumerate(sizes)]
+    return [log_ratio[:, i, : part.shape[1]].sum(axis=0) for i, part in enumerate(parts)]
 
 
 def _factor(gram: FloatArray) -> FloatArray:

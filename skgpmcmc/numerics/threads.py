@@ -1,7 +1,7 @@
 """Parallel work: one BLAS thread per process, pools of workers that may be lost, and work in step.
 
 Chains run in parallel, each on one thread. Those of one worker go in step where arrays are small:
-what several of them want at the same time is then done in one call for all.
+what several of them want at the same time is then done in one call for all, see `Asked`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import joblib
 import numpy as np
@@ -132,24 +132,10 @@ def alone(asking: Asking[R]) -> R:
         return result
 
 
-def in_step(several: Sequence[Asking[R]]) -> list[R]:
-    """Return what generators make that go in step; the same as each makes `alone`."""
-    results: dict[int, R] = {}
-    wanted: dict[Callable[[list[Any]], list[Any]], dict[int, Any]] = {}
-    answers: dict[int, Any] = dict.fromkeys(range(len(several)))
-    while answers:
-        for i, answer in answers.items():
-            try:
-                asked = several[i].send(answer)
-            except StopIteration as end:
-                results[i] = end.value
-            else:
-                wanted.setdefault(asked.function, {})[i] = asked.job
-        # What most of them want comes first: meanwhile others come to want the same.
-        function = max(wanted, key=lambda one: len(wanted[one]), default=None)
-        jobs = wanted.pop(function) if function else {}
-        answers = dict(zip(jobs, function(list(jobs.values())), strict=True)) if function else {}
-    return [results[i] for i in range(len(several))]
+def done(result: R) -> Asking[R]:
+    """Ask for nothing."""
+    yield from ()
+    return result
 
 
 def side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
@@ -241,23 +227,20 @@ class Workers:
         # Alone there is nobody to be lost.
         return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
 
-    def run_in_step(
-        self,
-        calls: list[Call],
-        together: Callable[[list[tuple[Any, ...]]], list[Any]] | Literal[False],
-    ) -> list[Any]:
-        """Make a batch of calls as `run` does, each worker its part in one call.
+    def in_parts(
+        self, calls: list[Call], together: Callable[[list[tuple[Any, ...]]], list[Any]]
+    ) -> list[Call]:
+        """Return one call for each worker, of `together` with a list of the arguments of its part.
 
-        `together` takes a list of the arguments of calls, and returns their results; if it is
-        False, calls are made one by one. So they are for a journal, which knows them so.
+        What they return is `joined` to the results of all. With a journal, which knows calls one by
+        one, they stay as they are.
         """
-        if not together or not calls or self._journal is not None:
-            return self.run(calls)
+        if not calls or self._journal is not None:
+            return calls
         n = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
         ends = [len(calls) * i // n for i in range(n + 1)]
         jobs = [arguments for _, arguments, _ in calls]
-        parts = [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]
-        return [result for part in self.run(parts) for result in part]
+        return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]
 
     def _recorded(self, calls: list[Call]) -> list[Any]:
         """Make the calls that the journal has no results of."""
@@ -294,6 +277,12 @@ class Workers:
         )
         self._open.close()
         self.__enter__()
+
+
+def joined(results: list[Any]) -> list[Any]:
+    """Return the results of calls, of which some may have been made `in_parts`."""
+    parts = (result if isinstance(result, list) else [result] for result in results)
+    return [result for part in parts for result in part]
 
 
 def _is_loss(error: BaseException) -> bool:

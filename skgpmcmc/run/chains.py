@@ -23,7 +23,7 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
 from ..numerics.linalg import OperationCount
-from ..numerics.threads import Call, Journal, LostWorkersError, Workers, one_thread
+from ..numerics.threads import Call, Journal, LostWorkersError, Workers, joined, one_thread
 from ..samplers import Sampler
 from ..warmup import (
     MAX_JITTER,
@@ -153,7 +153,9 @@ def sample_chains(
         ready, operations = run_set_ups(workers, set_ups, n_rounds_before, monitor, plan)
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
-        settled = iter(workers.run_in_step(calls, plan.in_step and switch_all))
+        if plan.in_step:
+            calls = workers.in_parts(calls, switch_all)
+        settled = iter(joined(workers.run(calls)))
         begun = SamplingRun(
             [
                 one.begun([next(settled) for _ in one.prepared.rngs], count)
@@ -263,7 +265,9 @@ def _sample_more(
             end = min(n_draws, min(one.n_draws for one in grown if one.missing > 0.0) + length)
             while any(one.goes_on(end) for one in grown):
                 calls = [call for one in grown for call in one.calls(end)]
-                segments = iter(workers.run_in_step(calls, plan.in_step and sample_all))
+                if plan.in_step:
+                    calls = workers.in_parts(calls, sample_all)
+                segments = iter(joined(workers.run(calls)))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))

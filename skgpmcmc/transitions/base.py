@@ -100,13 +100,7 @@ class Transition(ABC, Generic[S]):
         """Make one move; `state` itself is never changed."""
 
     def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
-        """Make the same move in step with other chains; here, nothing of it is done for all.
-
-        Yields
-        ------
-        Asked
-            What is done for all of them at once.
-        """
+        """Make the same move in step with other chains; here, nothing of it is done for all."""
         yield from ()
         return self.step(model, state, rng)
 
@@ -199,13 +193,7 @@ class Evaluating(InStep[S]):
     def evaluating(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> Asking[Evaluated[S] | None]:
-        """Return `evaluated` in step with other chains; here, nothing of it is done for all.
-
-        Yields
-        ------
-        Asked
-            What is done for all of them at once.
-        """
+        """Return `evaluated` in step with other chains; here, nothing of it is done for all."""
         yield from ()
         return self.evaluated(model, theta, rng)
 

@@ -18,12 +18,12 @@ from ..approximations import (
     ImportanceEstimate,
     ReferenceDensity,
     estimating,
-    log_importance_weights,
+    weighing,
 )
 from ..approximations.annealing import Annealing
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import Asking, alone
+from ..numerics.threads import Asking, alone, done
 from .base import (
     Evaluated,
     Evaluating,
@@ -98,7 +98,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         With `retained`, a draw from p(f | y, theta), the particles have their law under the
         extended target: the state is then a draw from it if theta is one from p(theta | y).
         """
-        found = self.evaluated(model, theta, rng, retained=retained)
+        found = alone(self.evaluating(model, theta, rng, retained=retained))
         return None if found is None else found.state
 
     def evaluated(
@@ -120,13 +120,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         *,
         retained: FloatArray | None = None,
     ) -> Asking[Evaluated[PseudoMarginalState] | None]:
-        """Return `evaluated`, in step with other chains.
-
-        Yields
-        ------
-        Asked
-            What is done for all of them at once.
-        """
+        """Return `evaluated`, in step with other chains."""
         log_hyperprior = model.hyperprior.log_prob(theta)
         if not np.isfinite(log_hyperprior):
             return None
@@ -214,17 +208,10 @@ def drawing(
     how: Estimating,
     retained: FloatArray | None = None,
 ) -> Asking[ImportanceEstimate]:
-    """Draw `fresh_particles`, in step with other chains.
-
-    Yields
-    ------
-    Asked
-        What is done for all of them at once.
-    """
-    if how.annealing is not None:
-        return how.annealing.estimate(model, density.q, n_draws, rng, retained)
-    making = estimating(model, density, n_draws, rng, defensive=how.defensive, retained=retained)
-    return (yield from making)
+    """Draw `fresh_particles`, in step with other chains."""
+    if how.annealing is None:
+        return estimating(model, density, n_draws, rng, defensive=how.defensive, retained=retained)
+    return done(how.annealing.estimate(model, density.q, n_draws, rng, retained))
 
 
 class _OfParticles(Transition[PseudoMarginalState]):
@@ -269,7 +256,7 @@ class EllipticalSlice(FromPrior):
 
 
 @dataclass(frozen=True, eq=False)
-class RetainedParticle(_OfParticles):
+class RetainedParticle(_OfParticles, InStep[PseudoMarginalState]):
     """Move one particle within p(f | y, theta): the cheap half of a refresh.
 
     **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
@@ -291,28 +278,27 @@ class RetainedParticle(_OfParticles):
     annealing: Annealing | None = None
     name = "retained particle"
 
-    def step(
+    def moving(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
-    ) -> tuple[PseudoMarginalState, StepInfo]:
+    ) -> Moving[PseudoMarginalState]:
         """Draw a particle, move it, and put it back with its new weight."""
         _ = state.density.made()  # all factors that a state at rest has lost
         index = state.estimate.draw_index(rng)
         latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
         for _ in range(self.n_steps):
             latent, _ = EllipticalSlice().step(model, latent, rng)
-        estimate = state.estimate.with_particle(
-            index, latent.f, self._log_weight(model, state.density, latent.f, rng)
-        )
+        column = latent.f[:, None]
+        (log_weight,) = yield from self._weighing(model, state.density, column, rng)
+        estimate = state.estimate.with_particle(index, latent.f, log_weight)
         info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f))
         return state._replace(estimate=estimate, f=latent.f), info
 
-    def _log_weight(
-        self, model: LatentGP, density: Density, f: FloatArray, rng: np.random.Generator
-    ) -> float:
-        column = f[:, None]
-        if self.annealing is not None:
-            return float(self.annealing.log_weights(model, density.q, column, rng)[0])
-        return float(log_importance_weights(model, density, column, defensive=self.defensive)[0])
+    def _weighing(
+        self, model: LatentGP, density: Density, column: FloatArray, rng: np.random.Generator
+    ) -> Asking[FloatArray]:
+        if self.annealing is None:
+            return weighing(model, density, column, self.defensive)
+        return done(self.annealing.log_weights(model, density.q, column, rng))
 
 
 @dataclass(frozen=True, eq=False)

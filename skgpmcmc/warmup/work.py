@@ -25,8 +25,16 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
-from ..numerics.threads import Asking, in_step, one_thread
-from ..transitions import ChainState, PseudoMarginalMetropolis, StepInfo, Sweep, Transition, at_rest
+from ..numerics.threads import one_thread
+from ..transitions import (
+    ChainState,
+    Moving,
+    PseudoMarginalMetropolis,
+    StepInfo,
+    Sweep,
+    Transition,
+    at_rest,
+)
 from .report import EmulatorReport
 from .schedule import tuned_log_scale
 
@@ -202,23 +210,14 @@ def switch(
 
 def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `switch` makes for some chains, which go in step; jobs are its arguments."""
-    return _in_step([_switching(*job) for job in jobs])
-
-
-def _switching(
-    model: LatentGP,
-    transition: Transition[Any],
-    theta: FloatArray,
-    rng: np.random.Generator,
-    n_settle: int,
-    state: ChainState | None,
-    settling: Transition[Any] | None,
-) -> Asking[Segment]:
-    if state is not None:
-        return (yield from _sampling(model, settling or transition, state, rng, n_settle))
-    begun = start(model, transition, theta, rng)
-    settled = yield from _sampling(model, settling or transition, begun.state, rng, n_settle)
-    return settled._replace(counts=sum_counts([begun.counts, settled.counts]))
+    before, settling = [], []
+    for model, transition, theta, rng, n_settle, state, settles in jobs:
+        begun = None if state is not None else start(model, transition, theta, rng)
+        before.append(begun.counts if begun else Counts())
+        first = begun.state if begun else state
+        settling.append((model, settles or transition, first, rng, n_settle))
+    pairs = zip(before, sample_all(settling), strict=True)
+    return [end._replace(counts=sum_counts([begun, end.counts])) for begun, end in pairs]
 
 
 def sample(
@@ -239,33 +238,66 @@ def sample(
 def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `sample` makes for some chains, which go in step; jobs are its arguments.
 
-    The draws are the same. All matrices are there at once, which is why only chains with small
-    ones go in step.
+    What most of them ask for is done first: others come to ask for the same meanwhile. All their
+    matrices are there at once, which is why only chains with small ones go in step. Each is given
+    an equal part of the operations.
     """
-    return _in_step([_sampling(*job) for job in jobs])
-
-
-def _in_step(chains: Sequence[Asking[Segment]]) -> list[Segment]:
-    """Run segments of chains; each is given an equal part of the operations of all."""
+    chains = [_Chain(*job) for job in jobs]
+    wanted: dict[Callable[[list[Any]], list[Any]], dict[_Chain, Any]] = {}
     with at_work() as operations:
-        segments = in_step(chains)
-    part = operations.divided(len(segments))
-    return [s._replace(counts=replace(s.counts, operations=copy.copy(part))) for s in segments]
+        answers: dict[_Chain, Any] = {chain: None for chain in chains if chain.sets_out()}
+        while answers:
+            setting_out: dict[_Chain, Any] = {}
+            for chain, answer in answers.items():
+                try:
+                    asked = chain.move.send(answer)
+                except StopIteration as end:
+                    chain.arrived(*end.value)
+                    if chain.sets_out():
+                        setting_out[chain] = None
+                else:
+                    wanted.setdefault(asked.function, {})[chain] = asked.job
+            answers = setting_out
+            if wanted and not answers:
+                function = max(wanted, key=lambda one: len(wanted[one]))
+                of_chains = wanted.pop(function)
+                results = function(list(of_chains.values()))
+                answers = dict(zip(of_chains, results, strict=True))
+    part = operations.divided(max(len(chains), 1))
+    return [chain.segment(copy.copy(part)) for chain in chains]
 
 
-def _sampling(
-    model: LatentGP,
-    transition: Transition[Any],
-    state: ChainState,
-    rng: np.random.Generator,
-    n_steps: int,
-) -> Asking[Segment]:
-    state, rng = at_rest(model, state), copy.deepcopy(rng)
-    recorder = _Recorder(n_steps, state, transition.n_marked)
-    for _ in range(n_steps):
-        state, info = yield from transition.moving(model, state, rng)
-        recorder.add(state, info)
-    return recorder.segment(at_rest(model, state), rng, OperationCount())
+class _Chain:
+    """A chain on its way; see `sample` for the arguments."""
+
+    move: Moving[Any]
+
+    def __init__(
+        self,
+        model: LatentGP,
+        transition: Transition[Any],
+        state: ChainState,
+        rng: np.random.Generator,
+        n_steps: int,
+    ) -> None:
+        self._model, self._transition, self._left = model, transition, n_steps
+        self._state, self._rng = at_rest(model, state), copy.deepcopy(rng)
+        self._recorder = _Recorder(n_steps, state, transition.n_marked)
+
+    def sets_out(self) -> bool:
+        """Begin a move, if one is left."""
+        if self._left > 0:
+            self.move = self._transition.moving(self._model, self._state, self._rng)
+        return self._left > 0
+
+    def arrived(self, state: ChainState, info: StepInfo) -> None:
+        """End a move."""
+        self._state, self._left = state, self._left - 1
+        self._recorder.add(state, info)
+
+    def segment(self, operations: OperationCount) -> Segment:
+        """Return what there is in the end."""
+        return self._recorder.segment(at_rest(self._model, self._state), self._rng, operations)
 
 
 class _Recorder:

@@ -175,6 +175,10 @@ def test_docstring(path):
             wanted |= {"PR01", "RT01"}
         elif get_doc_object(OBJECTS[path])["Parameters"]:
             wanted.add("PR01")
+    # What goes in step yields what it asks for, which is nothing to those who call it.
+    returned = getattr(OBJECTS[path], "__annotations__", {}).get("return", "")
+    if str(returned).startswith(("Asking", "Moving")):
+        wanted.remove("YD01")
     errors = [f"{code}: {text}" for code, text in validate(path)["errors"] if code in wanted]
     assert errors == []
 

@@ -397,8 +397,8 @@ class RefreshOfOnePart(ParticleRefresh):
 class RetainedOfOnePart(RetainedParticle):
     """Its particle is weighted as if the estimates had no defensive part."""
 
-    def step(self, model, state, rng):
-        return RetainedParticle(0.0, self.n_steps).step(model, state, rng)
+    def moving(self, model, state, rng):
+        return RetainedParticle(0.0, self.n_steps).moving(model, state, rng)
 
 
 def turning_count():

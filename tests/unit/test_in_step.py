@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import EP, SequentialApproximation
 from skgpmcmc.approximations.importance import _drawn_in_turn, _log_ratios
-from skgpmcmc.numerics.threads import Asked, Workers, alone, in_step, side_by_side
+from skgpmcmc.numerics.threads import Asked, Workers, alone, done, joined, side_by_side
 from skgpmcmc.transitions import (
     Directed,
     Mixture,
@@ -18,6 +19,8 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     RandomWalk,
     RetainedParticle,
+    StepInfo,
+    Transition,
 )
 from skgpmcmc.warmup import sample, sample_all, switch, switch_all
 
@@ -28,7 +31,7 @@ def model_of(n, seed):
     return make_model(*toy_classes(n, 2, seed))
 
 
-# --- generators -----------------------------------------------------------------------------------
+# --- going in step --------------------------------------------------------------------------------
 
 
 class Doubler:
@@ -39,54 +42,75 @@ class Doubler:
 
     def __call__(self, jobs):
         self.sizes.append(len(jobs))
-        return [2 * job for job in jobs]
+        return [2.0 * job for job in jobs]
 
 
-def doubled(function, number, times):
-    for _ in range(times):
-        number = yield Asked(function, number)
-    return number
+class Asks(Transition):
+    """Moves theta by what it asks of some functions, one after the other."""
+
+    name = "asks"
+
+    def __init__(self, *functions):
+        self.functions = functions
+
+    def start(self, model, theta, rng):
+        return Place(theta)
+
+    def step(self, model, state, rng):
+        return alone(self.moving(model, state, rng))
+
+    def moving(self, model, state, rng):
+        theta = state.theta
+        for function in self.functions:
+            theta = yield Asked(function, theta)
+        return Place(theta), StepInfo(self.name, True, 1.0)
+
+
+class Place(NamedTuple):
+    theta: np.ndarray
+    f: np.ndarray = np.zeros(1)
+
+
+MODEL = model_of(3, 0)
+
+
+def ends_of(moves, n_steps):
+    """Where chains end that start at 1, 2, ..."""
+    jobs = [
+        (MODEL, move, Place(np.array([i + 1.0])), np.random.default_rng(0), n)
+        for i, (move, n) in enumerate(zip(moves, n_steps, strict=True))
+    ]
+    return [float(segment.state.theta[0]) for segment in sample_all(jobs)]
 
 
 def test_a_generator_alone_returns_what_it_made():
-    assert alone(doubled(Doubler(), 3, 4)) == 48
-    assert alone(doubled(Doubler(), 3, 0)) == 3
+    place, _ = Asks(Doubler(), Doubler()).step(MODEL, Place(np.array([3.0])), None)
+    assert place.theta == 12.0
+    assert alone(done("nothing")) == "nothing"
 
 
-def test_generators_in_step_share_calls():
+def test_chains_in_step_share_calls():
     function = Doubler()
-    assert in_step([doubled(function, i, times) for i, times in enumerate([3, 0, 1, 3])]) == [
-        0,
-        1,
-        4,
-        24,
-    ]
+    moves = [Asks(function)] * 4
+    assert ends_of(moves, [3, 0, 1, 3]) == [8.0, 2.0, 6.0, 32.0]
     assert function.sizes == [3, 2, 2]
-    assert in_step([]) == []
+    assert sample_all([]) == []
 
 
-def test_what_most_want_comes_first_so_that_others_catch_up():
+def test_what_most_ask_for_is_done_first_so_that_others_catch_up():
     first, second = Doubler(), Doubler()
-
-    def early(number):
-        return (yield from doubled(second, (yield Asked(first, number)), 1))
-
-    def late(number):
-        number = yield Asked(second, number)
-        return (yield from early(number))
-
-    assert in_step([late(1), early(2), early(3)]) == [8, 8, 12]
+    moves = [Asks(second, first, second), Asks(first, second), Asks(first, second)]
+    assert ends_of(moves, [1, 1, 1]) == [8.0, 8.0, 12.0]
     assert first.sizes == [2, 1]
     assert second.sizes == [3, 1]
 
 
-def test_an_error_of_one_generator_is_raised():
-    def failing():
-        yield Asked(Doubler(), 1)
-        raise RuntimeError("no start")
+def test_an_error_of_one_chain_is_raised():
+    def failing(jobs):
+        raise RuntimeError("not today")
 
-    with pytest.raises(RuntimeError, match="no start"):
-        in_step([doubled(Doubler(), 1, 5), failing()])
+    with pytest.raises(RuntimeError, match="not today"):
+        ends_of([Asks(Doubler()), Asks(failing)], [3, 1])
 
 
 def test_matrices_side_by_side():
@@ -241,13 +265,13 @@ CALLS = [joblib.delayed(summed)(i, 10 * i) for i in range(5)]
 @pytest.mark.parametrize(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
 def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
     with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
-        results = workers.run_in_step(CALLS, summed_together)
-        assert workers.run_in_step([], summed_together) == []
+        results = joined(workers.run(workers.in_parts(CALLS, summed_together)))
+        assert workers.in_parts([], summed_together) == []
     assert results == [(11 * i, size) for i, size in enumerate(sizes)]
 
 
-def test_large_calls_and_those_of_a_journal_are_made_one_by_one():
+def test_the_calls_of_a_journal_are_made_one_by_one():
     journal = SimpleNamespace(missing=lambda calls: calls, completed=lambda done: done)
-    with Workers(1) as alone_, Workers(1, journal) as recorded:
-        assert alone_.run_in_step(CALLS, False) == [11 * i for i in range(5)]
-        assert recorded.run_in_step(CALLS, summed_together) == [11 * i for i in range(5)]
+    with Workers(1, journal) as workers:
+        assert workers.in_parts(CALLS, summed_together) is CALLS
+        assert joined(workers.run(CALLS)) == [11 * i for i in range(5)]
