@@ -25,10 +25,8 @@ from .importance import (
     ImportanceEstimate,
     ReferenceDensity,
     SequentialApproximation,
-    estimating,
     importance_estimate,
     log_importance_weights,
-    weighing,
 )
 from .interpolated import DrawCount, InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
@@ -68,14 +66,12 @@ __all__ = [
     "SubsetOfData",
     "averaged",
     "density_from",
-    "estimating",
     "evaluate",
     "evidence_cost",
     "find_mode",
     "importance_estimate",
     "log_importance_weights",
     "path_to_mode",
-    "weighing",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -17,10 +17,9 @@ from ..approximations import (
     DrawCount,
     ImportanceEstimate,
     ReferenceDensity,
-    estimating,
-    weighing,
 )
 from ..approximations.annealing import Annealing
+from ..approximations.importance import estimating, weighing
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.threads import Asking, alone, done

@@ -28,13 +28,13 @@ from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_op
 from ..numerics.threads import one_thread
 from ..transitions import (
     ChainState,
-    Moving,
     PseudoMarginalMetropolis,
     StepInfo,
     Sweep,
     Transition,
     at_rest,
 )
+from ..transitions.base import Moving
 from .report import EmulatorReport
 from .schedule import tuned_log_scale
 
