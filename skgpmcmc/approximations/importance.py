@@ -301,12 +301,12 @@ class SequentialApproximation:
         self, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None
     ) -> Asking[LatentDraws]:
         """Draw f where the mask says so, and from the prior elsewhere, in step with others."""
-        Q, mean = self._turns.directions, self.q.mean[:, None]
+        turns, mean = self._turns, self.q.mean[:, None]
         delta = np.empty((len(mean), len(own)), order="F")
         if own.any():
-            white = np.asfortranarray(rng.standard_normal((int(own.sum()), len(Q))).T)
-            u = yield Asked(_drawn_in_turn, (self._turns, rng, white.shape[1]))
-            white += Q @ (u - Q.T @ white)
+            white = np.asfortranarray(rng.standard_normal((int(own.sum()), len(mean))).T)
+            u = yield Asked(_drawn_in_turn, (turns, rng, white.shape[1]), len(turns.rows))
+            white += turns.directions @ (u - turns.directions.T @ white)
             white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
             delta[:, own] = self.q.prior.unwhiten(white)
         f = mean + delta
@@ -318,7 +318,7 @@ class SequentialApproximation:
         return LatentDraws(f, (yield from self._comparing(delta)))
 
     def _comparing(self, delta: FloatArray) -> Asking[FloatArray]:
-        of_turns = yield Asked(_log_ratios, (self._turns, delta))
+        of_turns = yield Asked(_log_ratios, (self._turns, delta), len(self._turns.rows))
         return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
@@ -396,8 +396,6 @@ def _drawn_in_turn(jobs: Sequence[tuple[_Turns, np.random.Generator, int]]) -> l
     """
     several, rngs, sizes = zip(*jobs, strict=True)
     n_rows = len(several[0].rows)
-    if any(len(turns.rows) != n_rows for turns in several):
-        return [_drawn_in_turn([job])[0] for job in jobs]
     streams = list(zip(rngs, sizes, strict=True))
     log_uniform = -side_by_side([r.standard_exponential((n_rows, m)) for r, m in streams])
     u = side_by_side([r.standard_normal((n_rows, m)) for r, m in streams])
@@ -429,8 +427,6 @@ def _drawn_in_turn(jobs: Sequence[tuple[_Turns, np.random.Generator, int]]) -> l
 def _log_ratios(jobs: Sequence[tuple[_Turns, FloatArray]]) -> list[FloatArray]:
     """Log of what turns make of the density of q, at f = mean + delta (n, m); (m,) for each job."""
     several, _ = zip(*jobs, strict=True)
-    if any(len(turns.rows) != len(several[0].rows) for turns in several):
-        return [_log_ratios([job])[0] for job in jobs]
     parts = [delta[turns.rows] for turns, delta in jobs]
     drawn = [turns.inverse @ part for turns, part in zip(several, parts, strict=True)]
     of_u = [turns.coupling @ part for turns, part in zip(several, drawn, strict=True)]

@@ -115,6 +115,8 @@ class Asked(NamedTuple):
     #: Takes a list of jobs, returns their results. No result depends on the other jobs, to the bit.
     function: Callable[[list[Any]], list[Any]]
     job: Any
+    #: Jobs are done at once if this is the same.
+    size: int = 0
 
 
 #: A generator that asks for some of its work, is sent the results, and returns what it made.

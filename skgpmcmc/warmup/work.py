@@ -243,7 +243,7 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     an equal part of the operations.
     """
     chains = [_Chain(*job) for job in jobs]
-    wanted: dict[Callable[[list[Any]], list[Any]], dict[_Chain, Any]] = {}
+    wanted: dict[tuple[Callable[[list[Any]], list[Any]], int], dict[_Chain, Any]] = {}
     with at_work() as operations:
         answers: dict[_Chain, Any] = {chain: None for chain in chains if chain.sets_out()}
         while answers:
@@ -256,12 +256,13 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
                     if chain.sets_out():
                         setting_out[chain] = None
                 else:
-                    wanted.setdefault(asked.function, {})[chain] = asked.job
+                    alike = asked.function, asked.size
+                    wanted.setdefault(alike, {})[chain] = asked.job
             answers = setting_out
             if wanted and not answers:
-                function = max(wanted, key=lambda one: len(wanted[one]))
-                of_chains = wanted.pop(function)
-                results = function(list(of_chains.values()))
+                alike = max(wanted, key=lambda one: len(wanted[one]))
+                of_chains = wanted.pop(alike)
+                results = alike[0](list(of_chains.values()))
                 answers = dict(zip(of_chains, results, strict=True))
     part = operations.divided(max(len(chains), 1))
     return [chain.segment(copy.copy(part)) for chain in chains]

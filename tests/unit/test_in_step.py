@@ -50,8 +50,8 @@ class Asks(Transition):
 
     name = "asks"
 
-    def __init__(self, *functions):
-        self.functions = functions
+    def __init__(self, *functions, size=0):
+        self.functions, self.size = functions, size
 
     def start(self, model, theta, rng):
         return Place(theta)
@@ -62,7 +62,7 @@ class Asks(Transition):
     def moving(self, model, state, rng):
         theta = state.theta
         for function in self.functions:
-            theta = yield Asked(function, theta)
+            theta = yield Asked(function, theta, self.size)
         return Place(theta), StepInfo(self.name, True, 1.0)
 
 
@@ -105,6 +105,12 @@ def test_what_most_ask_for_is_done_first_so_that_others_catch_up():
     assert second.sizes == [3, 1]
 
 
+def test_jobs_of_other_sizes_are_done_apart():
+    function = Doubler()
+    assert ends_of([Asks(function, size=i // 2) for i in range(5)], [1] * 5) == [2, 4, 6, 8, 10]
+    assert function.sizes == [2, 2, 1]
+
+
 def test_an_error_of_one_chain_is_raised():
     def failing(jobs):
         raise RuntimeError("not today")
@@ -144,6 +150,7 @@ def densities(n_rows, n=90):
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2, 7), (30, 1, 29), (64, 64, 64)])
 def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
     turns = [density._turns for density in densities(n_rows)]
+    turns = [own.first(min(len(other.rows) for other in turns)) for own in turns]
     jobs = list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
     again = list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
     for at_once, job in zip(_drawn_in_turn(jobs), again, strict=True):
@@ -154,17 +161,6 @@ def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
     ]
     for at_once, job in zip(_log_ratios(deltas), deltas, strict=True):
         assert_array_equal(at_once, _log_ratios([job])[0])
-
-
-def test_densities_with_other_numbers_of_rows_go_alone():
-    turns = [density._turns for n, density in zip((3, 5, 4), densities(5), strict=True)]
-    turns = [own.first(n) for own, n in zip(turns, (3, 5, 4), strict=True)]
-    drawn = _drawn_in_turn([(own, np.random.default_rng(i), 6) for i, own in enumerate(turns)])
-    assert [len(u) for u in drawn] == [3, 5, 4]
-    for i, (own, u) in enumerate(zip(turns, drawn, strict=True)):
-        assert_array_equal(u, _drawn_in_turn([(own, np.random.default_rng(i), 6)])[0])
-    ratios = _log_ratios([(own, np.ones((90, i + 1))) for i, own in enumerate(turns)])
-    assert [len(ratio) for ratio in ratios] == [1, 2, 3]
 
 
 # --- chains ---------------------------------------------------------------------------------------
