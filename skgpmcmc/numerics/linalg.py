@@ -406,7 +406,7 @@ def log_mean(log_values: FloatArray) -> float:
     """Log of the mean of exponentials of a vector."""
     if not math.isfinite(largest := float(log_values.max())):
         return largest
-    return largest + math.log(np.exp(log_values - largest).mean())
+    return largest + math.log(np.exp(log_values - largest).sum() / len(log_values))
 
 
 @dataclass(frozen=True, eq=False)

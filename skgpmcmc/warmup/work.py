@@ -238,32 +238,28 @@ def sample(
 def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `sample` makes for some chains, which go in step; jobs are its arguments.
 
-    What most of them ask for is done first: others come to ask for the same meanwhile. All their
-    matrices are there at once, which is why only chains with small ones go in step. Each is given
-    an equal part of the operations.
+    All set out for a move together; of what they ask for on their way comes first what most of them
+    ask for. All their matrices are there at once, which is why only chains with small ones go in
+    step. Each is given an equal part of the operations.
     """
     chains = [_Chain(*job) for job in jobs]
     wanted: dict[tuple[Callable[[list[Any]], list[Any]], int], dict[_Chain, Any]] = {}
     with at_work() as operations:
         answers: dict[_Chain, Any] = {chain: None for chain in chains if chain.sets_out()}
         while answers:
-            setting_out: dict[_Chain, Any] = {}
             for chain, answer in answers.items():
                 try:
                     asked = chain.move.send(answer)
                 except StopIteration as end:
                     chain.arrived(*end.value)
-                    if chain.sets_out():
-                        setting_out[chain] = None
                 else:
-                    alike = asked.function, asked.size
-                    wanted.setdefault(alike, {})[chain] = asked.job
-            answers = setting_out
-            if wanted and not answers:
+                    wanted.setdefault((asked.function, asked.size), {})[chain] = asked.job
+            if wanted:
                 alike = max(wanted, key=lambda one: len(wanted[one]))
-                of_chains = wanted.pop(alike)
-                results = alike[0](list(of_chains.values()))
-                answers = dict(zip(of_chains, results, strict=True))
+                those = wanted.pop(alike)
+                answers = dict(zip(those, alike[0](list(those.values())), strict=True))
+            else:
+                answers = {chain: None for chain in chains if chain.sets_out()}
     part = operations.divided(max(len(chains), 1))
     return [chain.segment(copy.copy(part)) for chain in chains]
 
