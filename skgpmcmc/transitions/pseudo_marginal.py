@@ -21,7 +21,7 @@ from ..approximations import (
 from ..approximations.annealing import Annealing
 from ..approximations.importance import estimating, weighing
 from ..model import GPState, LatentGP
-from ..numerics.linalg import NotPositiveDefiniteError
+from ..numerics.linalg import NotPositiveDefiniteError, log_sum
 from ..numerics.threads import Asking, alone, done
 from .base import (
     Evaluated,
@@ -34,6 +34,9 @@ from .base import (
     Transition,
     shrinking,
 )
+
+#: Entries of the particles that are drawn at once to see how noisy an estimate is.
+_AT_ONCE = 2**20
 
 
 class PseudoMarginalState(NamedTuple):
@@ -158,13 +161,14 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         NaN if theta is one at which K is singular, and infinite if an estimate there is zero.
         """
         try:
-            density = self.reference.at(model, theta).made()
-            estimates = [
-                fresh_particles(model, density, self._n_draws(theta), rng, self).log_likelihood
-                for _ in range(n_replicates)
-            ]
+            density, n = self.reference.at(model, theta).made(), self._n_draws(theta)
+            at_once, found = max(_AT_ONCE // (n * model.n_latent), 1), []
+            for begin in range(0, n_replicates, at_once):
+                n_drawn = n * min(at_once, n_replicates - begin)
+                found.append(fresh_particles(model, density, n_drawn, rng, self).log_weights)
         except NotPositiveDefiniteError:
             return float("nan")
+        estimates = log_sum(np.concatenate(found).reshape(n_replicates, n))
         if not np.isfinite(estimates).all():
             return float("inf")
         with np.errstate(over="ignore"):  # a spread beyond 1e154 counts as infinite
