@@ -48,6 +48,22 @@ def set_up(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*list_table("", head, rows), *provenance(document)]
 
 
+def in_step(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Milliseconds of an evaluation where chains go in step, and where each goes alone."""
+    (document,) = documents
+    rows = [
+        [
+            r["problem"],
+            decimals(r["n"], 0),
+            decimals(r["chains"], 0),
+            *(decimals(r[name], 2) for name in ("alone", "in step", "ratio")),
+        ]
+        for r in document["results"]
+    ]
+    head = ["data", "rows", "chains", "each alone, ms", "in step, ms", "ratio"]
+    return [*list_table("", head, rows), *provenance(document)]
+
+
 def memory(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Largest resident sets, and those of fits in matrices of n x n numbers."""
     (document,) = documents
