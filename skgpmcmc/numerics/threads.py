@@ -107,6 +107,8 @@ def one_thread() -> Iterator[None]:
 # --- work in step ---------------------------------------------------------------------------------
 
 R = TypeVar("R")
+#: Most chains that go in step: with more, nothing more is gained, and their matrices take memory.
+_MOST_IN_STEP = 16
 
 
 class Asked(NamedTuple):
@@ -232,14 +234,15 @@ class Workers:
     def in_parts(
         self, calls: list[Call], together: Callable[[list[tuple[Any, ...]]], list[Any]]
     ) -> list[Call]:
-        """Return one call for each worker, of `together` with a list of the arguments of its part.
+        """Return a call for each worker, or several, of `together` with a list of arguments.
 
         What they return is `joined` to the results of all. With a journal, which knows calls one by
         one, they stay as they are.
         """
         if not calls or self._journal is not None:
             return calls
-        n = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
+        n_workers = joblib.effective_n_jobs(self._n_jobs)
+        n = max(min(n_workers, len(calls)), -(-len(calls) // _MOST_IN_STEP))
         ends = [len(calls) * i // n for i in range(n + 1)]
         jobs = [arguments for _, arguments, _ in calls]
         return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]

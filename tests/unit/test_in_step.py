@@ -266,6 +266,14 @@ def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
     assert results == [(11 * i, size) for i, size in enumerate(sizes)]
 
 
+def test_parts_are_of_sixteen_calls_at_most():
+    many = [joblib.delayed(summed)(i, 0) for i in range(40)]
+    with Workers(1) as workers:
+        results = joined(workers.run(workers.in_parts(many, summed_together)))
+    assert [value for value, _ in results] == list(range(40))
+    assert {size for _, size in results} == {13, 14}
+
+
 def test_the_calls_of_a_journal_are_made_one_by_one():
     journal = SimpleNamespace(missing=lambda calls: calls, completed=lambda done: done)
     with Workers(1, journal) as workers:
