@@ -302,7 +302,7 @@ class SequentialApproximation:
     ) -> Asking[LatentDraws]:
         """Draw f where the mask says so, and from the prior elsewhere, in step with others."""
         turns, mean = self._turns, self.q.mean[:, None]
-        delta = np.empty((len(mean), len(own)), order="F")
+        delta = np.zeros((len(mean), len(own)), order="F")
         if own.any():
             white = np.asfortranarray(rng.standard_normal((int(own.sum()), len(mean))).T)
             u = yield Asked(_drawn_in_turn, (turns, rng, white.shape[1]), len(turns.rows))
@@ -412,7 +412,11 @@ def _drawn_in_turn(jobs: Sequence[tuple[_Turns, np.random.Generator, int]]) -> l
     for begin in range(0, n_rows, _IN_TURN):
         some = slice(begin, min(begin + _IN_TURN, n_rows))
         for i, size in enumerate(sizes if begin else ()):
-            z[:, some, i, :size] += coupling[:, some, :begin, i, 0] @ u[:begin, i, :size]
+            # Each by itself and contiguous: how a product is rounded depends on its memory.
+            own = np.ascontiguousarray(u[:begin, i, :size])
+            before = several[i].coupling[some, :begin] @ own
+            z[0, some, i, :size] += before
+            z[1, some, i, :size] += of_z[some, i] * before
         of_rows = zip(*(part[some] for part in (z[0], z[1], log_uniform, of_cut, u)), strict=True)
         for k, (own_z, uncut, log_share, scale, own_u) in enumerate(of_rows, begin + 1):
             log_ndtr(own_z, out=cut)

@@ -1,9 +1,8 @@
 """Dense linear algebra without copies, a counter of the O(n^3) operations, and sums of logs.
 
-Every Cholesky factorization, triangular solve, inverse and large product of the package goes
-through this file, so that what a sampler spends can be counted. The counter counts *calls*: a
-factorization, its derivative or an inverse of an n x n matrix is one operation; a product or a
-triangular solve with m columns is m / n of one.
+All factorizations, triangular solves, inverses and large products are in this file, so that what a
+sampler spends can be counted. The counter counts *calls*: a factorization, its derivative or an
+inverse of an n x n matrix is one, a product or a triangular solve with m columns is m / n of one.
 
 An interrupt is noticed between two calls of a routine, never within one, not even by a thread, as
 SciPy's hold the interpreter's lock. Calls that would take many seconds are made piece by piece.
@@ -54,10 +53,6 @@ class OperationCount:
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
-    def divided(self, parts: int) -> OperationCount:
-        """Return one of so many equal parts."""
-        return OperationCount(*(getattr(self, field.name) / parts for field in fields(self)))
-
 
 _active_count: ContextVar[OperationCount] = ContextVar("active_count")
 _UNREAD = OperationCount()  # of what is done outside of any count
@@ -79,6 +74,11 @@ def count_operations() -> Iterator[OperationCount]:
     finally:
         _active_count.reset(token)
         _active_count.get(_UNREAD).add(count)
+
+
+def count_in(count: OperationCount) -> None:
+    """Count further operations there, as long as the enclosing block of a count lasts."""
+    _active_count.set(count)
 
 
 def _pieces(n_columns: int, work: int) -> list[slice]:

@@ -115,6 +115,7 @@ class Asked(NamedTuple):
     """Work that a generator asks for, as it is cheaper when done for several at once."""
 
     #: Takes a list of jobs, returns their results. No result depends on the other jobs, to the bit.
+    #: What it raises ends all: the one who asked cannot catch it.
     function: Callable[[list[Any]], list[Any]]
     job: Any
     #: Jobs are done at once if this is the same.
@@ -234,15 +235,15 @@ class Workers:
     def in_parts(
         self, calls: list[Call], together: Callable[[list[tuple[Any, ...]]], list[Any]]
     ) -> list[Call]:
-        """Return a call for each worker, or several, of `together` with a list of arguments.
+        """Return calls, equally many for each worker, of `together` with a list of arguments.
 
         What they return is `joined` to the results of all. With a journal, which knows calls one by
         one, they stay as they are.
         """
         if not calls or self._journal is not None:
             return calls
-        n_workers = joblib.effective_n_jobs(self._n_jobs)
-        n = max(min(n_workers, len(calls)), -(-len(calls) // _MOST_IN_STEP))
+        n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
+        n = n_workers * -(-len(calls) // (n_workers * _MOST_IN_STEP))
         ends = [len(calls) * i // n for i in range(n + 1)]
         jobs = [arguments for _, arguments, _ in calls]
         return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]

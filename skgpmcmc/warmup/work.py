@@ -24,7 +24,12 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
-from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
+from ..numerics.linalg import (
+    NotPositiveDefiniteError,
+    OperationCount,
+    count_in,
+    count_operations,
+)
 from ..numerics.threads import one_thread
 from ..transitions import (
     ChainState,
@@ -240,7 +245,7 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
 
     All set out for a move together; of what they ask for on their way comes first what most of them
     ask for. All their matrices are there at once, which is why only chains with small ones go in
-    step. Each is given an equal part of the operations.
+    step.
     """
     chains = [_Chain(*job) for job in jobs]
     wanted: dict[tuple[Callable[[list[Any]], list[Any]], int], dict[_Chain, Any]] = {}
@@ -248,6 +253,7 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
         answers: dict[_Chain, Any] = {chain: None for chain in chains if chain.sets_out()}
         while answers:
             for chain, answer in answers.items():
+                count_in(chain.operations)  # what is done for all has no operations
                 try:
                     asked = chain.move.send(answer)
                 except StopIteration as end:
@@ -260,8 +266,9 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
                 answers = dict(zip(those, alike[0](list(those.values())), strict=True))
             else:
                 answers = {chain: None for chain in chains if chain.sets_out()}
-    part = operations.divided(max(len(chains), 1))
-    return [chain.segment(copy.copy(part)) for chain in chains]
+        for chain in chains:
+            operations.add(chain.operations)
+    return [chain.segment() for chain in chains]
 
 
 class _Chain:
@@ -280,6 +287,7 @@ class _Chain:
         self._model, self._transition, self._left = model, transition, n_steps
         self._state, self._rng = at_rest(model, state), copy.deepcopy(rng)
         self._recorder = _Recorder(n_steps, state, transition.n_marked)
+        self.operations = OperationCount()
 
     def sets_out(self) -> bool:
         """Begin a move, if one is left."""
@@ -292,9 +300,10 @@ class _Chain:
         self._state, self._left = state, self._left - 1
         self._recorder.add(state, info)
 
-    def segment(self, operations: OperationCount) -> Segment:
+    def segment(self) -> Segment:
         """Return what there is in the end."""
-        return self._recorder.segment(at_rest(self._model, self._state), self._rng, operations)
+        state = at_rest(self._model, self._state)
+        return self._recorder.segment(state, self._rng, self.operations)
 
 
 class _Recorder:

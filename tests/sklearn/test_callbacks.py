@@ -364,7 +364,7 @@ def test_an_interrupt_at_the_end_of_a_later_round(index, uncut):
     assert_prefix(model, uncut, n_kept)
 
 
-def interrupt_after(monkeypatch, transition, n_steps, method="step"):
+def interrupt_after(monkeypatch, transition, n_steps, method="moving"):
     """Let the n-th step of a kind of transition be interrupted."""
     count = iter(range(n_steps))
     step = getattr(transition, method)

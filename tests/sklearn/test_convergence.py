@@ -562,16 +562,16 @@ def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, lo
 def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, long, monkeypatch):
     """The round is dropped, random numbers included: later it is made again as it was."""
     count = iter(range(n_steps))
-    step = Mixture.step
+    moving = Mixture.moving
 
     def interrupted(self, model, state, rng):
         if next(count, None) is None:
             raise KeyboardInterrupt
-        return step(self, model, state, rng)
+        return moving(self, model, state, rng)
 
     model = twin(short).set_params(n_draws=260)
     with monkeypatch.context() as patch:
-        patch.setattr(Mixture, "step", interrupted)
+        patch.setattr(Mixture, "moving", interrupted)
         with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws per chain"):
             model.fit(*moons())
     assert_array_equal(model.theta_samples_, long.theta_samples_[:, :n_kept])

@@ -123,14 +123,14 @@ def blas_threads():
 def test_threads_share_one_limit_on_blas(monkeypatch):
     # A worker that is done must not lift the limit of those that are not.
     seen = set()
-    step = PseudoMarginalMetropolis.step
+    moving = PseudoMarginalMetropolis.moving
 
     def watched(self, model, state, rng):
         time.sleep(rng.choice([0.0, 0.01]))
         seen.update(blas_threads())
-        return step(self, model, state, rng)
+        return moving(self, model, state, rng)
 
-    monkeypatch.setattr(PseudoMarginalMetropolis, "step", watched)
+    monkeypatch.setattr(PseudoMarginalMetropolis, "moving", watched)
     with threadpool_limits(2), joblib.parallel_config(backend="threading", n_jobs=2):
         before = blas_threads()
         quick(n_chains=4, n_draws=10).fit(*binary_data())

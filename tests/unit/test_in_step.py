@@ -1,5 +1,6 @@
 """Chains of one worker in step: what is done for several at once changes no bit of a draw."""
 
+import functools
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import EP, SequentialApproximation
 from skgpmcmc.approximations.importance import _drawn_in_turn, _log_ratios
+from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.numerics.threads import Asked, Workers, alone, done, joined, side_by_side
 from skgpmcmc.transitions import (
     Directed,
@@ -132,33 +134,31 @@ def test_matrices_side_by_side():
 # --- rows in turn ---------------------------------------------------------------------------------
 
 
-def densities(n_rows, n=90):
-    model = model_of(n, 3)
-    thetas = np.log([[30.0, 1.0], [2.0, 0.7], [200.0, 2.0]])
-    approximation = EP()
-    return [
-        SequentialApproximation(
-            replace(approximation.at(model, theta), whitened=True),
-            model.observations_at(theta),
-            np.arange(n_rows),
-        ).made()
-        for theta in thetas
-    ]
+N = 200
 
 
-@pytest.mark.parametrize("n_rows", [1, 5, 32, 70])
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2, 7), (30, 1, 29), (64, 64, 64)])
+@functools.cache
+def turns_of(n_rows):
+    """Of three densities; their length-scales are short, so that no row determines another."""
+    model, found = model_of(N, 3), []
+    for theta in np.log([[30.0, 0.3], [2.0, 0.2], [200.0, 0.4]]):
+        q = replace(EP().at(model, theta), whitened=True)
+        rows = np.arange(n_rows)
+        found.append(SequentialApproximation(q, model.observations_at(theta), rows).made()._turns)
+    assert [len(turns.rows) for turns in found] == [n_rows] * 3
+    return found
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 32, 64])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2, 7), (3, 1, 2), (30, 1, 29), (64, 64, 64)])
 def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
-    turns = [density._turns for density in densities(n_rows)]
-    turns = [own.first(min(len(other.rows) for other in turns)) for own in turns]
+    turns = turns_of(n_rows)
     jobs = list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
     again = list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
     for at_once, job in zip(_drawn_in_turn(jobs), again, strict=True):
         assert_array_equal(at_once, _drawn_in_turn([job])[0])
     rng = np.random.default_rng(5)
-    deltas = [
-        (own, 3.0 * rng.standard_normal((90, m))) for own, m in zip(turns, sizes, strict=True)
-    ]
+    deltas = [(own, 3.0 * rng.standard_normal((N, m))) for own, m in zip(turns, sizes, strict=True)]
     for at_once, job in zip(_log_ratios(deltas), deltas, strict=True):
         assert_array_equal(at_once, _log_ratios([job])[0])
 
@@ -225,10 +225,14 @@ def test_draws_in_step_may_differ_in_number():
     assert len(sizes) > 1
 
 
-def test_chains_in_step_share_the_count_of_operations():
+def test_chains_in_step_count_their_own_operations():
     jobs = chains(InTurn(), 10)
-    together = sum(segment.counts.operations.total for segment in sample_all(jobs))
-    assert_allclose(together, sum(sample(*job).counts.operations.total for job in jobs))
+    for job, segment in zip(jobs, sample_all(jobs), strict=True):
+        assert segment.counts.operations == sample(*job).counts.operations
+        assert segment.counts.operations.cholesky > 0
+    with count_operations() as all_together:
+        counts = [segment.counts.operations.total for segment in sample_all(jobs)]
+    assert_allclose(all_together.total, sum(counts))
 
 
 def test_chains_start_and_settle_in_step():
@@ -272,6 +276,9 @@ def test_parts_are_of_sixteen_calls_at_most():
         results = joined(workers.run(workers.in_parts(many, summed_together)))
     assert [value for value, _ in results] == list(range(40))
     assert {size for _, size in results} == {13, 14}
+    with joblib.parallel_config("threading"), Workers(2) as workers:
+        parts = workers.in_parts(many[:33], summed_together)
+    assert [len(jobs) for _, (jobs,), _ in parts] == [8, 8, 8, 9]
 
 
 def test_the_calls_of_a_journal_are_made_one_by_one():
