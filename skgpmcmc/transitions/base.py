@@ -111,6 +111,11 @@ class InStep(Transition[S]):
     Its move is `moving`, which is what to override: chains in step do not call `step`.
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "step" in vars(cls):
+            raise TypeError(f"{cls.__name__} goes in step with others: override moving, not step.")
+
     @abstractmethod
     def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
         """Make one move, in step with other chains."""

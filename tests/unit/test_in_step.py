@@ -163,6 +163,15 @@ def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
         assert_array_equal(at_once, _log_ratios([job])[0])
 
 
+def test_a_move_in_step_is_overridden_by_its_moving():
+    """A step of its own would not be made within a mixture."""
+    with pytest.raises(TypeError, match="Louder goes in step with others: override moving"):
+
+        class Louder(Mixture):
+            def step(self, model, state, rng):
+                return super().step(model, state, rng)
+
+
 # --- chains ---------------------------------------------------------------------------------------
 
 
