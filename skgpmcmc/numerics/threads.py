@@ -112,7 +112,11 @@ _MOST_IN_STEP = 16
 
 
 class Asked(NamedTuple):
-    """Work that a generator asks for, as it is cheaper when done for several at once."""
+    """Work that a generator asks for, as it is cheaper when done for several at once.
+
+    That is so for loops of many small operations. Factorizations and solves are no such work: even
+    of few rows LAPACK makes them one by one in the time of a stack.
+    """
 
     #: Takes a list of jobs, returns their results. No result depends on the other jobs, to the bit.
     #: What it raises ends all: the one who asked cannot catch it.
