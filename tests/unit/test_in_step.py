@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import log_ndtr, ndtri_exp
 
 from skgpmcmc.approximations import EP, SequentialApproximation
 from skgpmcmc.approximations.importance import _drawn_in_turn, _log_ratios
@@ -140,7 +141,7 @@ N = 200
 @functools.cache
 def turns_of(n_rows):
     """Of three densities; their length-scales are short, so that no row determines another."""
-    model, found = model_of(N, 3), []
+    model, found = model_of(N, 3).observing(offset=np.linspace(-1.0, 1.0, N)), []
     for theta in np.log([[30.0, 0.3], [2.0, 0.2], [200.0, 0.4]]):
         q = replace(EP().at(model, theta), whitened=True)
         rows = np.arange(n_rows)
@@ -161,6 +162,28 @@ def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
     deltas = [(own, 3.0 * rng.standard_normal((N, m))) for own, m in zip(turns, sizes, strict=True)]
     for at_once, job in zip(_log_ratios(deltas), deltas, strict=True):
         assert_array_equal(at_once, _log_ratios([job])[0])
+
+
+@pytest.mark.parametrize("n_rows", [5, 64])
+def test_rows_in_turn_follow_each_other_within_blocks_and_between(n_rows):
+    for turns in turns_of(n_rows):
+        constant, signed_scale, cavity, spread, offset, shift, _ = turns.values
+        rng = np.random.default_rng(7)
+        log_uniform = -rng.standard_exponential((n_rows, 3))
+        normal, u = rng.standard_normal((n_rows, 3)), np.zeros((n_rows, 3))
+        for k in range(n_rows):
+            z = turns.coupling[k] @ u + constant[k]
+            # f + offset + e, of mean z scale and variance scale^2, cut at zero on the wrong side.
+            cut = signed_scale[k] * (z - ndtri_exp(log_ndtr(z) + log_uniform[k]))
+            mean = signed_scale[k] * z
+            gain = cavity[k] / signed_scale[k] ** 2
+            f = mean + gain * (cut - mean) + np.sqrt(gain) * normal[k] - offset[k]
+            # u is the deviation of f given the rows before, in units of its spread under q; the
+            # cavity has the mean of that and of the site taken out.
+            before = spread[k] ** 2 * ((mean - offset[k]) / cavity[k] + shift[k])
+            u[k] = (f - before) / spread[k]
+        (drawn,) = _drawn_in_turn([(turns, np.random.default_rng(7), 3)])
+        assert_allclose(drawn, u, rtol=1e-7, atol=1e-9)
 
 
 def test_a_move_in_step_is_overridden_by_its_moving():
