@@ -237,14 +237,17 @@ class Workers:
         return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
 
     def in_parts(
-        self, calls: list[Call], together: Callable[[list[tuple[Any, ...]]], list[Any]]
+        self,
+        calls: list[Call],
+        together: Callable[[list[tuple[Any, ...]]], list[Any]],
+        small: bool = True,
     ) -> list[Call]:
         """Return calls, equally many for each worker, of `together` with a list of arguments.
 
         What they return is `joined` to the results of all. With a journal, which knows calls one by
-        one, they stay as they are.
+        one, and unless they are small, they stay as they are.
         """
-        if not calls or self._journal is not None:
+        if not calls or not small or self._journal is not None:
             return calls
         n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
         n = n_workers * -(-len(calls) // (n_workers * _MOST_IN_STEP))

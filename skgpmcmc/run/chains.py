@@ -153,9 +153,8 @@ def sample_chains(
         ready, operations = run_set_ups(workers, set_ups, n_rounds_before, monitor, plan)
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
-        if plan.in_step:
-            calls = workers.in_parts(calls, switch_all)
-        settled = iter(joined(workers.run(calls)))
+        parts = workers.in_parts(calls, switch_all, plan.in_step)
+        settled = iter(joined(workers.run(parts)))
         begun = SamplingRun(
             [
                 one.begun([next(settled) for _ in one.prepared.rngs], count)
@@ -265,9 +264,8 @@ def _sample_more(
             end = min(n_draws, min(one.n_draws for one in grown if one.missing > 0.0) + length)
             while any(one.goes_on(end) for one in grown):
                 calls = [call for one in grown for call in one.calls(end)]
-                if plan.in_step:
-                    calls = workers.in_parts(calls, sample_all)
-                segments = iter(joined(workers.run(calls)))
+                parts = workers.in_parts(calls, sample_all, plan.in_step)
+                segments = iter(joined(workers.run(parts)))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
             monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))

@@ -299,6 +299,7 @@ def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
     with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
         results = joined(workers.run(workers.in_parts(CALLS, summed_together)))
         assert workers.in_parts([], summed_together) == []
+        assert workers.in_parts(CALLS, summed_together, small=False) is CALLS
     assert results == [(11 * i, size) for i, size in enumerate(sizes)]
 
 
