@@ -19,11 +19,12 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Sites, importance_estimate
-from skgpmcmc.approximations.importance import Density, log_relative_variances
-from skgpmcmc.approximations.interpolated import SHARES
+from skgpmcmc.approximations.importance import Density
+from skgpmcmc.approximations.interpolated import SHARES, log_relative_variances
 from skgpmcmc.approximations.skewed import SkewedApproximation, asymmetry_of
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
+from skgpmcmc.numerics.threads import alone
 
 #: Lattice spacing and first half width, in standard deviations along the axes.
 STEP, HALF_WIDTH = 0.5, 5.0
@@ -107,8 +108,8 @@ class _Nodes:
                 SkewedApproximation(q, shape.sd, asymmetry_of(share * shape.skewness))
                 for share in SHARES[1:]
             ]
-        found = log_relative_variances(
-            self.model, densities, N_COMPARED, self.rng, defensive=DEFENSIVE
+        found = alone(
+            log_relative_variances(self.model, densities, N_COMPARED, self.rng, defensive=DEFENSIVE)
         )
         return densities[int(found.argmin())]
 

@@ -28,7 +28,7 @@ from .importance import (
     importance_estimate,
     log_importance_weights,
 )
-from .interpolated import DrawCount, InterpolatedSites, Quadratic, density_from
+from .interpolated import InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
 from .low_rank import LowRankGaussian
 from .modes import Evaluation, Mode, evaluate, find_mode, path_to_mode
@@ -44,7 +44,6 @@ __all__ = [
     "CheapPosterior",
     "ClasswiseApproximation",
     "Density",
-    "DrawCount",
     "EigenExact",
     "Evaluation",
     "EvidencePosterior",

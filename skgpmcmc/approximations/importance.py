@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from .._typing import BoolArray, FloatArray, IntArray
 from ..model import LatentGP, Observations
-from ..numerics.linalg import NotPositiveDefiniteError, log_mean, log_sum, solve_lower
+from ..numerics.linalg import NotPositiveDefiniteError, log_mean, solve_lower
 from ..numerics.threads import Asked, Asking, alone, side_by_side
 from .base import GaussianApproximation, LatentDraws
 
@@ -150,7 +150,7 @@ def estimating(
     else:
         particles, log_ratio = _drawn(density, own, rng, retained)
     totals = model.observations_at(density.q.prior.theta).totals(particles)
-    log_weights = totals - _mixed(log_ratio, defensive)
+    log_weights = totals - mixed(log_ratio, defensive)
     return ImportanceEstimate(log_mean(log_weights), particles, log_weights)
 
 
@@ -184,57 +184,30 @@ def weighing(
     model: LatentGP, density: Density, f: FloatArray, defensive: float
 ) -> Asking[FloatArray]:
     """Compute `log_importance_weights`, in step with others."""
-    if isinstance(density, SequentialApproximation):
-        log_ratio = yield from density._comparing(f - density.q.mean[:, None])
-    else:
-        log_ratio = density.log_ratio_to_prior(f)
+    (log_ratio,) = yield from comparing([density], f)
     totals = model.observations_at(density.q.prior.theta).totals(f)
-    return totals - _mixed(log_ratio, defensive)
+    return totals - mixed(log_ratio, defensive)
 
 
-def log_relative_variances(
-    model: LatentGP,
-    densities: Sequence[Density],
-    n_draws: int,
-    rng: np.random.Generator,
-    *,
-    defensive: float = 0.0,
-    drawn: Sequence[int] = (),
-) -> FloatArray:
-    """Log of the relative variance of a weight for each of several densities at one theta.
+def comparing(densities: Sequence[Density], f: FloatArray) -> Asking[FloatArray]:
+    """Compute `log_ratio_to_prior` of some densities at f of shape (n, m); (k, m).
 
-    They share their draws, which come from the mixture of some and the prior: places where one of
-    them is far too small, which its own draws hardly ever show, are seen by draws from others. With
-    w the weight that a density gives to a draw, and v that of the mixture, ``E_g w^2 = E_mix w v``.
-    `drawn` are positions of the densities that are drawn from; by default all.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        All infinite where no draw has a positive likelihood.
+    Those with rows of one q in turn are `of_first` of the one with most, and take no more time.
     """
-    drawn = list(drawn) or list(range(len(densities)))
-    each, n_prior = max(n_draws // len(drawn), 1), int(np.ceil(defensive * n_draws))
-    prior = densities[0].q.prior
-    parts = []
-    for position in drawn:
-        parts += [densities[position].sample(rng, each).f]
-    f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
-    log_ratio = np.array([density.log_ratio_to_prior(f) for density in densities])
-    log_share = np.log(each / f.shape[1])
-    log_mixture = log_sum(log_ratio[drawn] + log_share, axis=0)
-    if n_prior:
-        log_mixture = np.logaddexp(log_mixture, np.log(n_prior / f.shape[1]))
-    totals = model.observations_at(prior.theta).totals(f)
-    log_v = totals - log_mixture
-    if np.isneginf(log_v.max()):
-        return np.full(len(densities), np.inf)
-    log_square = log_sum(totals - _mixed(log_ratio, defensive) + log_v) - np.log(f.shape[1])
-    ratio = np.exp(np.minimum(log_square - 2.0 * log_mean(log_v), 700.0))
-    return np.log(np.maximum(ratio - 1.0, 1e-6))
+    found = np.empty((len(densities), f.shape[1]))
+    in_turn = [d for d in densities if isinstance(d, SequentialApproximation)]
+    whole = max(in_turn, key=lambda d: len(d.rows), default=None)
+    nested = [whole is not None and d.q is whole.q for d in densities]
+    if whole is not None:
+        counts = [len(d.rows) if d in in_turn else 0 for d in densities if d.q is whole.q]
+        found[nested] = yield from whole._comparing(f - whole.q.mean[:, None], counts)
+    for row, density, known in zip(found, densities, nested, strict=True):
+        if not known:
+            row[:] = density.log_ratio_to_prior(f)
+    return found
 
 
-def _mixed(log_ratio: FloatArray, defensive: float) -> FloatArray:
+def mixed(log_ratio: FloatArray, defensive: float) -> FloatArray:
     """Log of the density relative to the prior, a share of the draws being from that."""
     if defensive == 0.0:
         return log_ratio
@@ -301,6 +274,14 @@ class SequentialApproximation:
         self, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None
     ) -> Asking[LatentDraws]:
         """Draw f where the mask says so, and from the prior elsewhere, in step with others."""
+        f, delta = yield from self.deviating(own, rng, retained)
+        (log_ratio,) = yield from self._comparing(delta, [len(self.rows)])
+        return LatentDraws(f, log_ratio)
+
+    def deviating(
+        self, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None = None
+    ) -> Asking[tuple[FloatArray, FloatArray]]:
+        """Make the same draws f, and f - mean; each (n, N)."""
         turns, mean = self._turns, self.q.mean[:, None]
         delta = np.zeros((len(mean), len(own)), order="F")
         if own.any():
@@ -315,15 +296,17 @@ class SequentialApproximation:
             if retained is not None:
                 others[:, 0] = retained
             f[:, ~own], delta[:, ~own] = others, others - mean
-        return LatentDraws(f, (yield from self._comparing(delta)))
+        return f, delta
 
-    def _comparing(self, delta: FloatArray) -> Asking[FloatArray]:
-        of_turns = yield Asked(_log_ratios, (self._turns, delta), len(self._turns.rows))
+    def _comparing(self, delta: FloatArray, counts: Sequence[int]) -> Asking[FloatArray]:
+        """Compute `log_ratio_to_prior` of what `of_first` makes with each count; (k, m)."""
+        of_turns = yield Asked(_log_ratios, (self._turns, delta, counts), len(self._turns.rows))
         return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
-        return alone(self._comparing(f - self.q.mean[:, None]))
+        (log_ratio,) = alone(self._comparing(f - self.q.mean[:, None], [len(self.rows)]))
+        return np.asarray(log_ratio)
 
     @cached_property
     def _turns(self) -> _Turns:
@@ -428,10 +411,13 @@ def _drawn_in_turn(jobs: Sequence[tuple[_Turns, np.random.Generator, int]]) -> l
     return [u[:, i, :size] for i, size in enumerate(sizes)]
 
 
-def _log_ratios(jobs: Sequence[tuple[_Turns, FloatArray]]) -> list[FloatArray]:
-    """Log of what turns make of the density of q, at f = mean + delta (n, m); (m,) for each job."""
-    several, _ = zip(*jobs, strict=True)
-    parts = [delta[turns.rows] for turns, delta in jobs]
+def _log_ratios(jobs: Sequence[tuple[_Turns, FloatArray, Sequence[int]]]) -> list[FloatArray]:
+    """Log of what turns make of the density of q, at f = mean + delta (n, m).
+
+    A job is turns, delta, and some counts of those that are made; its result is (counts, m).
+    """
+    several, deltas, counts = zip(*jobs, strict=True)
+    parts = [delta[turns.rows] for turns, delta in zip(several, deltas, strict=True)]
     drawn = [turns.inverse @ part for turns, part in zip(several, parts, strict=True)]
     of_u = [turns.coupling @ part for turns, part in zip(several, drawn, strict=True)]
     constant, signed_scale, cavity, spread, _, _, mean = _values(several)
@@ -439,7 +425,9 @@ def _log_ratios(jobs: Sequence[tuple[_Turns, FloatArray]]) -> list[FloatArray]:
     off = (f - signed_scale * z) ** 2 / cavity + np.log(cavity / spread**2)
     log_ratio = log_ndtr(np.copysign(f, f * signed_scale)) - log_ndtr(z) + 0.5 * (u * u - off)
     # Sums of each by itself: the order in which numbers are added depends on the shape.
-    return [log_ratio[:, i, : part.shape[1]].sum(axis=0) for i, part in enumerate(parts)]
+    each = [log_ratio[:, i, : part.shape[1]] for i, part in enumerate(parts)]
+    pairs = zip(each, counts, strict=True)
+    return [np.array([part[:count].sum(axis=0) for count in own]) for part, own in pairs]
 
 
 def _factor(gram: FloatArray) -> FloatArray:

@@ -1,8 +1,7 @@
-"""An importance density, and how many draws it takes: smooth functions of theta, then frozen."""
+"""An importance density that is a smooth function of theta, and the choice among several."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,12 +12,12 @@ from scipy import linalg
 
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, LatentGP
+from ..numerics.linalg import log_mean, log_sum
+from ..numerics.threads import Asking
 from .base import Approximation, GaussianApproximation, Shape, Sites, gaussian_family
-from .importance import Density, SequentialApproximation, log_relative_variances
+from .importance import Density, SequentialApproximation, comparing, mixed
 from .skewed import SkewedApproximation, asymmetry_of
 
-#: Where that adds at most such a share to the draws, N may be so many times its bound.
-_RARE_SHARE, _RARELY = 0.1, (16, 8, 4, 2)
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
 #: Length-scale of the interpolation, in units of `scale`.
@@ -50,6 +49,8 @@ VARIANTS = tuple(
     for n in SWEEPS
     for skewed, count in [(False, 0), (True, 0), *((False, count) for count in TURNS[1:])]
 )
+#: A Gaussian whose weights vary so many times too much by so many times fewer draws needs no more.
+_AT_A_GLANCE = 4
 #: Error of the best share at one theta, at least, and standard deviation of its linear terms.
 _SHARE_NOISE, _SHARE_TERM_SD = 0.1, 0.2
 
@@ -225,46 +226,6 @@ def _share(strength: float | Quadratic, center: FloatArray, scale: FloatArray) -
 
 
 @dataclass(frozen=True, eq=False)
-class DrawCount:
-    """How many importance draws an estimate takes: a fixed function of theta.
-
-    With N draws the log of the estimate has a variance of about v(theta) / N, where v is the
-    relative variance of a single weight. N keeps that near a target all over the posterior.
-
-    Attributes
-    ----------
-    log_variance : Quadratic
-        Log of v.
-    target_sd : float
-        Standard deviation of the log estimate that is aimed at.
-    lowest, highest : int
-        Bounds of N.
-    """
-
-    log_variance: Quadratic
-    target_sd: float
-    lowest: int
-    highest: int
-
-    def at(self, theta: FloatArray) -> int:
-        """N at theta of shape (p,)."""
-        log_n = float(self.log_variance.value(theta)) - 2.0 * math.log(self.target_sd)
-        return min(max(math.ceil(math.exp(min(log_n, 50.0))), self.lowest), self.highest)
-
-    def raised(self, theta: FloatArray, largest: int) -> DrawCount:
-        """Return a count that may be larger than `highest` where that is rare.
-
-        A chain that comes there would stay for long. At draws of theta (m, p) from the posterior
-        the mean of N grows by at most a tenth; no N exceeds `largest`, unless `highest` does.
-        """
-        wanted = np.exp(self.log_variance.value(theta)) / self.target_sd**2
-        limit = (1.0 + _RARE_SHARE) * np.clip(wanted, self.lowest, self.highest).mean()
-        tops = [min(times * self.highest, max(largest, self.highest)) for times in _RARELY]
-        paid = [top for top in tops if np.clip(wanted, self.lowest, top).mean() <= limit]
-        return replace(self, highest=max(paid, default=self.highest))
-
-
-@dataclass(frozen=True, eq=False)
 class Quadratic:
     """A polynomial of degree two that stays tame.
 
@@ -354,7 +315,7 @@ def variances_of_variants(
     *,
     defensive: float,
     enough: tuple[float, float],
-) -> FloatArray:
+) -> Asking[FloatArray]:
     """Log of the relative variance of a weight with each of SWEEPS and grades at theta; (2, 5).
 
     Infinity for a variant that does not exist, and where no draw has a positive likelihood.
@@ -362,23 +323,71 @@ def variances_of_variants(
     of a Gaussian is at most ``enough[0]``, a sweep if the least of all is at most ``enough[1]``.
     What a sweep changes is taken from the Gaussian.
     """
-    log_variances = partial(
-        log_relative_variances, model, n_draws=n_draws, rng=rng, defensive=defensive
-    )
+    log_variances = partial(log_relative_variances, model, rng=rng, defensive=defensive)
     found = np.full((len(SWEEPS), len(SHARES)), np.inf)
     plain = reference.graded(reference.gaussian_at(model, theta).made(), model)
     # Rows in turn are nested: the ends show what is between.
     drawn = [0, len(plain) - 1] if len(reference.turns) else list(range(len(plain)))
-    some = log_variances(plain[:1])
+    some = yield from log_variances(plain[:1], n_draws // _AT_A_GLANCE)
+    if np.exp(some[0]) <= _AT_A_GLANCE * enough[0]:
+        some = yield from log_variances(plain[:1], n_draws)
     if np.exp(some[0]) > enough[0]:
-        some = log_variances(plain, drawn=drawn)
+        some = yield from log_variances(plain, n_draws, drawn=drawn)
     found[:, : len(plain)] = some
     if np.isfinite(some.min()) and np.exp(some.min()) > enough[1]:
         swept = replace(reference, n_sweeps=1).gaussian_at(model, theta)
-        *every, other = log_variances([*plain, swept], drawn=[*drawn, len(plain)])
+        drawn = [*drawn, len(plain)]
+        *every, other = yield from log_variances([*plain, swept], n_draws, drawn=drawn)
         found[0, : len(plain)] = every
         found[1, : len(plain)] = np.array(every) + other - every[0]
     return found
+
+
+def log_relative_variances(
+    model: LatentGP,
+    densities: Sequence[Density],
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    defensive: float = 0.0,
+    drawn: Sequence[int] = (),
+) -> Asking[FloatArray]:
+    """Log of the relative variance of a weight for each of several densities at one theta.
+
+    They share their draws, which come from the mixture of some and the prior: places where one of
+    them is far too small, which its own draws hardly ever show, are seen by draws from others. With
+    w the weight that a density gives to a draw, and v that of the mixture, ``E_g w^2 = E_mix w v``.
+    `drawn` are positions of the densities that are drawn from; by default all.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        All infinite where no draw has a positive likelihood.
+    """
+    drawn = list(drawn) or list(range(len(densities)))
+    each, n_prior = max(n_draws // len(drawn), 1), int(np.ceil(defensive * n_draws))
+    prior = densities[0].q.prior
+    parts = []
+    for position in drawn:
+        density = densities[position]
+        if isinstance(density, SequentialApproximation):
+            f, _ = yield from density.deviating(np.full(each, True), rng)
+        else:
+            f = density.sample(rng, each).f
+        parts.append(f)
+    f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
+    log_ratio = yield from comparing(densities, f)
+    log_share = np.log(each / f.shape[1])
+    log_mixture = log_sum(log_ratio[drawn] + log_share, axis=0)
+    if n_prior:
+        log_mixture = np.logaddexp(log_mixture, np.log(n_prior / f.shape[1]))
+    totals = model.observations_at(prior.theta).totals(f)
+    log_v = totals - log_mixture
+    if np.isneginf(log_v.max()):
+        return np.full(len(densities), np.inf)
+    log_square = log_sum(totals - mixed(log_ratio, defensive) + log_v) - np.log(f.shape[1])
+    ratio = np.exp(np.minimum(log_square - 2.0 * log_mean(log_v), 700.0))
+    return np.log(np.maximum(ratio - 1.0, 1e-6))
 
 
 def by_variant(

@@ -26,6 +26,7 @@ from .operators import (
     UnivariateSlice,
 )
 from .pseudo_marginal import (
+    DrawCount,
     EllipticalSlice,
     ParticleRefresh,
     PseudoMarginalMetropolis,
@@ -68,6 +69,7 @@ __all__ = [
     "CurvatureShape",
     "Directed",
     "DiscretizingMap",
+    "DrawCount",
     "EllipticalSlice",
     "Evaluating",
     "GeneralizedLeapfrog",

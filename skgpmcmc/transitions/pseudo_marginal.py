@@ -5,7 +5,8 @@ Its particles move as f alone does, by an elliptical slice, or are drawn anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -14,8 +15,8 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import (
     Density,
-    DrawCount,
     ImportanceEstimate,
+    Quadratic,
     ReferenceDensity,
 )
 from ..approximations.annealing import Annealing
@@ -35,6 +36,8 @@ from .base import (
     shrinking,
 )
 
+#: Where that adds at most such a share to the draws, N may be so many times its bound.
+_RARE_SHARE, _RARELY = 0.1, (16, 8, 4, 2)
 #: Entries of the particles that are drawn at once to see how noisy an estimate is.
 _AT_ONCE = 2**20
 
@@ -48,6 +51,46 @@ class PseudoMarginalState(NamedTuple):
     estimate: ImportanceEstimate  # replaced only together with all but one of its particles
     f: FloatArray  # (n,), one particle, drawn by weight at every step
     direction: int = 0  # see `Directed`
+
+
+@dataclass(frozen=True, eq=False)
+class DrawCount:
+    """How many importance draws an estimate takes: a fixed function of theta.
+
+    With N draws the log of the estimate has a variance of about v(theta) / N, where v is the
+    relative variance of a single weight. N keeps that near a target all over the posterior.
+
+    Attributes
+    ----------
+    log_variance : Quadratic
+        Log of v.
+    target_sd : float
+        Standard deviation of the log estimate that is aimed at.
+    lowest, highest : int
+        Bounds of N.
+    """
+
+    log_variance: Quadratic
+    target_sd: float
+    lowest: int
+    highest: int
+
+    def at(self, theta: FloatArray) -> int:
+        """N at theta of shape (p,)."""
+        log_n = float(self.log_variance.value(theta)) - 2.0 * math.log(self.target_sd)
+        return min(max(math.ceil(math.exp(min(log_n, 50.0))), self.lowest), self.highest)
+
+    def raised(self, theta: FloatArray, largest: int) -> DrawCount:
+        """Return a count that may be larger than `highest` where that is rare.
+
+        A chain that comes there would stay for long. At draws of theta (m, p) from the posterior
+        the mean of N grows by at most a tenth; no N exceeds `largest`, unless `highest` does.
+        """
+        wanted = np.exp(self.log_variance.value(theta)) / self.target_sd**2
+        limit = (1.0 + _RARE_SHARE) * np.clip(wanted, self.lowest, self.highest).mean()
+        tops = [min(times * self.highest, max(largest, self.highest)) for times in _RARELY]
+        paid = [top for top in tops if np.clip(wanted, self.lowest, top).mean() <= limit]
+        return replace(self, highest=max(paid, default=self.highest))
 
 
 @dataclass(frozen=True, eq=False)

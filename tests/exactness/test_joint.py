@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgpmcmc.approximations import EP, DrawCount, Laplace
+from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.model import Observations
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
     Directed,
+    DrawCount,
     EllipticalSlice,
     Mixture,
     ParticleRefresh,

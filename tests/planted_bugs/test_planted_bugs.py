@@ -12,7 +12,6 @@ from scipy.special import log_ndtr, logsumexp
 
 from skgpmcmc.approximations import (
     EP,
-    DrawCount,
     GaussianApproximation,
     Laplace,
     SequentialApproximation,
@@ -29,6 +28,7 @@ from skgpmcmc.testing import check_approximation, check_likelihood
 from skgpmcmc.transitions import (
     CheapPoint,
     Directed,
+    DrawCount,
     EllipticalSlice,
     IndependenceMetropolis,
     Leapfrog,

@@ -9,9 +9,8 @@ import numpy as np
 from ..._typing import FloatArray
 from ...approximations import ReferenceDensity
 from ...approximations.annealing import Annealing, EllipticalSlices, PathKernel, scheduled
-from ...approximations.interpolated import DrawCount
 from ...model import LatentGP
-from ...transitions import Pool, Trajectory
+from ...transitions import DrawCount, Pool, Trajectory
 from ...transitions.annealed import TrajectoryKernel
 from ..report import EmulatorSettings
 from ..work import Task

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from .design import (
     DesignPoint,
     corners_of,
     distinct_modes,
-    examine,
+    examining,
     highest,
     paths_between,
     root_at_mode,
@@ -146,7 +147,7 @@ class Knowledge:
         """Design points that are added at once."""
         return max(self.dim, 8) if self.few else min(2 * self.dim, 64)
 
-    @property
+    @cached_property
     def used(self) -> Design:
         """Return the points that the emulator is conditioned on.
 
@@ -186,7 +187,7 @@ class Knowledge:
         """Return the work of examining points, each from sites that the design lets expect."""
         near, scale = self.design.nearest, self.scale
         sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
-        return [Task(examine, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
+        return [Task(examining, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
 
     def joined(self, points: Sequence[DesignPoint | None]) -> Knowledge:
         """Let examined points join the design, None being one that does not exist."""

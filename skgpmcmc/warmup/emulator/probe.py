@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._typing import BoolArray, FloatArray
-from ...approximations import DrawCount, InterpolatedSites, Quadratic, ReferenceDensity
+from ...approximations import InterpolatedSites, Quadratic, ReferenceDensity
 from ...approximations.interpolated import (
     TURNS,
     VARIANTS,
@@ -20,8 +20,9 @@ from ...approximations.interpolated import (
 )
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
-from ...transitions import Pool, independence_acceptance
-from ...transitions.pseudo_marginal import fresh_particles
+from ...numerics.threads import Asking
+from ...transitions import DrawCount, Pool, independence_acceptance
+from ...transitions.pseudo_marginal import drawing
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, factored, no_density, require_factors
 from .design import DesignPoint
@@ -146,7 +147,7 @@ def probe(
     plan, strength = _planned(known, target, found, settings)
     n_sweeps, _, n_turns = VARIANTS[plan.variant]
     reference = known.reference(n_sweeps, strength, n_turns)
-    probes = yield _tasks(take_probe, known, reference, thetas, settings)
+    probes = yield _tasks(probing, known, reference, thetas, settings)
     known = replace(known, n_evaluations=known.n_evaluations + len(rows) + len(probes))
     places = _places(points, probes, np.arange(len(thetas)) < len(required))
     if places is None:
@@ -158,7 +159,7 @@ def probe(
 def _comparisons(known: Knowledge, thetas: FloatArray, settings: EmulatorSettings) -> list[Task]:
     """Return the work of comparing variants, with sites interpolated as they are known so far."""
     strength, n_turns = (0.0, TURNS[-1]) if known.in_turn else (float(not known.coupled), 0)
-    return _tasks(compare_variants, known, known.reference(0, strength, n_turns), thetas, settings)
+    return _tasks(comparing, known, known.reference(0, strength, n_turns), thetas, settings)
 
 
 def _tasks(
@@ -295,13 +296,13 @@ class Probe(NamedTuple):
     noise: float  # standard deviation of the log estimate
 
 
-def compare_variants(
+def comparing(
     model: LatentGP,
     reference: InterpolatedSites,
     theta: FloatArray,
     settings: EmulatorSettings,
     seed: np.random.SeedSequence,
-) -> FloatArray | None:
+) -> Asking[FloatArray | None]:
     """Log of the relative variance of a weight, see `variances_of_variants`; (2, 5).
 
     None where K is singular, or no draw has a positive likelihood. Skewness cannot pay where the
@@ -311,19 +312,19 @@ def compare_variants(
     enough, defensive = (FEWEST_DRAWS * variance, len(model.y) * variance), settings.defensive
     arguments = (reference, model, theta, N_DRAWS, rng)
     try:
-        found = variances_of_variants(*arguments, defensive=defensive, enough=enough)
+        found = yield from variances_of_variants(*arguments, defensive=defensive, enough=enough)
     except NotPositiveDefiniteError:
         return None
     return found if np.isfinite(found.min()) else None
 
 
-def take_probe(
+def probing(
     model: LatentGP,
     reference: ReferenceDensity,
     theta: FloatArray,
     settings: EmulatorSettings,
     seed: np.random.SeedSequence,
-) -> Probe | None:
+) -> Asking[Probe | None]:
     """Estimate p(y | theta) with so many draws that their noise does not matter.
 
     None where K is singular, or no draw has a positive likelihood.
@@ -333,7 +334,7 @@ def take_probe(
         density = reference.at(model, theta).made()
         while len(log_weights) < wanted:
             size = min(wanted - len(log_weights), _MOST_AT_ONCE)
-            more = fresh_particles(model, density, size, rng, settings)
+            more = yield from drawing(model, density, size, rng, settings)
             log_weights = np.concatenate([log_weights, more.log_weights])
             if len(log_weights) == N_DRAWS:
                 if np.isneginf(log_weights.max()):
@@ -417,20 +418,19 @@ def plan_for(
     """
     n_sweeps, skewed, n_turns = VARIANTS[variant]
     variance, calls = np.exp(log_variance), _CALLS / n**3
-    plans = []
-    for target, most in _noise_and_most(noise, n, quiet):
-        counts = np.clip(variance / target**2, FEWEST_DRAWS, most)
+    ways, plans = _noise_and_most(noise, n, quiet), []
+    targets, largest = np.array(ways).T[:, :, None]
+    every = np.clip(variance / targets**2, FEWEST_DRAWS, largest)
+    # Of what only noise can reject, where it is large; few draws do not show the rarest weights.
+    rates = 2.0 * np.quantile(ndtr(-np.sqrt(variance / every / 2.0)), 0.1, axis=1)
+    for (target, most), counts, accepted in zip(ways, every, rates, strict=True):
         share = float(counts.mean()) / n
         whitened = skewed or n_turns > 0 or n_sweeps > 0 or share > _MANY_DRAWS
-        each = (3.0 if skewed else 2.0) if whitened else 4.0
-        each += _PER_NUMBER[skewed] / n
+        each = _PER_NUMBER[skewed] / n + ((3.0 if skewed else 2.0) if whitened else 4.0)
         turn = 1.0 / n + (_TURN[1] + _TURN[2] * float(counts.mean())) / n**3
         turns = (n_turns > 0) * _TURN[0] / n**3 + min(n_turns, n) * turn
         cost = 2.0 + (2.0 + 0.5 * calls) * n_sweeps + whitened + each * share + turns + calls
-        # Acceptance rate of proposals that only noise can reject, where it is large: chains stay
-        # there. Few draws do not show the rarest weights, hence the power.
-        accepted = 2.0 * float(np.quantile(ndtr(-np.sqrt(variance / counts / 2.0)), 0.1))
-        score = cost * (1.0 + variance.max()) ** _WARY / max(accepted, 1e-50) ** 4
+        score = cost * (1.0 + variance.max()) ** _WARY / max(float(accepted), 1e-50) ** 4
         plans.append(Plan(variant, target, most, whitened, score))
         if cost <= budget + 1.25 * calls:
             break  # those to come cost less, and are rejected more
