@@ -328,9 +328,9 @@ def variances_of_variants(
     plain = reference.graded(reference.gaussian_at(model, theta).made(), model)
     # Rows in turn are nested: the ends show what is between.
     drawn = [0, len(plain) - 1] if len(reference.turns) else list(range(len(plain)))
-    some = yield from log_variances(plain[:1], n_draws // _AT_A_GLANCE)
+    some = yield from log_variances(plain[:1], glance := n_draws // _AT_A_GLANCE)
     if np.exp(some[0]) <= _AT_A_GLANCE * enough[0]:
-        some = yield from log_variances(plain[:1], n_draws)
+        some = yield from log_variances(plain[:1], n_draws - glance)
     if np.exp(some[0]) > enough[0]:
         some = yield from log_variances(plain, n_draws, drawn=drawn)
     found[:, : len(plain)] = some

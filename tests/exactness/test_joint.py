@@ -24,9 +24,7 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     RetainedParticle,
 )
-from skgpmcmc.warmup import (
-    Request,
-)
+from skgpmcmc.warmup import Request, perform_all
 from skgpmcmc.warmup.emulator import probe as probing
 from skgpmcmc.warmup.emulator.probe import VARIANTS
 
@@ -80,7 +78,7 @@ def prepared(sampler, model, approximation, rng, *, n_importance=None, n_warmup=
             tasks = set_up.send(answers)
         except StopIteration as end:
             return end.value
-        answers = [task.function(*task.arguments) for task in tasks]
+        answers = [done.value for done in perform_all([(task,) for task in tasks])]
 
 
 def particle_test(transition_for, sizes=SIZES):

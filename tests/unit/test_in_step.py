@@ -331,7 +331,8 @@ def test_fits_in_step_share_their_sweeps(monkeypatch):
     assert sizes[0] == 4
     sizes.clear()
     perform_all([(task,) for task in FITS])
-    assert sizes[:5] == [4, 2, 1, 1, 1]
+    assert max(sizes) == 4  # as others have offsets, weights or another likelihood
+    assert {1, 2, 4} <= set(sizes)
 
 
 @dataclass(eq=False)
