@@ -24,7 +24,6 @@ from skgpmcmc.approximations.interpolated import SHARES, log_relative_variances
 from skgpmcmc.approximations.skewed import SkewedApproximation, asymmetry_of
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
-from skgpmcmc.numerics.threads import alone
 
 #: Lattice spacing and first half width, in standard deviations along the axes.
 STEP, HALF_WIDTH = 0.5, 5.0
@@ -108,8 +107,8 @@ class _Nodes:
                 SkewedApproximation(q, shape.sd, asymmetry_of(share * shape.skewness))
                 for share in SHARES[1:]
             ]
-        found = alone(
-            log_relative_variances(self.model, densities, N_COMPARED, self.rng, defensive=DEFENSIVE)
+        found = log_relative_variances(
+            self.model, densities, N_COMPARED, self.rng, defensive=DEFENSIVE
         )
         return densities[int(found.argmin())]
 

@@ -20,7 +20,6 @@ from ..likelihoods import Likelihood
 from ..model import Conditional, GaussianPrior, LatentGP, Observations
 from ..model.prior import GivenSites
 from ..numerics import linalg
-from ..numerics.threads import Asking
 
 
 class Sites(NamedTuple):
@@ -393,13 +392,6 @@ class Approximation(Configuration, ABC):
         within the tolerance would otherwise be the history of the chain. A start from the last
         theta is for searches.
         """
-
-    def fitting(
-        self, model: LatentGP, theta: FloatArray, start: Sites | None = None
-    ) -> Asking[ApproximationFit]:
-        """Return what `fit` does, in step with others; here, nothing of it is done for all."""
-        yield from ()
-        return self.fit(model, theta, start)
 
     def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return q at theta: an approximation is a `ReferenceDensity`."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, starmap
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -13,7 +11,6 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
 from ..model import GaussianPrior, LatentGP, Observations
-from ..numerics.threads import Asked, Asking, alone
 from .base import (
     Approximation,
     ApproximationFit,
@@ -98,18 +95,6 @@ class EP(Approximation):
         which these would lead astray, with those of the Laplace approximation. Sweeps that are
         lost all the same fall back on it.
         """
-        return alone(self._fitting(model, theta, start))
-
-    def fitting(
-        self, model: LatentGP, theta: FloatArray, start: Sites | None = None
-    ) -> Asking[ApproximationFit]:
-        """Return what `fit` does; the sites of several fits are updated in one call."""
-        own = type(self).fit is EP.fit  # not that of a subclass
-        return (self._fitting if own else super().fitting)(model, theta, start)
-
-    def _fitting(
-        self, model: LatentGP, theta: FloatArray, start: Sites | None
-    ) -> Asking[ApproximationFit]:
         prior = model.prior_at(theta)
         family, matching = gaussian_family(prior), _Matching.of(model, prior)
         steep, log_concave = model.likelihood.steep, model.likelihood.log_concave
@@ -124,7 +109,8 @@ class EP(Approximation):
         for sweep in range(1, self.max_sweeps + 1):
             q = family(prior, sites)
             var = q.marginal_variance
-            swept, change = yield Asked(_swept, (matching, sites, (q.mean, var)), matching.alike)
+            swept = matching.sweep(sites, (q.mean, var))
+            change = _largest_change(var, sites, swept.matched)
             changes.append(change)
             if change < self.tol or sweep == self.max_sweeps or _stalled(changes, matching.share):
                 break
@@ -204,54 +190,12 @@ class _Matching(NamedTuple):
         """Share of an update that is safe: copies of one row, moved at once, go too far."""
         return 2.0 / (1.0 + self.copies)
 
-    @property
-    def alike(self) -> Hashable:
-        """What those have in common whose rows can be put together; else something of its own."""
-        observed = self.observed
-        if observed.weight is not None or not observed.likelihood.of_any_rows:
-            return id(self)
-        return id(observed.likelihood), observed.offset is None
-
     def sweep(self, sites: Sites, marginals: tuple[FloatArray, FloatArray]) -> _Sweep:
         """Match the moments of every tilted distribution of q, given its means and variances."""
         cavities = Cavities.of(marginals, sites, self.prior_variance, self.copies)
         tilted = self.observed.tilted_moments(*cavities.moments)
         matched = _matched_sites(sites, self.copies, cavities, tilted, self.least)
         return _Sweep(cavities, tilted, matched)
-
-
-#: A matching, the sites, and the means and variances of q.
-_Job = tuple[_Matching, Sites, tuple[FloatArray, FloatArray]]
-_Rows = TypeVar("_Rows", Sites, Cavities, TiltedMoments)
-
-
-def _swept(jobs: Sequence[_Job]) -> list[tuple[_Sweep, float]]:
-    """Make a sweep of each job, and the largest change of a site by it; all matchings are alike."""
-    matchings, sites, marginals = zip(*jobs, strict=True)
-    ends = np.cumsum([0, *(len(matching.prior_variance) for matching in matchings)])
-    before = Sites(*map(_joined, zip(*sites, strict=True)))
-    mean, var = map(_joined, zip(*marginals, strict=True))
-    swept = _of_all_rows(matchings).sweep(before, (mean, var))
-    changes, found = _changes(var, before, swept.matched), []
-    for own in starmap(slice, pairwise(ends)):
-        parts = _of_rows(swept.cavities, own), _of_rows(swept.tilted, own)
-        found.append((_Sweep(*parts, _of_rows(swept.matched, own)), float(changes[own].max())))
-    return found
-
-
-def _of_rows(part: _Rows, own: slice) -> _Rows:
-    return type(part)(*(values[own] for values in part))
-
-
-def _of_all_rows(several: Sequence[_Matching]) -> _Matching:
-    """Return the matching of the rows of all, one after the other."""
-    observed = Observations.joined([matching.observed for matching in several])
-    variance = _joined([matching.prior_variance for matching in several])
-    return several[0]._replace(prior_variance=variance, observed=observed)
-
-
-def _joined(parts: Sequence[FloatArray]) -> FloatArray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _moved(old: Sites, new: Sites, share: FloatArray | float) -> Sites:
@@ -287,11 +231,11 @@ def _matched_sites(
     return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 
-def _changes(var: FloatArray, old: Sites, new: Sites) -> FloatArray:
-    """Change of each site, in units of the posterior marginal that it acts on; (n,)."""
+def _largest_change(var: FloatArray, old: Sites, new: Sites) -> float:
+    """Largest change of a site, in units of the posterior marginal that it acts on."""
     precision = np.abs(new.precision - old.precision) * var
     shift = np.abs(new.shift - old.shift) * np.sqrt(var)
-    return np.maximum(precision, shift)
+    return float(max(precision.max(), shift.max()))
 
 
 def _stalled(changes: list[float], share: FloatArray | float) -> bool:

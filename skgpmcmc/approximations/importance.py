@@ -146,7 +146,8 @@ def estimating(
     if retained is not None:
         own[0] = False
     if isinstance(density, SequentialApproximation):
-        particles, log_ratio = yield from density._drawing(own, rng, retained)
+        particles, delta = yield from density.drawing(own, rng, retained)
+        (log_ratio,) = yield from density.comparing(delta)
     else:
         particles, log_ratio = _drawn(density, own, rng, retained)
     totals = model.observations_at(density.q.prior.theta).totals(particles)
@@ -184,12 +185,15 @@ def weighing(
     model: LatentGP, density: Density, f: FloatArray, defensive: float
 ) -> Asking[FloatArray]:
     """Compute `log_importance_weights`, in step with others."""
-    (log_ratio,) = yield from comparing([density], f)
+    if isinstance(density, SequentialApproximation):
+        (log_ratio,) = yield from density.comparing(f - density.q.mean[:, None])
+    else:
+        log_ratio = density.log_ratio_to_prior(f)
     totals = model.observations_at(density.q.prior.theta).totals(f)
     return totals - mixed(log_ratio, defensive)
 
 
-def comparing(densities: Sequence[Density], f: FloatArray) -> Asking[FloatArray]:
+def log_ratios(densities: Sequence[Density], f: FloatArray) -> FloatArray:
     """Compute `log_ratio_to_prior` of some densities at f of shape (n, m); (k, m).
 
     Those with rows of one q in turn are `of_first` of the one with most, and take no more time.
@@ -200,7 +204,7 @@ def comparing(densities: Sequence[Density], f: FloatArray) -> Asking[FloatArray]
     nested = [whole is not None and d.q is whole.q for d in densities]
     if whole is not None:
         counts = [len(d.rows) if d in in_turn else 0 for d in densities if d.q is whole.q]
-        found[nested] = yield from whole._comparing(f - whole.q.mean[:, None], counts)
+        found[nested] = alone(whole.comparing(f - whole.q.mean[:, None], counts))
     for row, density, known in zip(found, densities, nested, strict=True):
         if not known:
             row[:] = density.log_ratio_to_prior(f)
@@ -268,20 +272,17 @@ class SequentialApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
-        return alone(self._drawing(np.full(size, True), rng, None))
-
-    def _drawing(
-        self, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None
-    ) -> Asking[LatentDraws]:
-        """Draw f where the mask says so, and from the prior elsewhere, in step with others."""
-        f, delta = yield from self.deviating(own, rng, retained)
-        (log_ratio,) = yield from self._comparing(delta, [len(self.rows)])
+        f, delta = alone(self.drawing(np.full(size, True), rng))
+        (log_ratio,) = alone(self.comparing(delta))
         return LatentDraws(f, log_ratio)
 
-    def deviating(
+    def drawing(
         self, own: BoolArray, rng: np.random.Generator, retained: FloatArray | None = None
     ) -> Asking[tuple[FloatArray, FloatArray]]:
-        """Make the same draws f, and f - mean; each (n, N)."""
+        """Draw f where the mask says so, and from the prior elsewhere, in step with others.
+
+        Returns f and f - mean, each of shape (n, N).
+        """
         turns, mean = self._turns, self.q.mean[:, None]
         delta = np.zeros((len(mean), len(own)), order="F")
         if own.any():
@@ -298,14 +299,20 @@ class SequentialApproximation:
             f[:, ~own], delta[:, ~own] = others, others - mean
         return f, delta
 
-    def _comparing(self, delta: FloatArray, counts: Sequence[int]) -> Asking[FloatArray]:
-        """Compute `log_ratio_to_prior` of what `of_first` makes with each count; (k, m)."""
+    def comparing(
+        self, delta: FloatArray, counts: Sequence[int] | None = None
+    ) -> Asking[FloatArray]:
+        """Compute `log_ratio_to_prior` of what `of_first` makes with each count; (k, m).
+
+        Without counts, of itself.
+        """
+        counts = [len(self.rows)] if counts is None else counts
         of_turns = yield Asked(_log_ratios, (self._turns, delta, counts), len(self._turns.rows))
         return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
-        (log_ratio,) = alone(self._comparing(f - self.q.mean[:, None], [len(self.rows)]))
+        (log_ratio,) = alone(self.comparing(f - self.q.mean[:, None]))
         return np.asarray(log_ratio)
 
     @cached_property

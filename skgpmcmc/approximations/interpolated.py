@@ -13,9 +13,9 @@ from scipy import linalg
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, LatentGP
 from ..numerics.linalg import log_mean, log_sum
-from ..numerics.threads import Asking
+from ..numerics.threads import alone
 from .base import Approximation, GaussianApproximation, Shape, Sites, gaussian_family
-from .importance import Density, SequentialApproximation, comparing, mixed
+from .importance import Density, SequentialApproximation, log_ratios, mixed
 from .skewed import SkewedApproximation, asymmetry_of
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
@@ -315,7 +315,7 @@ def variances_of_variants(
     *,
     defensive: float,
     enough: tuple[float, float],
-) -> Asking[FloatArray]:
+) -> FloatArray:
     """Log of the relative variance of a weight with each of SWEEPS and grades at theta; (2, 5).
 
     Infinity for a variant that does not exist, and where no draw has a positive likelihood.
@@ -328,16 +328,16 @@ def variances_of_variants(
     plain = reference.graded(reference.gaussian_at(model, theta).made(), model)
     # Rows in turn are nested: the ends show what is between.
     drawn = [0, len(plain) - 1] if len(reference.turns) else list(range(len(plain)))
-    some = yield from log_variances(plain[:1], glance := n_draws // _AT_A_GLANCE)
+    some = log_variances(plain[:1], glance := n_draws // _AT_A_GLANCE)
     if np.exp(some[0]) <= _AT_A_GLANCE * enough[0]:
-        some = yield from log_variances(plain[:1], n_draws - glance)
+        some = log_variances(plain[:1], n_draws - glance)
     if np.exp(some[0]) > enough[0]:
-        some = yield from log_variances(plain, n_draws, drawn=drawn)
+        some = log_variances(plain, n_draws, drawn=drawn)
     found[:, : len(plain)] = some
     if np.isfinite(some.min()) and np.exp(some.min()) > enough[1]:
         swept = replace(reference, n_sweeps=1).gaussian_at(model, theta)
         drawn = [*drawn, len(plain)]
-        *every, other = yield from log_variances([*plain, swept], n_draws, drawn=drawn)
+        *every, other = log_variances([*plain, swept], n_draws, drawn=drawn)
         found[0, : len(plain)] = every
         found[1, : len(plain)] = np.array(every) + other - every[0]
     return found
@@ -351,7 +351,7 @@ def log_relative_variances(
     *,
     defensive: float = 0.0,
     drawn: Sequence[int] = (),
-) -> Asking[FloatArray]:
+) -> FloatArray:
     """Log of the relative variance of a weight for each of several densities at one theta.
 
     They share their draws, which come from the mixture of some and the prior: places where one of
@@ -371,12 +371,12 @@ def log_relative_variances(
     for position in drawn:
         density = densities[position]
         if isinstance(density, SequentialApproximation):
-            f, _ = yield from density.deviating(np.full(each, True), rng)
+            f, _ = alone(density.drawing(np.full(each, True), rng))  # not weighed
         else:
             f = density.sample(rng, each).f
         parts.append(f)
     f = np.concatenate([*parts, *([prior.sample(rng, n_prior)] if n_prior else [])], axis=1)
-    log_ratio = yield from comparing(densities, f)
+    log_ratio = log_ratios(densities, f)
     log_share = np.log(each / f.shape[1])
     log_mixture = log_sum(log_ratio[drawn] + log_share, axis=0)
     if n_prior:

@@ -12,7 +12,6 @@ from scipy import optimize
 from .._typing import FloatArray
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import Asking, alone
 from . import Approximation, ApproximationFit, Sites
 
 #: What the optimizer sees where K cannot be factored: worse than any data, and finite.
@@ -74,10 +73,6 @@ class _Descent:
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient; a flat and high place where there is no density."""
-        return alone(self.descending(theta))
-
-    def descending(self, theta: FloatArray) -> Asking[tuple[float, FloatArray]]:
-        """Compute the same in step with others."""
         theta = theta.copy()
         log_hyperprior, slope = 0.0, np.zeros(len(theta))
         if self.with_hyperprior:
@@ -85,7 +80,7 @@ class _Descent:
         if not np.isfinite(log_hyperprior):
             return _NOWHERE, np.zeros(len(theta))
         try:
-            fit = yield from self.approximation.fitting(self.model, theta, self.sites)
+            fit = self.approximation.fit(self.model, theta, self.sites)
             gradient = self.approximation.gradient(self.model, fit)
             if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
                 return _NOWHERE, np.zeros(len(theta))
@@ -111,20 +106,8 @@ def evaluate(
     `approximation` is iterated to its own tolerance, which should be tight for gradients, from the
     sites `start`. Returns the result of `keep` for the `Evaluation`.
     """
-    return alone(evaluating(model, approximation, theta, with_hyperprior, start, keep))
-
-
-def evaluating(
-    model: LatentGP,
-    approximation: Approximation,
-    theta: FloatArray,
-    with_hyperprior: bool,
-    start: Sites | None,
-    keep: Callable[[Evaluation], _Kept],
-) -> Asking[_Kept | None]:
-    """Make what `evaluate` makes, in step with others."""
     descent = _Descent(model, approximation, with_hyperprior, start, keep)
-    yield from descent.descending(theta)
+    descent(theta)
     return descent.kept[0] if descent.kept else None
 
 

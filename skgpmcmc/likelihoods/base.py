@@ -88,9 +88,6 @@ class Likelihood(ABC):
         that iterations for q should start near its mode.
     quadratic : bool
         Whether log p(y | f) is a quadratic function of f, so that p(f | y, theta) is Gaussian.
-    of_any_rows : bool
-        Whether it has no parameters and says the same of any row, so that rows of several models
-        can be given at once.
     counts : bool
         Whether targets are nonnegative integers. `predictive_cdf` increases between them too.
     targets : str
@@ -102,7 +99,6 @@ class Likelihood(ABC):
     steep: ClassVar[bool] = False
     quadratic: ClassVar[bool] = False
     counts: ClassVar[bool] = False
-    of_any_rows: ClassVar[bool] = False
     targets: ClassVar[str] = "finite numbers"
 
     @property

@@ -31,7 +31,6 @@ class Probit(Likelihood):
     name: ClassVar[str] = "probit"
     log_concave: ClassVar[bool] = True
     targets: ClassVar[str] = "-1.0 and +1.0"
-    of_any_rows: ClassVar[bool] = True
 
     def legal(self, y: FloatArray) -> BoolArray:
         """Return where y is -1 or +1."""

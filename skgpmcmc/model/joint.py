@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple, Self
@@ -68,16 +67,6 @@ class Observations:
             None if self.offset is None else self.offset[rows],
             None if self.weight is None else self.weight[rows],
         )
-
-    @classmethod
-    def joined(cls, several: Sequence[Self]) -> Self:
-        """Return the rows of all, of one likelihood and without weights, one after the other."""
-        first, offset = several[0], None
-        if len(several) == 1:
-            return first
-        if first.offset is not None:
-            offset = np.concatenate([own.offset for own in several if own.offset is not None])
-        return cls(first.likelihood, np.concatenate([own.y for own in several]), offset)
 
     def in_copies(self) -> tuple[FloatArray | float, Observations]:
         """Part weights above one into equal copies of rows: their numbers, and one copy of each.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import pairwise
@@ -20,7 +20,6 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._typing import FloatArray
-from .linalg import OperationCount, count_in
 
 
 @cache
@@ -124,7 +123,7 @@ class Asked(NamedTuple):
     function: Callable[[list[Any]], list[Any]]
     job: Any
     #: Jobs are done at once if this is the same.
-    alike: Hashable = 0
+    size: int = 0
 
 
 #: A generator that asks for some of its work, is sent the results, and returns what it made.
@@ -146,40 +145,6 @@ def done(result: R) -> Asking[R]:
     """Ask for nothing."""
     yield from ()
     return result
-
-
-def _all_there(jobs: list[None]) -> list[None]:
-    return jobs
-
-
-#: What a generator asks for to go on when all others have come as far, or have ended.
-WAIT = Asked(_all_there, None)
-
-
-def in_step(several: Sequence[Asking[R]], counts: Sequence[OperationCount]) -> list[R]:
-    """Return what several generators make that go in step.
-
-    Of what they ask for comes first what most of them ask for, and last what `WAIT` is. Their
-    operations go to their own counts, within an enclosing count; what is done for all has none.
-    """
-    results: dict[int, R] = {}
-    wanted: dict[tuple[Callable[[list[Any]], list[Any]], Hashable], dict[int, Any]] = {}
-    answers: dict[int, Any] = dict.fromkeys(range(len(several)))
-    while answers:
-        for i, answer in answers.items():
-            count_in(counts[i])
-            try:
-                asked = several[i].send(answer)
-            except StopIteration as end:
-                results[i] = end.value
-            else:
-                wanted.setdefault((asked.function, asked.alike), {})[i] = asked.job
-        if not wanted:
-            break
-        first = max(wanted, key=lambda one: (one[0] is not WAIT.function, len(wanted[one])))
-        those = wanted.pop(first)
-        answers = dict(zip(those, first[0](list(those.values())), strict=True))
-    return [results[i] for i in range(len(several))]
 
 
 def side_by_side(parts: Sequence[FloatArray]) -> FloatArray:

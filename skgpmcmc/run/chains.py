@@ -36,7 +36,6 @@ from ..warmup import (
     Task,
     factored,
     perform,
-    perform_all,
     require_factors,
     sample,
     sample_all,
@@ -422,8 +421,7 @@ def run_set_ups(
             if n_batches <= n_rounds:
                 monitor.begin_round()
             tasks = [task for batch in wanted.values() for task in batch]
-            calls = [joblib.delayed(perform)(task) for task in tasks]
-            all_done = joined(workers.run(workers.in_parts(calls, perform_all, plan.in_step)))
+            all_done = workers.run([joblib.delayed(perform)(task) for task in tasks])
             if n_batches == _TIMED_BATCH:
                 _expect_from(all_done, plan, monitor)
             done = iter(all_done)

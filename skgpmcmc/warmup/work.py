@@ -27,9 +27,10 @@ from ..model import LatentGP
 from ..numerics.linalg import (
     NotPositiveDefiniteError,
     OperationCount,
+    count_in,
     count_operations,
 )
-from ..numerics.threads import WAIT, Asking, in_step, one_thread
+from ..numerics.threads import one_thread
 from ..transitions import (
     ChainState,
     PseudoMarginalMetropolis,
@@ -38,6 +39,7 @@ from ..transitions import (
     Transition,
     at_rest,
 )
+from ..transitions.base import Moving
 from .report import EmulatorReport
 from .schedule import tuned_log_scale
 
@@ -241,34 +243,67 @@ def sample(
 def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `sample` makes for some chains, which go in step; jobs are its arguments.
 
-    All set out for a move together. All their matrices are there at once, which is why only chains
-    with small ones go in step.
+    All set out for a move together; of what they ask for on their way comes first what most of them
+    ask for. All their matrices are there at once, which is why only chains with small ones go in
+    step.
     """
-    counts = [OperationCount() for _ in jobs]
-    pairs = zip(jobs, counts, strict=True)
+    chains = [_Chain(*job) for job in jobs]
+    wanted: dict[tuple[Callable[[list[Any]], list[Any]], int], dict[_Chain, Any]] = {}
     with at_work() as operations:
-        segments = in_step([_sampling(count, *job) for job, count in pairs], counts)
-        for count in counts:
-            operations.add(count)
-    return segments
+        answers: dict[_Chain, Any] = {chain: None for chain in chains if chain.sets_out()}
+        while answers:
+            for chain, answer in answers.items():
+                count_in(chain.operations)  # what is done for all has no operations
+                try:
+                    asked = chain.move.send(answer)
+                except StopIteration as end:
+                    chain.arrived(*end.value)
+                else:
+                    wanted.setdefault((asked.function, asked.size), {})[chain] = asked.job
+            if wanted:
+                alike = max(wanted, key=lambda one: len(wanted[one]))
+                those = wanted.pop(alike)
+                answers = dict(zip(those, alike[0](list(those.values())), strict=True))
+            else:
+                answers = {chain: None for chain in chains if chain.sets_out()}
+        for chain in chains:
+            operations.add(chain.operations)
+    return [chain.segment() for chain in chains]
 
 
-def _sampling(
-    operations: OperationCount,
-    model: LatentGP,
-    transition: Transition[Any],
-    state: ChainState,
-    rng: np.random.Generator,
-    n_steps: int,
-) -> Asking[Segment]:
-    """Make what `sample` makes, in step with other chains."""
-    state, rng = at_rest(model, state), copy.deepcopy(rng)
-    recorder = _Recorder(n_steps, state, transition.n_marked)
-    for _ in range(n_steps):
-        yield WAIT
-        state, info = yield from transition.moving(model, state, rng)
-        recorder.add(state, info)
-    return recorder.segment(at_rest(model, state), rng, operations)
+class _Chain:
+    """A chain on its way; see `sample` for the arguments."""
+
+    move: Moving[Any]
+
+    def __init__(
+        self,
+        model: LatentGP,
+        transition: Transition[Any],
+        state: ChainState,
+        rng: np.random.Generator,
+        n_steps: int,
+    ) -> None:
+        self._model, self._transition, self._left = model, transition, n_steps
+        self._state, self._rng = at_rest(model, state), copy.deepcopy(rng)
+        self._recorder = _Recorder(n_steps, state, transition.n_marked)
+        self.operations = OperationCount()
+
+    def sets_out(self) -> bool:
+        """Begin a move, if one is left."""
+        if self._left > 0:
+            self.move = self._transition.moving(self._model, self._state, self._rng)
+        return self._left > 0
+
+    def arrived(self, state: ChainState, info: StepInfo) -> None:
+        """End a move."""
+        self._state, self._left = state, self._left - 1
+        self._recorder.add(state, info)
+
+    def segment(self) -> Segment:
+        """Return what there is in the end."""
+        state = at_rest(self._model, self._state)
+        return self._recorder.segment(state, self._rng, self.operations)
 
 
 class _Recorder:
@@ -390,22 +425,7 @@ def require_factors(model: LatentGP, found: Sequence[bool]) -> None:
 
 def perform(task: Task) -> Done:
     """Do a task on one BLAS thread."""
-    return perform_all([(task,)])[0]
-
-
-def perform_all(jobs: Sequence[tuple[Task]]) -> list[Done]:
-    """Make what `perform` makes of some tasks, of which those that can go in step.
-
-    Their seconds are those of all, shared out.
-    """
-    begin, counts = time.perf_counter(), [OperationCount() for _ in jobs]
-    with at_work():
-        values = in_step([_performing(task) for (task,) in jobs], counts)
-    seconds = (time.perf_counter() - begin) / max(len(jobs), 1)
-    return [Done(value, count, seconds) for value, count in zip(values, counts, strict=True)]
-
-
-def _performing(task: Task) -> Asking[Any]:
-    """Do a task, in step with others if its function is a generator."""
-    value = task.function(*task.arguments)
-    return (yield from value) if isinstance(value, Generator) else value
+    begin = time.perf_counter()
+    with at_work() as operations:
+        value = task.function(*task.arguments)
+    return Done(value, operations, time.perf_counter() - begin)

@@ -24,7 +24,9 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     RetainedParticle,
 )
-from skgpmcmc.warmup import Request, perform_all
+from skgpmcmc.warmup import (
+    Request,
+)
 from skgpmcmc.warmup.emulator import probe as probing
 from skgpmcmc.warmup.emulator.probe import VARIANTS
 
@@ -78,7 +80,7 @@ def prepared(sampler, model, approximation, rng, *, n_importance=None, n_warmup=
             tasks = set_up.send(answers)
         except StopIteration as end:
             return end.value
-        answers = [done.value for done in perform_all([(task,) for task in tasks])]
+        answers = [task.function(*task.arguments) for task in tasks]
 
 
 def particle_test(transition_for, sizes=SIZES):

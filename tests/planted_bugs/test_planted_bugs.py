@@ -431,17 +431,11 @@ class InTurn:
 class WithoutNormalizer(SequentialApproximation):
     """Its weights do not know by how much each turn was cut."""
 
-    def _drawing(self, own, rng, retained):
-        draws = yield from super()._drawing(own, rng, retained)
-        return draws._replace(log_ratio=draws.log_ratio + self.normalizers(draws.f))
-
-    def log_ratio_to_prior(self, f):
-        return super().log_ratio_to_prior(f) + self.normalizers(f)
-
-    def normalizers(self, f):
+    def comparing(self, delta, counts=None):
+        log_ratios = yield from super().comparing(delta, counts)
         turns = self._turns
-        u = turns.inverse @ (f - self.q.mean[:, None])[turns.rows]
-        return log_ndtr(turns.coupling @ u + turns.values[0][:, None]).sum(axis=0)
+        u = turns.inverse @ delta[turns.rows]
+        return log_ratios + log_ndtr(turns.coupling @ u + turns.values[0][:, None]).sum(axis=0)
 
 
 def turns_test(cls, sizes=SIZES):

@@ -293,7 +293,7 @@ def no_prior_mass(self, theta):
     [
         ("random_walk", MarginalMetropolis, "start", no_state),
         ("random_walk", EP, "fit", no_factor),
-        ("emulated", EP, "_fitting", no_factor),
+        ("emulated", EP, "fit", no_factor),
         ("emulated", HyperPrior, "log_prob", no_prior_mass),
     ],
 )

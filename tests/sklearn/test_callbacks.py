@@ -390,7 +390,7 @@ def test_an_interrupt_within_a_step_drops_the_round(into_round, monkeypatch, unc
 @pytest.mark.parametrize(
     ("make", "where"),
     [
-        (quick, (EP, 3, "_fitting")),  # a search for a mode
+        (quick, (EP, 3, "fit")),  # a search for a mode
         (quick, (Mixture, 1)),  # settling
         (quick, (Mixture, 2 * N_WARMUP + ROUND_LENGTH + 20)),  # no complete round yet
         (random_walk, (MarginalMetropolis, 5)),  # warm-up

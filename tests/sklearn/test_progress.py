@@ -208,7 +208,7 @@ LONG = "This fit will be long: about .* for n = 40 rows and 1 worker"
 
 
 def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
-    monkeypatch.setattr(chains, "perform_all", slowed(chains.perform_all))
+    monkeypatch.setattr(chains, "perform", slowed(chains.perform))
     with pytest.warns(UserWarning, match="This fit will be long") as caught:
         quick().fit(*moons())
     long = [w for w in caught if "This fit will be long" in str(w.message)]
@@ -218,8 +218,8 @@ def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
         assert remedy in str(long[0].message)
 
 
-def slowed(perform_all):
-    return lambda jobs: [done._replace(seconds=1000.0) for done in perform_all(jobs)]
+def slowed(perform):
+    return lambda task: perform(task)._replace(seconds=1000.0)
 
 
 def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
@@ -253,7 +253,7 @@ def test_target_ess_shortens_what_is_expected():
         del left[:]
         model = quick(n_draws=100_000, **changes)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(chains, "perform_all", slowed(chains.perform_all))
+            patch.setattr(chains, "perform", slowed(chains.perform))
             patch.setattr(
                 "skgpmcmc.estimators._base.CallbackMonitor", lambda *_: listening(Listener())
             )

@@ -17,7 +17,6 @@ from skgpmcmc.approximations import (
 )
 from skgpmcmc.approximations.interpolated import log_relative_variances
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.numerics.threads import alone
 
 from ..helpers import (
     NO_THETA,
@@ -183,7 +182,7 @@ def test_relative_variances_are_those_of_quadrature(defensive):
         square = np.trapezoid((joint**2 / g)[0], f[0]) / np.trapezoid(joint[0], f[0]) ** 2
         expected.append(np.log(square - 1.0))
     rng = np.random.default_rng(seeded(11))
-    found = alone(log_relative_variances(model, densities, 300_000, rng, defensive=defensive))
+    found = log_relative_variances(model, densities, 300_000, rng, defensive=defensive)
     assert_allclose(found, expected, atol=0.1)
 
 

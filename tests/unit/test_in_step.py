@@ -1,7 +1,7 @@
 """Chains of one worker in step: what is done for several at once changes no bit of a draw."""
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -11,9 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtri_exp
 
-from skgpmcmc.approximations import EP, SequentialApproximation, ep
-from skgpmcmc.approximations.importance import _drawn_in_turn, _log_ratios, comparing
-from skgpmcmc.likelihoods import Logit, Probit
+from skgpmcmc.approximations import EP, SequentialApproximation
+from skgpmcmc.approximations.importance import _drawn_in_turn, _log_ratios, log_ratios
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.numerics.threads import Asked, Workers, alone, done, joined, side_by_side
 from skgpmcmc.transitions import (
@@ -26,8 +25,7 @@ from skgpmcmc.transitions import (
     StepInfo,
     Transition,
 )
-from skgpmcmc.warmup import Task, perform, perform_all, sample, sample_all, switch, switch_all
-from skgpmcmc.warmup.work import has_factor
+from skgpmcmc.warmup import sample, sample_all, switch, switch_all
 
 from ..helpers import make_model, toy_classes
 
@@ -171,6 +169,19 @@ def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
         assert_array_equal(at_once, _log_ratios([job])[0])
 
 
+def test_densities_are_compared_by_the_one_with_most_rows_in_turn():
+    model, theta = model_of(N, 3), np.log([30.0, 0.3])
+    q = replace(EP().at(model, theta), whitened=True)
+    whole = SequentialApproximation(q, model.observations_at(theta), np.arange(64))
+    other = EP(tol=1e-9).at(model, theta)
+    densities = [q, whole.of_first(16), other, whole]
+    f = whole.sample(np.random.default_rng(0), 9).f
+    for found, density in zip(log_ratios(densities, f), densities, strict=True):
+        assert_allclose(found, density.log_ratio_to_prior(f), rtol=1e-9, atol=1e-9)
+    (found,) = log_ratios([other], f)
+    assert_array_equal(found, other.log_ratio_to_prior(f))
+
+
 @pytest.mark.parametrize("n_rows", [5, 64])
 def test_rows_in_turn_follow_each_other_within_blocks_and_between(n_rows):
     for turns in turns_of(n_rows):
@@ -285,101 +296,6 @@ def test_chains_start_and_settle_in_step():
         by_itself = switch(*job)
         assert_array_equal(segment.theta, by_itself.theta)
         assert segment.counts.n_evaluations == by_itself.counts.n_evaluations
-
-
-# --- tasks of a set-up ----------------------------------------------------------------------------
-
-
-def fitted(n, seed, theta, **changes):
-    """A task: EP of a model, from empty sites."""
-    model = model_of(n, seed).observing(**({"likelihood": PROBIT} | changes))
-    return Task(EP(tol=1e-6).fitting, (model, np.log(theta)))
-
-
-PROBIT, WEIGHTS = Probit(), np.linspace(0.5, 2.5, 7)
-#: Those of several sizes, with offsets and without; and some that go alone.
-FITS = [
-    *(fitted(n, n, [4.0, 0.5 + 0.1 * n]) for n in (5, 9, 5, 12)),
-    *(fitted(7, i, [9.0, 0.4], offset=np.linspace(-1.0, 1.0, 7)) for i in range(2)),
-    *(fitted(7, 3, [9.0, 0.4], weight=WEIGHTS, likelihood=own) for own in (PROBIT, Logit())),
-    fitted(7, 4, [2.0, 0.4], likelihood=Logit()),
-]
-
-
-def test_fits_in_step_are_those_of_each_alone():
-    for task, found in zip(FITS, perform_all([(task,) for task in FITS]), strict=True):
-        by_itself = perform(task)
-        assert found.operations == by_itself.operations
-        assert found.value.log_evidence == by_itself.value.log_evidence
-        assert found.value.n_iterations == by_itself.value.n_iterations
-        for at_once, own in zip(found.value.q.sites, by_itself.value.q.sites, strict=True):
-            assert_array_equal(at_once, own)
-        again = EP(tol=1e-6).fit(*task.arguments)
-        assert again.log_evidence == by_itself.value.log_evidence
-    assert len({done.value.n_iterations for done in map(perform, FITS)}) > 2
-
-
-def test_fits_in_step_share_their_sweeps(monkeypatch):
-    sizes = []
-
-    def swept(jobs, of_jobs=ep._swept):
-        sizes.append(len(jobs))
-        return of_jobs(jobs)
-
-    monkeypatch.setattr(ep, "_swept", swept)
-    perform_all([(task,) for task in FITS[:4]])
-    assert sizes[0] == 4
-    sizes.clear()
-    perform_all([(task,) for task in FITS])
-    assert max(sizes) == 4  # as others have offsets, weights or another likelihood
-    assert {1, 2, 4} <= set(sizes)
-
-
-@dataclass(eq=False)
-class Certain(EP):
-    """A subclass with a fit of its own."""
-
-    def fit(self, model, theta, start=None):
-        return super().fit(model, theta, start)._replace(log_evidence=0.0)
-
-
-def test_a_fit_of_a_subclass_is_heard_in_step():
-    task = FITS[0]
-    found = perform(Task(Certain().fitting, task.arguments)).value
-    assert found.log_evidence == 0.0
-    assert_array_equal(found.q.sites.shift, EP().fit(*task.arguments).q.sites.shift)
-
-
-def failing(model):
-    raise RuntimeError(f"{len(model.y)} rows are too many")
-
-
-def test_tasks_of_all_kinds_are_done_together():
-    model, place = model_of(5, 0), np.log([4.0, 0.8])
-    tasks = [FITS[0], Task(has_factor, (model, place)), FITS[1]]
-    first, second, third = perform_all([(task,) for task in tasks])
-    assert second.value
-    assert second.operations.cholesky == 1.0
-    assert [first.value.log_evidence, third.value.log_evidence] == [
-        perform(task).value.log_evidence for task in FITS[:2]
-    ]
-    assert min(done.seconds for done in (first, second, third)) > 0.0
-    assert perform_all([]) == []
-    with pytest.raises(RuntimeError, match="5 rows are too many"):
-        perform_all([(FITS[0],), (Task(failing, (model,)),)])
-
-
-def test_densities_are_compared_by_the_one_with_most_rows_in_turn():
-    model, theta = model_of(N, 3), np.log([30.0, 0.3])
-    q = replace(EP().at(model, theta), whitened=True)
-    whole = SequentialApproximation(q, model.observations_at(theta), np.arange(64))
-    other = EP(tol=1e-9).at(model, theta)
-    densities = [q, whole.of_first(16), other, whole]
-    f = whole.sample(np.random.default_rng(0), 9).f
-    for found, density in zip(alone(comparing(densities, f)), densities, strict=True):
-        assert_allclose(found, density.log_ratio_to_prior(f), rtol=1e-9, atol=1e-9)
-    (found,) = alone(comparing([other], f))
-    assert_array_equal(found, other.log_ratio_to_prior(f))
 
 
 # --- workers --------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from skgpmcmc.approximations.interpolated import (
     variances_of_variants,
 )
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.numerics.threads import alone
 from skgpmcmc.transitions import DrawCount
 from skgpmcmc.warmup.emulator import probe
 from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
@@ -34,11 +33,11 @@ from skgpmcmc.warmup.emulator.probe import (
     FEWEST_DRAWS,
     VARIANTS,
     cheapest_plan,
-    comparing,
+    compare_variants,
     goals,
     most_draws,
     plan_for,
-    probing,
+    take_probe,
 )
 from skgpmcmc.warmup.report import EmulatorSettings
 
@@ -175,7 +174,7 @@ def wanted(noise=0.1, **more):
 def test_variants_are_compared_by_the_variance_of_a_weight(model, reference):
     """Where weights have no long tail, of which a few hundred draws know nothing."""
     seed = np.random.SeedSequence(0)
-    found = alone(comparing(model, reference, THETA, wanted(0.01), seed))
+    found = compare_variants(model, reference, THETA, wanted(0.01), seed)
     assert found.shape == (len(SWEEPS), len(SHARES))
     for n_sweeps, (log_variance, *_) in zip(SWEEPS, found, strict=True):
         # With more skewness there are rare weights, which 256 draws miss.
@@ -190,8 +189,9 @@ def test_rows_in_turn_are_compared_by_the_variance_of_a_weight(model, reference)
     """Those between the ends, too, from which no draw comes."""
     turns = np.random.default_rng(0).permutation(20)
     every, rng = replace(reference.with_strength(0.0), turns=turns), np.random.default_rng(0)
-    settings = {"defensive": 0.05, "enough": (0.0, 0.0)}
-    found = alone(variances_of_variants(every, model, THETA, 50_000, rng, **settings))
+    found = variances_of_variants(
+        every, model, THETA, 50_000, rng, defensive=0.05, enough=(0.0, 0.0)
+    )
     for count, log_variance in zip(TURNS[:3], found[0, :3], strict=True):
         variant = replace(reference.with_strength(0.0), turns=turns[:count])
         rng = np.random.default_rng(1)
@@ -206,8 +206,7 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
     """A sweep costs as much as n draws, and no estimate has fewer than `FEWEST_DRAWS`."""
 
     def compared(noise):
-        seed = np.random.SeedSequence(0)
-        return alone(comparing(model, reference, THETA, wanted(noise), seed))
+        return compare_variants(model, reference, THETA, wanted(noise), np.random.SeedSequence(0))
 
     monkeypatch.setattr(probe, "FEWEST_DRAWS", 2)
     one = compared(10.0)
@@ -250,7 +249,7 @@ def test_a_variance_that_falls_to_an_end_makes_that_the_best_share(end):
 def test_a_probe_is_one_long_estimate(model, reference, strength):
     """As long as it takes: at 0.1, noise does not matter any more."""
     variant = reference.with_strength(strength)
-    probe = alone(probing(model, variant, THETA, wanted(), np.random.SeedSequence(2)))
+    probe = take_probe(model, variant, THETA, wanted(), np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
     exact = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)
     assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
@@ -264,8 +263,8 @@ def test_equal_seeds_give_equal_probes(model, reference):
     def both(seed):
         arguments = (model, reference, THETA, wanted())
         return (
-            alone(comparing(*arguments, np.random.SeedSequence(seed))),
-            alone(probing(*arguments, np.random.SeedSequence(seed))),
+            compare_variants(*arguments, np.random.SeedSequence(seed)),
+            take_probe(*arguments, np.random.SeedSequence(seed)),
         )
 
     first, second, other = both(3), both(3), both(4)
@@ -279,16 +278,16 @@ def test_no_probes_where_K_is_singular(reference):
     X[4] = X[7]
     singular = make_model(X, y, jitter=0.0)
     arguments = (singular, reference, THETA, wanted(), np.random.SeedSequence(0))
-    assert alone(comparing(*arguments)) is None
-    assert alone(probing(*arguments)) is None
+    assert compare_variants(*arguments) is None
+    assert take_probe(*arguments) is None
 
 
 def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch):
     """As with counts and latent values of 1e15: no number is made of weights that are all zero."""
     monkeypatch.setattr(Probit, "log_prob", lambda self, y, f: np.full(np.shape(f), -np.inf))
     arguments = (model, reference, THETA, wanted(), np.random.SeedSequence(0))
-    assert alone(comparing(*arguments)) is None
-    assert alone(probing(*arguments)) is None
+    assert compare_variants(*arguments) is None
+    assert take_probe(*arguments) is None
 
 
 def planned(rows, excess=None, coupled=False, in_turn=False, few=True):

@@ -19,12 +19,11 @@ from ...approximations import (
     Shape,
     Sites,
     averaged,
+    evaluate,
     path_to_mode,
 )
-from ...approximations.modes import evaluating
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
-from ...numerics.threads import Asking
 from ..work import no_density
 
 #: A mode is another one if it is so far away (times the root of p, in standard deviations), or if
@@ -305,10 +304,10 @@ def distinct_modes(
     return ends[modes]
 
 
-def examining(
+def examine(
     model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
-) -> Asking[DesignPoint | None]:
+) -> DesignPoint | None:
     """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
     precise = approximation.refined(_TOLERANCES[len(theta) > FEW])
     keep = partial(DesignPoint.of, model, start=start)
-    return evaluating(model, precise, theta, True, start, keep)
+    return evaluate(model, precise, theta, with_hyperprior=True, start=start, keep=keep)

@@ -21,7 +21,7 @@ from .design import (
     DesignPoint,
     corners_of,
     distinct_modes,
-    examining,
+    examine,
     highest,
     paths_between,
     root_at_mode,
@@ -187,7 +187,7 @@ class Knowledge:
         """Return the work of examining points, each from sites that the design lets expect."""
         near, scale = self.design.nearest, self.scale
         sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
-        return [Task(examining, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
+        return [Task(examine, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
 
     def joined(self, points: Sequence[DesignPoint | None]) -> Knowledge:
         """Let examined points join the design, None being one that does not exist."""

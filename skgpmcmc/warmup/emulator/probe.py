@@ -20,9 +20,8 @@ from ...approximations.interpolated import (
 )
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError, log_sum
-from ...numerics.threads import Asking
 from ...transitions import DrawCount, Pool, independence_acceptance
-from ...transitions.pseudo_marginal import drawing
+from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
 from ..work import Task, factored, no_density, require_factors
 from .design import DesignPoint
@@ -147,7 +146,7 @@ def probe(
     plan, strength = _planned(known, target, found, settings)
     n_sweeps, _, n_turns = VARIANTS[plan.variant]
     reference = known.reference(n_sweeps, strength, n_turns)
-    probes = yield _tasks(probing, known, reference, thetas, settings)
+    probes = yield _tasks(take_probe, known, reference, thetas, settings)
     known = replace(known, n_evaluations=known.n_evaluations + len(rows) + len(probes))
     places = _places(points, probes, np.arange(len(thetas)) < len(required))
     if places is None:
@@ -159,7 +158,7 @@ def probe(
 def _comparisons(known: Knowledge, thetas: FloatArray, settings: EmulatorSettings) -> list[Task]:
     """Return the work of comparing variants, with sites interpolated as they are known so far."""
     strength, n_turns = (0.0, TURNS[-1]) if known.in_turn else (float(not known.coupled), 0)
-    return _tasks(comparing, known, known.reference(0, strength, n_turns), thetas, settings)
+    return _tasks(compare_variants, known, known.reference(0, strength, n_turns), thetas, settings)
 
 
 def _tasks(
@@ -296,13 +295,13 @@ class Probe(NamedTuple):
     noise: float  # standard deviation of the log estimate
 
 
-def comparing(
+def compare_variants(
     model: LatentGP,
     reference: InterpolatedSites,
     theta: FloatArray,
     settings: EmulatorSettings,
     seed: np.random.SeedSequence,
-) -> Asking[FloatArray | None]:
+) -> FloatArray | None:
     """Log of the relative variance of a weight, see `variances_of_variants`; (2, 5).
 
     None where K is singular, or no draw has a positive likelihood. Skewness cannot pay where the
@@ -312,19 +311,19 @@ def comparing(
     enough, defensive = (FEWEST_DRAWS * variance, len(model.y) * variance), settings.defensive
     arguments = (reference, model, theta, N_DRAWS, rng)
     try:
-        found = yield from variances_of_variants(*arguments, defensive=defensive, enough=enough)
+        found = variances_of_variants(*arguments, defensive=defensive, enough=enough)
     except NotPositiveDefiniteError:
         return None
     return found if np.isfinite(found.min()) else None
 
 
-def probing(
+def take_probe(
     model: LatentGP,
     reference: ReferenceDensity,
     theta: FloatArray,
     settings: EmulatorSettings,
     seed: np.random.SeedSequence,
-) -> Asking[Probe | None]:
+) -> Probe | None:
     """Estimate p(y | theta) with so many draws that their noise does not matter.
 
     None where K is singular, or no draw has a positive likelihood.
@@ -334,7 +333,7 @@ def probing(
         density = reference.at(model, theta).made()
         while len(log_weights) < wanted:
             size = min(wanted - len(log_weights), _MOST_AT_ONCE)
-            more = yield from drawing(model, density, size, rng, settings)
+            more = fresh_particles(model, density, size, rng, settings)
             log_weights = np.concatenate([log_weights, more.log_weights])
             if len(log_weights) == N_DRAWS:
                 if np.isneginf(log_weights.max()):

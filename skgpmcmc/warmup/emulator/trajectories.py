@@ -16,9 +16,8 @@ from ..._typing import FloatArray
 from ...approximations import Approximation, InterpolatedSites, evaluate
 from ...approximations.interpolated import Quadratic
 from ...model import LatentGP
-from ...numerics.threads import alone
 from ...transitions import CheapDensity, CheapPoint, Leapfrog
-from .design import DesignPoint, examining
+from .design import DesignPoint, examine
 
 _TARGET_ACCEPTANCE = 0.8
 #: Fewest and most leapfrog steps of a trajectory: about a quarter to half of a period.
@@ -121,7 +120,7 @@ class _Explorer:
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Unnormalized log density and its gradient at theta of shape (p,); -inf and 0 if none."""
-        found = alone(examining(self.model, self.approximation, theta, self.seen[-1].sites))
+        found = examine(self.model, self.approximation, theta, self.seen[-1].sites)
         if found is None:
             return np.asarray(-np.inf), np.zeros_like(theta)
         self.seen.append(found)
