@@ -49,7 +49,8 @@ VARIANTS = tuple(
     for n in SWEEPS
     for skewed, count in [(False, 0), (True, 0), *((False, count) for count in TURNS[1:])]
 )
-#: A Gaussian whose weights vary so many times too much by so many times fewer draws needs no more.
+#: A Gaussian is seen by this many times fewer draws first: if its weights then vary this many times
+#: too much, no others are made of it alone.
 _AT_A_GLANCE = 4
 #: Error of the best share at one theta, at least, and standard deviation of its linear terms.
 _SHARE_NOISE, _SHARE_TERM_SD = 0.1, 0.2
