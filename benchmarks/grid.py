@@ -77,6 +77,7 @@ def _search(model: LatentGP) -> float:
                 q.prior.theta + sign * axis,
                 with_hyperprior=True,
                 start=q.sites,
+                keep=lambda evaluation: evaluation.gradient,
             )
     return time.perf_counter() - start
 
