@@ -16,6 +16,7 @@ from skgpmcmc.approximations import (
     Sites,
     evaluate,
     importance_estimate,
+    interpolated,
 )
 from skgpmcmc.approximations.interpolated import (
     SHARES,
@@ -23,6 +24,7 @@ from skgpmcmc.approximations.interpolated import (
     TURNS,
     Quadratic,
     best_share,
+    log_relative_variances,
     variances_of_variants,
 )
 from skgpmcmc.likelihoods import Probit
@@ -216,6 +218,22 @@ def test_variants_that_cannot_pay_are_not_tried(model, reference, monkeypatch):
     assert_array_equal(some[1], some[0])
     every = compared(0.01)
     assert len(np.unique(every)) == len(SWEEPS) * len(SHARES)
+
+
+@pytest.mark.parametrize(
+    ("noise", "looks"), [(10.0, [(1, 64), (1, 192)]), (0.01, [(1, 64), (5, 256), (6, 256)])]
+)
+def test_a_hopeless_gaussian_is_seen_by_few_draws(model, reference, monkeypatch, noise, looks):
+    """One that may do is looked at again, by the rest of its draws."""
+    seen = []
+
+    def looked(model, densities, n_draws, **settings):
+        seen.append((len(densities), n_draws))
+        return log_relative_variances(model, densities, n_draws, **settings)
+
+    monkeypatch.setattr(interpolated, "log_relative_variances", looked)
+    compare_variants(model, reference, THETA, wanted(noise), np.random.SeedSequence(0))
+    assert seen == looks
 
 
 def test_the_best_share_is_where_the_variance_is_least():

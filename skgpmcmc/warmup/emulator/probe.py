@@ -420,7 +420,8 @@ def plan_for(
     ways, plans = _noise_and_most(noise, n, quiet), []
     targets, largest = np.array(ways).T[:, :, None]
     every = np.clip(variance / targets**2, FEWEST_DRAWS, largest)
-    # Of what only noise can reject, where it is large; few draws do not show the rarest weights.
+    # Acceptance of what only noise can reject, at the tenth with most noise: chains stay there. It
+    # counts by a power in the score, as few draws do not show the rarest weights.
     rates = 2.0 * np.quantile(ndtr(-np.sqrt(variance / every / 2.0)), 0.1, axis=1)
     for (target, most), counts, accepted in zip(ways, every, rates, strict=True):
         share = float(counts.mean()) / n
