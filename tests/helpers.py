@@ -11,6 +11,7 @@ import pickle
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,39 @@ def short_chains():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+def every_pair(*dimensions):
+    """Cases in which every two values of different dimensions meet at least once.
+
+    A pairwise covering, found greedily: about as many cases as the product of the two longest
+    dimensions, where a test of the full product would take the product of all. The result is a
+    list of tuples, one value of each dimension in a tuple, and depends on the arguments alone.
+    """
+    places = range(len(dimensions))
+    open_pairs = {
+        ((i, a), (j, b))
+        for i, j in combinations(places, 2)
+        for a in range(len(dimensions[i]))
+        for b in range(len(dimensions[j]))
+    }
+    cases = []
+    while open_pairs:
+        case = dict(min(open_pairs))
+        for place in places:
+            if place not in case:
+
+                def gain(value, place=place, case=case):
+                    pairs = (tuple(sorted([(place, value), other])) for other in case.items())
+                    return sum(pair in open_pairs for pair in pairs)
+
+                case[place] = max(range(len(dimensions[place])), key=gain)
+        open_pairs -= set(combinations(sorted(case.items()), 2))
+        cases.append(tuple(dimensions[place][case[place]] for place in places))
+    return cases
 
 
 # --- models ---------------------------------------------------------------------------------------
