@@ -11,6 +11,7 @@ import pickle
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -89,25 +90,29 @@ def every_pair(*dimensions):
     dimensions, where a test of the full product would take the product of all. The result is a
     list of tuples, one value of each dimension in a tuple, and depends on the arguments alone.
     """
+    if len(dimensions) < 2:
+        raise ValueError("pairs need two dimensions at least")
     places = range(len(dimensions))
-    open_pairs = {
+    not_met = {
         ((i, a), (j, b))
         for i, j in combinations(places, 2)
         for a in range(len(dimensions[i]))
         for b in range(len(dimensions[j]))
     }
+
+    def n_new(case, place, value):
+        """How many pairs meet for the first time if a case gets this value at this place."""
+        pairs = (tuple(sorted([(place, value), other])) for other in case.items())
+        return sum(pair in not_met for pair in pairs)
+
     cases = []
-    while open_pairs:
-        case = dict(min(open_pairs))
+    while not_met:
+        case = dict(min(not_met))
         for place in places:
             if place not in case:
-
-                def gain(value, place=place, case=case):
-                    pairs = (tuple(sorted([(place, value), other])) for other in case.items())
-                    return sum(pair in open_pairs for pair in pairs)
-
-                case[place] = max(range(len(dimensions[place])), key=gain)
-        open_pairs -= set(combinations(sorted(case.items()), 2))
+                values = range(len(dimensions[place]))
+                case[place] = max(values, key=partial(n_new, case, place))
+        not_met -= set(combinations(sorted(case.items()), 2))
         cases.append(tuple(dimensions[place][case[place]] for place in places))
     return cases
 
