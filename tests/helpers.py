@@ -6,12 +6,13 @@ statistical ones take theirs from `seeded`, which the option ``--seed`` changes.
 is random too, its error is part of the z-score.
 """
 
+import inspect
 import os
 import pickle
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from itertools import combinations
 from pathlib import Path
 
@@ -115,6 +116,37 @@ def every_pair(*dimensions):
         not_met -= set(combinations(sorted(case.items()), 2))
         cases.append(tuple(dimensions[place][case[place]] for place in places))
     return cases
+
+
+def in_one_test(names, cases, ids=None):
+    """Like `pytest.mark.parametrize`, but all cases are one test, which names those that fail.
+
+    For many cheap cases of one statement. Fixtures are made once, so that no case may change one.
+    """
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    cases = [(case,) if len(names) == 1 else tuple(case) for case in cases]
+    ids = [", ".join(map(repr, case)) for case in cases] if ids is None else list(ids)
+
+    def decorated(test):
+        signature = inspect.signature(test)
+        fixtures = [p for name, p in signature.parameters.items() if name not in names]
+
+        @wraps(test)
+        def through_all(*arguments, **given):
+            failures, errors = [], []
+            for label, case in zip(ids, cases, strict=True):
+                try:
+                    test(*arguments, **given, **dict(zip(names, case, strict=True)))
+                except (Exception, pytest.fail.Exception) as error:
+                    failures.append(f"{label}: {type(error).__name__}: {error}")
+                    errors.append(error)
+            if failures:
+                raise AssertionError("\n\n".join(failures)) from errors[0]
+
+        through_all.__signature__ = signature.replace(parameters=fixtures)
+        return through_all
+
+    return decorated
 
 
 # --- models ---------------------------------------------------------------------------------------
