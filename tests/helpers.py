@@ -42,6 +42,7 @@ from skgpmcmc.model import (
     paper_prior,
 )
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
+from skgpmcmc.run import chains
 
 Z_LIMIT = 4.0
 P_LIMIT = 1e-4
@@ -78,6 +79,14 @@ def short_chains():
     """No warning that chains have not converged: around a test or a fixture, or in a block."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+@contextmanager
+def rounds_of(n_draws):
+    """Rounds of so many draws in place of fifty, for tests of what happens between rounds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "ROUND_LENGTH", n_draws)
         yield
 
 
