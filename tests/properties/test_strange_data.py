@@ -3,8 +3,9 @@
 An outcome is sound if it is a finite result (probabilities sum to one), with warnings of the
 documented kinds only, or an error that this package, or scikit-learn's validation, raises on
 purpose, and whose message names an argument. Every case is legal but for one oddity at most, so
-that most of them are sampled. The plain suite tries 25 cases of each estimator, with the samplers
-whose set-up is short; the statistical one 3000, with all of them.
+that most of them are sampled. Chains are of a few draws: what is odd comes out of the first ones.
+The plain suite tries 10 cases of each estimator, with the samplers whose set-up is short; the
+statistical one 60, with all of them.
 """
 
 import re
@@ -43,7 +44,7 @@ from skgpmcmc import (
 from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sufficient
 
-from ..helpers import REPOSITORY, seeded, short_chains
+from ..helpers import REPOSITORY, in_one_test, seeded, short_chains
 
 #: Where an error may be raised on purpose.
 _OURS = str(REPOSITORY / "skgpmcmc")
@@ -107,7 +108,7 @@ SLOW_SAMPLERS = ("pm", "pm", "collapsed", "collapsed")
 #: Those whose set-up makes tens of thousands of evaluations, whatever the likelihood.
 MAPPED_SAMPLERS = ("discretizing", "tempered")
 QUICK = {
-    **{"n_chains": 2, "n_warmup": 3, "n_draws": 13, "target_ess": None, "max_predict_draws": 3},
+    **{"n_chains": 2, "n_warmup": 2, "n_draws": 5, "target_ess": None, "max_predict_draws": 3},
     **{"n_importance": 4, "random_state": 0},
 }
 #: Kinds of targets, and values of the parameters that not all estimators have; the first is usual.
@@ -420,8 +421,8 @@ def examine(case):
     return True
 
 
-def run(kind, n_cases, samplers, seed):
-    """Examine so many cases; at least half of them are sampled."""
+def run(kind, n_cases, samplers, seed, least_share=0.5):
+    """Examine so many cases; at least that share of them is sampled."""
     counts = Counter()
 
     @hypothesis.seed(seed)
@@ -438,7 +439,7 @@ def run(kind, n_cases, samplers, seed):
         counts[examine(case)] += 1
 
     sound()
-    assert counts[True] >= counts[False]
+    assert counts[True] >= least_share * counts.total()
 
 
 every_estimator = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
@@ -446,14 +447,14 @@ every_estimator = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: k
 
 @every_estimator
 def test_nothing_odd_comes_out(kind):
-    run(kind, 25, QUICK_SAMPLERS, seed=0)
+    run(kind, 10, QUICK_SAMPLERS, seed=0, least_share=0.3)  # a half of so few might be missed
 
 
 @every_estimator
 @pytest.mark.statistical
 def test_nothing_odd_comes_out_of_many(kind):
     mapped = MAPPED_SAMPLERS if kind is BayesianGPClassifier else ()
-    run(kind, 100, (*(QUICK_SAMPLERS * 2), *SLOW_SAMPLERS, *mapped), seed=seeded(0))
+    run(kind, 60, (*(QUICK_SAMPLERS * 2), *SLOW_SAMPLERS, *mapped), seed=seeded(0))
 
 
 # --- by name --------------------------------------------------------------------------------------
@@ -498,7 +499,7 @@ def is_sampled(kind, X, y, **changes):
     return examine(Case(kind(**settings), X, np.asarray(y), {}, X[:2] if len(X) else X))
 
 
-@pytest.mark.parametrize("name", STRANGE)
+@in_one_test("name", STRANGE)
 def test_strange_data_are_sampled(name):
     assert is_sampled(*STRANGE[name])
 
@@ -507,10 +508,10 @@ def test_strange_data_are_sampled(name):
 @pytest.mark.parametrize("sampler", QUICK_SAMPLERS[2:9])
 def test_one_in_a_thousand(sampler):
     y = (np.arange(1000) == 7).astype(int)
-    assert is_sampled(BayesianGPClassifier, ramp(1000), y, sampler=sampler, n_draws=7)
+    assert is_sampled(BayesianGPClassifier, ramp(1000), y, sampler=sampler)
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@in_one_test("prior", PRIORS, ids=[f"{p.dist.name}{p.args}" for p in PRIORS])
 def test_strange_priors_are_sampled(prior):
     priors = {"k2__length_scale": prior}
     assert is_sampled(BayesianGPRegressor, PLAIN, PLAIN[:, 0], priors=priors)
@@ -533,7 +534,7 @@ def test_a_discrete_prior_is_refused():
         BayesianGPRegressor(**settings).fit(PLAIN, PLAIN[:, 0])
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
+@in_one_test("holder", HOLDERS, ids=[f"holder {i}" for i in range(len(HOLDERS))])
 def test_tables_of_all_kinds_are_sampled(holder):
     X = holder(PLAIN)
     assert examine(
@@ -541,7 +542,7 @@ def test_tables_of_all_kinds_are_sampled(holder):
     )
 
 
-@pytest.mark.parametrize("table", ODD_TABLES)
+@in_one_test("table", ODD_TABLES, ids=[f"table {i}" for i in range(len(ODD_TABLES))])
 def test_odd_tables_are_refused(table):
     case = Case(BayesianGPRegressor(**QUICK), table(PLAIN), PLAIN[:, 0], {}, PLAIN)
     assert not examine(case)
