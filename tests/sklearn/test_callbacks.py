@@ -1,7 +1,6 @@
 """Progress, stop requests and interrupts: what callbacks see, and what a cut run leaves behind."""
 
 import copy
-import functools
 import warnings
 from collections import Counter
 
@@ -17,26 +16,35 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP
-from skgpmcmc.run import n_rounds
-from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import MarginalMetropolis, Mixture, PseudoMarginalMetropolis
 
-from ..helpers import short_chains
+from ..helpers import rounds_of, short_chains
 
-N_ROWS, N_WARMUP = 40, 12
-N_DRAWS = 2 * ROUND_LENGTH + 20  # two full rounds and a rest
-N_DRAW_ROUNDS = n_rounds(N_DRAWS)
+N_ROWS = 20
+ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
+N_DRAWS = 2 * ROUND_LENGTH + 4  # two full rounds and a rest
+N_DRAW_ROUNDS = 3
 N_TUNED = 15  # warm-up of a random walk: ten windows of tuning, and two iterations to settle
+N_SETTLED = 2
+N_WARMUP = 6  # of the default sampler, whose warm-up settles chains and nothing else
 
 
-def quick(**changes):
-    settings = {"n_chains": 2, "n_importance": 4, "random_state": 0}
-    return BayesianGPClassifier(**{**settings, "n_warmup": N_WARMUP, "n_draws": N_DRAWS, **changes})
+@pytest.fixture(scope="module", autouse=True)
+def _short_rounds():
+    with rounds_of(ROUND_LENGTH):
+        yield
+
+
+def default(**changes):
+    """Emulated moves: the set-up takes far longer than that of a random walk."""
+    settings = {"n_chains": 2, "n_importance": 4, "n_warmup": N_WARMUP, "random_state": 0}
+    return BayesianGPClassifier(**{**settings, "n_draws": N_DRAWS, **changes})
 
 
 def random_walk(**changes):
-    return quick(sampler=PseudoMarginal(moves="random_walk"), n_warmup=N_TUNED, **changes)
+    settings = {"approximation": "laplace", "n_warmup": N_TUNED, **changes}
+    return default(sampler=PseudoMarginal(moves="random_walk"), **settings)
 
 
 def moons():
@@ -45,28 +53,31 @@ def moons():
 
 def three_classes():
     X, y = moons()
-    return X, np.where(np.arange(N_ROWS) < 10, 2, y)
+    return X, np.where(np.arange(N_ROWS) < 6, 2, y)
 
 
-@functools.cache
-def n_set_up_rounds(data=moons):
+def n_set_up_rounds(model):
     """Rounds before the first draw."""
-    recorder = Recorder()
-    quick(n_draws=1).set_callbacks(recorder).fit(*data())
-    where = [w for hook, name, w in recorder.calls if (hook, name) == ("end", "round")]
-    return sum(chain == 0 for chain, _ in where) - 1
+    sampler = PseudoMarginal() if model.sampler == "pm" else model.sampler
+    return sampler.n_set_up_rounds(model.n_warmup)
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def uncut_default():
+    return default().fit(*moons())
 
 
 @pytest.fixture(scope="module")
 @short_chains()
 def uncut():
-    return quick().fit(*moons())
-
-
-@pytest.fixture(scope="module")
-@short_chains()
-def uncut_random_walk():
     return random_walk().fit(*moons())
+
+
+@pytest.fixture
+def uncut_of(request):
+    """The fit that nothing cuts short, of `default` or of `random_walk`."""
+    return lambda make: request.getfixturevalue("uncut" if make is random_walk else "uncut_default")
 
 
 class Recorder:
@@ -109,8 +120,8 @@ def interrupt():
     raise KeyboardInterrupt
 
 
-def at_draw_round(index, action, hook="end", chain=0, data=moons):
-    return Recorder({(hook, chain, n_set_up_rounds(data) + index): action})
+def at_draw_round(index, action, hook="end", chain=0, make=random_walk):
+    return Recorder({(hook, chain, n_set_up_rounds(make()) + index): action})
 
 
 def assert_prefix(model, uncut, n_draws):
@@ -132,27 +143,21 @@ def assert_prefix(model, uncut, n_draws):
         # The first draw may have moved from a discarded one; a cheap chain may end where it began.
         assert moved[chain] <= accepted <= moved[chain] + 1 + 0.02 * n_draws
     X, y = moons()
-    assert model.score(X, y) > 0.9
+    assert model.score(X, y) > 0.8
     assert np.isfinite(model.latent_mean_and_variance(X)).all()
 
 
 # --- what callbacks see ---------------------------------------------------------------------------
 
 
-def n_announced(model):
-    """Rounds of a fit that nothing ends early, as progress bars are told."""
-    sampler = PseudoMarginal() if model.sampler == "pm" else model.sampler
-    return sampler.n_set_up_rounds(model.n_warmup) + n_rounds(model.n_draws)
-
-
-@pytest.mark.parametrize("make", [quick, random_walk])
+@pytest.mark.parametrize("make", [default, random_walk])
 @short_chains()
 def test_one_task_per_chain_and_one_leaf_per_round(make):
     recorder = Recorder()
     model = make(n_chains=3).set_callbacks(recorder).fit(*moons())
     rounds = recorder.count()["end", "round"] // 3
-    assert N_DRAW_ROUNDS == 3
-    assert N_DRAW_ROUNDS < rounds == n_announced(model)
+    announced = n_set_up_rounds(model) + N_DRAW_ROUNDS  # as progress bars are told
+    assert rounds == announced
     assert recorder.calls[0] == ("setup", "fit", None)
     assert recorder.calls[-1] == ("teardown", "fit", None)
     tasks = {"fit": 1, "chain": 3, "round": 3 * rounds}
@@ -164,7 +169,7 @@ def test_one_task_per_chain_and_one_leaf_per_round(make):
     chains = [context for context in recorder.contexts if context.task_name == "chain"]
     assert [chain.task_id for chain in chains] == [0, 1, 2]
     assert all(chain.parent is root for chain in chains)
-    assert {chain.max_subtasks for chain in chains} == {n_announced(model)}
+    assert {chain.max_subtasks for chain in chains} == {announced}
     leaves = [c for c in recorder.contexts if c.task_name.startswith("round")]
     # Those of the first chain that carry news announce a sub-task, so that bars show their names.
     assert all(leaf.max_subtasks == 0 or leaf.parent is chains[0] for leaf in leaves)
@@ -177,7 +182,7 @@ def test_one_task_per_chain_and_one_leaf_per_round(make):
 @short_chains()
 def test_tasks_end_in_order():
     recorder = Recorder()
-    quick().set_callbacks(recorder).fit(*moons())
+    random_walk().set_callbacks(recorder).fit(*moons())
     open_tasks = set()
     for hook, name, where in recorder.calls[1:-1]:
         if hook == "begin":
@@ -194,28 +199,28 @@ def test_tasks_end_in_order():
 @short_chains()
 def test_chains_of_one_vs_rest():
     recorder = Recorder()
-    model = quick(n_draws=10).set_callbacks(recorder).fit(*three_classes())
+    model = random_walk(n_draws=2).set_callbacks(recorder).fit(*three_classes())
     assert recorder.count()["begin", "chain"] == 3 * 2
     assert len(model.estimators_) == 3
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
-@pytest.mark.parametrize("make", [quick, random_walk])
+@pytest.mark.parametrize("make", [default, random_walk])
 @short_chains()
-def test_watching_changes_no_draw(n_jobs, make, uncut, uncut_random_walk):
+def test_watching_changes_no_draw(n_jobs, make, uncut_of):
     model = make(n_jobs=n_jobs).set_callbacks(Recorder(), Recorder()).fit(*moons())
-    assert_prefix(model, uncut if make is quick else uncut_random_walk, N_DRAWS)
+    assert_prefix(model, uncut_of(make), N_DRAWS)
 
 
 @short_chains()
 def test_callbacks_leave_no_attribute():
-    model = quick(n_draws=10).set_callbacks(Recorder())
+    model = random_walk(n_draws=2).set_callbacks(Recorder())
     before = set(vars(model))
     model.fit(*moons())
     added = {name for name in set(vars(model)) - before if name.startswith("_")}
     expected = {"_predictor", "_sampling", "_draws", "_units", "_for_predictions"}
     assert added == expected | {"_evidence_parts"}
-    assert "_skl_callbacks" not in vars(clone(quick()).fit(*moons()))
+    assert "_skl_callbacks" not in vars(clone(random_walk(n_draws=2)).fit(*moons()))
 
 
 @short_chains()
@@ -224,7 +229,7 @@ def test_a_callback_that_fails_is_torn_down_and_leaves_the_old_fit():
         raise ZeroDivisionError
 
     X, y = moons()
-    model = quick(n_draws=10).fit(X, y)
+    model = random_walk(n_draws=2).fit(X, y)
     before = dict(vars(model))
     recorder = at_draw_round(0, fail)
     model.set_callbacks(recorder)
@@ -242,9 +247,9 @@ def test_progress_bar(capsys):
     from sklearn.callback import ProgressBar
 
     X, y = moons()
-    model = quick(n_draws=10).set_callbacks(ProgressBar()).fit(X, y)
+    model = random_walk(n_draws=2).set_callbacks(ProgressBar()).fit(X, y)
     assert "BayesianGPClassifier" in capsys.readouterr().out
-    assert model.score(X, y) > 0.9
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 @pytest.mark.filterwarnings("ignore:Sampling was interrupted")
@@ -255,7 +260,7 @@ def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
     from sklearn.callback import ProgressBar
 
     recorder = at_draw_round(0, action)
-    model = quick().set_callbacks(ProgressBar(), recorder).fit(*moons())
+    model = random_walk().set_callbacks(ProgressBar(), recorder).fit(*moons())
     assert_prefix(model, uncut, ROUND_LENGTH)
 
 
@@ -266,51 +271,46 @@ def test_progress_bar_around_a_search():
     from sklearn.callback import ProgressBar
 
     X, y = moons()
-    model = make_pipeline(StandardScaler(), quick(n_draws=10))
+    model = make_pipeline(StandardScaler(), random_walk(n_draws=2))
     grid = {"bayesiangpclassifier__approximation": ["ep", "laplace"]}
     search = GridSearchCV(model, grid, cv=2, error_score="raise")
-    assert search.set_callbacks(ProgressBar()).fit(X, y).score(X, y) > 0.9
+    assert search.set_callbacks(ProgressBar()).fit(X, y).score(X, y) > 0.7
 
 
 # --- stop requests --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize(("index", "chain"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("index", "chain", "n_jobs"), [(0, 1, 1), (1, 0, 2)])
 @short_chains()
 def test_a_stop_request_of_any_chain_ends_all_at_that_round(index, chain, n_jobs, uncut):
     recorder = at_draw_round(index, lambda: True, chain=chain)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = quick(n_jobs=n_jobs).set_callbacks(recorder).fit(*moons())
+        model = random_walk(n_jobs=n_jobs).set_callbacks(recorder).fit(*moons())
     assert_prefix(model, uncut, (index + 1) * ROUND_LENGTH)
     # Every chain heard of the end of the last round, and tasks were closed.
-    assert recorder.count()["end", "round"] == 2 * (n_set_up_rounds() + index + 1)
+    assert recorder.count()["end", "round"] == 2 * (n_set_up_rounds(model) + index + 1)
     assert recorder.count()["end", "chain"] == 2
     assert recorder.count()["end", "fit"] == 1
 
 
-@pytest.mark.parametrize(("chain", "index"), [(0, 0), (1, 2)])
-@pytest.mark.parametrize("make", [quick, random_walk])
+@pytest.mark.parametrize(("chain", "index", "make"), [(0, 0, default), (1, 2, random_walk)])
 @short_chains()
-def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(
-    chain, index, make, uncut, uncut_random_walk
-):
+def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(chain, index, make, uncut_of):
     recorder = Recorder({("end", chain, index): lambda: True})
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = make().set_callbacks(recorder).fit(*moons())
-    assert_prefix(model, uncut if make is quick else uncut_random_walk, ROUND_LENGTH)
-    n_before = n_set_up_rounds() if make is quick else n_announced(model) - N_DRAW_ROUNDS
-    assert index < n_before
-    assert recorder.count()["end", "round"] == 2 * (n_before + 1)
+    assert_prefix(model, uncut_of(make), ROUND_LENGTH)
+    assert index < n_set_up_rounds(model)
+    assert recorder.count()["end", "round"] == 2 * (n_set_up_rounds(model) + 1)
 
 
 @short_chains()
 def test_a_stop_request_in_the_last_round_changes_nothing(uncut):
-    model = quick().set_callbacks(at_draw_round(2, lambda: True)).fit(*moons())
+    model = random_walk().set_callbacks(at_draw_round(2, lambda: True)).fit(*moons())
     assert_prefix(model, uncut, N_DRAWS)
 
 
@@ -318,20 +318,20 @@ def test_a_stop_request_in_the_last_round_changes_nothing(uncut):
 @short_chains()
 def test_a_stop_request_of_one_vs_rest():
     # The last chain of the last class asks.
-    recorder = at_draw_round(0, lambda: True, chain=5, data=three_classes)
-    model = quick().set_callbacks(recorder).fit(*three_classes())
+    recorder = at_draw_round(0, lambda: True, chain=5)
+    model = random_walk().set_callbacks(recorder).fit(*three_classes())
     assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
-    assert model.n_iter_ == N_WARMUP + ROUND_LENGTH
+    assert model.n_iter_ == N_TUNED + ROUND_LENGTH
     X, y = three_classes()
     assert model.score(X, y) > 0.7
 
 
 @short_chains()
-def test_predictions_use_what_a_stopped_run_has(uncut):
+def test_predictions_use_what_a_stopped_run_has():
     recorder = at_draw_round(0, lambda: True)
     X, y = moons()
-    model = quick(max_predict_draws=None).set_callbacks(recorder).fit(X, y)
-    short = quick(n_draws=ROUND_LENGTH, max_predict_draws=None).fit(X, y)
+    model = random_walk(max_predict_draws=None).set_callbacks(recorder).fit(X, y)
+    short = random_walk(n_draws=ROUND_LENGTH, max_predict_draws=None).fit(X, y)
     assert_array_equal(model.predict_proba(X), short.predict_proba(X))
 
 
@@ -340,17 +340,17 @@ def test_predictions_use_what_a_stopped_run_has(uncut):
 KEPT = f"interrupted: the {ROUND_LENGTH} draws per chain of the complete rounds .of {N_DRAWS} asked"
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
-    ("index", "hook"), [(0, "end"), (1, "begin")], ids=["end of first", "begin of second"]
+    ("index", "hook", "make", "n_jobs"),
+    [(0, "end", random_walk, 2), (1, "begin", random_walk, 1), (1, "begin", default, 1)],
 )
 @short_chains()
-def test_an_interrupt_keeps_the_complete_rounds(index, hook, n_jobs, uncut):
-    recorder = at_draw_round(index, interrupt, hook)
-    model = quick(n_jobs=n_jobs).set_callbacks(recorder)
+def test_an_interrupt_keeps_the_complete_rounds(index, hook, make, n_jobs, uncut_of):
+    recorder = at_draw_round(index, interrupt, hook, make=make)
+    model = make(n_jobs=n_jobs).set_callbacks(recorder)
     with pytest.warns(UserWarning, match=KEPT):
         model.fit(*moons())
-    assert_prefix(model, uncut, ROUND_LENGTH)
+    assert_prefix(model, uncut_of(make), ROUND_LENGTH)
     assert recorder.calls[-1] == ("teardown", "fit", None)
     assert recorder.count()["end", "fit"] == 1
 
@@ -360,7 +360,7 @@ def test_an_interrupt_keeps_the_complete_rounds(index, hook, n_jobs, uncut):
 def test_an_interrupt_at_the_end_of_a_later_round(index, uncut):
     n_kept = min((index + 1) * ROUND_LENGTH, N_DRAWS)
     with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws per chain"):
-        model = quick().set_callbacks(at_draw_round(index, interrupt, chain=1)).fit(*moons())
+        model = random_walk().set_callbacks(at_draw_round(index, interrupt, chain=1)).fit(*moons())
     assert_prefix(model, uncut, n_kept)
 
 
@@ -377,28 +377,36 @@ def interrupt_after(monkeypatch, transition, n_steps, method="moving"):
     monkeypatch.setattr(transition, method, interrupted)
 
 
-@pytest.mark.parametrize("into_round", [3, ROUND_LENGTH + 3])
+@pytest.mark.parametrize(
+    ("make", "transition", "n_settled", "into_round"),
+    [
+        (default, Mixture, N_WARMUP, 3),
+        (random_walk, PseudoMarginalMetropolis, N_SETTLED, ROUND_LENGTH + 3),
+    ],
+)
 @short_chains()
-def test_an_interrupt_within_a_step_drops_the_round(into_round, monkeypatch, uncut):
+def test_an_interrupt_within_a_step_drops_the_round(
+    make, transition, n_settled, into_round, monkeypatch, uncut_of
+):
     # The second round begins after both chains have settled and finished the first.
-    interrupt_after(monkeypatch, Mixture, 2 * N_WARMUP + 2 * ROUND_LENGTH + into_round)
+    interrupt_after(monkeypatch, transition, 2 * (n_settled + ROUND_LENGTH) + into_round)
     with pytest.warns(UserWarning, match=KEPT):
-        model = quick(n_jobs=1).fit(*moons())
-    assert_prefix(model, uncut, ROUND_LENGTH)
+        model = make(n_jobs=1).fit(*moons())
+    assert_prefix(model, uncut_of(make), ROUND_LENGTH)
 
 
 @pytest.mark.parametrize(
-    ("make", "where"),
+    ("make", "where", "fitted_before"),
     [
-        (quick, (EP, 3, "fit")),  # a search for a mode
-        (quick, (Mixture, 1)),  # settling
-        (quick, (Mixture, 2 * N_WARMUP + ROUND_LENGTH + 20)),  # no complete round yet
-        (random_walk, (MarginalMetropolis, 5)),  # warm-up
-        (random_walk, (PseudoMarginalMetropolis, 1)),  # settling
-        (random_walk, (PseudoMarginalMetropolis, ROUND_LENGTH + 20)),  # no complete round yet
+        (default, (EP, 3, "fit"), True),  # a search for a mode
+        (default, (Mixture, 1), False),  # settling
+        (default, (Mixture, 2 * N_WARMUP + ROUND_LENGTH + 5), True),  # no complete round yet
+        (random_walk, (MarginalMetropolis, 5), False),  # warm-up
+        (random_walk, (PseudoMarginalMetropolis, 1), True),  # settling
+        # no complete round yet
+        (random_walk, (PseudoMarginalMetropolis, 2 * N_SETTLED + ROUND_LENGTH + 5), False),
     ],
 )
-@pytest.mark.parametrize("fitted_before", [False, True])
 def test_an_interrupt_before_the_first_round_is_complete_propagates(
     make, where, fitted_before, monkeypatch, uncut
 ):
@@ -407,7 +415,7 @@ def test_an_interrupt_before_the_first_round_is_complete_propagates(
     before = dict(vars(model))
     interrupt_after(monkeypatch, *where)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X[:20, ::-1], 1 - y[:20])
+        model.fit(X[:16, ::-1], 1 - y[:16])
     assert list(vars(model)) == list(before)
     assert all(vars(model)[name] is value for name, value in before.items())
 
@@ -430,9 +438,9 @@ def test_an_interrupt_from_a_callback_in_the_set_up_propagates(hook, uncut):
 @pytest.mark.statistical
 @short_chains()
 def test_an_interrupt_of_one_vs_rest():
-    recorder = at_draw_round(0, interrupt, chain=4, data=three_classes)
+    recorder = at_draw_round(0, interrupt, chain=4)
     X, y = three_classes()
     with pytest.warns(UserWarning, match=KEPT):
-        model = quick().set_callbacks(recorder).fit(X, y)
+        model = random_walk().set_callbacks(recorder).fit(X, y)
     assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
     assert model.predict_proba(X).shape == (N_ROWS, 3)
