@@ -14,30 +14,42 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.approximations import EP
+from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.likelihoods import Logit
-from skgpmcmc.run import StoppingRule, n_rounds, summarize_convergence
-from skgpmcmc.run.chains import ROUND_LENGTH
+from skgpmcmc.run import StoppingRule, diagnostics, n_rounds, summarize_convergence
 from skgpmcmc.run.diagnostics import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.transitions import Mixture
+from skgpmcmc.transitions import PseudoMarginalMetropolis
 from skgpmcmc.warmup import emulated
 
-from ..helpers import short_chains
+from ..helpers import in_one_test, rounds_of, short_chains
+
+ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
+N_TUNED = 12
+WALK = PseudoMarginal(moves="random_walk")
 
 #: Samplers, and parameters that make them quick.
 SAMPLERS = {
-    "pm": {},
-    "random walk": {"sampler": PseudoMarginal(moves="random_walk"), "n_warmup": 30},
-    "marginal": {"sampler": "marginal", "n_warmup": 30},
+    "pm": {"sampler": "pm", "approximation": "auto", "n_warmup": 4},
+    "random walk": {},
+    "marginal": {"sampler": "marginal", "n_warmup": 4},
 }
-every_sampler = pytest.mark.parametrize("settings", SAMPLERS.values(), ids=SAMPLERS.keys())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_rounds():
+    with rounds_of(ROUND_LENGTH):
+        yield
 
 
 def quick(**changes):
-    settings = {"n_chains": 2, "n_warmup": 10, "n_importance": 8, "target_ess": None}
-    settings["random_state"] = 0
+    settings = {"sampler": WALK, "approximation": "laplace", "n_importance": 4, "n_chains": 2}
+    settings |= {"n_warmup": N_TUNED, "n_draws": SOME, "target_ess": None, "random_state": 0}
     return BayesianGPClassifier(**{**settings, **changes})
+
+
+#: Draws of a fit that is continued, and of the fits that it becomes: none ends with a round.
+SOME, MORE, MANY = 12, 25, 52
 
 
 def moons():
@@ -86,6 +98,7 @@ def assert_same_fit(a, b):
 # --- stopping at a target -------------------------------------------------------------------------
 
 EASY = {
+    **SAMPLERS["pm"],
     "priors": {"k1__constant_value": stats.lognorm(0.5), "k2__length_scale": stats.lognorm(0.3)},
     "n_importance": "auto",
     "n_chains": 4,
@@ -122,37 +135,21 @@ def test_draws_up_to_the_target_are_those_of_a_longer_run(stopped):
 
 
 def test_the_number_of_draws_is_an_upper_bound():
-    model = quick(**EASY, n_draws=70, target_ess=1e6)
+    model = quick(n_chains=4, n_draws=14, target_ess=1e6)
     with pytest.warns(ConvergenceWarning, match=r"effective sample size \d+ \(wanted: at least 10"):
         model.fit(*moons())
-    assert model.theta_samples_.shape == (4, 70, 2)
+    assert model.theta_samples_.shape == (4, 14, 2)
     assert not model.diagnostics_.converged(1.05, 1e6)
 
 
-@every_sampler
 @short_chains()
-def test_a_small_target_does_not_stop_before_the_least_of_all(settings):
+def test_a_small_target_does_not_stop_before_the_least_of_all():
     """No run ends with fewer effective draws than a warning would ask for."""
-    limit = 6 * ROUND_LENGTH
-    model = quick(**settings, max_rhat=50.0, n_draws=limit, target_ess=0.5).fit(*moons())
-    n_draws = model.theta_samples_.shape[1]
-    assert n_draws == limit or model.diagnostics_.converged(50.0)
+    model = quick(**SAMPLERS["pm"], max_rhat=50.0, n_draws=400, target_ess=0.5).fit(*moons())
+    assert model.theta_samples_.shape[1] < 400
+    assert model.diagnostics_.converged(50.0)
     before = summarize_convergence(model.theta_samples_[:, :-ROUND_LENGTH])
     assert min(before.ess_bulk.min(), before.ess_tail.min()) < MIN_ESS
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.statistical), 2])
-@short_chains()
-def test_every_class_stops_as_soon_as_it_may(n_jobs):
-    rule = {"n_draws": 400, "target_ess": 110.0, "max_rhat": 1.2, "n_importance": "auto"}
-    model = quick(**rule, n_jobs=n_jobs).fit(*three_classes())
-    for binary in model.estimators_:
-        assert binary.theta_samples_.shape[1] < 400
-        assert binary.diagnostics_.converged(1.2, 110.0)
-        before = summarize_convergence(binary.theta_samples_[:, :-ROUND_LENGTH])
-        least = min(before.ess_bulk.min(), before.ess_tail.min())
-        assert least < 110.0 or before.r_hat.max() > 1.2
 
 
 def test_what_meets_the_rule():
@@ -169,19 +166,27 @@ def test_what_meets_the_rule():
     assert rule.missing(np.empty((4, 50, 0))) == 0.0  # nothing to wait for
 
 
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
 @short_chains()
-def test_every_model_ends_for_itself():
+def test_every_model_settles_and_ends_for_itself(n_jobs, monkeypatch):
     """The draws of one class against the rest are those of that problem alone."""
-    X, y = moons()
-    y = np.where(X[:, 0] > 1.2, 2, y)
-    settings = {"n_draws": 2000, "target_ess": 400.0, "max_rhat": 1.05, "random_state": 0}
-    model = BayesianGPClassifier(**settings).fit(X, y)
+    X, y = three_classes()
+    to_settle = iter((5, 6, 7))  # what the emulator of each class needs
+    monkeypatch.setattr(emulated, "to_settle", lambda *_: next(to_settle))
+    monkeypatch.setattr(diagnostics, "MIN_ESS", 20.0)  # so that few draws are enough
+    rule = {"n_draws": 400, "target_ess": 40.0, "max_rhat": 1.2, "n_importance": 16}
+    model = quick(sampler="pm", n_warmup="auto", **rule, n_jobs=n_jobs).fit(X, y)
     lengths = [binary.theta_samples_.shape[1] for binary in model.estimators_]
-    assert min(lengths) < max(lengths) < 2000
+    assert min(lengths) < max(lengths) < 400
+    settled = [one.n_iter_ - n for one, n in zip(model.estimators_, lengths, strict=True)]
+    assert sorted(settled) == [5, 6, 7]
     assert model.n_iter_ == max(binary.n_iter_ for binary in model.estimators_)
     for binary in model.estimators_:
-        assert binary.diagnostics_.converged(1.05, 400.0)
-    n_draws = max(lengths) + 20
+        assert binary.diagnostics_.converged(1.2, 40.0)
+        before = summarize_convergence(binary.theta_samples_[:, :-ROUND_LENGTH])
+        least = min(before.ess_bulk.min(), before.ess_tail.min())
+        assert least < 40.0 or before.r_hat.max() > 1.2
+    n_draws = max(lengths) + 5
     before = [binary.theta_samples_ for binary in model.estimators_]
     model.set_params(warm_start=True, target_ess=None, n_draws=n_draws).fit(X, y)
     for theta, binary in zip(before, model.estimators_, strict=True):
@@ -189,21 +194,20 @@ def test_every_model_ends_for_itself():
         assert_array_equal(binary.theta_samples_[:, : theta.shape[1]], theta)
 
 
-def test_what_has_not_converged_by_either_measure():
-    model = quick(**EASY, n_draws=ROUND_LENGTH, target_ess=None).fit(*moons())
-    diagnostics = copy.copy(model.diagnostics_)
-    vars(diagnostics).update(
+def test_what_has_not_converged_by_either_measure(short):
+    table = copy.copy(short.diagnostics_)
+    vars(table).update(
         r_hat=np.array([1.0, 1.0]),
         ess_bulk=np.array([300.0, 500.0]),
         ess_tail=np.array([400.0] * 2),
     )
-    assert diagnostics.not_converged(1.01) == []
-    assert diagnostics.not_converged(1.01, 400.0) == [0]
-    assert diagnostics.not_converged(1.01, 600.0) == [0, 1]
-    vars(diagnostics).update(ess_tail=np.array([400.0, MIN_ESS - 1.0]))
-    assert diagnostics.not_converged(1.01) == [1]
-    vars(diagnostics).update(r_hat=np.array([1.02, 1.0]))
-    assert diagnostics.not_converged(1.01) == [0, 1]
+    assert table.not_converged(1.01) == []
+    assert table.not_converged(1.01, 400.0) == [0]
+    assert table.not_converged(1.01, 600.0) == [0, 1]
+    vars(table).update(ess_tail=np.array([400.0, MIN_ESS - 1.0]))
+    assert table.not_converged(1.01) == [1]
+    vars(table).update(r_hat=np.array([1.02, 1.0]))
+    assert table.not_converged(1.01) == [0, 1]
 
 
 # --- continuing the chains of a fit ---------------------------------------------------------------
@@ -212,112 +216,111 @@ def test_what_has_not_converged_by_either_measure():
 @pytest.fixture(scope="module", params=SAMPLERS)
 @short_chains()
 def lengths(request):
-    """Settings of a sampler, a fit of 60 draws and one of 120, both by one worker."""
+    """Settings of a sampler, a short fit and a longer one, both by one worker."""
     settings = SAMPLERS[request.param]
     return (
         settings,
-        quick(**settings, n_draws=60, warm_start=True).fit(*moons()),
-        quick(**settings, n_draws=120).fit(*moons()),
+        quick(**settings, warm_start=True).fit(*moons()),
+        quick(**settings, n_draws=MORE).fit(*moons()),
     )
-
-
-@short_chains()
-def test_a_fit_by_two_workers_continues_bit_for_bit(lengths):
-    settings, _, whole = lengths
-    model = quick(**settings, n_draws=60, warm_start=True, n_jobs=2).fit(*moons())
-    assert model.theta_samples_.shape == (2, 60, 2)
-    model.set_params(n_draws=120).fit(*moons())
-    assert_same_fit(model, whole)
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@short_chains()
-def test_a_pickled_fit_continues_bit_for_bit(n_jobs, lengths):
-    _, short, whole = lengths
-    model = twin(short).set_params(n_draws=120, n_jobs=n_jobs).fit(*moons())
-    assert_same_fit(model, whole)
-    assert short.theta_samples_.shape == (2, 60, 2)
-
-
-@short_chains()
-def test_a_fit_continues_many_times(lengths):
-    """Rounds that end elsewhere change nothing; several limits are met on the way."""
-    _, short, whole = lengths
-    model = twin(short)
-    for n_draws in (61, 80, 120):
-        model.set_params(n_draws=n_draws).fit(*moons())
-        assert_array_equal(model.theta_samples_, whole.theta_samples_[:, :n_draws])
-        assert_array_equal(model.latent_samples_, whole.latent_samples_[:, :n_draws])
-    assert_same_fit(model, whole)
-
-
-@short_chains()
-def test_warm_start_without_an_earlier_fit_is_an_ordinary_one(lengths):
-    settings, short, _ = lengths
-    assert_same_fit(quick(**settings, n_draws=60).fit(*moons()), short)
-
-
-@short_chains()
-def test_a_fit_made_without_warm_start_can_be_continued(lengths):
-    settings, _, whole = lengths
-    model = quick(**settings, n_draws=60).fit(*moons())
-    assert_same_fit(model.set_params(n_draws=120, warm_start=True).fit(*moons()), whole)
-
-
-@short_chains()
-def test_without_warm_start_a_fit_begins_anew(lengths):
-    _, short, _ = lengths
-    model = twin(short).set_params(warm_start=False)
-    assert_same_fit(model.fit(*moons()), short)
-    X, y = moons()
-    assert model.fit(X[:12], y[:12]).latent_samples_.shape == (2, 60, 12)
 
 
 @pytest.fixture(scope="module")
 @short_chains()
 def short():
-    return quick(n_draws=60, warm_start=True).fit(*moons())
+    return quick(warm_start=True).fit(*moons())
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def long():
+    return quick(n_draws=MANY).fit(*moons())
+
+
+@short_chains()
+def test_a_fit_by_two_workers_continues_bit_for_bit(lengths):
+    settings, _, whole = lengths
+    model = quick(**settings, warm_start=True, n_jobs=2).fit(*moons())
+    assert model.theta_samples_.shape == (2, SOME, 2)
+    model.set_params(n_draws=MORE).fit(*moons())
+    assert_same_fit(model, whole)
+
+
+@short_chains()
+def test_a_pickled_fit_continues_bit_for_bit(lengths):
+    _, short, whole = lengths
+    model = twin(short).set_params(n_draws=MORE).fit(*moons())
+    assert_same_fit(model, whole)
+    assert short.theta_samples_.shape == (2, SOME, 2)
+
+
+@short_chains()
+def test_a_fit_continues_many_times(short, long):
+    """Rounds that end elsewhere change nothing; several limits are met on the way."""
+    model = twin(short)
+    for n_draws in (SOME + 1, 20, MANY):
+        model.set_params(n_draws=n_draws).fit(*moons())
+        assert_array_equal(model.theta_samples_, long.theta_samples_[:, :n_draws])
+        assert_array_equal(model.latent_samples_, long.latent_samples_[:, :n_draws])
+    assert_same_fit(model, long)
+
+
+@short_chains()
+def test_warm_start_without_an_earlier_fit_is_an_ordinary_one(short):
+    assert_same_fit(quick().fit(*moons()), short)
+
+
+@short_chains()
+def test_a_fit_made_without_warm_start_can_be_continued(long):
+    model = quick().fit(*moons())
+    assert_same_fit(model.set_params(n_draws=MANY, warm_start=True).fit(*moons()), long)
+
+
+@short_chains()
+def test_without_warm_start_a_fit_begins_anew(short):
+    model = twin(short).set_params(warm_start=False)
+    assert_same_fit(model.fit(*moons()), short)
+    X, y = moons()
+    assert model.fit(X[:12], y[:12]).latent_samples_.shape == (2, SOME, 12)
 
 
 @short_chains()
 def test_a_clone_does_not_continue(short):
     X, y = moons()
     assert_same_draws(clone(short).fit(X, y), short)
-    assert clone(short).fit(X[:12], y[:12]).latent_samples_.shape == (2, 60, 12)
+    assert clone(short).fit(X[:12], y[:12]).latent_samples_.shape == (2, SOME, 12)
 
 
-@pytest.mark.parametrize("n_draws", [60, 30])
+@pytest.mark.parametrize("n_draws", [SOME, SOME // 2])
 @short_chains()
 def test_nothing_to_add_is_a_warning_and_no_change(n_draws, short):
     model = twin(short).set_params(n_draws=n_draws)
-    message = f"n_draws={n_draws}, and the chains already have 60 draws each.*Increase n_draws"
+    message = f"n_draws={n_draws}, and the chains already have {SOME} draws each.*Increase n_draws"
     with pytest.warns(UserWarning, match=message) as caught:
         model.fit(*moons())
     assert [w.filename for w in caught if "already" in str(w.message)] == [__file__]
     assert_same_fit(model, short)
 
 
-def test_a_target_that_has_been_reached_adds_a_round_at_most():
-    long = quick(**EASY, n_draws=260).fit(*moons())
-    assert long.diagnostics_.converged(50.0)
-    model = twin(long).set_params(n_draws=500, target_ess=0.5, max_rhat=50.0, warm_start=True)
-    model.fit(*moons())
+def test_a_target_that_has_been_reached_adds_a_round_at_most(stopped):
+    n_before = stopped.theta_samples_.shape[1]
+    model = twin(stopped).set_params(target_ess=0.5, max_rhat=50.0, warm_start=True).fit(*moons())
     n_draws = model.theta_samples_.shape[1]
-    assert n_draws <= 260 + ROUND_LENGTH
-    assert_array_equal(model.theta_samples_[:, :260], long.theta_samples_)
+    assert n_before <= n_draws <= n_before + ROUND_LENGTH
+    assert_array_equal(model.theta_samples_[:, :n_before], stopped.theta_samples_)
 
 
-def test_a_fit_continues_to_a_target():
-    model = quick(**EASY, n_draws=100, target_ess=None, warm_start=True).fit(*moons())
-    before = model.theta_samples_
-    model.set_params(n_draws=2000, target_ess=400.0).fit(*moons())
+def test_a_fit_continues_to_a_target(stopped):
+    before = stopped.theta_samples_
+    n_before = before.shape[1]
+    model = twin(stopped).set_params(target_ess=600.0, warm_start=True).fit(*moons())
     n_draws = model.theta_samples_.shape[1]
-    assert 100 < n_draws < 2000
-    assert_array_equal(model.theta_samples_[:, :100], before)
-    assert model.diagnostics_.converged(1.05, 400.0)
+    assert n_before < n_draws < 2000
+    assert_array_equal(model.theta_samples_[:, :n_before], before)
+    assert model.diagnostics_.converged(1.05, 600.0)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "change",
     [
         {"kernel": ConstantKernel() * Matern()},
@@ -327,17 +330,16 @@ def test_a_fit_continues_to_a_target():
         {"likelihood": "logit"},
         {"likelihood": Logit()},
         {"sampler": "marginal"},
-        {"sampler": PseudoMarginal(noise=0.2)},
-        {"approximation": "laplace"},
-        {"approximation": EP(tol=1e-6)},
+        {"sampler": PseudoMarginal(moves="random_walk", noise=0.2)},
+        {"approximation": "ep"},
+        {"approximation": Laplace(tol=1e-6)},
         {"n_importance": 16},
         {"n_chains": 3},
-        {"n_warmup": 11},
+        {"n_warmup": N_TUNED + 1},
     ],
-    ids=lambda change: "-".join(map(str, change)),
 )
 def test_other_settings_are_refused_by_name(change, short):
-    model = twin(short).set_params(n_draws=100, **change)
+    model = twin(short).set_params(n_draws=MORE, **change)
     before = dict(vars(model))
     (name,) = change
     message = rf"warm_start=True continues.*\['{name}'\] changed since: use warm_start=False"
@@ -350,18 +352,24 @@ def test_other_settings_are_refused_by_name(change, short):
 @short_chains()
 def test_settings_changed_inside_an_object_are_refused_too():
     sampler = PseudoMarginal(moves="random_walk")
-    model = quick(sampler=sampler, n_draws=10, warm_start=True).fit(*moons())
-    model.set_params(n_draws=20, sampler__defensive=0.2)
+    model = quick(sampler=sampler, warm_start=True).fit(*moons())
+    model.set_params(n_draws=MORE, sampler__defensive=0.2)
     with pytest.raises(ValueError, match=r"\['sampler'\] changed since"):
         model.fit(*moons())
     prior = {"k2__length_scale": stats.gamma(2.0)}
-    model = quick(priors=prior, sampler="marginal", n_draws=10, warm_start=True).fit(*moons())
+    model = quick(priors=prior, warm_start=True).fit(*moons())
     prior["k2__length_scale"] = stats.gamma(3.0)
     with pytest.raises(ValueError, match=r"\['priors'\] changed since"):
-        model.set_params(n_draws=20).fit(*moons())
+        model.set_params(n_draws=MORE).fit(*moons())
 
 
-@pytest.mark.parametrize(
+@pytest.fixture(scope="module")
+@short_chains()
+def partly_fixed():
+    return quick(kernel=ConstantKernel(2.0) * RBF(0.7, "fixed"), warm_start=True).fit(*moons())
+
+
+@in_one_test(
     "kernel",
     [
         ConstantKernel(2.0) * RBF(0.7001, "fixed"),
@@ -370,20 +378,16 @@ def test_settings_changed_inside_an_object_are_refused_too():
     ],
     ids=["another fixed value", "another one fixed", "none fixed"],
 )
-@short_chains()
-def test_kernels_that_only_look_alike_are_told_apart(kernel):
+def test_kernels_that_only_look_alike_are_told_apart(kernel, partly_fixed):
     """Neither what is fixed nor the fourth digit is in their texts."""
-    first = ConstantKernel(2.0) * RBF(0.7, "fixed")
-    assert repr(first) == repr(kernel)
-    model = quick(kernel=first, sampler="marginal", n_draws=10, warm_start=True).fit(*moons())
-    model.set_params(kernel=kernel, n_draws=20)
+    assert repr(partly_fixed.kernel) == repr(kernel)
+    model = twin(partly_fixed).set_params(kernel=kernel, n_draws=MORE)
     with pytest.raises(ValueError, match=r"\['kernel'\] changed since"):
         model.fit(*moons())
 
 
-@pytest.mark.parametrize("sampler", ["marginal"])
 @short_chains()
-def test_equal_settings_in_other_objects_are_the_same(sampler):
+def test_equal_settings_in_other_objects_are_the_same():
     """Such as those of a clone, or of a fit that was pickled."""
 
     def settings():
@@ -393,21 +397,20 @@ def test_equal_settings_in_other_objects_are_the_same(sampler):
             "approximation": EP(tol=1e-3),
         }
 
-    model = quick(**settings(), sampler=sampler, n_draws=10, warm_start=True).fit(*moons())
+    model = quick(**settings(), warm_start=True).fit(*moons())
     again = twin(model)
     for each in (model, again):
-        each.set_params(**settings(), n_draws=20).fit(*moons())
-        assert each.theta_samples_.shape == (2, 20, 3)
+        each.set_params(**settings(), n_draws=MORE).fit(*moons())
+        assert each.theta_samples_.shape == (2, MORE, 3)
     assert_same_draws(model, again)
 
 
 @short_chains()
-def test_settings_that_the_draws_do_not_depend_on_may_change(short):
-    model = twin(short).set_params(
-        n_draws=80, n_jobs=2, max_predict_draws=10, max_rhat=1.2, verbose=0, random_state=7
-    )
-    model.fit(*moons())
-    assert_array_equal(model.theta_samples_[:, :60], short.theta_samples_)
+def test_settings_that_the_draws_do_not_depend_on_may_change(short, long):
+    changes = {"n_jobs": 2, "max_predict_draws": 10, "max_rhat": 1.2, "random_state": 7}
+    model = twin(short).set_params(n_draws=MORE, verbose=0, **changes).fit(*moons())
+    assert_array_equal(model.theta_samples_, long.theta_samples_[:, :MORE])
+    assert_array_equal(model.latent_samples_, long.latent_samples_[:, :MORE])
     assert model._predictor.theta.shape == (10, 2)
 
 
@@ -427,9 +430,9 @@ def other_data():
     }
 
 
-@pytest.mark.parametrize("case", other_data())
+@in_one_test("case", other_data())
 def test_other_data_is_refused(case, short):
-    model = twin(short).set_params(n_draws=100)
+    model = twin(short).set_params(n_draws=MORE)
     before = dict(vars(model))
     with pytest.raises(ValueError, match=r"X or y differ.*use warm_start=False, or a fresh clone"):
         model.fit(*other_data()[case])
@@ -442,49 +445,38 @@ def test_other_data_is_refused(case, short):
 def test_other_names_of_the_same_classes_rename_them(labels, short):
     """The targets are the same: the chains go on, and answers use the new names."""
     X, y = moons()
-    model = twin(short).set_params(n_draws=70).fit(X, np.array(labels)[y])
+    model = twin(short).set_params(n_draws=SOME + 1).fit(X, np.array(labels)[y])
     assert_array_equal(model.classes_, labels)
     assert set(model.predict(X)) <= set(labels)
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
 @short_chains()
 def test_one_vs_rest_continues_bit_for_bit(n_jobs):
     X, y = three_classes()
-    walk = SAMPLERS["random walk"]
-    whole = quick(**walk, n_draws=80).fit(X, y)
-    model = quick(**walk, n_draws=30, warm_start=True, n_jobs=n_jobs).fit(X, y)
-    assert_same_fit(model.set_params(n_draws=80).fit(X, y), whole)
-    again = twin(model).set_params(n_draws=100, target_ess=1e9).fit(X, y)
+    whole = quick(n_draws=MORE).fit(X, y)
+    model = quick(warm_start=True, n_jobs=n_jobs).fit(X, y)
+    assert_same_fit(model.set_params(n_draws=MORE).fit(X, y), whole)
+    again = twin(model).set_params(n_draws=MORE + 5, target_ess=1e9).fit(X, y)
     for part, before in zip(again.estimators_, whole.estimators_, strict=True):
-        assert part.theta_samples_.shape == (2, 100, 2)
-        assert_array_equal(part.theta_samples_[:, :80], before.theta_samples_)
+        assert part.theta_samples_.shape == (2, MORE + 5, 2)
+        assert_array_equal(part.theta_samples_[:, :MORE], before.theta_samples_)
     with pytest.raises(ValueError, match="X or y differ"):
-        model.set_params(n_draws=200).fit(X, np.where(y == 2, 0, y))
-
-
-@short_chains()
-def test_iterations_of_a_class_are_its_own(monkeypatch):
-    """Each settles for as long as its emulator needs."""
-    lengths = iter((5, 6, 7))
-    monkeypatch.setattr(emulated, "to_settle", lambda *_: next(lengths))
-    model = quick(n_warmup="auto", n_draws=10).fit(*three_classes())
-    assert sorted(part.n_iter_ for part in model.estimators_) == [15, 16, 17]
+        model.set_params(n_draws=MANY).fit(X, np.where(y == 2, 0, y))
 
 
 @short_chains()
 def test_no_class_makes_more_draws_than_it_may(monkeypatch):
     """One has enough of them long before the others, and the fit is continued."""
     X, y = three_classes()
-    model = quick(**SAMPLERS["random walk"], n_draws=40, warm_start=True).fit(X, y)
+    model = quick(warm_start=True).fit(X, y)
     first = model.estimators_[0].theta_samples_[0, 0]
 
     def missing(rule, draws):
         return 0.0 if np.array_equal(draws[0, 0], first) else np.inf
 
     monkeypatch.setattr(StoppingRule, "missing", missing)
-    for most in (200, 300):
+    for most in (40, 60):
         model.set_params(n_draws=most, target_ess=400.0).fit(X, y)
         n_draws = [part.theta_samples_.shape[1] for part in model.estimators_]
         assert n_draws[1:] == [most, most]
@@ -494,9 +486,9 @@ def test_no_class_makes_more_draws_than_it_may(monkeypatch):
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
 def test_fixed_hyper_parameters_continue_too(sampler):
     kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
-    whole = quick(kernel=kernel, sampler=sampler, n_draws=80).fit(*moons())
-    model = quick(kernel=kernel, sampler=sampler, n_draws=30, warm_start=True).fit(*moons())
-    assert_same_draws(model.set_params(n_draws=80).fit(*moons()), whole)
+    whole = quick(kernel=kernel, sampler=sampler, n_draws=MORE).fit(*moons())
+    model = quick(kernel=kernel, sampler=sampler, warm_start=True).fit(*moons())
+    assert_same_draws(model.set_params(n_draws=MORE).fit(*moons()), whole)
 
 
 # --- interrupts and stop requests -----------------------------------------------------------------
@@ -535,19 +527,13 @@ def interrupt():
     raise KeyboardInterrupt
 
 
-@pytest.fixture(scope="module")
-@short_chains()
-def long():
-    return quick(n_draws=260).fit(*moons())
-
-
 @pytest.mark.parametrize("index", [0, 1])
 @short_chains()
 def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, long):
-    n_kept = 60 + (index + 1) * ROUND_LENGTH
-    model = twin(short).set_params(n_draws=260)
+    n_kept = SOME + (index + 1) * ROUND_LENGTH
+    model = twin(short).set_params(n_draws=MANY)
     model.set_callbacks(Watcher(index, interrupt))
-    with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws.*of 260 asked for"):
+    with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws.*of {MANY} asked for"):
         model.fit(*moons())
     assert model.theta_samples_.shape == (2, n_kept, 2)
     assert_array_equal(model.theta_samples_, long.theta_samples_[:, :n_kept])
@@ -557,21 +543,24 @@ def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, lo
     assert_same_fit(model.fit(*moons()), long)
 
 
-@pytest.mark.parametrize(("n_steps", "n_kept"), [(0, 60), (30, 60), (130, 110)])
+@pytest.mark.parametrize(
+    ("n_steps", "n_kept"),
+    [(0, SOME), (ROUND_LENGTH, SOME), (2 * ROUND_LENGTH + 5, SOME + ROUND_LENGTH)],
+)
 @short_chains()
 def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, long, monkeypatch):
     """The round is dropped, random numbers included: later it is made again as it was."""
     count = iter(range(n_steps))
-    moving = Mixture.moving
+    moving = PseudoMarginalMetropolis.moving
 
     def interrupted(self, model, state, rng):
         if next(count, None) is None:
             raise KeyboardInterrupt
         return moving(self, model, state, rng)
 
-    model = twin(short).set_params(n_draws=260)
+    model = twin(short).set_params(n_draws=MANY)
     with monkeypatch.context() as patch:
-        patch.setattr(Mixture, "moving", interrupted)
+        patch.setattr(PseudoMarginalMetropolis, "moving", interrupted)
         with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws per chain"):
             model.fit(*moons())
     assert_array_equal(model.theta_samples_, long.theta_samples_[:, :n_kept])
@@ -584,7 +573,7 @@ def test_a_warm_start_that_fails_leaves_the_earlier_fit_as_it_was(short, long):
     def fail():
         raise ZeroDivisionError
 
-    model = twin(short).set_params(n_draws=260)
+    model = twin(short).set_params(n_draws=MANY)
     model.set_callbacks(Watcher(1, fail))
     with pytest.raises(ZeroDivisionError):
         model.fit(*moons())
@@ -595,7 +584,7 @@ def test_a_warm_start_that_fails_leaves_the_earlier_fit_as_it_was(short, long):
 
 @short_chains()
 def test_continuing_one_copy_does_not_change_another(short, long):
-    original = twin(short).set_params(n_draws=260)
+    original = twin(short).set_params(n_draws=MANY)
     shallow = copy.copy(original)
     assert_same_fit(shallow.fit(*moons()), long)
     assert_same_draws(original, short)
@@ -605,35 +594,23 @@ def test_continuing_one_copy_does_not_change_another(short, long):
 @short_chains()
 def test_a_stop_request_of_a_warm_start(short, long):
     watcher = Watcher(0, lambda: True)
-    model = twin(short).set_params(n_draws=260).set_callbacks(watcher)
+    model = twin(short).set_params(n_draws=MANY).set_callbacks(watcher)
     model.fit(*moons())
-    assert_array_equal(model.theta_samples_, long.theta_samples_[:, : 60 + ROUND_LENGTH])
-    assert watcher.announced == [n_rounds(200)] * 2  # no set-up again
+    assert_array_equal(model.theta_samples_, long.theta_samples_[:, : SOME + ROUND_LENGTH])
+    assert watcher.announced == [n_rounds(MANY - SOME)] * 2  # no set-up again
     model.set_callbacks()
     assert_same_fit(model.fit(*moons()), long)
 
 
+@pytest.mark.parametrize("sampler", ["pm", "random walk"])
 @short_chains()
-def test_an_interrupted_fit_can_be_continued(long):
-    model = quick(n_draws=260, warm_start=True)
-    rounds = long.get_params()["n_draws"] // ROUND_LENGTH
-    n_before = _n_set_up_rounds()
-    model.set_callbacks(Watcher(n_before + 1, interrupt))
+def test_an_interrupted_fit_can_be_continued(sampler):
+    settings = SAMPLERS[sampler]
+    whole = quick(**settings, n_draws=MORE).fit(*moons())
+    model = quick(**settings, n_draws=MORE, warm_start=True)
+    kind = PseudoMarginal() if sampler == "pm" else WALK
+    model.set_callbacks(Watcher(kind.n_set_up_rounds(model.n_warmup) + 1, interrupt))
     with pytest.warns(UserWarning, match=f"interrupted: the {2 * ROUND_LENGTH} draws"):
         model.fit(*moons())
-    assert rounds > 2
     model.set_callbacks()
-    assert_same_fit(model.fit(*moons()), long)
-
-
-def _n_set_up_rounds():
-    """Rounds of set-up of these chains."""
-    seen = []
-
-    class Counter(Watcher):
-        def on_fit_task_end(self, estimator, context):
-            if context.task_name.startswith("round") and context.parent.task_id == 0:
-                seen.append(context.task_id)
-
-    quick(n_draws=1).set_callbacks(Counter(0, None)).fit(*moons())
-    return len(seen) - 1
+    assert_same_fit(model.fit(*moons()), whole)
