@@ -5,6 +5,7 @@ from unittest import SkipTest
 
 import pytest
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -26,11 +27,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:y has mean .* subtract it from y
 # The checks look at the skin, and some fit hundreds of rows many times: a few draws of a sampler
 # that needs no set-up and no integrals are enough. Other samplers take the checks of `BY_SETTING`.
 QUICK = {
-    "sampler": "asis",
+    "sampler": "sa",
     "priors": "paper",  # two steps of a chain go nowhere from a start under wider ones
     "n_chains": 1,
-    "n_warmup": 2,
-    "n_draws": 6,
+    "n_warmup": 1,
+    "n_draws": 3,
 }
 WALK = {
     **QUICK,
@@ -45,7 +46,7 @@ ESTIMATORS = [
     BayesianGPPoissonRegressor(fractional_counts="allow", **QUICK),
     BayesianGPOrdinalClassifier(**QUICK),
     BayesianGPVolatilityRegressor(**QUICK),
-    EPMLClassifier(n_restarts=0),
+    EPMLClassifier(ConstantKernel(4.0, "fixed") * RBF(), approximation="laplace", n_restarts=0),
 ]
 
 #: Why a check cannot apply. Chains draw f for every row, so that other rows mean other draws; that
@@ -85,7 +86,7 @@ def by_name(estimators):
         for own, check in estimator_checks_generator(estimator):
             name = name_of(check)
             if takes_longer(own, name):
-                own = clone(own).set_params(n_warmup=30)
+                own = clone(own).set_params(sampler="asis", n_warmup=30)
             found.setdefault(name, []).append((own, check))
     return found
 
