@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,12 @@ from scipy import stats
 from .._typing import FloatArray
 from ..model import LatentGP
 from ..transitions import ChainState, Transition
+
+#: Shares of the replicates after which a test with a level looks at its p-value.
+_LOOKS = (0.125, 0.25, 0.5, 1.0)
+#: From this share on, a p-value above this one ends a test: a mistake that the whole test would
+#: find is seen more clearly with half of the replicates.
+_ENOUGH, _CLEAR = 0.5, 0.1
 
 
 class JointDraws(NamedTuple):
@@ -40,19 +46,38 @@ class InvarianceReport:
         Kolmogorov-Smirnov p-value of each statistic.
     acceptance_rate : float
         Proportion of accepted steps. If it is zero, the test is meaningless.
+    n_replicates : int
+        Number of replicates that were made.
+    n_looks : int
+        How often the test may look at its p-values: once if it has no level.
     """
 
     p_values: dict[str, float]
     acceptance_rate: float
+    n_replicates: int
+    n_looks: int
 
     @property
     def p_value(self) -> float:
-        """Family-wise p-value: the smallest one times their number (Bonferroni), at most 1."""
-        return min(1.0, len(self.p_values) * min(self.p_values.values()))
+        """Family-wise p-value: the smallest one times their number and that of looks, at most 1."""
+        return min(1.0, self.n_looks * self._p_value_of_a_look)
+
+    @property
+    def _p_value_of_a_look(self) -> float:
+        """Family-wise p-value, were there no other look (Bonferroni)."""
+        return len(self.p_values) * min(self.p_values.values())
+
+    def _is_clear(self, level: float, share: float) -> bool:
+        """Whether more replicates would hardly change the answer, given what share was made."""
+        passes = share >= _ENOUGH and self._p_value_of_a_look > _CLEAR
+        return passes or self.p_value < level
 
     def __str__(self) -> str:
         rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=_second)]
-        head = f"p = {self.p_value:.2g}, acceptance {self.acceptance_rate:.2f}"
+        head = (
+            f"p = {self.p_value:.2g} after {self.n_replicates} replicates, "
+            f"acceptance {self.acceptance_rate:.2f}"
+        )
         return "\n".join([head, *rows])
 
 
@@ -241,6 +266,7 @@ def prior_invariance_test(
     rng: np.random.Generator,
     statistics: Sequence[Statistic] | None = None,
     n_reference: int | None = None,
+    level: float | None = None,
 ) -> InvarianceReport:
     """Test that a transition leaves p(theta, f | y) unchanged, averaged over y.
 
@@ -270,6 +296,13 @@ def prior_invariance_test(
     n_reference : int, optional
         Number of new draws from the model, for the statistics whose distribution is not known; by
         default four times the number of replicates.
+    level : float, optional
+        The caller takes the transition for wrong if the p-value of the report is below `level`. The
+        test then stops as soon as the answer is clear. It looks at an eighth, a quarter, half and
+        all of the replicates. It stops where the p-value is below the level, and where at least
+        half of the replicates have a p-value above 0.1. A correct transition is taken for wrong
+        with at most the probability `level`, however many looks there are. By default all
+        replicates are made.
 
     Returns
     -------
@@ -284,46 +317,81 @@ def prior_invariance_test(
     References
     ----------
     Geweke (2004), *Getting it right*; Gandy & Scott (2020), *Unit testing for MCMC and other Monte
-    Carlo methods*, for independent replicates.
+    Carlo methods*, for independent replicates and tests that stop early.
     """
     streams = rng.spawn(4)
     statistics = joint_statistics(model) if statistics is None else statistics
-    begin = simulate_joint(model, n_replicates, streams[0])
-    end, acceptance_rate = _moved(model, set_up, start, begin, n_steps, streams[1], streams[2])
     n_reference = 4 * n_replicates if n_reference is None else n_reference
-    fresh = simulate_joint(model, n_reference, streams[3])
-    return InvarianceReport(
-        {s.name: _ks_p_value(s, end, fresh) for s in statistics}, acceptance_rate
-    )
+    replicates = _Replicates(model, set_up, start, n_steps, streams[1], streams[2])
+    shares = (1.0,) if level is None else _LOOKS
+    ends: list[JointDraws] = []
+    references: list[JointDraws] = []
+    for share in shares:
+        # With few replicates two looks may be at the same ones.
+        if n_more := _missing(ends, share * n_replicates):
+            ends.append(replicates.moved(simulate_joint(model, n_more, streams[0])))
+        if n_more := _missing(references, share * n_reference):
+            references.append(simulate_joint(model, n_more, streams[3]))
+        end, reference = _together(ends), _together(references)
+        p_values = {s.name: _ks_p_value(s, end, reference) for s in statistics}
+        n_made = len(end.theta)
+        acceptance_rate = replicates.n_accepted / (n_made * n_steps)
+        report = InvarianceReport(p_values, acceptance_rate, n_made, len(shares))
+        if level is not None and report._is_clear(level, share):
+            break
+    return report
 
 
-def _moved(
-    model: LatentGP,
-    set_up: Callable[[LatentGP, np.random.Generator], Transition[Any]],
-    start: Callable[..., ChainState | None],
-    begin: JointDraws,
-    n_steps: int,
-    set_up_rng: np.random.Generator,
-    chain_rng: np.random.Generator,
-) -> tuple[JointDraws, float]:
-    """Where `n_steps` transitions lead from each draw, and the share that was accepted."""
-    ready: dict[bytes, tuple[LatentGP, Transition[Any]]] = {}
-    theta, f = np.empty_like(begin.theta), np.empty_like(begin.f)
-    n_accepted = 0
-    for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
-        # Given the set-ups of all y, replicates stay independent although equal y share one.
-        if y.tobytes() not in ready:
-            problem = model.observing(y=y)
-            ready[y.tobytes()] = problem, set_up(problem, set_up_rng.spawn(1)[0])
-        problem, transition = ready[y.tobytes()]
-        state = start(problem, transition, theta_0, f_0, chain_rng)
-        if state is None:
-            raise RuntimeError(f"No chain can start at theta = {theta_0}, a draw from the prior.")
-        for _ in range(n_steps):
-            state, info = transition.step(problem, state, chain_rng)
-            n_accepted += info.accepted
-        theta[row], f[row] = state.theta, state.f
-    return JointDraws(theta, f, begin.y), n_accepted / (len(theta) * n_steps)
+def _missing(parts: list[JointDraws], wanted: float) -> int:
+    """How many draws are missing to the number that is wanted, rounded up."""
+    return int(np.ceil(wanted)) - sum(len(part.theta) for part in parts)
+
+
+def _together(parts: list[JointDraws]) -> JointDraws:
+    """All draws of several parts."""
+    return JointDraws(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+@dataclass
+class _Replicates:
+    """Chains of `n_steps` transitions each, from draws that are given a part at a time.
+
+    Set-ups are made once for each distinct y. Given these set-ups, replicates are independent,
+    although equal y share one.
+    """
+
+    model: LatentGP
+    set_up: Callable[[LatentGP, np.random.Generator], Transition[Any]]
+    start: Callable[..., ChainState | None]
+    n_steps: int
+    set_up_rng: np.random.Generator
+    chain_rng: np.random.Generator
+    n_accepted: int = 0
+    ready: dict[bytes, tuple[LatentGP, Transition[Any]]] = field(default_factory=dict)
+
+    def moved(self, begin: JointDraws) -> JointDraws:
+        """Where chains that begin at these draws end, each under the posterior given its y."""
+        theta, f = np.empty_like(begin.theta), np.empty_like(begin.f)
+        for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
+            problem, transition = self._prepared(y)
+            state = self.start(problem, transition, theta_0, f_0, self.chain_rng)
+            if state is None:
+                raise RuntimeError(
+                    f"No chain can start at theta = {theta_0}, a draw from the prior."
+                )
+            for _ in range(self.n_steps):
+                state, info = transition.step(problem, state, self.chain_rng)
+                self.n_accepted += info.accepted
+            theta[row], f[row] = state.theta, state.f
+        return JointDraws(theta, f, begin.y)
+
+    def _prepared(self, y: FloatArray) -> tuple[LatentGP, Transition[Any]]:
+        """Model with these targets, and the transition that is set up for it."""
+        key = y.tobytes()
+        if key not in self.ready:
+            problem = self.model.observing(y=y)
+            self.ready[key] = problem, self.set_up(problem, self.set_up_rng.spawn(1)[0])
+        return self.ready[key]
 
 
 def _ks_p_value(statistic: Statistic, end: JointDraws, fresh: JointDraws) -> float:
