@@ -25,10 +25,11 @@ from ..helpers import (
     THREE_Y,
     Z_LIMIT,
     GaussianNoise,
-    both_links,
     dense,
+    every_pair,
     exact_posterior,
     given_model,
+    in_one_test,
     make_model,
     orthant_probability,
     seeded,
@@ -37,10 +38,9 @@ from ..helpers import (
     z_score,
 )
 
-both_approximations = pytest.mark.parametrize(
-    "approximation", [EP(), Laplace()], ids=["ep", "laplace"]
-)
-every_share = pytest.mark.parametrize("defensive", [0.0, 0.1, 0.9])
+LINKS, BOTH, SHARES = ("probit", "logit"), (EP(), Laplace()), (0.0, 0.1, 0.9)
+both_approximations = pytest.mark.parametrize("approximation", BOTH, ids=["ep", "laplace"])
+every_share = in_one_test("defensive", SHARES)
 
 
 def weighted(log_weights):
@@ -52,9 +52,7 @@ def weighted(log_weights):
 # --- weights --------------------------------------------------------------------------------------
 
 
-@both_links
-@both_approximations
-@every_share
+@in_one_test(("likelihood", "approximation", "defensive"), every_pair(LINKS, BOTH, SHARES))
 def test_weights_are_the_ratio_of_densities(likelihood, approximation, defensive):
     X, y = toy_classes(6, 2, seed=0)
     model = make_model(X, y, likelihood, jitter=1e-6)
@@ -121,8 +119,8 @@ def check_moments(draws, mean, covariance):
     assert np.abs(z_square).max() < Z_LIMIT
 
 
-@pytest.mark.parametrize("n_empty", [0, 2, 5])
-@pytest.mark.parametrize("whitened", [False, True])
+@in_one_test("n_empty", [0, 2, 5])
+@in_one_test("whitened", [False, True])
 def test_draws_from_a_gaussian_approximation(n_empty, whitened):
     """By conditioning draws from the prior (Matheron's rule), and through the whitened factor."""
     rng = np.random.default_rng(6)
@@ -134,11 +132,11 @@ def test_draws_from_a_gaussian_approximation(n_empty, whitened):
     q = GaussianApproximation(prior, sites, whitened=whitened)
     mean, covariance = dense(q)
     if whitened:
-        delta = q.prior.unwhiten(q.sample_white(rng, 200_000))
+        delta = q.prior.unwhiten(q.sample_white(rng, 50_000))
     else:
-        delta = q._sample_by_conditioning(rng, 200_000)
+        delta = q._sample_by_conditioning(rng, 50_000)
     check_moments(delta, np.zeros(5), covariance)
-    check_moments(q.sample(rng, 200_000).f, mean, covariance)
+    check_moments(q.sample(rng, 50_000).f, mean, covariance)
 
 
 def test_both_factors_make_the_same_approximation():
@@ -268,20 +266,20 @@ def exact_probability(model, theta):
     return np.exp(log_z)
 
 
-@both_links
-@both_approximations
-@pytest.mark.parametrize("n_draws", [1, 16])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("likelihood", "approximation", "n_draws", "case"),
+    every_pair(LINKS, BOTH, (1, 16), tuple(CASES)),
+)
 def test_unbiased_with_the_defensive_mixture(likelihood, approximation, n_draws, case):
     make, theta = CASES[case]
     model = make(likelihood)
-    sample = estimates(model, theta, approximation, n_draws, 2000, 0.1, seed=9)
+    sample = estimates(model, theta, approximation, n_draws, 1000, 0.1, seed=9)
     assert abs(z_score(sample, exact_probability(model, theta))) < Z_LIMIT
 
 
-@both_links
-@both_approximations
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("likelihood", "approximation", "case"), every_pair(LINKS, BOTH, tuple(CASES))
+)
 def test_unbiased_to_a_thousandth(likelihood, approximation, case):
     """The same with a million draws at once: a bias of 0.5 % would show."""
     make, theta = CASES[case]
@@ -298,13 +296,13 @@ def test_unbiased_against_the_orthant_formula():
     """A reference that owes nothing to quadrature; the value is in closed form."""
     model = three_point_model()
     exact = orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y)
-    sample = estimates(model, THREE_THETA, EP(), 64, 2000, 0.1, seed=11)
+    sample = estimates(model, THREE_THETA, EP(), 64, 1000, 0.1, seed=11)
     assert abs(z_score(sample, exact)) < Z_LIMIT
 
 
-@both_links
-@both_approximations
-@pytest.mark.parametrize("n_draws", [1, 16])
+@pytest.mark.parametrize(
+    ("likelihood", "approximation", "n_draws"), every_pair(LINKS, BOTH, (1, 16))
+)
 def test_unbiased_without_the_mixture_where_the_variance_is_finite(
     likelihood, approximation, n_draws
 ):
@@ -313,7 +311,7 @@ def test_unbiased_without_the_mixture_where_the_variance_is_finite(
     model = given_model(K, y, likelihood)
     q = approximation.fit(model, NO_THETA).q
     assert np.linalg.eigvalsh(np.linalg.inv(K) - np.diag(q.precision)).min() > 0.0
-    sample = estimates(model, NO_THETA, approximation, n_draws, 2000, 0.0, seed=12)
+    sample = estimates(model, NO_THETA, approximation, n_draws, 1000, 0.0, seed=12)
     assert abs(z_score(sample, exact_probability(model, NO_THETA))) < Z_LIMIT
 
 
@@ -337,7 +335,7 @@ def test_particles_drawn_by_weight_have_the_posterior_law(approximation):
     second = covariance + np.outer(mean, mean)
     rng = np.random.default_rng(14)
     products = []
-    for _ in range(4000):
+    for _ in range(2000):
         estimate = importance_estimate(model, q, 4, rng, defensive=0.1)
         f = estimate.draw(rng)
         g = np.array([*f, f[0] ** 2, f[0] * f[1], f[1] * f[2]])
@@ -373,9 +371,9 @@ def test_with_a_posterior_draw_retained_the_estimate_has_its_law_under_the_targe
     q = EP().fit(model, THREE_THETA).q
     rng = np.random.default_rng(16)
     # Exact posterior draws: a prior draw is accepted with probability p(y | f).
-    f = q.prior.sample(rng, 80_000)
-    accepted = f[:, np.log(rng.uniform(size=80_000)) < model.observations.totals(f)][:, :3000]
-    assert accepted.shape == (3, 3000)
+    f = q.prior.sample(rng, 40_000)
+    accepted = f[:, np.log(rng.uniform(size=40_000)) < model.observations.totals(f)][:, :1500]
+    assert accepted.shape == (3, 1500)
     exact = orthant_probability(q.prior.K, THREE_Y)
     inverse = [
         np.exp(

@@ -16,14 +16,16 @@ from skgpmcmc.likelihoods import (
 )
 from skgpmcmc.testing import check_likelihood
 
+from ..helpers import in_one_test
+
 CASES = {
-    "poisson": (Poisson(), [0.0, 1.0, 7.0]),
-    "fractional poisson": (Poisson(fractional=True), [0.4, 2.5]),
-    "negative binomial": (NegativeBinomial(shape=1.7), [0.0, 1.0, 9.0]),
-    "volatility": (Volatility(), [0.0, 0.3, -2.0]),
+    "poisson": (Poisson(), [0.0, 7.0]),
+    "fractional poisson": (Poisson(fractional=True), [2.5]),
+    "negative binomial": (NegativeBinomial(shape=1.7), [0.0, 9.0]),
+    "volatility": (Volatility(), [0.0, -2.0]),
     "gaussian": (Gaussian(noise_scale=0.6, alpha=0.1), [-0.5, 1.2]),
-    "student-t": (StudentT(noise_scale=0.7, df=3.5), [-0.5, 1.2, 6.0]),
-    "ordinal": (OrdinalProbit((-0.8, 0.1, 1.4), noise_scale=0.8), [0.0, 1.0, 2.0, 3.0]),
+    "student-t": (StudentT(noise_scale=0.7, df=3.5), [-0.5, 6.0]),
+    "ordinal": (OrdinalProbit((-0.8, 0.1, 1.4), noise_scale=0.8), [0.0, 1.0, 3.0]),
 }
 
 
@@ -42,7 +44,7 @@ def test_everything_agrees_with_the_density(case):
 F = np.linspace(-3.0, 3.0, 25)
 
 
-@pytest.mark.parametrize("y", [0.0, 3.0, 12.0])
+@in_one_test("y", [0.0, 3.0, 12.0])
 def test_definitions_of_counts(y):
     assert_allclose(Poisson().log_prob(y, F), stats.poisson(np.exp(F)).logpmf(y), atol=1e-12)
     k = 2.3
@@ -71,8 +73,8 @@ def test_definition_of_ordered_classes():
     assert second[0] == pytest.approx(-1.3100, abs=5e-5)
 
 
-@pytest.mark.parametrize("f", [-0.7, 0.0, 1.1])
-@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(0.8)], ids=["poisson", "nb"])
+@in_one_test("f", [-0.7, 0.0, 1.1])
+@in_one_test("likelihood", [Poisson(), NegativeBinomial(0.8)])
 def test_counts_have_a_total_of_one_and_their_moments(likelihood, f):
     y = np.arange(4000.0)
     p = np.exp(likelihood.log_prob(y, np.full(4000, f)))
@@ -86,7 +88,7 @@ def test_counts_have_a_total_of_one_and_their_moments(likelihood, f):
     assert var[0] == pytest.approx(p @ y**2 - (p @ y) ** 2, rel=1e-10)
 
 
-@pytest.mark.parametrize("f", [-0.7, 1.1])
+@in_one_test("f", [-0.7, 1.1])
 def test_information_of_real_targets(f):
     for likelihood in (Volatility(), Gaussian(0.6), StudentT(0.6, df=4.0)):
 
@@ -149,7 +151,7 @@ def test_a_large_shape_is_poisson():
     assert_allclose(nearly, Poisson().log_prob(y, F), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("likelihood", "legal", "illegal"),
     [
         (Poisson(), [0.0, 4.0], [-1.0, 1.5, np.inf]),
@@ -166,7 +168,7 @@ def test_legal_targets(likelihood, legal, illegal):
     assert_array_equal(likelihood.legal(np.array(illegal)), False)
 
 
-@pytest.mark.parametrize(("mean", "var"), [(0.3, 0.5), (-1.0, 2.0)])
+@in_one_test(("mean", "var"), [(0.3, 0.5), (-1.0, 2.0)])
 def test_predictive_moments_and_distribution(mean, var):
     """Against quadrature over f."""
     at = (np.array([mean]), np.array([var]))
@@ -237,7 +239,7 @@ def test_thresholds_are_a_first_one_and_gaps():
     assert_allclose(moved.thresholds, [0.2, 1.2, 3.2])
 
 
-@pytest.mark.parametrize("df", [1.0, 4.0, 30.0])
+@in_one_test("df", [1.0, 4.0, 30.0])
 def test_two_ways_to_integrate_a_student_t(df):
     """The mixture over noise precisions, and panels over f, also for outliers and wide priors."""
     likelihood = StudentT(0.3, df=df)
@@ -264,7 +266,7 @@ def test_tilted_moments_far_beyond_the_resolution_of_f():
     assert found.log_z[0] == pytest.approx(-np.log(2.0), abs=1e-4)
 
 
-@pytest.mark.parametrize(("likelihood", "side"), [(Poisson(), 1.0), (Volatility(), -1.0)])
+@in_one_test(("likelihood", "side"), [(Poisson(), 1.0), (Volatility(), -1.0)])
 def test_tilted_moments_where_the_slope_overflows_at_the_mean(likelihood, side):
     """The slope at the mean is infinite: it says where the mode is, and not how near."""
     y, mean, sd = np.array([0.0, 2.0, 7.0]) + 0.5 * (side < 0.0), side * 4010.0, 1.6
@@ -277,7 +279,7 @@ def test_tilted_moments_where_the_slope_overflows_at_the_mean(likelihood, side):
     assert_allclose(mean + sd**2 * found.alpha, average, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("f", [1e20, -3e15, 1000.7])
+@in_one_test("f", [1e20, -3e15, 1000.7])
 def test_an_ordinal_class_too_narrow_to_be_told_from_a_point(f):
     """Both ends are the same distance from f, as numbers go: slopes are those of a density."""
     likelihood = OrdinalProbit((0.0, 1e-14))
@@ -287,7 +289,7 @@ def test_an_ordinal_class_too_narrow_to_be_told_from_a_point(f):
     assert_allclose(likelihood.derivatives(y, f).first, -f, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "likelihood", [Poisson(), NegativeBinomial(shape=1.7), Volatility(), StudentT(0.7, df=3.5)]
 )
 def test_tilted_moments_of_any_gaussian_end(likelihood):

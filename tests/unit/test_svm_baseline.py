@@ -7,7 +7,12 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -28,15 +33,27 @@ def small(**kwargs):
     return PlattSVC(**SMALL, random_state=0, **kwargs)
 
 
+def single(**kwargs):
+    """With one candidate, where a test is not about the search."""
+    return PlattSVC(C=(8.0,), gamma=(0.5,), random_state=0, **kwargs)
+
+
 @pytest.mark.statistical
-@parametrize_with_checks([small()])
+@parametrize_with_checks([single()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 def test_the_function_returns_an_unfitted_classifier_on_the_full_grid(monkeypatch):
-    # Two folds, as the folds have a test of their own.
-    monkeypatch.setattr(svm, "_n_folds", lambda *_: (2, 2))
+    tried = {}
+
+    def searched(machine, grid, **settings):
+        """A search of the ends of a grid; all of it is noted."""
+        tried.update(grid)
+        ends = {name: values[:: len(values) - 1] for name, values in grid.items()}
+        return GridSearchCV(machine, ends, **settings)
+
+    monkeypatch.setattr(svm, "GridSearchCV", searched)
     X, y = two_classes(20)
     model = svm_platt_classifier(random_state=3, n_jobs=None)
     assert model.get_params() == {"C": None, "gamma": None, "random_state": 3, "n_jobs": None}
@@ -44,9 +61,10 @@ def test_the_function_returns_an_unfitted_classifier_on_the_full_grid(monkeypatc
         model.predict_proba(X)
     proba = model.fit(X, y).predict_proba(X)
     assert_allclose(proba.sum(axis=1), 1)
-    powers = np.log2([model.best_params_["C"], model.best_params_["gamma"]])
-    assert powers[0] in range(-5, 16, 2)
-    assert powers[1] in range(-15, 4, 2)
+    assert_array_equal(np.log2(tried["estimator__C"]), range(-5, 16, 2))
+    assert_array_equal(np.log2(tried["estimator__gamma"]), range(-15, 4, 2))
+    assert model.best_params_["C"] in tried["estimator__C"]
+    assert model.best_params_["gamma"] in tried["estimator__gamma"]
 
 
 def test_a_kernel_that_is_all_but_the_identity_is_not_chosen():
@@ -75,7 +93,7 @@ def test_parameters_are_those_of_a_grid_search():
 
 def test_probabilities_are_platts_sigmoid_of_cross_validated_decision_values():
     X, y = two_classes()
-    model = small().fit(X, y)
+    model = single().fit(X, y)
     seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
     machine = SVC(**model.best_params_)
     left_out = cross_val_predict(
@@ -101,7 +119,7 @@ def test_probabilities_are_platts_sigmoid_of_cross_validated_decision_values():
 def test_string_labels_and_three_classes():
     iris = load_iris()
     X, y = iris.data[::3], iris.target_names[iris.target[::3]]
-    model = small().fit(X, y)
+    model = single().fit(X, y)
     proba = model.predict_proba(X)
     assert proba.shape == (50, 3)
     assert_allclose(proba.sum(axis=1), 1)
@@ -115,7 +133,7 @@ def test_folds_follow_the_smallest_class(n_rare, n_folds):
     rng = np.random.default_rng(0)
     y = np.array(["rare"] * n_rare + ["usual"] * 12)
     X = rng.normal(size=(y.size, 2)) + (y == "rare")[:, None] * 3
-    model = small().fit(X, y)
+    model = single().fit(X, y)
     assert model.n_folds_ == n_folds
     assert np.isfinite(model.predict_proba(X)).all()
 
@@ -135,7 +153,7 @@ def test_one_class_is_refused():
 
 def test_a_failing_fit_leaves_the_estimator_as_it_was():
     X, y = two_classes()
-    model = small().fit(X, y)
+    model = single().fit(X, y)
     before = model.predict_proba(X)
     with pytest.raises(ValueError, match="one class only"):
         model.fit(X[:, :2], np.zeros(X.shape[0]))
@@ -152,14 +170,14 @@ def test_same_seed_same_result_whatever_the_jobs():
 
 def test_seeds_shuffle_the_folds():
     X, y = two_classes()
-    by_seed = [small().set_params(random_state=s).fit(X, y).predict_proba(X) for s in (0, 1)]
+    by_seed = [single().set_params(random_state=s).fit(X, y).predict_proba(X) for s in (0, 1)]
     assert not np.array_equal(*by_seed)
 
 
 def test_in_a_pipeline_under_cross_validation():
     X, y = two_classes()
     y = np.array(["ham", "spam"])[y]
-    model = make_pipeline(StandardScaler(), small())
+    model = make_pipeline(StandardScaler(), single())
     folds = StratifiedKFold(3)
     values = cross_val_score(model, X, y, cv=folds, scoring=capacity_auc_scorer)
     for value, (train, test) in zip(values, folds.split(X, y), strict=True):
@@ -171,7 +189,7 @@ def test_features_keep_their_names():
     pd = pytest.importorskip("pandas")
     X, y = two_classes()
     X = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = small().fit(X, y)
+    model = single().fit(X, y)
     assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
     with pytest.raises(ValueError, match="feature names"):
         model.predict_proba(X[["c", "b", "a"]])
