@@ -18,15 +18,15 @@ from skgpmcmc.displays import AutocorrelationDisplay, PSRFDisplay, TraceDisplay
 from skgpmcmc.run import autocorrelation, gelman_rubin, rank_r_hat
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import short_chains
+from ..helpers import in_one_test, short_chains
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 DISPLAYS = [TraceDisplay, AutocorrelationDisplay, PSRFDisplay]
-each_display = pytest.mark.parametrize("display_class", DISPLAYS)
-SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 50, "max_rhat": 10.0, "random_state": 0}
+each_in_one = in_one_test("display_class", DISPLAYS)
+SHORT = {"n_chains": 2, "n_warmup": 4, "n_draws": 16, "max_rhat": 10.0, "random_state": 0}
 WALK = {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 2}
 NAMES = ["k1__constant_value", "k2__length_scale"]
 LABELS = ["log k1__constant_value", "log k2__length_scale"]
@@ -111,13 +111,13 @@ def test_traces_on_given_axes(chains):
 
 def test_autocorrelation_of_an_autoregression(rng):
     rho = 0.8
-    samples = autoregression(rng, rho, (4, 20_000, 1))
+    samples = autoregression(rng, rho, (4, 5000, 1))
     display = AutocorrelationDisplay.from_samples(samples, max_lag=20)
     (line,) = display.lines_
     assert_array_equal(line.get_xdata(), np.arange(21))
     assert_allclose(line.get_ydata()[0], 1.0, rtol=1e-12)
-    # The standard error of each is below sqrt((1 + rho^2) / (1 - rho^2) / 80,000) = 0.0075.
-    assert_allclose(line.get_ydata(), rho ** np.arange(21), atol=4 * 0.0075)
+    # The standard error of each is below sqrt((1 + rho^2) / (1 - rho^2) / 20,000) = 0.015.
+    assert_allclose(line.get_ydata(), rho ** np.arange(21), atol=4 * 0.015)
     display.figure_.canvas.draw()
 
 
@@ -218,7 +218,7 @@ def test_gelman_rubin_against_a_transcription(rng):
     assert_allclose(upper, np.sqrt((d_V + 3) / (d_V + 1) * ((n - 1) / n + inflated)))
 
 
-@pytest.mark.parametrize("statistic", [rank_r_hat, lambda x: gelman_rubin(x).estimate])
+@in_one_test("statistic", [rank_r_hat, lambda x: gelman_rubin(x).estimate])
 def test_chains_that_say_nothing_have_not_converged(chains, statistic):
     chains[2, :, 1] = 0.0
     assert_array_equal(np.isfinite(statistic(chains)), [True, False])
@@ -239,7 +239,7 @@ def test_a_chain_that_sticks_leaves_a_gap(chains):
     display.figure_.canvas.draw()
 
 
-@pytest.mark.parametrize("checkpoints", [0, 2.5, [10, 10], [10, 301], [0, 10], [[10, 20]], "many"])
+@in_one_test("checkpoints", [0, 2.5, [10, 10], [10, 301], [0, 10], [[10, 20]], "many"])
 def test_checkpoints_that_make_no_sense(chains, checkpoints):
     with pytest.raises(ValueError, match="checkpoints must be an integer >= 1, or increasing"):
         PSRFDisplay.from_samples(chains, checkpoints=checkpoints)
@@ -266,14 +266,14 @@ def test_displays_share_axes(chains):
         assert sorted(texts) == sorted(expected + more)
 
 
-@each_display
+@each_in_one
 def test_line_properties_and_their_aliases_win(chains, display_class):
     display = display_class.from_samples(chains, lw=3, color="red")
     for line in display.lines_.flat:
         assert (line.get_linewidth(), line.get_color()) == (3, "red")
 
 
-@each_display
+@each_in_one
 def test_plot_again_elsewhere(chains, display_class):
     display = display_class.from_samples(chains[:, :, :1])
     _, ax = plt.subplots()
@@ -281,28 +281,28 @@ def test_plot_again_elsewhere(chains, display_class):
     assert display.lines_.flat[0].axes is ax
 
 
-@each_display
+@each_in_one
 def test_names_of_given_chains(chains, display_class):
     assert display_class.from_samples(chains).names == ["theta[0]", "theta[1]"]
     with pytest.raises(ValueError, match=r"names must have one entry for each of the 2"):
         display_class.from_samples(chains, ["a"])
 
 
-@each_display
-@pytest.mark.parametrize("shape", [(4, 300), (4, 0, 2), (4, 300, 0)])
+@each_in_one
+@in_one_test("shape", [(4, 300), (4, 0, 2), (4, 300, 0)])
 def test_samples_of_another_shape(display_class, shape):
     with pytest.raises(ValueError, match=r"samples must have the shape \(n_chains, n_draws"):
         display_class.from_samples(np.zeros(shape))
 
 
-@each_display
+@each_in_one
 def test_samples_that_are_not_finite(chains, display_class):
     chains[0, 5, 0] = np.nan
     with pytest.raises(ValueError, match="samples must be finite"):
         display_class.from_samples(chains)
 
 
-@each_display
+@each_in_one
 def test_without_matplotlib_the_remedy_is_named(monkeypatch, chains, display_class):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r'pip install "skgpmcmc\[plots\]"'):
@@ -312,7 +312,7 @@ def test_without_matplotlib_the_remedy_is_named(monkeypatch, chains, display_cla
 # --- fitted estimators ----------------------------------------------------------------------------
 
 
-@each_display
+@each_in_one
 def test_from_an_estimator(binary, display_class):
     assert binary.hyperparameter_names_ == NAMES
     display = display_class.from_estimator(binary)
@@ -322,7 +322,7 @@ def test_from_an_estimator(binary, display_class):
         assert_allclose(line.get_ydata(), other.get_ydata(), atol=1e-12)
 
 
-@each_display
+@each_in_one
 def test_some_hyperparameters(binary, display_class):
     for chosen in ("k2__length_scale", ["k2__length_scale"]):
         display = display_class.from_estimator(binary, hyperparameters=chosen)
@@ -338,7 +338,8 @@ def test_some_hyperparameters(binary, display_class):
 @short_chains()
 def test_from_a_regressor_in_a_pipeline(data):
     X, _ = data
-    model = make_pipeline(StandardScaler(), BayesianGPRegressor(**SHORT)).fit(X, X[:, 0])
+    settings = {**SHORT, **WALK, "n_draws": 8}
+    model = make_pipeline(StandardScaler(), BayesianGPRegressor(**settings)).fit(X, X[:, 0])
     display = TraceDisplay.from_estimator(model)
     assert display.names == [*LABELS, "log noise_scale"]
     assert_array_equal(display.samples, model[-1].theta_samples_)
@@ -353,7 +354,7 @@ def test_one_that_may_be_negative_is_no_logarithm(data):
     assert TraceDisplay.from_estimator(model).names[2:] == ["threshold", "log threshold_gap"]
 
 
-@each_display
+@each_in_one
 def test_one_class_against_the_rest(several, display_class):
     assert several.classes_.tolist() == ["eggs", "ham", "spam"]
     display = display_class.from_estimator(several, class_label="ham")
@@ -365,13 +366,13 @@ def test_one_class_against_the_rest(several, display_class):
             display_class.from_estimator(several, class_label=label)
 
 
-@each_display
+@each_in_one
 def test_class_label_of_one_model(binary, display_class):
     with pytest.raises(ValueError, match="class_label='ham' has no effect"):
         display_class.from_estimator(binary, class_label="ham")
 
 
-@each_display
+@each_in_one
 def test_estimators_without_chains(data, display_class):
     with pytest.raises(NotFittedError):
         display_class.from_estimator(BayesianGPClassifier())

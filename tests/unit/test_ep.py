@@ -23,6 +23,7 @@ from ..helpers import (
     check_gaussian_approximation,
     exact_posterior,
     given_model,
+    in_one_test,
     make_model,
     orthant_probability,
     three_point_model,
@@ -32,6 +33,9 @@ from ..helpers import (
 TWO = np.array([[1.2, 0.7], [0.7, 1.2]])
 WIDE = np.array([[2.5, 2.0], [2.0, 2.5]])
 TIGHT = EP().refined()
+
+
+both_links_in_one = in_one_test("likelihood", ["probit", "logit"])
 
 
 class TestEP(ApproximationSuite):
@@ -87,8 +91,8 @@ def test_marginals_have_the_moments_of_the_tilted_distributions(likelihood):
     assert_allclose((weight * z**2).sum(axis=1), 1.0, atol=1e-8)
 
 
-@both_links
-@pytest.mark.parametrize("damping", [0.3, 0.7, 1.0])
+@both_links_in_one
+@in_one_test("damping", [0.3, 0.7, 1.0])
 def test_damping_does_not_change_the_fixed_point(likelihood, damping):
     model = three_point_model(likelihood)
     reference = TIGHT.fit(model, THREE_THETA)
@@ -105,8 +109,8 @@ def test_gaussian_noise_takes_one_undamped_sweep():
     assert fit.n_iterations == 2  # the second only finds that nothing changes
 
 
-@pytest.mark.parametrize("tol", [1e-2, 1e-10])
-@both_links
+@in_one_test("tol", [1e-2, 1e-10])
+@both_links_in_one
 def test_log_evidence_is_the_direct_definition(likelihood, tol):
     """R&W (3.65) holds for any sites, converged or not; it divides by their precisions."""
     X, y = toy_classes(12, 2, seed=2)
@@ -157,8 +161,8 @@ def test_a_good_start_saves_sweeps():
 # --- the error ------------------------------------------------------------------------------------
 
 
-@both_links
-@pytest.mark.parametrize("var", [0.3, 4.48, 50.0, 2981.0])
+@both_links_in_one
+@in_one_test("var", [0.3, 4.48, 50.0, 2981.0])
 def test_one_point_is_exact(likelihood, var):
     """log Z to 1e-10; the moments to what the tolerance on the sites leaves."""
     model = given_model([[var]], [1.0], likelihood)
@@ -183,9 +187,9 @@ def test_one_point_is_exact(likelihood, var):
     assert_allclose(q.marginal_variance, variance, rtol=1e-7)
 
 
-@both_links
-@pytest.mark.parametrize("y", [(1.0, -1.0), (1.0, 1.0)])
-@pytest.mark.parametrize("K", [TWO, WIDE], ids=["narrow", "wide"])
+@both_links_in_one
+@in_one_test("y", [(1.0, -1.0), (1.0, 1.0)])
+@in_one_test("K", [TWO, WIDE], ids=["narrow", "wide"])
 def test_error_with_two_points(likelihood, K, y):
     """Of log Z below 0.005; of means below 0.005 standard deviations, of those below 1 %."""
     model = given_model(K, y, likelihood)
@@ -197,8 +201,8 @@ def test_error_with_two_points(likelihood, K, y):
     assert_allclose(np.sqrt(q.marginal_variance), sd, rtol=0.01)
 
 
-@both_links
-@pytest.mark.parametrize("y", [(1.0, -1.0, 1.0), (1.0, 1.0, 1.0)])
+@both_links_in_one
+@in_one_test("y", [(1.0, -1.0, 1.0), (1.0, 1.0, 1.0)])
 def test_error_with_three_points_and_a_wide_prior(likelihood, y):
     """Of log Z below 0.01; of means below 0.005 standard deviations, of those below 2 %."""
     K = three_point_model().prior_at(THREE_THETA).K
@@ -220,7 +224,7 @@ def test_values_of_an_independent_implementation():
         assert fit.log_evidence == pytest.approx(value, abs=1e-7)
 
 
-@pytest.mark.parametrize("y", [(1.0, -1.0), (1.0, 1.0)])
+@in_one_test("y", [(1.0, -1.0), (1.0, 1.0)])
 def test_the_error_with_two_points_is_the_second_order_term(y):
     model = given_model(WIDE, y)
     fit = TIGHT.fit(model, NO_THETA)
@@ -241,24 +245,24 @@ def test_error_with_a_very_wide_prior():
 
 
 @both_links
-def test_thirty_points_against_a_million_draws(likelihood):
-    """EP is within 0.05 of log p(y), and within 0.005 with its second-order term."""
+def test_thirty_points_against_many_draws(likelihood):
+    """EP is within 0.05 of log p(y), and within 0.006 with its second-order term."""
     X, y = toy_classes(30, 2, seed=0)
     model = make_model(X, y, likelihood)
     fit = TIGHT.fit(model, np.array([1.0, -1.0]))
     rng = np.random.default_rng(0)
     # The defensive mixture bounds the weights, so that the batch means have a variance.
     batches = [
-        importance_estimate(model, fit.q, 50_000, rng, defensive=0.1).log_likelihood
+        importance_estimate(model, fit.q, 15_000, rng, defensive=0.1).log_likelihood
         for _ in range(20)
     ]
     ratios = np.exp(np.array(batches) - fit.log_evidence)
     missing = np.log(ratios.mean())
     error = ratios.std(ddof=1) / ratios.mean() / np.sqrt(len(ratios))
     report = f"log Z - log Z_EP = {missing:.4f} +- {error:.4f} (standard error)"
-    assert error < 0.001, report
+    assert error < 0.002, report
     assert abs(missing) < 0.05, report
-    assert abs(missing - second_order(model, fit.q)) < 0.005, report
+    assert abs(missing - second_order(model, fit.q)) < 0.006, report
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
@@ -284,8 +288,8 @@ def test_sweeps_that_rounding_keeps_from_the_tolerance_end():
     assert np.isfinite(fit.log_evidence)
 
 
-@pytest.mark.parametrize("log_variance", [40.0, 60.0, 80.0])
-@pytest.mark.parametrize("likelihood", [GaussianNoise(0.5), StudentT(4.0, 0.5), Poisson()])
+@in_one_test("log_variance", [40.0, 60.0, 80.0])
+@in_one_test("likelihood", [GaussianNoise(0.5), StudentT(4.0, 0.5), Poisson()])
 def test_where_rounding_makes_the_cavities_it_is_laplace(likelihood, log_variance):
     """Without a site a variance is 1e17 to 1e34 times as large, which doubles cannot tell."""
     model = given_model(np.exp(log_variance) * TWO, [3.0, 40.0], likelihood)
@@ -398,13 +402,13 @@ def test_damping_comes_back_after_updates_that_grew(likelihood, most):
     assert np.mean([fit.n_iterations for fit in fits]) < most
 
 
-@pytest.mark.parametrize(("name", "value"), [("max_sweeps", 0), ("max_sweeps", 2.5)])
+@in_one_test(("name", "value"), [("max_sweeps", 0), ("max_sweeps", 2.5)])
 def test_an_impossible_number_of_sweeps_is_named(name, value):
     with pytest.raises(ValueError, match=f"{name} must be an integer >= 1; got {value}"):
         EP(**{name: value}).check()
 
 
-@pytest.mark.parametrize("damping", [0.0, -0.5, 1.1, np.nan])
+@in_one_test("damping", [0.0, -0.5, 1.1, np.nan])
 def test_an_impossible_damping_is_named(damping):
     with pytest.raises(ValueError, match=rf"damping must be a number in \(0, 1\]; got {damping}"):
         EP(damping=damping).check()

@@ -22,7 +22,7 @@ from skgpmcmc.likelihoods import Logit, NegativeBinomial, OrdinalProbit, Poisson
 from skgpmcmc.model import make_covariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
-from ..helpers import NO_THETA, given_model
+from ..helpers import NO_THETA, given_model, in_one_test
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -75,7 +75,7 @@ def test_a_variance_that_no_number_can_hold_is_refused():
         reg.latent_mean_and_variance(X)
 
 
-@pytest.mark.parametrize("scale", [1e200, 1e-200])
+@in_one_test("scale", [1e200, 1e-200])
 def test_targets_that_are_not_normalized_have_limits(scale):
     with pytest.raises(ValueError, match=r"y is out of range.* row \d.*normalize_y=True"):
         BayesianGPRegressor(FIXED, normalize_y=False, **IN_TURN).fit(X, scale * Y)
@@ -99,7 +99,7 @@ def test_a_target_out_of_reach_has_no_density(ordinary):
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
 def test_volatility_of_any_size(scale):
     def fitted(y):
-        return BayesianGPVolatilityRegressor(FIXED, **{**IN_TURN, "n_draws": 40}).fit(X, y)
+        return BayesianGPVolatilityRegressor(FIXED, **{**IN_TURN, "n_draws": 26}).fit(X, y)
 
     y = Y - Y.mean()
     one, other = fitted(y), fitted(scale * y)
@@ -113,7 +113,7 @@ def test_volatility_of_any_size(scale):
 # --- inputs of any size ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1e160, 1e200, 1.7e308])
+@in_one_test("size", [1e160, 1e200, 1.7e308])
 def test_training_inputs_that_overflow_are_refused(size):
     with pytest.raises(ValueError, match=r"X has the value .* in row 5 of column 0.*divide"):
         BayesianGPRegressor(**QUICK).fit(X / 2.0 * size, Y)
@@ -124,8 +124,8 @@ def test_a_kernel_that_is_huge_is_refused():
         BayesianGPRegressor(DotProduct() ** 2, **QUICK).fit(np.maximum(X - 1.0, 0.0) * 1e40, Y)
 
 
-@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
-@pytest.mark.parametrize("length_scale", [1.0, np.ones(2)], ids=["isotropic", "ard"])
+@in_one_test("nu", [0.5, 1.5, 2.5, np.inf])
+@in_one_test("length_scale", [1.0, np.ones(2)], ids=["isotropic", "ard"])
 def test_stationary_kernels_end_at_zero(nu, length_scale):
     """The polynomial of a Matern kernel must not meet its exponential as infinity times zero."""
     kernel = ConstantKernel(2.0) * Matern(length_scale, nu=nu)
@@ -201,7 +201,7 @@ def calls(est):
 LOGS = ("log_predictive_density", "predict_log_proba")
 
 
-@pytest.mark.parametrize("size", [1e20, 1e160, 1e200, 1.7e308])
+@in_one_test("size", [1e20, 1e200, 1.7e308])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_out_of_reach_get_a_number_or_are_named(estimators, name, size):
     rows = np.array([[1.0], [size], [-size]])
@@ -222,7 +222,7 @@ def outcome(call, rows):
         return np.empty(0), str(error)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@in_one_test("name", NAMES)
 def test_an_error_names_the_first_such_row_and_why(estimators, name):
     for method in ("log_predictive_density", "predict"):
         if name in ("regression", "student_t") and method == "predict":
@@ -250,18 +250,18 @@ def test_a_mean_of_zero_has_no_deviance(estimators):
 # --- counts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("log_shape", [-5.0, 0.0, 3.0, 10.0, 20.0, 45.0, 300.0, 1e4])
-@pytest.mark.parametrize("f", [-3.0, 1.5])
+@in_one_test("log_shape", [-5.0, 0.0, 3.0, 10.0, 20.0, 45.0, 300.0, 1e4])
+@in_one_test("f", [-3.0, 1.5])
 def test_probabilities_of_counts_add_up_to_one(log_shape, f):
     likelihood = NegativeBinomial().with_parameters(np.array([log_shape]))
-    log_p = likelihood.log_prob(np.arange(200_000.0), np.array(f))
+    log_p = likelihood.log_prob(np.arange(50_000.0), np.array(f))
     assert (log_p <= 1e-12).all()
     rest = stats.nbinom(likelihood.shape, likelihood.shape / (likelihood.shape + np.exp(f)))
-    tail = rest.sf(199_999) if log_shape < 0.0 else 0.0
+    tail = rest.sf(49_999) if log_shape < 0.0 else 0.0
     assert np.exp(log_p).sum() + tail == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("shape", [0.01, 1.0, 14.0, 16.0, 1e3])
+@in_one_test("shape", [0.01, 1.0, 14.0, 16.0, 1e3])
 def test_negative_binomial_against_the_textbook(shape):
     y, f = np.array([0.0, 0.5, 1.0, 7.0, 15.0, 400.0])[:, None], np.linspace(-5.0, 8.0, 9)
     textbook = gammaln(y + shape) - gammaln(shape) - gammaln(y + 1.0)
@@ -278,7 +278,7 @@ def test_of_a_large_shape_counts_are_poisson():
     assert_allclose(slopes, 0.0, atol=1e-8)
 
 
-@pytest.mark.parametrize("y", [1e9, 1e17, 1e100])
+@in_one_test("y", [1e9, 1e17, 1e100])
 def test_probability_of_a_huge_count_at_its_mode(y):
     """Stirling's formula: 1 / sqrt(2 pi y)."""
     expected = -0.5 * np.log(2.0 * np.pi * y)
@@ -286,7 +286,7 @@ def test_probability_of_a_huge_count_at_its_mode(y):
     assert NegativeBinomial(1e300).log_prob(y, np.log(y)) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("shape", [1e12, 1e17, 1e200])
+@in_one_test("shape", [1e12, 1e17, 1e200])
 def test_predictive_probabilities_of_counts_add_up_to_one(shape):
     """As a Pareto prior on the shape has it, and no data denies."""
     log_p = NegativeBinomial(shape).log_predictive(np.arange(120.0), 1.0, 0.3)
@@ -310,7 +310,7 @@ def test_a_mode_between_two_neighboring_numbers_is_no_error():
     assert np.isnan(log_p[0]) or log_p[0] == pytest.approx(stats.norm.logcdf(-18.0), rel=1e-6)
 
 
-@pytest.mark.parametrize("mean", [-1e17, -1.0129292738462907e18, -3e19])
+@in_one_test("mean", [-1e17, -1.0129292738462907e18, -3e19])
 def test_a_mode_where_numbers_are_coarser_than_the_likelihood(mean):
     """f near 0 is a difference of two large numbers: the density is one or nothing there."""
     sd = 3.556729380765498e17

@@ -26,6 +26,7 @@ from ..helpers import (
     THREE_THETA,
     Z_LIMIT,
     exact_posterior,
+    in_one_test,
     make_model,
     three_point_model,
     toy_classes,
@@ -35,8 +36,8 @@ from ..helpers import (
 # --- subsets --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [0, 1, 3])
-@pytest.mark.parametrize(("n", "wanted"), [(40, 1), (40, 7), (41, 40), (400, 100), (250, 100)])
+@in_one_test("p", [0, 1, 3])
+@in_one_test(("n", "wanted"), [(40, 1), (40, 7), (41, 40), (400, 100), (250, 100)])
 def test_a_subset_stands_for_all_draws(n, wanted, p):
     theta = np.random.default_rng(0).standard_normal((n, p))
     rows, weight = spread_subset(theta, wanted, np.random.default_rng(1))
@@ -49,7 +50,7 @@ def test_a_subset_stands_for_all_draws(n, wanted, p):
     assert weight.min() >= 1.0
 
 
-@pytest.mark.parametrize("wanted", [None, 30, 31])
+@in_one_test("wanted", [None, 30, 31])
 def test_all_draws_where_there_are_no_more(wanted):
     rows, weight = spread_subset(np.zeros((30, 2)), wanted, np.random.default_rng(1))
     assert_array_equal(rows, np.arange(30))
@@ -69,7 +70,7 @@ def test_averages_over_a_subset_are_unbiased_and_less_noisy_than_any_draws():
     theta = rng.standard_normal((300, 2)) @ np.array([[1.0, 0.5], [0.0, 30.0]])
     values = theta[:, 0] + np.sin(theta[:, 1] / 30.0)
     averages = []
-    for seed in range(300):
+    for seed in range(150):
         rows, weight = spread_subset(theta, 40, np.random.default_rng(seed))
         averages.append(weight @ values[rows] / weight.sum())
     assert abs(z_score(averages, values.mean())) < Z_LIMIT
@@ -94,8 +95,7 @@ def rows_of(theta, scale, noise=0.0):
     return scale * smooth + noise * rng.standard_normal((len(theta), 60))
 
 
-@pytest.mark.parametrize("p", [1, 2, 6])
-@pytest.mark.parametrize("scale", [0.01, 0.04, 0.1])
+@pytest.mark.parametrize(("p", "scale"), [(1, 0.01), (2, 0.04), (6, 0.1), (1, 0.1), (6, 0.04)])
 def test_enough_draws_have_a_small_error_and_fewer_have_not(p, scale):
     theta = np.random.default_rng(p).standard_normal((1000, p))
     values = rows_of(theta, scale)
@@ -103,7 +103,7 @@ def test_enough_draws_have_a_small_error_and_fewer_have_not(p, scale):
 
     def error(n):
         averages = []
-        for seed in range(60):
+        for seed in range(30):
             rows, weight = spread_subset(theta, n, np.random.default_rng(seed))
             averages.append(weight @ values[rows] / weight.sum())
         errors = np.abs(np.array(averages) - values.mean(axis=0))
@@ -128,7 +128,7 @@ def test_noise_of_f_needs_draws_too():
     assert enough_draws(theta, 3.0 * values, own) == MOST_DRAWS
 
 
-@pytest.mark.parametrize("n_draws", [1, 5, 15, 40])
+@in_one_test("n_draws", [1, 5, 15, 40])
 def test_few_draws_are_all_taken(n_draws):
     theta = np.random.default_rng(0).standard_normal((n_draws, 2))
     assert enough_draws(theta, rows_of(theta, 1.0), OwnLatent()) == n_draws
@@ -332,7 +332,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     arrays = density_arrays_at(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []
-    while len(gaps) < 1500:
+    while len(gaps) < 700:
         f = prior.sample(rng)  # by rejection: an exact draw of p(f | y, theta)
         if np.log(rng.uniform()) >= model.observations.total(f):
             continue

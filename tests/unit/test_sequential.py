@@ -22,6 +22,7 @@ from ..helpers import (
     THREE_THETA,
     Z_LIMIT,
     GivenCovariance,
+    in_one_test,
     make_model,
     orthant_probability,
     three_point_model,
@@ -81,7 +82,7 @@ def log_density_by_hand(density, f):
     return turns.sum() + log_rest
 
 
-@pytest.mark.parametrize("rows", [ROWS, [2], np.arange(6)])
+@in_one_test("rows", [ROWS, [2], np.arange(6)])
 def test_log_ratio_is_that_of_the_densities(model, rows):
     density = in_turn(model, rows=rows)
     f = density.q.mean[:, None] + 3.0 * np.random.default_rng(0).standard_normal((6, 20))
@@ -93,26 +94,26 @@ def test_log_ratio_is_that_of_the_densities(model, rows):
 def test_draws_have_that_density(model):
     """Each value in turn is uniform by its own distribution function, and so are the others."""
     density = in_turn(model, rows=ROWS)
-    draws = density.sample(np.random.default_rng(1), 1500).f
+    draws = density.sample(np.random.default_rng(1), 600).f
     sign, offset = shifted(density)
     uniform = np.empty((len(ROWS), draws.shape[1]))
     for column, f in enumerate(draws.T):
         for k, (mean, var) in enumerate(turns_by_hand(density, f)[0]):
-            nodes = mean + np.sqrt(var) * np.linspace(-9.0, 9.0, 2001)
+            nodes = mean + np.sqrt(var) * np.linspace(-9.0, 9.0, 801)
             height = stats.norm.pdf(nodes, mean, np.sqrt(var))
             mass = np.cumsum(height * np.exp(log_ndtr(sign[k] * (nodes + offset[k]))))
             uniform[k, column] = np.interp(f[ROWS[k]], nodes, mass / mass[-1])
     for values in uniform:
         assert stats.kstest(values, "uniform").pvalue > 1e-4
     normal = stats.norm.ppf(uniform)
-    assert np.abs(np.arctanh(np.corrcoef(normal)[np.triu_indices(3, 1)])).max() < 4.0 / 1500**0.5
+    assert np.abs(np.arctanh(np.corrcoef(normal)[np.triu_indices(3, 1)])).max() < 4.0 / 600**0.5
 
 
 def test_weights_of_draws_from_elsewhere_are_one_on_average(model):
     """The density integrates to one: by draws from q, and by its own for q."""
     density = in_turn(model)
     for of, by in ((density, density.q), (density.q, density)):
-        draws = by.sample(np.random.default_rng(2), 100_000)
+        draws = by.sample(np.random.default_rng(2), 30_000)
         ratio = np.exp(of.log_ratio_to_prior(draws.f) - draws.log_ratio)
         assert abs(z_score(ratio, 1.0)) < Z_LIMIT
 
@@ -164,7 +165,7 @@ def test_rows_that_others_determine_are_left_out():
     assert_array_equal(density._turns.rows, [1, 2])
 
 
-@pytest.mark.parametrize("theta", [(14.0, -1.0), (14.0, 2.0), (-14.0, 0.0)])
+@in_one_test("theta", [(14.0, -1.0), (14.0, 2.0), (-14.0, 0.0)])
 def test_extreme_variances(model, theta):
     density = in_turn(model, theta, np.arange(6))
     estimate = importance_estimate(model, density, 500, np.random.default_rng(0))

@@ -24,7 +24,7 @@ from skgpmcmc.warmup.emulated import overdispersed_starts, tuned_trajectories
 from skgpmcmc.warmup.emulator.learn import LEAST_ACCEPTANCE
 from skgpmcmc.warmup.emulator.probe import Probed
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 from .test_learner import begun
 from .test_tuning import finished, streams
 
@@ -250,7 +250,7 @@ def test_the_reported_importance_draws_are_those_of_the_chains():
 # --- annealing ------------------------------------------------------------------------------------
 
 
-def wide_classes(likelihood, n=25):
+def wide_classes(likelihood, n=18):
     """Separable classes, with priors that say that the variance is large."""
     X = np.random.default_rng(0).uniform(size=(n, 2))
     y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.55, 1.0, -1.0)
@@ -292,7 +292,7 @@ def test_where_estimates_are_too_noisy_draws_are_annealed(likelihood, n_importan
 # --- settling -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("accepted", "cautious", "settles", "expected"),
     [
         (0.9, False, True, 6),  # 0.1^3 = 0.001, twice
