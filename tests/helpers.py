@@ -131,10 +131,12 @@ def in_one_test(names, cases, ids=None):
     """Like `pytest.mark.parametrize`, but all cases are one test, which names those that fail.
 
     For many cheap cases of one statement. Fixtures are made once, so that no case may change one.
+    `ids` are strings, or a function that makes one of a value.
     """
     names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     cases = [(case,) if len(names) == 1 else tuple(case) for case in cases]
-    ids = [", ".join(map(repr, case)) for case in cases] if ids is None else list(ids)
+    labels = None if ids is None or callable(ids) else list(ids)
+    assert labels is None or len(labels) == len(cases)
 
     def decorated(test):
         signature = inspect.signature(test)
@@ -143,10 +145,11 @@ def in_one_test(names, cases, ids=None):
         @wraps(test)
         def through_all(*arguments, **given):
             failures, errors = [], []
-            for label, case in zip(ids, cases, strict=True):
+            for i, case in enumerate(cases):
                 try:
                     test(*arguments, **given, **dict(zip(names, case, strict=True)))
                 except (Exception, pytest.fail.Exception) as error:
+                    label = labels[i] if labels else ", ".join(map(ids or repr, case))
                     failures.append(f"{label}: {type(error).__name__}: {error}")
                     errors.append(error)
             if failures:

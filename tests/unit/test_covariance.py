@@ -29,6 +29,8 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.model import covariance as covariances
 
+from ..helpers import in_one_test
+
 N, D = 9, 3
 JITTERS = [0.0, 1e-8, 0.3]  # the last one so large that its place in the gradient shows
 
@@ -90,8 +92,39 @@ TREES = {
 }
 KERNELS = FAST | TREES
 
-every_fast = pytest.mark.parametrize("kernel", FAST.values(), ids=FAST.keys())
-every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+#: One for each path through the code: what is isotropic keeps distances, nu = 1/2 and one
+#: length-scale want exact ones, every nu has a profile, parts of theta may be missing or in another
+#: order, and trees are sums, products, powers, and leaves that scikit-learn evaluates.
+PATHS = {
+    name: KERNELS[name]
+    for name in (
+        *(
+            "constant first, nu=rbf, iso",
+            "constant last, nu=rbf, one",
+            "constant first, nu=rbf, ard",
+        ),
+        *(
+            "constant first, nu=0.5, iso",
+            "constant last, nu=0.5, ard",
+            "constant first, nu=1.5, ard",
+        ),
+        *(
+            "constant last, nu=1.5, iso",
+            "constant first, nu=2.5, ard",
+            "constant last, nu=2.5, iso",
+        ),
+        *("constant last, nu=inf, ard", "fixed constant, nu=rbf", "fixed length, nu=0.5"),
+        *("fixed iso length, nu=rbf", "all fixed, nu=0.5"),
+        *("leaf", "sum with noise", "linear", "power", "matern of another nu"),
+        *("partly fixed", "sum with a fixed part", "deep"),
+    )
+}
+FAST_PATHS = {name: kernel for name, kernel in PATHS.items() if name in FAST}
+
+#: All kernels are tried in three tests: matrices, contractions, and the names in theta.
+every_kernel = in_one_test("kernel", KERNELS.values(), ids=KERNELS)
+every_path = in_one_test("kernel", PATHS.values(), ids=PATHS)
+every_fast_path = in_one_test("kernel", FAST_PATHS.values(), ids=FAST_PATHS)
 
 
 def moved(kernel):
@@ -133,18 +166,19 @@ def test_an_outlier_among_many_rows_leaves_the_distances_of_others_exact(monkeyp
     assert_allclose(anew, kept, rtol=1e-12)
 
 
-@every_fast
+@every_fast_path
 def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel):
     """Where distances are made anew, a few rows at a time: here seven."""
     X, theta = inputs(), moved(kernel)
     kept = make_covariance(kernel, X, 1e-8)
     K, A = kept.matrix(theta), symmetric(len(X))
     gradient = kept.contract(theta, A, K=K)
-    monkeypatch.setattr(covariances, "_MANY_ROWS", 5)
-    monkeypatch.setattr(covariances, "_AT_ONCE", 7 * len(X))
-    anew = make_covariance(kernel, X, 1e-8)
-    assert_allclose(anew.matrix(theta), K, rtol=1e-12)
-    assert_allclose(anew.contract(theta, A), gradient, rtol=1e-10, atol=1e-12)
+    with monkeypatch.context() as patched:
+        patched.setattr(covariances, "_MANY_ROWS", 5)
+        patched.setattr(covariances, "_AT_ONCE", 7 * len(X))
+        anew = make_covariance(kernel, X, 1e-8)
+        assert_allclose(anew.matrix(theta), K, rtol=1e-12)
+        assert_allclose(anew.contract(theta, A), gradient, rtol=1e-10, atol=1e-12)
     assert not [v for v in vars(anew).values() if np.shape(v).count(len(X)) > 1]
 
 
@@ -162,7 +196,7 @@ def test_matrices_are_scikit_learns(kernel):
 
 
 @every_kernel
-@pytest.mark.parametrize("jitter", JITTERS)
+@in_one_test("jitter", JITTERS)
 def test_contraction_is_that_of_scikit_learns_gradient(kernel, jitter):
     X, A = inputs(), symmetric(N)
     theta = moved(kernel)
@@ -174,8 +208,8 @@ def test_contraction_is_that_of_scikit_learns_gradient(kernel, jitter):
     assert_array_equal(A, before)
 
 
-@every_kernel
-@pytest.mark.parametrize("order", ["C", "F"])
+@every_path
+@in_one_test("order", ["C", "F"])
 def test_contraction_with_half_of_the_matrix_and_with_K(kernel, order):
     """Only A + A' matters, and a K at hand changes nothing but the time."""
     covariance, theta = make_covariance(kernel, inputs(), 0.3), moved(kernel)
@@ -200,7 +234,7 @@ def test_theta_is_scikit_learns(kernel):
     assert list(covariance.names) == expected
 
 
-@every_fast
+@in_one_test("kernel", FAST.values(), ids=FAST)
 def test_products_of_a_constant_take_the_fast_path(kernel):
     assert type(make_covariance(kernel, inputs())).__name__ == "ConstantTimesStationary"
 
@@ -211,7 +245,7 @@ def path(covariance):
     return type(covariance).__name__ + (f"({', '.join(parts)})" if parts else "")
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("name", "expected"),
     [
         ("leaf", "ConstantTimesStationary"),
@@ -236,7 +270,7 @@ def test_both_paths_agree():
     assert_allclose(fast.contract(theta, A), tree.contract(theta, A), rtol=1e-10)
 
 
-@every_kernel
+@every_path
 def test_the_kernel_itself_is_never_changed(kernel):
     before = copy.deepcopy(kernel)
     covariance = make_covariance(kernel, inputs())
@@ -249,7 +283,7 @@ def test_the_kernel_itself_is_never_changed(kernel):
 # --- new inputs -----------------------------------------------------------------------------------
 
 
-@every_kernel
+@every_path
 def test_bound_inputs_serve_every_theta(kernel):
     covariance, X_new = make_covariance(kernel, inputs(), 0.3), inputs(5, seed=2)
     new = covariance.at_new(X_new)
@@ -263,7 +297,7 @@ def test_bound_inputs_serve_every_theta(kernel):
         cross[:] = np.nan  # predictions work in this memory; the next one must not notice
 
 
-@every_kernel
+@every_path
 def test_a_new_input_does_not_notice_the_others(kernel):
     covariance, X_new, theta = make_covariance(kernel, inputs()), inputs(7, seed=2), moved(kernel)
     every = covariance.cross(theta, covariance.at_new(X_new))
@@ -275,7 +309,7 @@ def test_a_new_input_does_not_notice_the_others(kernel):
 # --- jitter ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("jitter", JITTERS)
+@in_one_test("jitter", JITTERS)
 def test_jitter_where_the_diagonal_vanishes(jitter):
     """A linear kernel without intercept has K_ii = 0 at the origin."""
     kernel = ConstantKernel(1.7) * DotProduct(0.0, "fixed")
@@ -296,7 +330,7 @@ def test_jitter_keeps_K_proportional_to_the_constant():
     assert_allclose(many, np.exp(7.0) * one, rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["constant first, nu=rbf, ard", "sum with noise"])
+@in_one_test("name", ["constant first, nu=rbf, ard", "sum with noise"])
 def test_with_jitter_changes_nothing_else(name):
     covariance = make_covariance(KERNELS[name], inputs(), 1e-8)
     other = covariance.with_jitter(1e-4)
@@ -310,7 +344,7 @@ def test_with_jitter_changes_nothing_else(name):
 # --- awkward inputs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "name",
     [
         "constant first, nu=rbf, iso",
@@ -337,7 +371,7 @@ def test_duplicated_rows_and_constant_columns(name):
     assert_allclose(contraction, expected, rtol=1e-10, atol=1e-10 * np.abs(A).sum())
 
 
-@pytest.mark.parametrize("nu", ["rbf", 0.5, 1.5, 2.5])
+@in_one_test("nu", ["rbf", 0.5, 1.5, 2.5])
 def test_inputs_far_from_the_origin(nu):
     """Squared distances through a product must not lose what the offset swamps."""
     kernel = constant() * stationary(nu, ARD)
@@ -345,7 +379,7 @@ def test_inputs_far_from_the_origin(nu):
     assert_allclose(far.matrix(far.start), near.matrix(near.start), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("nu", ["rbf", 0.5, 1.5, 2.5])
+@in_one_test("nu", ["rbf", 0.5, 1.5, 2.5])
 def test_gradients_far_from_the_origin(nu):
     kernel, A = constant() * stationary(nu, ARD), symmetric(N)
     near, far = (make_covariance(kernel, inputs() + shift, 0.0) for shift in (0.0, 1e4))
@@ -364,7 +398,7 @@ def test_a_single_point():
 # --- memory and travel ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [default_kernel(60, ard=True),
+@in_one_test("kernel", [default_kernel(60, ard=True),
                                     ConstantKernel() * Matern(np.ones(60), nu=0.5),
                                     RBF(np.ones(60)) + WhiteKernel(0.1)],
                          ids=["rbf", "matern", "tree"])  # fmt: skip
@@ -381,7 +415,7 @@ def test_gradients_never_hold_an_array_per_feature(kernel):
     assert peak < 12 * n * n * 8  # an (n, n, d) array would take 60
 
 
-@pytest.mark.parametrize("name", ["constant first, nu=rbf, iso", "sum with noise"])
+@in_one_test("name", ["constant first, nu=rbf, iso", "sum with noise"])
 def test_pickles_are_small_and_equal(name):
     n = 200
     covariance = make_covariance(KERNELS[name], inputs(n))
@@ -407,26 +441,26 @@ def test_a_matrix_belongs_to_its_caller():
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@every_kernel
+@every_path
 def test_good_kernels_pass(kernel):
     assert check_kernel(kernel, D) is kernel
 
 
-@pytest.mark.parametrize("wrong", ["rbf", 1.0, RBF, CompoundKernel([RBF(), RBF()])],
+@in_one_test("wrong", ["rbf", 1.0, RBF, CompoundKernel([RBF(), RBF()])],
                          ids=["str", "number", "class", "compound"])  # fmt: skip
 def test_what_is_not_a_scalar_kernel_is_refused(wrong):
     with pytest.raises(ValueError, match="kernel must be a scalar-valued covariance"):
         check_kernel(wrong, D)
 
 
-@pytest.mark.parametrize("bounds", [(1e-5, 1e5), "fixed"])
+@in_one_test("bounds", [(1e-5, 1e5), "fixed"])
 def test_an_ard_kernel_for_other_inputs_is_refused(bounds):
     kernel = ConstantKernel() * RBF(np.ones(4), bounds)
     with pytest.raises(ValueError, match="'k2__length_scale' has 4 elements but X has 3 features"):
         check_kernel(kernel, 3)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("kernel", "named"),
     [
         (ConstantKernel(0.0) * RBF(), "'k1__constant_value' is 0.0"),
@@ -448,8 +482,8 @@ def test_default_kernel():
 # --- derivatives one by one -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", FAST.values(), ids=FAST.keys())
-@pytest.mark.parametrize("jitter", JITTERS)
+@every_path
+@in_one_test("jitter", JITTERS)
 def test_derivatives_are_what_contractions_contract(kernel, jitter):
     covariance = make_covariance(kernel, inputs(), jitter)
     theta = covariance.start + 0.1
@@ -465,7 +499,7 @@ def test_derivatives_of_a_kernel_without_variance_at_a_point():
     assert_allclose(dK, covariance.matrix(theta), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("kernel", "position"),
     [
         (constant() * RBF(0.8), 0),

@@ -8,6 +8,8 @@ from scipy import stats
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, Poisson, Volatility
 from skgpmcmc.numerics.quadrature import mean_of_falling
 
+from ..helpers import every_pair, in_one_test
+
 SD = np.array([[1e-160, 1e-9, 0.03, 0.3, 1.0, 2.0]])
 
 
@@ -28,10 +30,11 @@ def by_many_nodes(likelihood, y, mean, sd):
     return law_of(likelihood, mean + sd * node).cdf(y) @ weight
 
 
-@pytest.mark.parametrize("shift", [-2.0, 0.0, 0.7])
-@pytest.mark.parametrize("y", [0.0, 3.0, 100.0, 1e5])
-@pytest.mark.parametrize(
-    "likelihood", [Poisson(), NegativeBinomial(0.3), NegativeBinomial(3.0), NegativeBinomial(1e4)]
+LAWS = (Poisson(), NegativeBinomial(0.3), NegativeBinomial(3.0), NegativeBinomial(1e4))
+
+
+@in_one_test(
+    ("likelihood", "y", "shift"), every_pair(LAWS, (0.0, 3.0, 100.0, 1e5), (-2.0, 0.0, 0.7))
 )
 def test_distribution_function_of_counts(likelihood, y, shift):
     mean = np.log(y + 1.0) + shift * np.maximum(SD, 0.05)
@@ -54,7 +57,7 @@ def test_distribution_function_of_volatility(y):
         assert_allclose(found[:, 0], expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(3.0)], ids=lambda law: law.name)
+@in_one_test("likelihood", [Poisson(), NegativeBinomial(3.0)], ids=lambda law: law.name)
 def test_it_rises_between_counts_as_well(likelihood):
     y = np.linspace(0.0, 12.0, 49)[:, None]
     at_most = likelihood.predictive_cdf(y, np.full((49, 2), 1.0), np.full((49, 1), 0.2))

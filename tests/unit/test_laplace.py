@@ -26,8 +26,10 @@ from ..helpers import (
     ApproximationSuite,
     both_links,
     check_gaussian_approximation,
+    every_pair,
     exact_posterior,
     given_model,
+    in_one_test,
     make_model,
     orthant_probability,
     three_point_model,
@@ -46,7 +48,7 @@ class TestLaplace(ApproximationSuite):
 
 
 @both_links
-@pytest.mark.parametrize("var", [0.3, 4.48, 50.0, 2981.0])
+@in_one_test("var", [0.3, 4.48, 50.0, 2981.0])
 def test_one_point(likelihood, var):
     """Mode by bisection, curvature by the likelihood."""
     model = given_model([[var]], [1.0], likelihood)
@@ -98,7 +100,7 @@ def test_values_of_an_independent_implementation():
 
 
 @both_links
-@pytest.mark.parametrize("y", [(1.0, -1.0), (1.0, 1.0)])
+@in_one_test("y", [(1.0, -1.0), (1.0, 1.0)])
 def test_error_with_two_points(likelihood, y):
     """Of log Z below 0.05; of the means below 0.2 standard deviations, of those below 10 %."""
     model = given_model(TWO, y, likelihood)
@@ -133,7 +135,7 @@ def test_the_reference_integral_agrees_with_the_orthant_formula(y):
 # --- scikit-learn ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [ConstantKernel(4.0) * RBF(0.4),
+@in_one_test("kernel", [ConstantKernel(4.0) * RBF(0.4),
                                     ConstantKernel(4.0) * Matern([0.4, 1.0], nu=1.5)],
                          ids=["rbf", "ard matern"])  # fmt: skip
 def test_scikit_learns_classifier(kernel):
@@ -252,7 +254,7 @@ def test_improving_comes_closer_to_the_mode():
         q = better
 
 
-@pytest.mark.parametrize("max_iter", [0, -3, 1.5])
+@in_one_test("max_iter", [0, -3, 1.5])
 def test_an_impossible_number_of_iterations_is_named(max_iter):
     with pytest.raises(ValueError, match=f"max_iter must be an integer >= 1; got {max_iter}"):
         Laplace(max_iter=max_iter).check()
@@ -261,7 +263,7 @@ def test_an_impossible_number_of_iterations_is_named(max_iter):
 # --- the Gaussian itself --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("empty", [(), (0, 3), range(7)], ids=["none", "some", "all"])
+@in_one_test("empty", [(), (0, 3), range(7)], ids=["none", "some", "all"])
 def test_verbs_of_the_gaussian(empty):
     """Any non-negative W will do, zeros included: it need not come from a fit."""
     rng = np.random.default_rng(0)
@@ -308,7 +310,7 @@ def test_sites_bring_the_gaussian_back():
         assert_array_equal(back.precision, q.precision)
 
 
-@pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
+@in_one_test("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_an_approximation_is_a_reference(approximation):
     model, theta = make_model(*toy_classes(20, 2, seed=6)), np.array([1.0, -1.0])
     reference: ReferenceDensity = approximation
@@ -355,14 +357,15 @@ PRECISIONS = {
 }
 
 
-@pytest.mark.parametrize("precision", PRECISIONS.values(), ids=PRECISIONS.keys())
-@pytest.mark.parametrize("log_constant", [-4.0, 0.0, 3.0])
-@pytest.mark.parametrize("log_length", [-2.0, 0.0, 1.0])
+@in_one_test(
+    ("precision", "log_constant", "log_length"),
+    every_pair(tuple(PRECISIONS), (-4.0, 0.0, 3.0), (-2.0, 0.0, 1.0)),
+)
 def test_marginal_variances_to_nine_digits(precision, log_constant, log_length):
     n, rng = 80, np.random.default_rng(0)
     model = make_model(rng.uniform(size=(n, 2)), np.ones(n))
     prior = model.prior_at(np.array([log_constant, log_length]))
-    q = GaussianApproximation(prior, Sites(np.zeros(n), precision(rng, n)))
+    q = GaussianApproximation(prior, Sites(np.zeros(n), PRECISIONS[precision](rng, n)))
     expected = extended_variance(prior.K, q.precision)
     assert_allclose(q.marginal_variance.astype(np.longdouble) / expected, 1.0, rtol=1e-9)
 
@@ -388,7 +391,7 @@ def test_marginal_variances_leave_the_factor_alone():
     assert_array_equal(q.chol_B, before)
 
 
-@pytest.mark.parametrize(("n_empty", "inverse", "solves"), [(0, 1, 0.0), (3, 1, 0.3), (7, 0, 1.0)])
+@in_one_test(("n_empty", "inverse", "solves"), [(0, 1, 0.0), (3, 1, 0.3), (7, 0, 1.0)])
 def test_what_marginal_variances_cost(n_empty, inverse, solves):
     """An inverse, and a solve for the empty sites; a solve for all where most are empty."""
     prior = random_gaussian(10).prior

@@ -20,6 +20,8 @@ from skgpmcmc.metrics import (
     capacity_auc_scorer,
 )
 
+from ..helpers import in_one_test
+
 E1 = ([1, 1, 1, 1, -1, -1, -1, -1], [0.95, 0.80, 0.62, 0.45, 0.55, 0.38, 0.30, 0.05])
 E2 = ([1, 1, -1, -1], [0.9, 0.6, 0.55, 0.2])
 E3 = ([1, 1, -1, -1, 1], [0.9, 0.7, 0.8, 0.4, 0.35])
@@ -111,7 +113,7 @@ def test_example_3_curves():
     assert_allclose(auc, [0.5, 1 / 3, 0.5, 1], atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("example", "accuracy", "auc"),
     [(E1, 0.9583333, 0.9895833), (E2, 0.9583333, 1.0), (E3, 0.6166667, 0.5277778)],
     ids=["E1", "E2", "E3"],
@@ -128,7 +130,7 @@ def test_capacities_of_the_worked_examples(example, accuracy, auc):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_curve_is_the_literal_recipe(score):
-    for seed in range(80):
+    for seed in range(40):
         y, exact, p = random_predictions(seed)
         points = literal_curve(y.tolist(), exact, score)
         abstention, values = abstention_curve(y, p, score=score)
@@ -159,7 +161,7 @@ def test_abstention_never_decreases():
             assert np.all((values >= 0) & (values <= 1))
 
 
-@pytest.mark.parametrize("score", SCORES)
+@in_one_test("score", SCORES)
 def test_row_order_does_not_matter(score):
     y, _, p = random_predictions(7)
     order = np.random.default_rng(0).permutation(p.size)
@@ -206,7 +208,7 @@ def test_each_hundredth_is_kept_at_its_own_threshold():
             assert_array_equal(abstention, np.where(np.arange(51) <= k, 0.0, 0.5))
 
 
-@pytest.mark.parametrize("score", SCORES)
+@in_one_test("score", SCORES)
 def test_nothing_is_rejected_at_rho_zero_not_even_one_half(score):
     abstention, _ = abstention_curve([1, 0, 1], [0.5, 0.5, 0.9], score=score)
     assert abstention[0] == 0.0
@@ -273,17 +275,17 @@ def test_many_rows_cost_one_sort():
 # Labels
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("negative", "positive"),
     [(0, 1), (-1, 1), (1, 2), (0.0, 1.0), (False, True), ("ham", "spam"), (-1, 0)],
 )
-@pytest.mark.parametrize("score", SCORES)
+@in_one_test("score", SCORES)
 def test_the_greater_label_is_positive(negative, positive, score):
     y = np.where(np.array(E3[0]) == 1, positive, negative)
     assert CAPACITY[score](y, E3[1]) == CAPACITY[score](*E3)
 
 
-@pytest.mark.parametrize("score", SCORES)
+@in_one_test("score", SCORES)
 def test_string_labels_in_any_container(score):
     pd = pytest.importorskip("pandas")
     labels = ["spam" if label == 1 else "ham" for label in E3[0]]
@@ -293,7 +295,7 @@ def test_string_labels_in_any_container(score):
     assert CAPACITY[score](np.array(labels, dtype=object), pd.Series(E3[1])) == expected
 
 
-@pytest.mark.parametrize("score", SCORES)
+@in_one_test("score", SCORES)
 def test_pos_label_and_columns(score):
     labels = ["spam" if label == 1 else "ham" for label in E3[0]]
     of_spam = np.array(E3[1])
@@ -306,7 +308,7 @@ def test_pos_label_and_columns(score):
     assert CAPACITY[score](labels, 1 - of_spam, pos_label="ham") == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("label", "pos_label", "column"),
     [
         (0, None, 1),
@@ -351,7 +353,7 @@ def test_rounding_errors_past_the_ends_are_probabilities():
 # Refusals
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("y_true", "y_proba", "pos_label", "message"),
     [
         ([1, 0], [0.5, 1.2], None, r"y_proba\[1\] is 1\.2.*probability in \[0, 1\].*predict_proba"),
@@ -379,7 +381,7 @@ def test_rounding_errors_past_the_ends_are_probabilities():
         (["a"], [[0.1, 0.9]], "a", r"y_true holds only 'a'.*column.*shape \(n,\)"),
     ],
 )
-@pytest.mark.parametrize("function", [abstention_curve, *CAPACITY.values()])
+@in_one_test("function", [abstention_curve, *CAPACITY.values()])
 def test_refusals(function, y_true, y_proba, pos_label, message):
     with pytest.raises(ValueError, match=message):
         function(y_true, y_proba, pos_label=pos_label)
@@ -429,7 +431,7 @@ def test_scorer_in_grid_search(data, score):
     assert SCORERS[score](search, X, y) == CAPACITY[score](y, search.predict_proba(X))
 
 
-@pytest.mark.parametrize("score", SCORES)
+@in_one_test("score", SCORES)
 def test_scorer_survives_pickling(data, score):
     X, y = data
     model = LogisticRegression().fit(X, y)
@@ -437,8 +439,8 @@ def test_scorer_survives_pickling(data, score):
     assert copy(model, X, y) == SCORERS[score](model, X, y)
 
 
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("names", [(0, 1), (1, 2), ("a", "b")])
+@in_one_test("score", SCORES)
+@in_one_test("names", [(0, 1), (1, 2), ("a", "b")])
 def test_scorer_refuses_rows_of_one_class(data, score, names):
     X, y = data
     y = np.array(names)[y]

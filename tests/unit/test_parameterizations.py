@@ -43,7 +43,7 @@ from skgpmcmc.parameterizations import (
     SurrogateData,
 )
 
-from ..helpers import finite_difference, relative_error
+from ..helpers import every_pair, finite_difference, in_one_test, relative_error
 
 LIKELIHOODS = {
     "probit": Probit(),
@@ -64,9 +64,9 @@ KERNELS = {
 }
 PARAMETERIZATIONS = {"sa": Sufficient(), "aa": Ancillary(), "surr": SurrogateData()}
 
-every_parameterization = pytest.mark.parametrize("name", PARAMETERIZATIONS)
-every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS)
-every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+every_parameterization = in_one_test("name", PARAMETERIZATIONS)
+every_likelihood = in_one_test("likelihood", LIKELIHOODS)
+every_kernel = in_one_test("kernel", KERNELS)
 
 N = 9
 
@@ -86,9 +86,10 @@ def problem(likelihood, kernel="isotropic"):
     return model, model.state_at(theta, f), rng
 
 
-@every_parameterization
-@every_likelihood
-@every_kernel
+@pytest.mark.parametrize(
+    ("name", "likelihood", "kernel"),
+    every_pair(tuple(PARAMETERIZATIONS), tuple(LIKELIHOODS), tuple(KERNELS)),
+)
 def test_gradient_in_theta(name, likelihood, kernel):
     """All hyper-parameters, those of the likelihood included."""
     model, state, rng = problem(likelihood, kernel)
@@ -278,7 +279,7 @@ ROOTS = {
 }
 
 
-@pytest.mark.parametrize("name", ROOTS)
+@in_one_test("name", ROOTS)
 def test_roots(name):
     root, eye = ROOTS[name], np.eye(3)
     B = np.array([root.apply(e) for e in eye]).T
@@ -287,7 +288,7 @@ def test_roots(name):
     assert root.log_det == pytest.approx(np.log(abs(np.linalg.det(B))))
 
 
-@pytest.mark.parametrize("full", [True, False])
+@in_one_test("full", [True, False])
 def test_root_of_a_mass_matrix(full):
     """f = L B z has covariance M^-1."""
     _, state, _ = problem("probit")
@@ -303,7 +304,7 @@ def test_root_of_a_mass_matrix(full):
 # --- priors ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "law",
     [
         stats.gamma(1.1, scale=10.0),

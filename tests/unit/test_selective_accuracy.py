@@ -19,6 +19,8 @@ from skgpmcmc.metrics import (
     selective_accuracy_scorer,
 )
 
+from ..helpers import in_one_test
+
 
 def area_of_order(is_right):
     """Mean over k of the accuracy of the first k rows."""
@@ -37,7 +39,7 @@ def brute_force(y, p):
     return float(sum(areas) / len(areas))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_mean_over_all_orders_of_tied_rows(seed):
     rng = np.random.default_rng(seed)
     n, steps = int(rng.integers(1, 7)), int(rng.choice([2, 4, 8]))
@@ -54,7 +56,7 @@ def logits_and_labels(seed, n=80):
     return logits, (rng.random(n) < expit(logits)).astype(int)
 
 
-@pytest.mark.parametrize("scale", [0.5, 0.25, 3.0])
+@in_one_test("scale", [0.5, 0.25, 3.0])
 def test_scaled_logits_change_nothing_and_lift_the_capacity_score_when_shrunk(scale):
     capacity_changes = []
     for seed in range(20):
@@ -68,7 +70,7 @@ def test_scaled_logits_change_nothing_and_lift_the_capacity_score_when_shrunk(sc
     assert np.sign(np.mean(capacity_changes)) == np.sign(1 - scale)
 
 
-@pytest.mark.parametrize("transform", [lambda c: c**3 / 2 + 0.45, np.sqrt, lambda c: 0.5 + c / 10])
+@in_one_test("transform", [lambda c: c**3 / 2 + 0.45, np.sqrt, lambda c: 0.5 + c / 10])
 def test_increasing_maps_of_the_confidence_change_nothing(transform):
     logits, y = logits_and_labels(3)
     p = expit(logits)
@@ -116,7 +118,7 @@ def test_more_confident_than_one_by_rounding_is_a_tie():
     assert selective_accuracy_score([1, 0], [1 + 1e-12, 1.0]) == 0.5
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("y_true", "y_proba", "message"),
     [
         ([0, 1, 2], [0.1, 0.2, 0.3], "y_true holds 3 classes.*against the rest"),
