@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 import skgpmcmc
 from skgpmcmc import (
@@ -23,19 +23,29 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
+from skgpmcmc.approximations import SubsetOfData
 from skgpmcmc.numerics import sealed
 from skgpmcmc.numerics.threads import LostWorkersError, Workers
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import seeded
+from ..helpers import in_one_test, rounds_of, seeded
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-N_ROWS, N_DRAWS = 16, 70
-SHORT = {"n_chains": 2, "n_warmup": 15, "n_draws": N_DRAWS, "target_ess": None, "random_state": 3}
-SHORT |= {"max_predict_draws": 16}
+N_ROWS = 16
+ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
+N_DRAWS = ROUND_LENGTH + 4  # a round and a rest
+SHORT = {"n_chains": 2, "n_warmup": 6, "n_draws": N_DRAWS, "target_ess": None, "random_state": 3}
+SHORT |= {"max_predict_draws": 8}
+WALK = PseudoMarginal(moves="random_walk")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_rounds():
+    with rounds_of(ROUND_LENGTH):
+        yield
 
 
 def moons():
@@ -58,25 +68,31 @@ def counts():
 
 
 def walk(**changes):
-    sampler = PseudoMarginal(moves="random_walk")
-    settings = {"sampler": sampler, "approximation": "laplace", "n_importance": 4}
+    settings = {"sampler": WALK, "approximation": "laplace", "n_importance": 4}
     return BayesianGPClassifier(**{**SHORT, **settings, **changes})
 
 
 def default(**changes):
-    return BayesianGPClassifier(**{**SHORT, **changes})
+    """The sampler of the default; Laplace is faster than EP."""
+    return BayesianGPClassifier(**{**SHORT, "approximation": "laplace", **changes})
+
+
+def one_vs_rest(**changes):
+    return default(sampler=WALK, **changes)
 
 
 def regressor(**changes):
-    return BayesianGPRegressor(**{**SHORT, **changes})
+    """Of two hyper-parameters, of which an emulator is soon learned."""
+    kernel = ConstantKernel(1.0, "fixed") * RBF()
+    return BayesianGPRegressor(**{**SHORT, "kernel": kernel, **changes})
 
 
 def softmax(**changes):
-    return default(multi_class="softmax", **changes)
+    return default(multi_class="softmax", sampler=WALK, **changes)
 
 
 def poisson(**changes):
-    return BayesianGPPoissonRegressor(**{**SHORT, **changes})
+    return BayesianGPPoissonRegressor(**{**SHORT, "sampler": WALK, **changes})
 
 
 def draws(model):
@@ -125,30 +141,32 @@ def n_batches(path):
 
 # --- the same draws -------------------------------------------------------------------------------
 
-LONG = pytest.mark.statistical
+
+def long(name, make, data, every=3):
+    """A case of the long run, which looks at every so many batches only."""
+    return pytest.param(make, data, every, id=name, marks=pytest.mark.statistical)
+
+
 CASES = [
-    pytest.param(walk, moons, id="walk"),
-    pytest.param(regressor, curve, id="regression", marks=LONG),
-    pytest.param(default, moons, id="default", marks=LONG),
-    pytest.param(default, three_classes, id="one-vs-rest", marks=LONG),
-    pytest.param(softmax, three_classes, id="softmax", marks=LONG),
-    pytest.param(poisson, counts, id="counts", marks=LONG),
-    *(
-        pytest.param(functools.partial(default, sampler=name), moons, id=name, marks=LONG)
-        for name in ("marginal", "sa", "surr", "khr")
-    ),
+    pytest.param(walk, moons, 1, id="walk"),
+    long("regression", regressor, curve, every=4),
+    long("default", default, moons),
+    long("one-vs-rest", one_vs_rest, three_classes),
+    long("softmax", softmax, three_classes),
+    long("counts", poisson, counts),
+    *(long(n, functools.partial(default, sampler=n), moons) for n in ("marginal", "surr", "khr")),
 ]
 
 
-@pytest.mark.parametrize(("make", "data"), CASES)
-def test_a_fit_that_is_cut_off_at_any_batch_goes_on_to_the_same_draws(make, data, tmp_path):
+@pytest.mark.parametrize(("make", "data", "every"), CASES)
+def test_a_fit_that_is_cut_off_at_any_batch_goes_on_to_the_same_draws(make, data, every, tmp_path):
     X, y = data()
     uncut = make().fit(X, y)
     whole = make(checkpoint=tmp_path / "whole").fit(X, y)
     assert_same_draws(whole, uncut)
     n = n_batches(tmp_path / "whole")
     assert n > 4
-    for batch in range(n):
+    for batch in {*range(0, n, every), n - 1}:
         path = tmp_path / f"cut at {batch}"
         patch = cut_at(batch)
         with pytest.raises(CutError):
@@ -161,7 +179,7 @@ def test_a_fit_that_is_cut_off_at_any_batch_goes_on_to_the_same_draws(make, data
 @pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
 def test_samplers_with_a_long_set_up_go_on_from_within_it(sampler, tmp_path):
     X, y = curve()
-    make = functools.partial(regressor, sampler=sampler)
+    make = functools.partial(regressor, sampler=sampler, approximation=SubsetOfData(5))
     uncut = make(checkpoint=tmp_path / "whole").fit(X, y)
     patch = cut_at(n_batches(tmp_path / "whole") // 2)
     with pytest.raises(CutError):
@@ -189,24 +207,27 @@ def test_a_file_may_be_cut_off_again_and_again(tmp_path):
     assert_same_draws(model, walk().fit(X, y))
 
 
-@pytest.mark.parametrize("more", [{}, {"target_ess": 1e6}])
-def test_a_complete_fit_is_continued_as_one_longer_fit(more, tmp_path):
+def test_a_complete_fit_is_continued_as_one_longer_fit(tmp_path):
     X, y = moons()
     walk(checkpoint=tmp_path / "file").fit(X, y)
-    longer = walk(checkpoint=tmp_path / "file", n_draws=130, **more).fit(X, y)
-    wanted = walk(n_draws=130).fit(X, y)
-    assert_same_draws(longer, wanted)
+    content = (tmp_path / "file").read_bytes()
+    wanted = walk(n_draws=26).fit(X, y)
     n_cubic = wanted.diagnostics_.n_cubic
-    assert longer.diagnostics_.n_cubic == pytest.approx(n_cubic)  # counts have other partial sums
-    # ... and can be continued without the file.
-    longer.set_params(checkpoint=None, warm_start=True, n_draws=150, target_ess=None).fit(X, y)
-    assert_same_draws(longer, walk(n_draws=150).fit(X, y))
+    for more in ({}, {"target_ess": 1e6}):
+        (tmp_path / "file").write_bytes(content)
+        longer = walk(checkpoint=tmp_path / "file", n_draws=26, **more).fit(X, y)
+        assert_same_draws(longer, wanted)
+        # Counts have other partial sums.
+        assert longer.diagnostics_.n_cubic == pytest.approx(n_cubic)
+        # ... and can be continued without the file.
+        longer.set_params(checkpoint=None, warm_start=True, n_draws=30, target_ess=None).fit(X, y)
+        assert_same_draws(longer, walk(n_draws=30).fit(X, y))
 
 
 @pytest.mark.statistical
 def test_a_larger_target_looks_at_other_places_and_makes_the_draws_of_one_fit(tmp_path):
     X, y = curve()
-    make = functools.partial(regressor, n_draws=2000, max_rhat=1.1)
+    make = functools.partial(regressor, n_draws=1000, max_rhat=1.1)
     for target in (110.0, 150.0):
         some = make(checkpoint=tmp_path / "file", target_ess=target).fit(X, y)
         assert_same_draws(some, make(target_ess=target).fit(X, y))
@@ -215,8 +236,8 @@ def test_a_larger_target_looks_at_other_places_and_makes_the_draws_of_one_fit(tm
 def test_a_fit_that_ends_sooner_than_the_file_is_refused(tmp_path):
     X, y = moons()
     walk(checkpoint=tmp_path / "file").fit(X, y)
-    with pytest.raises(ValueError, match="has more draws than n_draws=50 and target_ess=None"):
-        walk(checkpoint=tmp_path / "file", n_draws=50).fit(X, y)
+    with pytest.raises(ValueError, match="has more draws than n_draws=10 and target_ess=None"):
+        walk(checkpoint=tmp_path / "file", n_draws=ROUND_LENGTH).fit(X, y)
 
 
 def test_without_random_state_the_file_has_the_seed(tmp_path):
@@ -235,7 +256,7 @@ def test_what_concerns_predictions_may_change(tmp_path):
     with pytest.raises(CutError):
         walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()
-    free = {"max_predict_draws": 20, "predict_cache_bytes": 0, "max_time": 1e6}
+    free = {"max_predict_draws": 5, "predict_cache_bytes": 0, "max_time": 1e6}
     model = walk(checkpoint=str(tmp_path / "file"), warm_start=True, **free).fit(X, y)
     assert_same_draws(model, walk().fit(X, y))
 
@@ -252,18 +273,19 @@ warnings.simplefilter("ignore")
 from tests.sklearn import test_checkpoint as here
 make, data, path = sys.argv[1:]
 print("ready", flush=True)
-getattr(here, make)(checkpoint=path, n_draws=300).fit(*getattr(here, data)())
+with here.rounds_of(here.ROUND_LENGTH):
+    getattr(here, make)(checkpoint=path, n_draws=100).fit(*getattr(here, data)())
 """
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("make", "data", "n"),
-    [("walk", "moons", 8), ("default", "three_classes", 6), ("regressor", "curve", 6)],
+    [("walk", "moons", 3), ("one_vs_rest", "three_classes", 2)],
 )
 def test_a_killed_process_leaves_a_file_to_go_on_from(make, data, n, tmp_path):
     X, y = globals()[data]()
-    made = functools.partial(globals()[make], n_draws=300)
+    made = functools.partial(globals()[make], n_draws=100)
     begin = time.perf_counter()
     uncut = made(checkpoint=tmp_path / "timed").fit(X, y)
     seconds = time.perf_counter() - begin
@@ -317,7 +339,7 @@ def test_files_that_were_cut_short_are_refused(complete, tmp_path):
 def test_a_damaged_file_is_refused_by_fit_and_an_earlier_fit_stays(complete, tmp_path):
     X, y = moons()
     (tmp_path / "file").write_bytes(complete[:-1])
-    model = walk(n_draws=20).fit(X, y)
+    model = walk(n_draws=4).fit(X, y)
     before = dict(vars(model))
     model.checkpoint = tmp_path / "file"
     with pytest.raises(ValueError, match="damaged or was cut short: its digest does not fit"):
@@ -328,7 +350,7 @@ def test_a_damaged_file_is_refused_by_fit_and_an_earlier_fit_stays(complete, tmp
     assert (tmp_path / "file").read_bytes() == complete[:-1]
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("content", "why"),
     [
         (b"", "no checkpoint of skgpmcmc"),
@@ -372,12 +394,12 @@ CHANGES = {
     "approximation": "ep",
     "n_importance": 5,
     "n_chains": 3,
-    "n_warmup": 16,
+    "n_warmup": 7,
     "random_state": 4,
 }
 
 
-@pytest.mark.parametrize("name", [*CHANGES, "X", "y", "sample_weight"])
+@in_one_test("name", [*CHANGES, "X", "y", "sample_weight"])
 def test_what_differs_is_named(name, complete, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(complete)
@@ -397,11 +419,11 @@ def test_all_that_differs_is_named(complete, tmp_path):
 
 def test_noise_variance_and_exposure_are_data(tmp_path):
     X, y = curve()
-    model = regressor(checkpoint=tmp_path / "noise").fit(X, y)
+    model = regressor(checkpoint=tmp_path / "noise", sampler="aa").fit(X, y)
     with pytest.raises(ValueError, match=r"another fit: .*noise_variance differ"):
         model.fit(X, y, noise_variance=np.full(N_ROWS, 0.1))
     X, y = counts()
-    model = poisson(checkpoint=tmp_path / "exposure", sampler="marginal").fit(X, y)
+    model = poisson(checkpoint=tmp_path / "exposure").fit(X, y)
     with pytest.raises(ValueError, match=r"another fit: .*exposure.* differ"):
         model.fit(X, y, exposure=np.linspace(1.0, 2.0, N_ROWS))
 
@@ -427,13 +449,13 @@ def test_another_version_of_the_package_is_refused(complete, monkeypatch, tmp_pa
 
 def test_the_estimator_is_a_setting(tmp_path):
     X, y = counts()
-    poisson(checkpoint=tmp_path / "file", sampler="marginal").fit(X, y)
-    volatility = BayesianGPVolatilityRegressor(**SHORT, checkpoint=tmp_path / "file")
+    poisson(checkpoint=tmp_path / "file").fit(X, y)
+    volatility = BayesianGPVolatilityRegressor(**SHORT, sampler=WALK, checkpoint=tmp_path / "file")
     with pytest.raises(ValueError, match=r"another fit: .*estimator.* differ"):
         volatility.fit(X, y - 1.5)
 
 
-@pytest.mark.parametrize("value", [3, "", b""])
+@in_one_test("value", [3, "", b""])
 def test_what_is_no_path(value):
     with pytest.raises(ValueError, match="checkpoint must be None or the path of a file; got"):
         walk(checkpoint=value).fit(*moons())
@@ -493,10 +515,10 @@ def test_an_interrupt_keeps_draws_and_the_file_goes_on(monkeypatch, tmp_path):
         return computed(self, calls)
 
     patch.setattr(Workers, "_computed", interrupted)
-    with pytest.warns(UserWarning, match="interrupted: the 50 draws per chain"):
+    with pytest.warns(UserWarning, match="interrupted: the 10 draws per chain"):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()
-    assert model.theta_samples_.shape[1] == 50
+    assert model.theta_samples_.shape[1] == ROUND_LENGTH
     assert_same_draws(model.fit(X, y), walk().fit(X, y))
 
 
@@ -515,17 +537,17 @@ def test_a_stop_request_waits_until_the_file_was_followed(tmp_path):
             return True
 
     X, y = moons()
-    walk(checkpoint=tmp_path / "file", n_draws=100).fit(X, y)
-    model = walk(checkpoint=tmp_path / "file", n_draws=200).set_callbacks(Stop()).fit(X, y)
-    assert_same_draws(model, walk(n_draws=100).fit(X, y))
+    walk(checkpoint=tmp_path / "file", n_draws=20).fit(X, y)
+    model = walk(checkpoint=tmp_path / "file", n_draws=40).set_callbacks(Stop()).fit(X, y)
+    assert_same_draws(model, walk(n_draws=20).fit(X, y))
 
 
 def test_max_time_ends_after_a_round_and_keeps_all(tmp_path):
     X, y = moons()
-    message = "max_time=1e-06 seconds are over: sampling has ended after 50 of at most 70 draws"
+    message = "max_time=1e-06 seconds are over: sampling has ended after 10 of at most 14 draws"
     with pytest.warns(UserWarning, match=message):
         model = walk(max_time=1e-6, checkpoint=tmp_path / "file").fit(X, y)
-    assert_same_draws(model, walk(n_draws=50).fit(X, y))
+    assert_same_draws(model, walk(n_draws=ROUND_LENGTH).fit(X, y))
     # The file goes on, and so does a warm start.
     later = walk(checkpoint=tmp_path / "file", max_time=1e6).fit(X, y)
     model.set_params(max_time=None, checkpoint=None, warm_start=True).fit(X, y)
@@ -541,7 +563,7 @@ def test_max_time_that_is_never_over_says_nothing():
     assert model.theta_samples_.shape[1] == N_DRAWS
 
 
-@pytest.mark.parametrize("value", [0, -1.0, "long", np.inf, True])
+@in_one_test("value", [0, -1.0, "long", np.inf, True])
 def test_max_time_that_makes_no_sense(value):
     with pytest.raises(ValueError, match=r"max_time must be a number in \(0, inf\); got"):
         walk(max_time=value).fit(*moons())
@@ -559,7 +581,7 @@ def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
 
     patch = pytest.MonkeyPatch()
     patch.setattr(Workers, "_computed", lost)
-    with pytest.warns(UserWarning, match="the 50 draws per chain .* kept. Workers were lost"):
+    with pytest.warns(UserWarning, match="the 10 draws per chain .* kept. Workers were lost"):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()
     assert_same_draws(model.fit(X, y), walk().fit(X, y))
