@@ -226,7 +226,7 @@ def test_an_estimate_with_a_retained_draw():
     assert found.log_likelihood == pytest.approx(np.log(np.exp(found.log_weights).mean()))
 
 
-@pytest.mark.parametrize("start", STARTS)
+@in_one_test("start", STARTS)
 def test_the_tempered_density(start):
     """Over the prior it is that of the path, and its derivatives are those of differences."""
     model, theta = wide_model()

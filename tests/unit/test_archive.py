@@ -14,7 +14,7 @@ from skgpmcmc.warmup import EmulatorSettings, Request
 from skgpmcmc.warmup.emulator.learn import measured, refined, searched
 from skgpmcmc.warmup.emulator.probe import probe
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 from .test_learner import finish
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_record_is_refused():
         to_arrays(np.array([None]))
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("tree", "why"),
     [
         ({"record": "os:system", "fields": {"command": "true"}}, "the file names os"),

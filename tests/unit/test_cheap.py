@@ -37,6 +37,7 @@ from skgpmcmc.warmup import Emulated
 from ..helpers import (
     finite_difference,
     given_model,
+    in_one_test,
     make_model,
     relative_error,
     toy_classes,
@@ -67,7 +68,7 @@ def make(likelihood=None, n=30, *, ard=False):
 
 
 @every_way
-@pytest.mark.parametrize("size", [1, 7, 29, 30])
+@in_one_test("size", [1, 7, 29, 30])
 def test_rows_differ_and_are_reproducible(way, size):
     X = np.random.default_rng(0).standard_normal((30, 3))
     rows = choose_rows(X, size, way, np.random.default_rng(5))
@@ -228,7 +229,7 @@ def test_the_emulator_is_one_more():
 # --- configuration --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("m", "n", "size"),
     [(7, 30, 7), (70, 30, 30), (0.2, 31, 7), ("auto", 30, 6), ("auto", 9000, 1000)],
 )
@@ -257,7 +258,7 @@ def test_names():
 
 
 @every_kind
-@pytest.mark.parametrize(
+@in_one_test(
     ("settings", "message"),
     [
         ({"m": 0}, "m must be an integer >= 1; got 0"),
@@ -272,7 +273,7 @@ def test_impossible_settings_are_named(kind, settings, message):
         kind(**settings).check()
 
 
-@pytest.mark.parametrize("kind", [SubsetOfData, Nystrom])
+@in_one_test("kind", [SubsetOfData, Nystrom])
 def test_an_impossible_choice_of_rows_is_named(kind):
     with pytest.raises(ValueError, match=r"rows must be one of \['random', 'kmeans\+\+'"):
         kind(rows="first").check()
@@ -293,7 +294,7 @@ def test_several_functions():
 
 
 @every_kind
-@pytest.mark.parametrize("likelihood", [Gaussian(0.5), Probit()])
+@in_one_test("likelihood", [Gaussian(0.5), Probit()])
 def test_cost_grows_with_m(kind, likelihood):
     model = make(likelihood, 200)
     costs = [kind(m).posterior(model, np.random.default_rng(0)).cost for m in (20, 50, 100, 200)]

@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pytest
 
 from skgpmcmc.numerics.linalg import OperationCount
 from skgpmcmc.run import Diagnostics, convergence_message
@@ -14,6 +13,8 @@ from skgpmcmc.run.diagnostics import (
     USELESS_RHAT,
     plain_name,
 )
+
+from ..helpers import in_one_test
 
 
 def diagnostics(r_hat, bulk, tail, classes=None, in_use=None):
@@ -44,7 +45,7 @@ def message(r_hat, bulk, tail, max_rhat=1.01, target_ess=None, **kwargs):
     return convergence_message(diagnostics(r_hat, bulk, tail, **kwargs), max_rhat, target_ess)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("numbers", "named"),
     [
         ((1.5, 400, 400), ["R-hat"]),
@@ -73,7 +74,7 @@ def test_each_measure_names_its_own_worst_row_and_all_that_fail_are_listed():
     assert "of 'k1__constant_value (class spam)'" in message(1.3, 150, 200, classes=["spam"])
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("numbers", "bounds", "shown"),
     [
         ((1.0, 99.97, 400), {}, "99.97 (wanted: at least 100)"),
@@ -100,7 +101,7 @@ def test_words_are_graded_by_how_far_off_the_chains_are():
     assert "Do not use these draws." in useless
 
 
-@pytest.mark.parametrize("which", ["bulk", "tail"])
+@in_one_test("which", ["bulk", "tail"])
 def test_grades_by_the_effective_sample_size(which):
     def grade(ess):
         sizes = {"bulk": 400.0, "tail": 400.0, which: ess}
@@ -132,7 +133,7 @@ def test_the_table_says_in_words_what_a_kernel_calls_by_its_own_names():
     assert len({line.index("1.000") for line in (variance, length_scale)}) == 1
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("name", "words"),
     [
         ("length_scale", "length-scale"),

@@ -6,6 +6,8 @@ import pytest
 from skgpmcmc.run import Diagnostics, StoppingRule, gelman_rubin, rank_r_hat, summarize_convergence
 from skgpmcmc.run.diagnostics import MIN_ESS, enough
 
+from ..helpers import in_one_test
+
 
 def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape)
@@ -18,7 +20,7 @@ def heavy_tails():
     return x * scale[:, None]
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("r_hat", "bulk", "tail", "target", "expected"),
     [
         (1.0, 100.0, 100.0, None, True),
@@ -87,8 +89,8 @@ def test_what_is_missing_follows_from_the_effective_sample_size():
     assert StoppingRule(MIN_ESS, 1.1).missing(chains) == np.inf
 
 
-@pytest.mark.parametrize("target_ess", [None, 20.0, 150.0, 600.0])
-@pytest.mark.parametrize("n_draws", [30, 60, 400])
+@in_one_test("target_ess", [None, 20.0, 150.0, 600.0])
+@in_one_test("n_draws", [30, 60, 400])
 def test_reports_and_stops_agree(n_draws, target_ess):
     """A run that has met its target is not reported as too short, and the other way round."""
     chains = heavy_tails()[:, :n_draws] if n_draws == 60 else normal(4, n_draws, 2)
@@ -99,7 +101,7 @@ def test_reports_and_stops_agree(n_draws, target_ess):
     assert (rule.missing(chains) == 0.0) == report.converged(1.05, target_ess)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "r_hat",
     [lambda x: rank_r_hat(x)[0], lambda x: gelman_rubin(x).estimate[0]],
     ids=["rank", "Gelman-Rubin"],

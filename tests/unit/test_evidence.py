@@ -51,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:log_evidence.*Pareto")  # of cha
 # --- second-order corrected EP --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("y", "expected"), [((1, -1), -1.8760465), ((1, 1), -1.0590192)])
+@in_one_test(("y", "expected"), [((1, -1), -1.8760465), ((1, 1), -1.0590192)])
 def test_two_rows_agree_with_the_printed_series(y, expected):
     found = second_order_log_evidence(given_model(TWO, y), NO_THETA)
     assert found == pytest.approx(expected, abs=5e-8)
@@ -79,7 +79,7 @@ def test_an_offset_is_a_shift_of_the_latent_function():
     assert second_order_log_evidence(shifted, NO_THETA) == pytest.approx(exact, abs=1e-4)
 
 
-@pytest.mark.parametrize("tol", [0.1, 1e-2])
+@in_one_test("tol", [0.1, 1e-2])
 def test_terms_of_low_degree_make_up_for_a_loose_tolerance(tol):
     model = given_model(TWO, [1.0, -1.0])
     fit = EP(tol=tol).fit(model, NO_THETA)
@@ -343,7 +343,7 @@ def test_other_targets_cannot_be_compared(two_models, data):
         compare_evidence({"rough": two_models["rough"], "other": other})
 
 
-@pytest.mark.parametrize("models", [{}, []])
+@in_one_test("models", [{}, []])
 def test_nothing_to_compare(models):
     with pytest.raises(ValueError, match="models must be a mapping of names"):
         compare_evidence(models)

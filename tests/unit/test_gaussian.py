@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skgpmcmc.model import GaussianPrior, make_covariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, count_operations
 
-from ..helpers import NO_THETA, Z_LIMIT, GivenCovariance
+from ..helpers import NO_THETA, Z_LIMIT, GivenCovariance, in_one_test
 
 KERNELS = {
     "rbf": ConstantKernel(2.0) * RBF(0.6),
@@ -33,7 +33,7 @@ def X_new():
     return np.random.default_rng(1).uniform(size=(5, 2))
 
 
-@pytest.mark.parametrize("shape", [(N,), (N, 3)])
+@in_one_test("shape", [(N,), (N, 3)])
 def test_whitening_and_back(prior, shape):
     v = np.random.default_rng(2).standard_normal(shape)
     f = prior.unwhiten(v)
@@ -180,7 +180,7 @@ def test_a_singular_matrix_says_so():
         prior.sample(np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("root_precision", [np.full(N, 1.7), np.linspace(0.3, 1.7, N)])
+@in_one_test("root_precision", [np.full(N, 1.7), np.linspace(0.3, 1.7, N)])
 def test_factor_of_what_sites_smooth(prior, root_precision):
     """Also with the same precision everywhere, which takes another way."""
     B = np.eye(N) + root_precision[:, None] * prior.K * root_precision

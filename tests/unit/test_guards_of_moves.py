@@ -16,7 +16,7 @@ from skgpmcmc.transitions import (
     pseudo_marginal,
 )
 
-from ..helpers import THREE_THETA, make_model, three_point_model, toy_classes
+from ..helpers import THREE_THETA, in_one_test, make_model, three_point_model, toy_classes
 
 
 class Impossible(Probit):
@@ -39,8 +39,8 @@ def test_no_elliptical_slice_starts_outside_the_prior():
         assert EllipticalSlice().start(model, outside, np.random.default_rng(0)) is None
 
 
-@pytest.mark.parametrize("free", [None, np.array([1])], ids=["all", "some"])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0], ids=str)
+@in_one_test("free", [None, np.array([1])], ids=["all", "some"])
+@in_one_test("value", [np.nan, np.inf, -1.0], ids=str)
 def test_a_metric_that_is_no_use_gives_way_to_the_identity(free, value):
     """Also where only some components move: a metric without a factor is no error of the chain."""
     model = make_model(*toy_classes(8, 2, seed=0))

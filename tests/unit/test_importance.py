@@ -154,7 +154,7 @@ def test_both_factors_make_the_same_approximation():
     assert_allclose(white.log_ratio_to_prior(f), plain.log_ratio_to_prior(f), rtol=1e-9)
 
 
-@pytest.mark.parametrize("size", [1, 10])  # less and more than half the rows
+@in_one_test("size", [1, 10])  # less and more than half the rows
 def test_draws_know_their_log_ratio(size):
     rng = np.random.default_rng(8)
     model = make_model(rng.uniform(size=(8, 2)), np.ones(8))

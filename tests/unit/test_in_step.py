@@ -27,7 +27,7 @@ from skgpmcmc.transitions import (
 )
 from skgpmcmc.warmup import sample, sample_all, switch, switch_all
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 
 
 def model_of(n, seed):
@@ -150,8 +150,8 @@ def turns_of(n_rows):
     return found
 
 
-@pytest.mark.parametrize("n_rows", [1, 5, 32, 64])
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2, 7), (3, 1, 2), (30, 1, 29), (64, 64, 64)])
+@in_one_test("n_rows", [1, 5, 32, 64])
+@in_one_test("sizes", [(1, 1, 1), (1, 2, 7), (3, 1, 2), (30, 1, 29), (64, 64, 64)])
 def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes):
     turns = turns_of(n_rows)
     jobs = list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
@@ -182,7 +182,7 @@ def test_densities_are_compared_by_the_one_with_most_rows_in_turn():
     assert_array_equal(found, other.log_ratio_to_prior(f))
 
 
-@pytest.mark.parametrize("n_rows", [5, 64])
+@in_one_test("n_rows", [5, 64])
 def test_rows_in_turn_follow_each_other_within_blocks_and_between(n_rows):
     for turns in turns_of(n_rows):
         constant, signed_scale, cavity, spread, offset, shift, _ = turns.values
@@ -312,7 +312,7 @@ def summed_together(jobs):
 CALLS = [joblib.delayed(summed)(i, 10 * i) for i in range(5)]
 
 
-@pytest.mark.parametrize(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
+@in_one_test(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
 def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
     with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
         results = joined(workers.run(workers.in_parts(CALLS, summed_together)))

@@ -26,7 +26,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 
-from ..helpers import make_model, relative_error, toy_classes
+from ..helpers import in_one_test, make_model, relative_error, toy_classes
 
 CENTER, SCALE = np.array([1.0, -0.8]), np.array([0.6, 0.4])
 APPROXIMATIONS = {"ep": EP(), "laplace": Laplace()}
@@ -118,7 +118,7 @@ def test_outside_the_box_the_sites_are_those_of_the_edge(model):
         assert_array_equal(outside.shift, edge.shift)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@in_one_test("size", [1, 2, 3])
 def test_few_design_points_are_enough(model, size):
     reference, sites = interpolated(model, EP(), size=size)
     for theta, expected in zip(design(size), sites, strict=True):

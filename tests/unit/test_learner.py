@@ -14,7 +14,7 @@ from skgpmcmc.warmup.emulator.design import distinct_modes, examine, highest, pa
 from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
 from skgpmcmc.warmup.work import has_factor
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 
 
 def finish(step):
@@ -99,7 +99,7 @@ def examined(complete):
     return known, known.emulator
 
 
-@pytest.mark.parametrize(("gap", "agrees"), [(0.2, True), (1.0, False), (-1.0, True)])
+@in_one_test(("gap", "agrees"), [(0.2, True), (1.0, False), (-1.0, True)])
 def test_an_emulator_may_promise_little_more_than_the_one_examined(complete, gap, agrees):
     known, before = examined(complete)
     new = Raised(before, gap)
@@ -263,7 +263,7 @@ def ends_at(*places):
     )
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("places", "depth", "margin", "expected"),
     [
         ((0.0, 1.0), 0.0, 8.0, [0.0]),

@@ -12,6 +12,8 @@ from scipy.stats import binomtest
 
 from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS, Likelihood, Logit, Probit
 
+from ..helpers import in_one_test
+
 CLASSES = np.array([-1.0, 1.0])
 F = np.linspace(-3.0, 3.0, 41)
 GRID = [(mean, var) for mean in (-4.0, -0.5, 0.0, 2.0) for var in (0.1, 1.0, 7.4)]
@@ -131,7 +133,7 @@ class TestEveryLikelihood:
 
     @every_likelihood
     @every_class
-    @pytest.mark.parametrize(("mean", "var"), GRID)
+    @in_one_test(("mean", "var"), GRID)
     def test_tilted_moments_against_quadpack(self, likelihood, y, mean, var):
         expected = quadpack_moments(likelihood, y, mean, var)
         moments = likelihood.tilted_moments(*column(y, mean, var))
@@ -140,7 +142,7 @@ class TestEveryLikelihood:
 
     @every_likelihood
     @every_class
-    @pytest.mark.parametrize("var", [0.0, 1e-300, 1e-12])
+    @in_one_test("var", [0.0, 1e-300, 1e-12])
     def test_tilted_moments_of_a_tiny_variance(self, likelihood, y, var):
         mean = np.linspace(-30.0, 30.0, 25)
         moments = likelihood.tilted_moments(np.full(25, y), mean, np.full(25, var))

@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skgpmcmc.numerics import linalg
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 
+from ..helpers import in_one_test
+
 ORDERS = ("C", "F")
 
 
@@ -34,8 +36,8 @@ def right_hand_sides():
 # --- values, and arguments left alone -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("n", [1, 7, 150, 300])  # beyond the block size of LAPACK, and our own
+@in_one_test("order", ORDERS)
+@in_one_test("n", [1, 7, 150, 300])  # beyond the block size of LAPACK, and our own
 def test_cholesky_is_numpys_and_leaves_its_argument_alone(n, order):
     A = spd(n).copy(order=order)
     before = A.copy()
@@ -51,7 +53,7 @@ def test_cholesky_reads_the_lower_triangle_only():
     assert_array_equal(linalg.cholesky(np.tril(A)), linalg.cholesky(A))
 
 
-@pytest.mark.parametrize("n", [6, 300])
+@in_one_test("n", [6, 300])
 def test_cholesky_works_in_place_when_allowed_and_in_fortran_order(n):
     A = spd(n).copy(order="F")
     expected = np.linalg.cholesky(A)
@@ -60,7 +62,7 @@ def test_cholesky_works_in_place_when_allowed_and_in_fortran_order(n):
     assert_allclose(A, expected, atol=1e-13)
 
 
-@pytest.mark.parametrize("transpose", [False, True])
+@in_one_test("transpose", [False, True])
 def test_solve_lower(right_hand_sides, transpose):
     L = factor(7)
     matrix = L.T if transpose else L
@@ -90,7 +92,7 @@ def test_cholesky_solve(right_hand_sides):
         assert_array_equal(B, before)
 
 
-@pytest.mark.parametrize("n", [1, 7, 64, 65, 129, 300])  # halves are inverted from 65 on
+@in_one_test("n", [1, 7, 64, 65, 129, 300])  # halves are inverted from 65 on
 def test_lower_inverse(n):
     L = factor(n)
     before = L.copy()
@@ -102,7 +104,7 @@ def test_lower_inverse(n):
     assert_array_equal(L, before)
 
 
-@pytest.mark.parametrize("n", [1, 7, 150])
+@in_one_test("n", [1, 7, 150])
 def test_lower_gram_is_the_lower_triangle(n):
     L = factor(n)
     before = L.copy()
@@ -124,14 +126,14 @@ def test_lower_gram_in_place(monkeypatch, n, brief):
     assert_allclose(gram, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 7, 150])
+@in_one_test("n", [1, 7, 150])
 def test_cholesky_inverse(n):
     A = spd(n)
     inverse = linalg.cholesky_inverse(linalg.cholesky(A))
     assert_allclose(inverse, np.tril(np.linalg.inv(A)), rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("n", [1, 7, 33, 150])
+@in_one_test("n", [1, 7, 33, 150])
 def test_cholesky_pullback(n):
     """Against differences of a weighted sum over the factor, in some symmetric directions."""
     A, L = spd(n), factor(n)
@@ -150,7 +152,7 @@ def test_cholesky_pullback(n):
         assert (bar * change).sum() == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
-@pytest.mark.parametrize("n", [1, 7])
+@in_one_test("n", [1, 7])
 def test_transposed_lower_product(n):
     L, x = factor(n), np.random.default_rng(0).standard_normal(n)
     assert_allclose(linalg.transposed_lower_product(L, x), L.T @ x, atol=1e-14)
@@ -213,8 +215,8 @@ def test_add_outer_works_in_place_in_fortran_order():
     assert_array_equal(A, expected)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("values", [2.0, np.arange(4.0)], ids=["number", "vector"])
+@in_one_test("order", ORDERS)
+@in_one_test("values", [2.0, np.arange(4.0)], ids=["number", "vector"])
 def test_add_to_diagonal_works_in_place(order, values):
     A = np.arange(16.0).reshape(4, 4).copy(order=order)
     expected = A + np.diag(np.broadcast_to(values, 4))
@@ -225,7 +227,7 @@ def test_add_to_diagonal_works_in_place(order, values):
 # --- failures -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pivot", [0, 3, 5])
+@in_one_test("pivot", [0, 3, 5])
 def test_an_indefinite_matrix_is_refused(pivot):
     A = np.eye(6)
     A[pivot, pivot] = -1e-12
@@ -238,8 +240,8 @@ def test_a_singular_matrix_is_refused():
         linalg.cholesky(np.zeros((3, 3)))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize(("n", "i", "j"), [(4, 0, 0), (4, 3, 0), (4, 3, 3), (150, 149, 2)])
+@in_one_test("bad", [np.nan, np.inf])
+@in_one_test(("n", "i", "j"), [(4, 0, 0), (4, 3, 0), (4, 3, 3), (150, 149, 2)])
 def test_what_is_not_finite_is_refused(bad, n, i, j):
     A = spd(n)
     A[i, j] = A[j, i] = bad
@@ -247,7 +249,7 @@ def test_what_is_not_finite_is_refused(bad, n, i, j):
         linalg.cholesky(A)
 
 
-@pytest.mark.parametrize("routine", [linalg.lower_inverse, lambda L: linalg.solve_lower(L, L)])
+@in_one_test("routine", [linalg.lower_inverse, lambda L: linalg.solve_lower(L, L)])
 def test_a_singular_factor_is_refused(routine):
     L = factor(5)
     L[2, 2] = 0.0
@@ -274,7 +276,7 @@ def spend(n, m):
     linalg.lower_product(L, B)
 
 
-@pytest.mark.parametrize(("n", "m"), [(8, 8), (8, 2), (8, 24)])
+@in_one_test(("n", "m"), [(8, 8), (8, 2), (8, 24)])
 def test_counts_are_calls_weighted_by_columns(n, m):
     with count_operations() as count:
         spend(n, m)

@@ -21,8 +21,10 @@ from skgpmcmc.transitions import UnivariateSlice
 from skgpmcmc.warmup import Request, mapped, perform
 from skgpmcmc.warmup.mapped import Pilot, _cost, autocorrelation_times, pilot
 
+from ..helpers import in_one_test
 
-@pytest.mark.parametrize("r", [0.2, 0.9])
+
+@in_one_test("r", [0.2, 0.9])
 def test_autocorrelation_times_of_autoregressions(r):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 200))

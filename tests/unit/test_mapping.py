@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc.transitions import (
@@ -19,6 +18,8 @@ from skgpmcmc.transitions import (
     UnivariateSlice,
 )
 from skgpmcmc.transitions.base import Evaluated, Evaluating
+
+from ..helpers import in_one_test
 
 SLICE = UnivariateSlice()
 
@@ -69,12 +70,12 @@ class FlatLayer:
 BARE = SimpleNamespace(hyperprior=SimpleNamespace(log_prob=lambda theta: 0.0))
 
 
-@pytest.mark.parametrize("operator", [RandomWalk(), Trajectory(), Langevin()])
+@in_one_test("operator", [RandomWalk(), Trajectory(), Langevin()])
 def test_reversible_operators_are_their_own_reverse(operator):
     assert operator.reversed() is operator
 
 
-@pytest.mark.parametrize("backwards", [False, True])
+@in_one_test("backwards", [False, True])
 def test_slices_backwards_begin_with_the_last_coordinate(backwards):
     operator = SLICE.reversed() if backwards else SLICE
     assert operator == replace(SLICE, backwards=backwards)
@@ -108,7 +109,7 @@ class Script:
         return next(self._numbers)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("directions", "jump", "places", "n_evaluations"),
     [
         ([1], 1, [1], 1),

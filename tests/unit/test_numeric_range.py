@@ -331,7 +331,7 @@ def test_sites_without_precision_have_coordinates():
     assert np.isfinite(coordinates).all()
 
 
-@pytest.mark.parametrize("precision", [0.1, 1e-5])
+@in_one_test("precision", [0.1, 1e-5])
 def test_a_kernel_that_is_no_covariance_is_noticed(precision):
     """B = I + W^1/2 K W^1/2 has a factor, and K a negative eigenvalue."""
     prior = given_model([[1.0, 5.0], [5.0, 1.0]], np.ones(2)).prior_at(NO_THETA)

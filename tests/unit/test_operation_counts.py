@@ -30,7 +30,7 @@ from skgpmcmc.transitions import (
     UnivariateSlice,
 )
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 
 N = 12
 THETA = np.array([0.8, -0.3, -0.1])
@@ -116,15 +116,15 @@ LATENT = {
 }
 
 
-@pytest.mark.parametrize("name", LATENT)
-@pytest.mark.parametrize("seed", range(4))
+@in_one_test("name", LATENT)
+@in_one_test("seed", range(4))
 def test_a_move_of_f(model, name, seed):
     transition, cost = LATENT[name]
     _, info, count = one_step(model, transition, begun(model), seed)
     cost(int(info.n_evaluations)).check(count)
 
 
-@pytest.mark.parametrize("name", LATENT)
+@in_one_test("name", LATENT)
 def test_the_factor_of_K_is_made_once_for_a_theta(model, name):
     transition, cost = LATENT[name]
     _, info, count = one_step(model, transition, begun(model, factored=False))
@@ -191,8 +191,8 @@ def here(name):
     return auxiliary + free
 
 
-@pytest.mark.parametrize("name", VERBS)
-@pytest.mark.parametrize("seed", range(3))
+@in_one_test("name", VERBS)
+@in_one_test("seed", range(3))
 def test_a_move_of_theta(model, name, seed):
     parameterization, _, relocation, gradient, metric = VERBS[name]
     walk = HyperUpdate(parameterization, RandomWalk(-3.0))

@@ -43,7 +43,7 @@ from skgpmcmc.warmup.emulator.probe import (
 )
 from skgpmcmc.warmup.report import EmulatorSettings
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 
 # --- design ---------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ def test_thinning_keeps_the_better_of_neighbors():
     assert len(DESIGN.thinned(np.full(2, 0.01), 100)) == 5  # far from each other in this scale
 
 
-@pytest.mark.parametrize("most", [1, 2, 10, 40])
+@in_one_test("most", [1, 2, 10, 40])
 def test_thinning_to_a_number(most):
     rng = np.random.default_rng(0)
     design = Design(tuple(point(t, -float(t @ t)) for t in rng.standard_normal((200, 3))))
@@ -255,7 +255,7 @@ def test_flat_variances_say_little_of_the_best_share():
     assert_allclose(best_share(theta, log_variance, CENTER, SCALE).value(theta), 0.75, atol=0.05)
 
 
-@pytest.mark.parametrize("end", [0, 1])
+@in_one_test("end", [0, 1])
 def test_a_variance_that_falls_to_an_end_makes_that_the_best_share(end):
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
     falling = np.sqrt(abs(np.array(SHARES) - end))  # concave: no parabola has a minimum there
@@ -360,7 +360,7 @@ def test_rows_come_in_turn_where_that_makes_weights_even(n_turns):
     assert planned(even, in_turn=True) == ((0, False, 16), 0.0)
 
 
-@pytest.mark.parametrize(("n_turns", "taken"), [(0, 0), (16, 64), (32, 64), (64, 64), (128, 128)])
+@in_one_test(("n_turns", "taken"), [(0, 0), (16, 64), (32, 64), (64, 64), (128, 128)])
 def test_few_rows_in_turn_are_not_trusted_with_many_hyperparameters(n_turns, taken):
     """But a Gaussian is, where its weights vary nowhere: rows in turn have nothing to mend."""
     row = np.where(np.array(TURNS) < n_turns, 6.0, -3.0)
@@ -479,8 +479,8 @@ def test_less_noise_is_tried_where_chains_stay_longer():
         assert plan_for(variant, log_variance, 200, 0.3, quiet=True).noise == 0.15
 
 
-@pytest.mark.parametrize("level", [-5.0, -2.0, 0.0, 2.0])
-@pytest.mark.parametrize("n", [50, 200, 1000])
+@in_one_test("level", [-5.0, -2.0, 0.0, 2.0])
+@in_one_test("n", [50, 200, 1000])
 def test_a_plan_keeps_to_its_costs(level, n):
     log_variance = level + np.random.default_rng(0).normal(size=(30, len(VARIANTS)))
     plan = cheapest_plan(log_variance, n, 0.16)
@@ -491,7 +491,7 @@ def test_a_plan_keeps_to_its_costs(level, n):
         assert operations(log_variance, plan, n) <= probe._MOST_OPERATIONS + calls
 
 
-@pytest.mark.parametrize("n", [3, 200, 1000, 3000, 10**7])
+@in_one_test("n", [3, 200, 1000, 3000, 10**7])
 def test_particles_fit_in_memory(n):
     assert FEWEST_DRAWS <= most_draws(n) <= max(1000, 4 * n)
     assert n * most_draws(n, 4.0) <= max(4_000_000, n * FEWEST_DRAWS)
@@ -517,7 +517,7 @@ def test_the_count_is_variance_over_squared_noise():
     assert_allclose(counts, 40.0 * np.exp([-0.5, 0.0, 0.5]), rtol=0.05)
 
 
-@pytest.mark.parametrize(("constant", "expected"), [(-80.0, 4), (9.0, 1000), (2000.0, 1000)])
+@in_one_test(("constant", "expected"), [(-80.0, 4), (9.0, 1000), (2000.0, 1000)])
 def test_the_count_has_bounds(constant, expected):
     count = draw_count(constant).at(np.zeros(1))
     assert count == expected
@@ -570,7 +570,7 @@ EVEN = [
 ]
 
 
-@pytest.mark.parametrize(("found", "turns"), [(UNEVEN, 128), (EVEN, 16)], ids=["uneven", "even"])
+@in_one_test(("found", "turns"), [(UNEVEN, 128), (EVEN, 16)], ids=["uneven", "even"])
 def test_near_ties_go_to_even_weights(found, turns):
     """With 32 rows in turn and the first of these, a chain stayed for 49 iterations."""
     log_variance = np.full((len(found[0]), len(VARIANTS)), np.inf)

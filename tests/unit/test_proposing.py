@@ -19,7 +19,7 @@ from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
 from skgpmcmc.warmup.emulator.learn import Knowledge
 
-from ..helpers import P_LIMIT, Z_LIMIT, seeded, z_score
+from ..helpers import P_LIMIT, Z_LIMIT, in_one_test, seeded, z_score
 
 
 class Normal:
@@ -104,7 +104,7 @@ def test_the_assembled_proposal_satisfies_detailed_balance():
     assert abs(z_score(asymmetry, 0.0)) < Z_LIMIT
 
 
-@pytest.mark.parametrize("dim", [3, 5])
+@in_one_test("dim", [3, 5])
 def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
     starts = np.array(overdispersed_starts(knowledge(dim), Normal(), None, 60))
     assert starts.shape == (60, dim)
@@ -143,7 +143,7 @@ def test_acceptance_is_that_of_the_states_a_chain_is_in():
 # --- draws off a grid -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@in_one_test("dim", [1, 2, 3])
 def test_a_pool_off_a_grid_is_of_independent_draws(dim):
     """As many as chains would leave, with a trajectory in the metric that it is told."""
     root, rng = 2.0 * np.eye(dim), np.random.default_rng(seeded(3))
@@ -159,7 +159,7 @@ def test_a_pool_off_a_grid_is_of_independent_draws(dim):
     assert stats.pearsonr(now, then).pvalue > P_LIMIT
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("error", "trusted"), [(0.0, False), (0.5, True), (2.0, False)], ids=["none yet", "low", "high"]
 )
 def test_an_emulator_is_believed_far_from_modes_only_where_it_is_good(error, trusted):
@@ -169,7 +169,7 @@ def test_an_emulator_is_believed_far_from_modes_only_where_it_is_good(error, tru
     assert draws.max() > 30.0 if trusted else draws.max() <= 4.0
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@in_one_test("dim", [1, 2, 3])
 def test_a_pool_at_a_temperature_is_wider(dim):
     known = replace(knowledge(dim), held_out_error=0.1)
     for temperature in (1.0, 2.0):

@@ -12,6 +12,8 @@ from scipy.special import expit, gammaln
 from skgpmcmc.numerics import quadrature
 from skgpmcmc.numerics.quadrature import Bend, LogDensity, Tilted
 
+from ..helpers import in_one_test
+
 AT_ZERO = Bend(np.asarray(0.0), np.asarray(2.0))
 FLAT = LogDensity(lambda y, f: np.zeros_like(y * f), lambda y, f: (0.0 * f, 0.0 * f))
 LINEAR = LogDensity(lambda y, f: y * f, lambda y, f: (y + 0.0 * f, 0.0 * f))
@@ -63,16 +65,16 @@ def quadpack(density, y, mean, var):
     return np.array([log_z, center / var, (1.0 - spread / var) / var])
 
 
-@pytest.mark.parametrize("mean", [-1000.0, -0.3, 0.0, 40.0])
-@pytest.mark.parametrize("var", [0.0, 1e-12, 0.3, 7.0, 1e6])
+@in_one_test("mean", [-1000.0, -0.3, 0.0, 40.0])
+@in_one_test("var", [0.0, 1e-12, 0.3, 7.0, 1e6])
 def test_flat_and_linear_terms_are_exact(mean, var):
     assert_allclose(one(FLAT, 1.0, mean, var), 0.0, atol=1e-14)
     expected = [0.7 * mean + 0.245 * var, 0.7, 0.0]
     assert_allclose(one(LINEAR, 0.7, mean, var), expected, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("var", [1e-12, 1e-6, 1e-2, 1.0, 100.0])
-@pytest.mark.parametrize("y", [-3.0, 0.01, 2.0])
+@in_one_test("var", [1e-12, 1e-6, 1e-2, 1.0, 100.0])
+@in_one_test("y", [-3.0, 0.01, 2.0])
 def test_narrow_gaussian_term(y, var):
     total = var + 1e-4
     expected = [-0.5 * y**2 / total - 0.5 * np.log(total / 1e-4), y / total, 1.0 / total]
@@ -94,8 +96,8 @@ def test_against_quadpack(density, y):
         )
 
 
-@pytest.mark.parametrize("var", [300.0, 1e4])
-@pytest.mark.parametrize("mean", [-100.0, 0.0, 30.0])
+@in_one_test("var", [300.0, 1e4])
+@in_one_test("mean", [-100.0, 0.0, 30.0])
 def test_bend_under_a_wide_gaussian_against_quadpack(mean, var):
     log_z, alpha, beta = one(LOGISTIC, 1.0, mean, var, Bend(np.asarray(0.0), np.asarray(6.0)))
     expected = quadpack(LOGISTIC, 1.0, mean, var)

@@ -13,7 +13,7 @@ from skgpmcmc.transitions import Directed, Evaluating, Mixture, RandomWalk
 from skgpmcmc.transitions.base import Evaluated
 from skgpmcmc.transitions.rotation import MOST_ROTATED, GridDensity, Rotation
 
-from ..helpers import P_LIMIT, seeded
+from ..helpers import P_LIMIT, in_one_test, seeded
 
 #: As where chains run.
 QUIET = {"over": "ignore", "invalid": "ignore"}
@@ -48,7 +48,7 @@ def rough_grid(p, rng):
 # --- the map to the cube --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", DIMENSIONS)
+@in_one_test("p", DIMENSIONS)
 def test_the_map_to_the_cube_has_an_inverse(p):
     rng = np.random.default_rng(p)
     grid = rough_grid(p, rng)
@@ -59,7 +59,7 @@ def test_the_map_to_the_cube_has_an_inverse(p):
         assert same == pytest.approx(log_density, abs=1e-10)
 
 
-@pytest.mark.parametrize("p", DIMENSIONS)
+@in_one_test("p", DIMENSIONS)
 def test_the_map_carries_the_density_to_the_uniform_one(p):
     """Its Jacobian is the density, up to the constant that is the same everywhere."""
     rng = np.random.default_rng(10 + p)
@@ -93,7 +93,7 @@ def test_draws_follow_the_density(p):
         assert stats.kstest(column, "uniform").pvalue > P_LIMIT
 
 
-@pytest.mark.parametrize("p", DIMENSIONS)
+@in_one_test("p", DIMENSIONS)
 def test_draws_are_in_each_cell_as_often_as_it_has_mass(p):
     """Where values differ as they like; within a cell draws are uniform."""
     rng = np.random.default_rng(seeded(40 + p))
@@ -168,7 +168,7 @@ def moments(grid):
     return draws.mean(axis=0), draws.std(axis=0)
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+@in_one_test("scale", [0.01, 1.0, 30.0])
 def test_a_grid_is_fitted_to_the_density(scale):
     """Whatever scale it is told to begin with."""
     target = Bells(np.array([[5.0, -3.0]]), np.array([scale]), np.zeros(1))
@@ -178,7 +178,7 @@ def test_a_grid_is_fitted_to_the_density(scale):
     assert_allclose(sd, scale, rtol=0.1)
 
 
-@pytest.mark.parametrize("offset", [[2.5, 0.0], [20.0, -30.0]])
+@in_one_test("offset", [[2.5, 0.0], [20.0, -30.0]])
 def test_a_grid_follows_the_density_away_from_its_seed(offset):
     """The seed is on a flank, and most of the density far beyond where the grid begins."""
     sd = 0.25 * np.max(np.abs(offset))
@@ -224,7 +224,7 @@ class Repeated:
         return self.z
 
 
-@pytest.mark.parametrize("p", DIMENSIONS)
+@in_one_test("p", DIMENSIONS)
 def test_a_step_back_undoes_a_step_ahead(p):
     grid, rng = grid_of(Bell(ROOTS[p - 1], skew=1.0)), np.random.default_rng(20 + p)
     ahead = Rotation(grid)

@@ -22,6 +22,7 @@ from ..helpers import (
     THREE_THETA,
     Z_LIMIT,
     both_links,
+    in_one_test,
     make_model,
     orthant_probability,
     three_point_model,
@@ -186,7 +187,7 @@ def test_the_asymmetry_of_a_skewness():
     assert_allclose(skewness_of(-ASYMMETRIES), -skewness_of(ASYMMETRIES), atol=1e-14)
 
 
-@pytest.mark.parametrize("is_skewed", [True, False])
+@in_one_test("is_skewed", [True, False])
 def test_parts_make_it_again(model, is_skewed):
     density = skewed(model)
     density = density if is_skewed else density.q
@@ -199,7 +200,7 @@ def test_parts_make_it_again(model, is_skewed):
         assert_allclose(again.log_ratio_to_prior(f), density.log_ratio_to_prior(f), atol=1e-8)
 
 
-@pytest.mark.parametrize("farthest", [1.0, 1e200])
+@in_one_test("farthest", [1.0, 1e200])
 def test_far_latent_values_have_a_finite_root(farthest):
     x = farthest * np.array([[-1.0, 0.5], [0.0, 1.0]])
     with np.errstate(all="raise", under="ignore"):

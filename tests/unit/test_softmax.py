@@ -27,6 +27,8 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.prediction.strategy import ClassProbabilities
 
+from ..helpers import in_one_test
+
 N, C = 10, 3
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(N, 2))
@@ -47,7 +49,7 @@ def theta_of(model):
     return np.linspace(1.5, -0.6, len(model.start))
 
 
-@pytest.mark.parametrize("theta", [(20.0, 2.0), (30.0, 0.0), (40.0, 4.0)])
+@in_one_test("theta", [(20.0, 2.0), (30.0, 0.0), (40.0, 4.0)])
 def test_variances_that_rounding_leaves_nothing_of_can_be_averaged_over(theta):
     """Of a prior variance of exp(20) and more, what remains may be a difference below zero."""
     model = model_of()
@@ -204,7 +206,7 @@ def test_draws_and_their_density(q):
     assert_allclose(q.log_ratio_to_prior(few), expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["chol_B", "chol_white", "marginal_variance"])
+@in_one_test("name", ["chol_B", "chol_white", "marginal_variance"])
 def test_what_uncoupled_sites_have_is_refused(q, name):
     with pytest.raises(TypeError, match="coupled"):
         getattr(q, name)

@@ -1,7 +1,6 @@
 """What a chain may propose in the tails of a wide prior: numbers, and no warnings (errors here)."""
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from skgpmcmc.approximations import EP, Exact
@@ -15,13 +14,13 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.run.leave_one_out import _sd_of_sum
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 
 X, Y = toy_classes(8, 2, seed=3)
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(), StudentT(), NegativeBinomial()])
-@pytest.mark.parametrize("value", [-1e4, -400.0, 400.0, 1e4])
+@in_one_test("likelihood", [Gaussian(), StudentT(), NegativeBinomial()])
+@in_one_test("value", [-1e4, -400.0, 400.0, 1e4])
 def test_parameters_of_a_likelihood_far_out(likelihood, value):
     there = likelihood.with_parameters(np.array([value]))
     y, f = np.array([0.0, 3.0]), np.array([0.5, 3.0])
@@ -35,7 +34,7 @@ def test_parameters_of_a_likelihood_far_out(likelihood, value):
     assert all(np.isfinite(part).all() for part in parts)
 
 
-@pytest.mark.parametrize("log_length", [-400.0, 400.0])
+@in_one_test("log_length", [-400.0, 400.0])
 def test_length_scales_far_out_have_their_limits(log_length):
     covariance = make_covariance(default_kernel(2), X, 0.0)
     theta = np.array([0.0, log_length])
@@ -44,7 +43,7 @@ def test_length_scales_far_out_have_their_limits(log_length):
     assert_allclose(covariance.contract(theta, np.ones((8, 8)))[1], 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("log_constant", [-400.0, 45.0, 400.0])
+@in_one_test("log_constant", [-400.0, 45.0, 400.0])
 def test_the_shape_of_a_skewed_density_far_out(log_constant):
     model = make_model(X, Y)
     q = EP(max_sweeps=3).fit(model, np.array([log_constant, -2.0])).q
@@ -63,7 +62,7 @@ def test_the_exact_posterior_under_a_huge_constant():
     assert np.isfinite(Exact().gradient(model, fit)).all()
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+@in_one_test("scale", [1e-300, 1.0, 1e300])
 def test_standard_errors_of_log_densities_of_any_size(scale):
     values = np.array([1.0, 2.0, 4.0])
     assert_allclose(_sd_of_sum(scale * values), scale * np.sqrt(3.0) * values.std())

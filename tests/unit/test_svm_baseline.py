@@ -22,6 +22,8 @@ from skgpmcmc.baselines import svm
 from skgpmcmc.baselines.svm import PlattSVC, svm_platt_classifier
 from skgpmcmc.metrics import capacity_auc_score, capacity_auc_scorer
 
+from ..helpers import in_one_test
+
 SMALL = {"C": (0.5, 8.0), "gamma": (0.05, 0.5)}
 
 
@@ -138,7 +140,7 @@ def test_folds_follow_the_smallest_class(n_rare, n_folds):
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-@pytest.mark.parametrize("n_rare", [1, 2])
+@in_one_test("n_rare", [1, 2])
 def test_a_class_with_too_few_members_is_refused(n_rare):
     X, _ = two_classes(10)
     with pytest.raises(ValueError, match=rf"class 'b' of y has {n_rare} member.*add rows"):

@@ -12,7 +12,7 @@ from skgpmcmc.transitions import JointUpdate, Langevin, RandomWalk
 from skgpmcmc.warmup import Schedule
 from skgpmcmc.warmup.schedule import pooled_covariance, tuned_log_scale
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 
 LENGTHS = [0, 1, 2, 5, 20, 37, 500]
 
@@ -20,7 +20,7 @@ LENGTHS = [0, 1, 2, 5, 20, 37, 500]
 # --- schedule -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_warmup", LENGTHS)
+@in_one_test("n_warmup", LENGTHS)
 def test_a_schedule_is_as_long_as_asked(n_warmup):
     schedule = Schedule.of_length(n_warmup)
     lengths = [window.n_steps for window in schedule.windows]
@@ -30,7 +30,7 @@ def test_a_schedule_is_as_long_as_asked(n_warmup):
     assert len(lengths) <= 10
 
 
-@pytest.mark.parametrize("n_warmup", LENGTHS)
+@in_one_test("n_warmup", LENGTHS)
 def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
     windows = Schedule.of_length(n_warmup).windows
     for before, after in pairwise(windows):
@@ -54,7 +54,7 @@ def test_a_usual_schedule():
 # --- scale ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [0, 3, 100])
+@in_one_test("step", [0, 3, 100])
 def test_the_scale_moves_towards_the_target(step):
     assert tuned_log_scale(0.2, 0.9, 0.25, step) > 0.2  # accepts too often: bolder
     assert tuned_log_scale(0.2, 0.0, 0.25, step) < 0.2  # hardly ever: more timid
@@ -126,7 +126,7 @@ def test_chains_that_differ_widen_the_shape(walk):
     assert covariance[1, 1] < 0.1
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 3])
+@in_one_test("n_steps", [1, 2, 3])
 def test_chains_that_have_not_moved_still_give_a_proper_shape(walk, n_steps):
     pooled = walk.with_covariance(pooled_covariance(np.ones((1, n_steps, 2))))
     assert np.isfinite(pooled.root.matrix).all()
