@@ -12,77 +12,60 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skgpmcmc import (
-    BayesianGPClassifier,
-    BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
-    BayesianGPRegressor,
-    BayesianGPVolatilityRegressor,
-)
+from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.baselines import EPMLClassifier, PlattSVC
 from skgpmcmc.estimators import _saving
 from skgpmcmc.run import records
-from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import short_chains
-from .test_states_at_rest import N, matrices
+from ..helpers import in_one_test, short_chains
+from .conftest import CASES, SETTINGS, N
+from .test_states_at_rest import reachable
 
-QUICK = {"n_chains": 2, "n_warmup": 2, "n_draws": 13, "target_ess": None, "random_state": 0}
-QUICK["max_predict_draws"] = 5
-WALK = {**QUICK, "sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}
-RNG = np.random.default_rng(0)
-X = RNG.standard_normal((N, 2))
-TARGETS = {
-    "two": (X[:, 0] > 0.0).astype(int),
-    "three": np.arange(N) % 3,
-    "real": 50.0 + 7.0 * X[:, 0] + RNG.standard_normal(N),
-    "counts": RNG.poisson(3.0, N),
-    "returns": 0.1 * RNG.standard_normal(N),
+#: The fitted models that go through files: every estimator, and what chains of each kind leave.
+SAVED = {
+    "classifier": ("classifier", "default"),
+    "asis": ("classifier", "asis"),
+    "classes": ("one_vs_rest", "walk"),
+    "softmax": ("softmax", "walk"),
+    "regressor": ("regressor", "default"),
+    "student": ("student_t", "walk"),
+    "counts": ("negative_binomial", "walk"),
+    "ordinal": ("ordinal", "walk"),
+    "volatility": ("volatility", "walk"),
 }
-CASES = {
-    "classifier": (BayesianGPClassifier(**QUICK), "two"),
-    "asis": (BayesianGPClassifier(**QUICK, sampler="asis"), "two"),
-    "classes": (BayesianGPClassifier(**WALK), "three"),
-    "softmax": (
-        BayesianGPClassifier(**WALK, multi_class="softmax", approximation="laplace"),
-        "three",
-    ),
-    "regressor": (BayesianGPRegressor(**QUICK), "real"),
-    "student": (BayesianGPRegressor(**WALK, likelihood="student_t"), "real"),
-    "poisson": (BayesianGPPoissonRegressor(**WALK), "counts"),
-    "ordinal": (BayesianGPOrdinalClassifier(**WALK), "three"),
-    "volatility": (BayesianGPVolatilityRegressor(**WALK), "returns"),
-}
-every_case = pytest.mark.parametrize("name", CASES)
+every_case = pytest.mark.parametrize("name", SAVED)
 
 
-@pytest.fixture(scope="module")
-@short_chains()
-def fitted():
-    return {
-        name: clone(estimator).fit(X, TARGETS[target])
-        for name, (estimator, target) in CASES.items()
-    }
+@pytest.fixture(scope="session")
+def fitted(models):
+    return lambda name: models(*SAVED[name])
 
 
-def results(model):
+def results(own, model):
     """All that predictions give."""
-    parts = getattr(model, "estimators_", [model])
-    y = TARGETS[next(target for own, target in CASES.values() if type(own) is type(model))][:5]
-    found = [model.predict(X[:5]), model.score(X, np.resize(y, N))]
-    found.append(model.log_predictive_density(X[:5], y))
-    for part in parts:
-        found += [*part.latent_mean_and_variance(X[:5]), part.sample_latent(X[:3], 2, 0)]
+    X, y = own.X[:5], own.y[:5]
+    given = {key: value[:5] for key, value in own.fit_arguments.items()}
+    found = [model.predict(X, **given), model.score(X, y, **given)]
+    found.append(model.log_predictive_density(X, y, **given))
+    for part in getattr(model, "estimators_", [model]):
+        found += [*part.latent_mean_and_variance(X), part.sample_latent(X[:3], 2, 0)]
     if hasattr(model, "predict_proba"):
-        found.append(model.predict_proba(X[:5]))
+        found.append(model.predict_proba(X))
     if not hasattr(model, "estimators_"):
-        found.append(model.sample_y(X[:3], 2, random_state=0))
+        found.append(model.sample_y(X, 2, random_state=0, **given))
     return found
 
 
-def assert_same(one, other):
-    for mine, theirs in zip(results(one), results(other), strict=True):
-        assert_array_equal(mine, theirs)
+def assert_same(own, copy):
+    """A copy gives what the model of `own` gives."""
+    for theirs, mine in zip(results(own, copy), results(own, own.model), strict=True):
+        assert_array_equal(theirs, mine)
+
+
+def refitted(own, **changes):
+    """The same estimator with other settings, fitted to the same data."""
+    with short_chains():
+        return clone(own.model).set_params(**changes).fit(own.X, own.y, **own.fit_arguments)
 
 
 def pickled(model):
@@ -112,33 +95,34 @@ def skopsed(model):
 
 
 @every_case
-@pytest.mark.parametrize("through", [pickled, joblibbed, skopsed])
-def test_what_comes_back_is_the_same(fitted, name, through):
-    model = fitted[name]
-    copy = through(model)
-    assert_same(copy, model)
-    for part, own in zip(
-        getattr(copy, "estimators_", [copy]), getattr(model, "estimators_", [model]), strict=True
-    ):
-        assert_array_equal(part.theta_samples_, own.theta_samples_)
-        assert_array_equal(part.latent_samples_, own.latent_samples_)
-        assert str(part.diagnostics_) == str(own.diagnostics_)
+def test_what_comes_back_is_the_same(fitted, name):
+    own = fitted(name)
+    for through in (pickled, joblibbed, skopsed):
+        copy = through(own.model)
+        if through is not joblibbed:  # pickles of another file format
+            assert_same(own, copy)
+        for part, mine in zip(getattr(copy, "estimators_", [copy]), own.parts, strict=True):
+            assert_array_equal(part.theta_samples_, mine.theta_samples_)
+            assert_array_equal(part.latent_samples_, mine.latent_samples_)
+            assert str(part.diagnostics_) == str(mine.diagnostics_)
 
 
 @short_chains()
-@pytest.mark.parametrize("through", [pickled, skopsed])
-def test_what_comes_back_goes_on_as_it_would_have(fitted, through):
-    uncut = CASES["classifier"][0].set_params(n_draws=18).fit(X, TARGETS["two"])
-    copy = through(fitted["classifier"]).set_params(warm_start=True, n_draws=18)
-    assert_array_equal(copy.fit(X, TARGETS["two"]).theta_samples_, uncut.theta_samples_)
+def test_what_comes_back_goes_on_as_it_would_have(fitted):
+    own = fitted("classifier")
+    uncut = refitted(own, n_draws=24)
+    for through in (pickled, skopsed):
+        copy = through(own.model).set_params(warm_start=True, n_draws=24)
+        assert_array_equal(copy.fit(own.X, own.y).theta_samples_, uncut.theta_samples_)
 
 
-def test_a_baseline_comes_back():
-    model = EPMLClassifier().fit(X, TARGETS["two"])
-    assert_array_equal(pickled(model).predict_proba(X), model.predict_proba(X))
+def test_a_baseline_comes_back(fitted):
+    own = fitted("classifier")
+    model = EPMLClassifier(approximation="laplace", n_restarts=0).fit(own.X, own.y)
+    assert_array_equal(pickled(model).predict_proba(own.X), model.predict_proba(own.X))
 
 
-@pytest.mark.parametrize("estimator", [PlattSVC(), *(own for own, _ in CASES.values())])
+@in_one_test("estimator", [PlattSVC(), EPMLClassifier(), *(own for own, _ in CASES.values())])
 def test_an_estimator_without_a_fit_comes_back(estimator):
     assert str(pickled(estimator)) == str(estimator)
 
@@ -160,26 +144,40 @@ def arrays_of(model):
     return found
 
 
+def matrices(root):
+    """Square arrays over the training rows, other than distances of X."""
+    objects = list(reachable(root))
+    distances = {id(vars(o).get("_raw_distances")) for o in objects if hasattr(o, "_raw_distances")}
+    arrays = [o for o in objects if isinstance(o, np.ndarray) and id(o) not in distances]
+    return [array for array in arrays if array.shape.count(N) > 1]
+
+
 @every_case
 def test_a_file_has_no_factors_and_draws_once(fitted, name):
-    model = pickled(fitted[name])
+    own = fitted(name)
+    model = pickled(own.model)
     parts = getattr(model, "estimators_", [model])
     for part in parts:
-        part.loo() if name not in ("softmax", "classes") else part.predict(X)
+        part.loo() if name not in ("softmax", "classes") else part.predict(own.X)
         _ = part.latent_samples_
     assert matrices(pickled(model)) == []
     arrays = arrays_of(model)
     assert not any(array.shape.count(N) > 1 for array in arrays)
-    n_functions = 3 if name == "softmax" else 1
-    size = 2 * 13 * N * n_functions
-    held = sum(array.size == size for array in arrays)
-    # Regression has the means that chains go on from, too, and draws once somebody asked for them.
-    assert held == (2 if name == "regressor" else len(parts))
+    held = sum(array.size == parts[0].latent_samples_.size for array in arrays)
+    # Regression has the means that chains go on from, too, and draws once somebody asked for them;
+    # where predictions use every draw they have them as one chain.
+    assert held == (2 if name in ("regressor", "asis") else len(parts))
 
 
 def test_draws_are_found_where_they_are():
-    draws = np.zeros((2, 13, N))
+    draws = np.zeros((2, 19, N))
     assert len(arrays_of([draws, draws, draws.copy()])) == 2
+
+
+def test_matrices_are_found_where_they_are():
+    model = BayesianGPClassifier()
+    model.factor_ = np.zeros((2, N, N))
+    assert len(matrices(model)) == 1
 
 
 # --- which files are refused ----------------------------------------------------------------------
@@ -188,7 +186,7 @@ def test_draws_are_found_where_they_are():
 @pytest.mark.parametrize("dump", [pickle.dumps, skops.io.dumps], ids=["pickle", "skops"])
 def test_a_file_of_another_format_is_refused(fitted, dump, monkeypatch):
     monkeypatch.setattr(_saving, "FORMAT", 99)
-    data = dump(fitted["asis"])
+    data = dump(fitted("asis").model)
     monkeypatch.undo()
     # Its parts may not even exist here.
     if dump is pickle.dumps:
@@ -205,14 +203,14 @@ def test_a_file_of_another_format_is_refused(fitted, dump, monkeypatch):
 
 def test_a_file_of_another_version_and_the_same_format_is_read(fitted, monkeypatch):
     monkeypatch.setattr(_saving, "__version__", "99.0")
-    data = pickle.dumps(fitted["asis"])
+    data = pickle.dumps(fitted("asis").model)
     monkeypatch.undo()
     assert b"99.0" in data
-    assert_same(pickle.loads(data), fitted["asis"])
+    assert_same(fitted("asis"), pickle.loads(data))
 
 
 def test_a_state_that_does_not_say_its_format_is_refused(fitted):
-    model = fitted["regressor"]
+    model = fitted("regressor").model
     with pytest.raises(ValueError, match="version unknown of skgpmcmc, in format None"):
         clone(model).__setstate__(dict(vars(model)))
 
@@ -222,44 +220,44 @@ def test_a_state_that_does_not_say_its_format_is_refused(fitted):
 
 @every_case
 def test_a_copy_for_predictions_gives_the_same(fitted, name):
-    model = fitted[name]
-    small = model.for_prediction()
-    assert type(small) is type(model)
-    assert str(small.get_params()) == str(model.get_params())
-    assert_same(pickled(small), model)
-    assert str(small.diagnostics_) == str(model.diagnostics_)
-    assert_same(pickled(small.for_prediction()), model)  # of a copy, too
+    own = fitted(name)
+    small = own.model.for_prediction()
+    assert type(small) is type(own.model)
+    assert str(small.get_params()) == str(own.model.get_params())
+    assert str(small.diagnostics_) == str(own.model.diagnostics_)
+    assert_same(own, pickled(small.for_prediction()))  # a copy of a copy, too
 
 
 @every_case
 def test_a_copy_for_predictions_is_small(fitted, name):
     """X, and of each draw that predictions use: theta, f, what a density is made of."""
-    model = fitted[name]
-    parts = getattr(model, "estimators_", [model])
+    own = fitted(name)
     numbers = sum(
         sum(a.size for a in (p.theta, p.f, p.multiplicity, *p.density_arrays, p.model.y))
-        for p in (part._predictor for part in parts)
+        for p in (part._predictor for part in own.parts)
     )
-    size = len(pickle.dumps(model.for_prediction()))
-    assert size < 8 * (numbers + X.size) + 60_000 * len(parts)
-    assert arrays_of(model.for_prediction())
+    size = len(pickle.dumps(own.model.for_prediction()))
+    assert size < 8 * (numbers + own.X.size) + 60_000 * len(own.parts)
+    arrays = arrays_of(own.model.for_prediction())
+    assert arrays
+    assert not any(array.shape.count(N) > 1 for array in arrays)
 
 
-def test_a_copy_for_predictions_grows_with_what_they_use_alone():
-    with short_chains():
-        sizes = [
-            len(pickle.dumps(own.fit(X, TARGETS["two"]).for_prediction()))
-            for own in (BayesianGPClassifier(**{**WALK, "n_draws": n}) for n in (10, 100))
-        ]
+def test_a_copy_for_predictions_grows_with_what_they_use_alone(fitted):
+    settings = {**SETTINGS["walk"], "n_warmup": 2, "max_predict_draws": 5}
+    sizes = [
+        len(pickle.dumps(refitted(fitted("asis"), **{**settings, "n_draws": n}).for_prediction()))
+        for n in (5, 50)
+    ]
     assert abs(sizes[1] - sizes[0]) < 1000
 
 
 @every_case
 def test_a_copy_for_predictions_says_what_it_cannot(fitted, name):
-    small = pickled(fitted[name].for_prediction())
-    target = TARGETS[CASES[name][1]]
+    own = fitted(name)
+    small = pickled(own.model.for_prediction())
     with pytest.raises(ValueError, match=r"warm_start=True continues .* the full estimator"):
-        small.set_params(warm_start=True).fit(X, target)
+        small.set_params(warm_start=True).fit(own.X, own.y, **own.fit_arguments)
     for part in getattr(small, "estimators_", [small]):
         for attribute in ("theta_samples_", "latent_samples_", "marked_samples_"):
             with pytest.raises(AttributeError, match=rf"{attribute} is not in a copy .* the full"):
@@ -271,11 +269,12 @@ def test_a_copy_for_predictions_says_what_it_cannot(fitted, name):
 
 @short_chains()
 def test_a_copy_for_predictions_can_be_fitted_anew(fitted):
-    small = fitted["asis"].for_prediction().set_params(random_state=1)
-    assert small.fit(X, TARGETS["two"]).theta_samples_.shape == (2, 13, 2)
-    assert small.latent_samples_.shape == (2, 13, N)
+    own = fitted("asis")
+    small = own.model.for_prediction().set_params(random_state=1)
+    assert small.fit(own.X, own.y).theta_samples_.shape == own.model.theta_samples_.shape
+    assert small.latent_samples_.shape == own.model.latent_samples_.shape
     assert np.isfinite(small.loo().elpd)
-    assert "theta_samples_" in vars(fitted["asis"])
+    assert "theta_samples_" in vars(own.model)
 
 
 def test_a_copy_for_predictions_needs_a_fit():
@@ -284,7 +283,7 @@ def test_a_copy_for_predictions_needs_a_fit():
 
 
 def test_what_the_docs_trust_is_what_files_hold(fitted):
-    for model in fitted.values():
-        data = skops.io.dumps(model)
+    for name in SAVED:
+        data = skops.io.dumps(fitted(name).model)
         assert set(trusted(data)) == set(skops.io.get_untrusted_types(data=data))
         assert not [name for name in trusted(data) if re.search("builtins|eval|os\\.", name)]
