@@ -1,5 +1,6 @@
 """Estimators whose chains move f and theta in turn."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -32,7 +33,7 @@ from skgpmcmc.transitions import (
     UnivariateSlice,
 )
 
-from ..helpers import short_chains
+from ..helpers import every_pair, in_one_test, rounds_of, short_chains
 
 pytestmark = pytest.mark.filterwarnings("ignore:The default priors expect features")
 
@@ -42,83 +43,81 @@ HYPER = ("mh", "hmc", "smmala", "slice")
 every_name = pytest.mark.parametrize("name", NAMES)
 
 QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 6, "random_state": 0}
-X, Y = make_moons(24, noise=0.3, random_state=0)
+BRIEF = {"n_chains": 1, "n_warmup": 2, "n_draws": 2, "random_state": 0}
+N = 16
+X, Y = make_moons(N, noise=0.3, random_state=0)
 RNG = np.random.default_rng(0)
 TARGETS = {
     BayesianGPClassifier: np.where(X[:, 0] > 1.2, 2, Y),
-    BayesianGPRegressor: X[:, 0] + 0.1 * RNG.standard_normal(24),
+    BayesianGPRegressor: X[:, 0] + 0.1 * RNG.standard_normal(N),
     BayesianGPPoissonRegressor: RNG.poisson(np.exp(X[:, 1])),
     BayesianGPOrdinalClassifier: np.digitize(X[:, 0], [0.0, 1.0]),
-    BayesianGPVolatilityRegressor: np.exp(X[:, 1]) * RNG.standard_normal(24),
+    BayesianGPVolatilityRegressor: np.exp(X[:, 1]) * RNG.standard_normal(N),
 }
+KINDS = (Sufficient, Ancillary, Interweaving, Surrogate)
 
 
 def quick(sampler, **changes):
     return BayesianGPClassifier(sampler=sampler, **{**QUICK, **changes})
 
 
-def pairs():
-    """Every name with every estimator; in the plain run each of both, but not each pair."""
-    for i, name in enumerate(NAMES):
-        for j, estimator in enumerate(TARGETS):
-            marks = () if i == j or i == 1 else pytest.mark.statistical
-            yield pytest.param(name, estimator, marks=marks)
-
-
-@pytest.mark.parametrize(("name", "estimator"), list(pairs()))
+@pytest.mark.parametrize("estimator", TARGETS)
+@in_one_test("name", NAMES)
 @short_chains()
 def test_every_estimator_has_them(name, estimator):
-    model = estimator(sampler=name, **QUICK).fit(X, TARGETS[estimator])
-    log_density = model.log_predictive_density(X[:5], TARGETS[estimator][:5])
-    assert np.isfinite(log_density).all()
+    y = TARGETS[estimator]
+    model = estimator(sampler=name, **BRIEF).fit(X, y)
+    assert np.isfinite(model.log_predictive_density(X[:5], y[:5])).all()
     for part in getattr(model, "estimators_", [model]):
-        assert part.theta_samples_.shape[:2] == (2, 6)
+        assert part.theta_samples_.shape[:2] == (1, 2)
         assert np.isfinite(part.theta_samples_).all()
-        assert part.latent_samples_.shape == (2, 6, 24)
+        assert part.latent_samples_.shape == (1, 2, N)
 
 
+@in_one_test(
+    "estimator, likelihood, kind",
+    [
+        (BayesianGPRegressor, "student_t", Ancillary),
+        (BayesianGPPoissonRegressor, "negative_binomial", Surrogate),
+    ],
+)
 @short_chains()
-def test_student_t_and_negative_binomial():
-    y = TARGETS[BayesianGPRegressor]
-    for name in ("aa", "surr"):
-        sampler = {"aa": Ancillary, "surr": Surrogate}[name](latent="smmala", hyper="smmala")
-        model = BayesianGPRegressor(likelihood="student_t", sampler=sampler, **QUICK).fit(X, y)
-        assert np.isfinite(model.predict(X)).all()
-        counts = BayesianGPPoissonRegressor(
-            likelihood="negative_binomial", sampler=sampler, **QUICK
-        ).fit(X, TARGETS[BayesianGPPoissonRegressor])
-        assert np.isfinite(counts.predict(X)).all()
+def test_student_t_and_negative_binomial(estimator, likelihood, kind):
+    sampler = kind(latent="smmala", hyper="smmala")
+    model = estimator(likelihood=likelihood, sampler=sampler, **BRIEF).fit(X, TARGETS[estimator])
+    assert np.isfinite(model.predict(X)).all()
 
 
-def combinations():
-    """All of them, most only at length."""
-    for kind in (Sufficient, Ancillary, Interweaving, Surrogate):
-        for latent in LATENT:
-            for hyper in HYPER:
-                quick = (latent == "hmc_v1" and kind is Sufficient) or (
-                    hyper == "mh" and kind is Ancillary
-                )
-                marks = () if quick else pytest.mark.statistical
-                yield pytest.param(kind, latent, hyper, marks=marks)
-
-
-@pytest.mark.parametrize(("kind", "latent", "hyper"), list(combinations()))
-@short_chains()
-def test_any_move_of_f_goes_with_any_of_theta(kind, latent, hyper):
-    sampler = kind(latent=latent, hyper=hyper, n_latent=2, max_leapfrog=3)
-    changes = {"n_warmup": 2, "n_draws": 2, "n_chains": 1}
-    model = quick(sampler, **changes).fit(X[:10], Y[:10])
-    moves = model.diagnostics_.acceptance_rate
-    assert len(moves) == (3 if kind is Interweaving else 2)
-    # Two moves of f an iteration, and all are counted.
-    counts = model._sampling.run.models[0].draws.chain_counts[0]
-    assert sorted(counts.n_steps.values())[-1] == 4
+def moves():
+    """Every two of a move of f, a move of theta, a parameterization and an estimator."""
+    return every_pair(LATENT, HYPER, KINDS, list(TARGETS))
 
 
 @pytest.mark.parametrize("latent", LATENT)
 @short_chains()
+def test_any_move_of_f_goes_with_any_of_theta(latent):
+    failures = []
+    for case in moves():
+        if case[0] == latent:
+            _, hyper, kind, estimator = case
+            sampler = kind(latent=latent, hyper=hyper, n_latent=2, max_leapfrog=3)
+            model = estimator(sampler=sampler, **BRIEF).fit(X, TARGETS[estimator])
+            part = getattr(model, "estimators_", [model])[0]
+            counts = model._sampling.run.models[0].draws.chain_counts[0]
+            found = {
+                "finite": np.isfinite(model.predict(X[:3]).astype(float)).all(),
+                "moves": len(part.diagnostics_.acceptance_rate) == 2 + (kind is Interweaving),
+                # Two moves of f an iteration, and all are counted.
+                "counts": sorted(counts.n_steps.values())[-1] == 4,
+            }
+            failures += [(case, what) for what, good in found.items() if not good]
+    assert failures == []
+
+
+@in_one_test("latent", LATENT)
+@short_chains()
 def test_any_move_of_f_goes_with_joint_updates(latent):
-    model = quick(KnorrHeldRue(latent=latent), n_warmup=2, n_draws=2).fit(X[:10], Y[:10])
+    model = quick(KnorrHeldRue(latent=latent), **BRIEF).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
 
 
@@ -182,21 +181,22 @@ def test_predictions_condition_on_the_draws(name):
 @short_chains()
 def test_neither_workers_nor_continuation_change_a_draw(sampler):
     """Whatever is made anew where a state has travelled to is what it was."""
-    settings = {"n_draws": 53, "n_warmup": 4}
-    whole = quick(sampler, **settings).fit(X, Y)
-    parallel = quick(sampler, n_jobs=2, **settings).fit(X, Y)
+    settings = {"n_draws": 13, "n_warmup": 4}
+    with rounds_of(10):
+        whole = quick(sampler, **settings).fit(X, Y)
+        parallel = quick(sampler, n_jobs=2, **settings).fit(X, Y)
+        half = quick(sampler, **settings | {"n_draws": 10}, warm_start=True).fit(X, Y)
+        half = pickle.loads(pickle.dumps(half)).set_params(n_draws=13).fit(X, Y)
     assert_array_equal(parallel.theta_samples_, whole.theta_samples_)
     assert_array_equal(parallel.latent_samples_, whole.latent_samples_)
-    half = quick(sampler, **settings | {"n_draws": 50}, warm_start=True).fit(X, Y)
-    half = pickle.loads(pickle.dumps(half)).set_params(n_draws=53).fit(X, Y)
     assert_array_equal(half.theta_samples_, whole.theta_samples_)
     assert_array_equal(half.latent_samples_, whole.latent_samples_)
 
 
-@every_name
+@in_one_test("name", NAMES)
 @short_chains()
 def test_all_chains_run_one_frozen_transition(name):
-    run = quick(name).fit(X, Y)._sampling.run
+    run = quick(name, n_draws=2).fit(X, Y)._sampling.run
     transitions = {id(chain.transition) for chain in run.models[0].chains}
     assert len(transitions) == 1
     assert isinstance(run.models[0].chains[0].transition, Sweep)
@@ -206,7 +206,7 @@ def test_all_chains_run_one_frozen_transition(name):
 def test_warm_up_tunes_every_move():
     sampler = Ancillary(hyper="mh", latent="hmc_v2", n_latent=1)
     # Rates of single chains vary much, as theta does.
-    model = quick(sampler, n_warmup=400, n_draws=400, n_chains=8, priors="paper").fit(X, Y)
+    model = quick(sampler, n_warmup=200, n_draws=150, n_chains=6, priors="paper").fit(X, Y)
     rates = model.diagnostics_.acceptance_rate
     assert 0.1 < rates["random walk on theta (ancillary)"].mean() < 0.45
     assert 0.4 < rates["trajectory on f"].mean() < 0.9
@@ -264,7 +264,13 @@ def test_joint_updates_use_laplace_unless_told_otherwise():
 GAMMA = {"k1__constant_value": stats.gamma(2.0)}
 
 
-@pytest.mark.parametrize(
+@pytest.fixture(scope="module")
+@short_chains()
+def fitted():
+    return quick("sa").fit(X, Y)
+
+
+@in_one_test(
     ("changes", "message"),
     [
         ({"sampler": Ancillary(latent="nuts")}, r"latent must be one of .*'hmc_v2'.*got 'nuts'"),
@@ -293,10 +299,8 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
         ),
     ],
 )
-@short_chains()
-def test_what_cannot_work_is_refused(changes, message):
-    model = quick("sa").fit(X, Y)
-    before = model.theta_samples_
+def test_what_cannot_work_is_refused(changes, message, fitted):
+    model = copy.copy(fitted)
     with pytest.raises(ValueError, match=message):
         model.set_params(**changes).fit(X, Y)
-    assert model.theta_samples_ is before
+    assert model.theta_samples_ is fitted.theta_samples_
