@@ -31,7 +31,7 @@ from skgpmcmc.transitions import (
 )
 from skgpmcmc.transitions.base import metropolis_accepts
 
-from ..helpers import make_model, toy_classes
+from ..helpers import in_one_test, make_model, toy_classes
 
 THETA = np.array([0.8, -0.9])
 N = 10
@@ -151,9 +151,9 @@ EVERY = {
     "retained particle": of_particles(RetainedParticle(0.05)),
     "emulated": emulated(),
 }
-every_transition = pytest.mark.parametrize("transition", EVERY.values(), ids=EVERY.keys())
+every_transition = in_one_test("transition", EVERY.values(), ids=EVERY)
 METROPOLIS = {"marginal": marginal, "pseudo-marginal": pseudo_marginal}
-every_metropolis = pytest.mark.parametrize("make", METROPOLIS.values(), ids=METROPOLIS.keys())
+every_metropolis = in_one_test("make", METROPOLIS.values(), ids=METROPOLIS)
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def contents(state):
 def test_a_state_is_never_changed(model, transition):
     rng = np.random.default_rng(2)
     state = transition.start(model, THETA, rng)
-    for _ in range(30):
+    for _ in range(12):
         before, scalars = contents(state), [v for v in state if isinstance(v, float)]
         for array in arrays(state):
             array.flags.writeable = False  # a write in place is an error
@@ -207,7 +207,7 @@ def test_equal_streams_give_equal_paths(model, transition):
         rng = np.random.default_rng(3)
         state = transition.start(model, THETA, rng)
         path, infos = [], []
-        for _ in range(20):
+        for _ in range(8):
             state, info = transition.step(model, state, rng)
             path.append(np.concatenate([state.theta, state.f]))
             infos.append(info)
@@ -235,7 +235,7 @@ def test_infos_make_sense(model, transition):
     metropolis = {move.name for move in moves if hasattr(move, "proposal")}
     rng = np.random.default_rng(8)
     state = transition.start(model, THETA, rng)
-    for _ in range(30):
+    for _ in range(15):
         _, info = transition.step(model, state, rng)
         assert 0.0 <= info.acceptance_probability <= 1.0
         assert isinstance(info.accepted, bool)
@@ -315,7 +315,7 @@ def test_elliptical_slice_needs_no_further_factorization(model):
     assert after.prior is state.prior
 
 
-@pytest.mark.parametrize("with_latent", [True, False])
+@in_one_test("with_latent", [True, False])
 def test_marginal_returns_the_target_at_its_theta(model, with_latent):
     transition = marginal(walk(), with_latent=with_latent)
     for state, _ in run(transition, model):
@@ -365,7 +365,7 @@ def test_a_rejection_leaves_a_marginal_state_as_it_is(model):
     assert info.n_evaluations == 1
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "proposal",
     [Fixed(THETA + 0.3, -np.inf), Fixed(THETA + 0.3, np.nan), Fixed(np.array([60.0, 0.0]), np.inf)],
     ids=["rejected", "NaN", "outside the prior"],
@@ -387,7 +387,7 @@ def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
 
 
 @every_metropolis
-@pytest.mark.parametrize("direction", [1, -1])
+@in_one_test("direction", [1, -1])
 def test_another_move_takes_the_direction_where_it_leads_away(model, make, direction):
     """And nowhere else: see `Directed`."""
     rng = np.random.default_rng(22)
@@ -399,7 +399,7 @@ def test_another_move_takes_the_direction_where_it_leads_away(model, make, direc
         assert after.direction == expected
 
 
-@pytest.mark.parametrize("move", [ParticleRefresh(0.05), RetainedParticle(0.05)])
+@in_one_test("move", [ParticleRefresh(0.05), RetainedParticle(0.05)])
 def test_moves_of_the_particles_alone_keep_the_direction(model, move):
     rng = np.random.default_rng(23)
     state = pseudo_marginal(walk()).start(model, THETA, rng)._replace(direction=-1)
@@ -408,7 +408,7 @@ def test_moves_of_the_particles_alone_keep_the_direction(model, move):
 
 
 @every_metropolis
-@pytest.mark.parametrize("bad", [[60.0, 0.0], [0.0, -60.0], [np.nan, 0.0], [np.inf, 0.0]])
+@in_one_test("bad", [[60.0, 0.0], [0.0, -60.0], [np.nan, 0.0], [np.inf, 0.0]])
 def test_a_proposal_without_prior_mass_is_rejected_unevaluated(model, make, bad):
     transition = make(Fixed(np.array(bad), np.inf))
     rng = np.random.default_rng(16)
@@ -459,7 +459,7 @@ def test_a_proposal_where_K_is_singular_is_a_rejection_and_counted(make):
 
 
 @every_metropolis
-@pytest.mark.parametrize("proposal", [walk(), Pulled()], ids=["symmetric", "asymmetric"])
+@in_one_test("proposal", [walk(), Pulled()], ids=["symmetric", "asymmetric"])
 def test_the_acceptance_probability_is_the_ratio_of_targets(model, make, proposal):
     """Times that of the densities of the way back and of the way there."""
     transition = make(proposal)
@@ -486,7 +486,7 @@ def test_the_acceptance_probability_is_the_ratio_of_targets(model, make, proposa
     assert 0 < seen < 40
 
 
-@pytest.mark.parametrize("log_ratio", [-0.2, -2.0])
+@in_one_test("log_ratio", [-0.2, -2.0])
 def test_metropolis_accepts_with_the_stated_probability(log_ratio):
     rng = np.random.default_rng(21)
     decisions = [metropolis_accepts(log_ratio, rng) for _ in range(5000)]
@@ -517,7 +517,7 @@ def test_a_start_of_a_mixture_can_retain_a_particle(model):
     assert_array_equal(state.estimate.particles[:, 0], f)
 
 
-@pytest.mark.parametrize("transition", [ParticleRefresh(), RetainedParticle()])
+@in_one_test("transition", [ParticleRefresh(), RetainedParticle()])
 def test_moves_of_particles_do_not_start_a_chain(model, transition):
     with pytest.raises(TypeError, match="started by a PseudoMarginalMetropolis"):
         transition.start(model, THETA, np.random.default_rng(0))
@@ -568,9 +568,9 @@ def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, p
     )
     rng = np.random.default_rng(26)
     state = plain.start(model, THETA, rng)
-    moves = [plain.step(model, state, rng)[1].move for _ in range(400)]
+    moves = [plain.step(model, state, rng)[1].move for _ in range(200)]
     share = np.mean([move == "refresh" for move in moves])
-    error = np.sqrt(probabilities[0] * probabilities[1] / 400)
+    error = np.sqrt(probabilities[0] * probabilities[1] / 200)
     assert abs(share - probabilities[1]) <= 4.0 * error
     # The last one leaves the name of the first, and adds its own cost.
     for seed in range(5):
@@ -582,15 +582,15 @@ def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, p
         assert changed.sum() == 1
 
 
-@pytest.mark.parametrize("often", [0.25, 0.9])
+@in_one_test("often", [0.25, 0.9])
 def test_the_last_move_of_a_mixture_is_made_as_often_as_it_says(model, often):
     mixture = Mixture((ParticleRefresh(0.05),), (1.0,), RetainedParticle(0.05), often)
     rng = np.random.default_rng(28)
     state = pseudo_marginal(walk()).start(model, THETA, rng)
     alone = mixture.moves[0].step(model, state, rng)[1].n_evaluations
-    costs = [mixture.step(model, state, rng)[1].n_evaluations for _ in range(400)]
+    costs = [mixture.step(model, state, rng)[1].n_evaluations for _ in range(200)]
     made = np.array(costs) > alone
-    assert abs(made.mean() - often) <= 4.0 * np.sqrt(often * (1.0 - often) / 400)
+    assert abs(made.mean() - often) <= 4.0 * np.sqrt(often * (1.0 - often) / 200)
 
 
 # --- proposals from a cheap chain -----------------------------------------------------------------
@@ -666,7 +666,7 @@ def test_a_trajectory_runs_backwards():
 @pytest.mark.parametrize("move", ["leapfrog", "jump"])
 def test_cheap_moves_leave_their_target_alone(move):
     rng = np.random.default_rng(29)
-    start = THETA + rng.standard_normal((3000, 2))
+    start = THETA + rng.standard_normal((1500, 2))
     if move == "leapfrog":
         leapfrog = Leapfrog(np.array([[0.8, 0.0], [0.3, 1.1]]), 0.9, 3)
         point = CheapPoint.at(Bell(), start)

@@ -44,8 +44,8 @@ from ..helpers import (
 )
 
 KINDS = (SubsetOfData, Nystrom, EigenExact)
-every_kind = pytest.mark.parametrize("kind", KINDS)
-every_way = pytest.mark.parametrize("way", WAYS)
+every_kind = in_one_test("kind", KINDS)
+every_way = in_one_test("way", WAYS)
 
 
 def make(likelihood=None, n=30, *, ard=False):

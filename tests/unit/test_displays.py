@@ -15,6 +15,8 @@ from sklearn.svm import SVC
 from skgpmcmc.displays import AbstentionCurveDisplay
 from skgpmcmc.metrics import abstention_curve, capacity_accuracy_score, capacity_auc_score
 
+from ..helpers import in_one_test
+
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -70,7 +72,7 @@ def test_pos_label_and_columns():
 @pytest.mark.parametrize(
     ("score", "capacity"), [("accuracy", capacity_accuracy_score), ("auc", capacity_auc_score)]
 )
-@pytest.mark.parametrize("pos_label", [None, "ham", "spam"])
+@in_one_test("pos_label", [None, "ham", "spam"])
 def test_from_estimator(fitted, score, capacity, pos_label):
     model, X, y = fitted
     display = AbstentionCurveDisplay.from_estimator(model, X, y, score=score, pos_label=pos_label)
@@ -107,8 +109,11 @@ def test_several_curves_share_axes_and_differ():
     assert not ax.patches
 
 
-@pytest.mark.parametrize("trust", [6.0, 1.0, -1.0], ids=["good", "fair", "wrong"])
-@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize(
+    ("trust", "layout"),
+    [(6.0, None), (1.0, "constrained"), (-1.0, None)],
+    ids=["good", "fair", "wrong"],
+)
 def test_no_curve_runs_behind_the_legend(trust, layout):
     """Whether curves stay high, fall at the end or lie at the bottom, as those of a wrong model."""
     rng = np.random.default_rng(0)

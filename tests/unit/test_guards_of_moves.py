@@ -82,7 +82,7 @@ def test_a_joint_update_accepts_by_the_exact_ratio(defensive):
     rng = np.random.default_rng(2)
     state = update.start(model, THREE_THETA, rng)
     informative = 0
-    for _ in range(150):
+    for _ in range(80):
         new, info = update.step(model, state, rng)
         if info.accepted:
             log_ratio = log_target_over_proposal(model, update, new) - log_target_over_proposal(

@@ -104,7 +104,7 @@ def test_surrogate_chain_is_reversible(moves):
     """Pairs (theta, theta') have the law of (theta', theta) where theta is a draw from pi*."""
     proposal = SurrogateProposal(TARGET, moves)
     rng = np.random.default_rng(1)
-    begin = TARGET.sample(rng, 4000)
+    begin = TARGET.sample(rng, 1500)
     proposed = [proposal.propose(theta, rng) for theta in begin]
     end = np.array([theta for theta, _ in proposed])
     for function in (

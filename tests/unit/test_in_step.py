@@ -251,7 +251,7 @@ def chains(reference, n_steps):
 
 @pytest.mark.parametrize("reference", [InTurn(), EP()], ids=["in turn", "Gaussian"])
 def test_chains_in_step_make_the_draws_that_each_makes_alone(reference):
-    jobs = chains(reference, 25)
+    jobs = chains(reference, 12)
     together = sample_all(jobs)
     for job, segment in zip(jobs, together, strict=True):
         by_itself = sample(*job)
@@ -264,7 +264,7 @@ def test_chains_in_step_make_the_draws_that_each_makes_alone(reference):
 
 
 def test_draws_in_step_may_differ_in_number():
-    jobs = chains(InTurn(), 20)
+    jobs = chains(InTurn(), 12)
     move = replace(jobs[0][1].moves[1], n_importance=More())
     move = replace(jobs[0][1], moves=(move,), probabilities=(1.0,))
     jobs = [(model, move, state, rng, n) for model, _, state, rng, n in jobs]

@@ -18,10 +18,10 @@ CLASSES = np.array([-1.0, 1.0])
 F = np.linspace(-3.0, 3.0, 41)
 GRID = [(mean, var) for mean in (-4.0, -0.5, 0.0, 2.0) for var in (0.1, 1.0, 7.4)]
 
-every_likelihood = pytest.mark.parametrize(
+every_likelihood = in_one_test(
     "likelihood", [Probit(), Logit()], ids=lambda likelihood: likelihood.name
 )
-every_class = pytest.mark.parametrize("y", [-1.0, 1.0])
+every_class = in_one_test("y", [-1.0, 1.0])
 
 
 def column(*values):

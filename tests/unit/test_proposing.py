@@ -86,12 +86,12 @@ def test_the_assembled_proposal_satisfies_detailed_balance():
     """From a draw of pi*, the way there and the way back are equally likely.
 
     Then the mean of a(theta) b(theta') - a(theta') b(theta) is zero for any a and b. A trajectory
-    and a jump, without the trajectory once more, keep pi* and fail this (z is about 7): the left
+    and a jump, without the trajectory once more, keep pi* and fail this (z is about 6): the left
     side knows where on the right it comes from, and not the other way round.
     """
     moves = tuple(TELLING[type(move)] for move in assembled().moves)
     proposal, rng = SurrogateProposal(Normal(), moves), np.random.default_rng(2)
-    here = rng.standard_normal((4000, 1))
+    here = rng.standard_normal((3000, 1))
     there = np.array([proposal.propose(theta, rng)[0] for theta in here])
 
     def position_near(center, theta):
@@ -117,12 +117,12 @@ def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
 # --- what an emulator is worth --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sd", [0.1, 0.5, 1.0, 2.0])
+@in_one_test("sd", [0.1, 0.5, 1.0, 2.0])
 def test_acceptance_of_gaussian_errors(sd):
-    """E min(w, w') / E w for log-normal weights, in closed form; of half a million draws."""
-    log_weights = sd * np.random.default_rng(seeded(4)).standard_normal(500_000)
+    """E min(w, w') / E w for log-normal weights, in closed form; of many draws."""
+    log_weights = sd * np.random.default_rng(seeded(4)).standard_normal(200_000)
     expected = 2.0 * stats.norm.cdf(-sd / np.sqrt(2.0))
-    assert independence_acceptance(log_weights) == pytest.approx(expected, abs=0.015)
+    assert independence_acceptance(log_weights) == pytest.approx(expected, abs=0.02)
     shifted = independence_acceptance(log_weights + 700.0)
     assert shifted == pytest.approx(independence_acceptance(log_weights), rel=1e-9)
 

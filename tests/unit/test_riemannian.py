@@ -67,7 +67,7 @@ def test_trajectories_go_back(likelihood):
     assert_allclose(-reversed_momentum, p, atol=1e-8)
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "poisson", "volatility"])
+@pytest.mark.parametrize("likelihood", ["poisson", "volatility"])
 def test_volume_is_preserved(likelihood):
     """The Jacobian of two steps, by central differences, has the determinant one."""
     model, state, rng = problem(likelihood)

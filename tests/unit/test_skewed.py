@@ -87,14 +87,14 @@ def test_without_an_asymmetry_it_is_the_gaussian(model):
 def test_moments_of_the_draws(model):
     """Means of q, its variances times those that `sd` asks for, and the skewness asked for."""
     density = skewed(model)
-    f = density.sample(np.random.default_rng(4), 400_000).f
+    f = density.sample(np.random.default_rng(4), 150_000).f
     sd = 1.1 * density.q.marginal_variance**0.5
     # A delta of another spread than `sd` is skewed a little differently: 10 % here, on purpose.
     assert_allclose(f.mean(axis=1), density.q.mean, atol=0.05 * sd.max())
     exact = SkewedApproximation(density.q, density.q.marginal_variance**0.5, density.asymmetry)
-    f = exact.sample(np.random.default_rng(5), 400_000).f
+    f = exact.sample(np.random.default_rng(5), 150_000).f
     error = f.mean(axis=1) - exact.q.mean
-    assert np.abs(error / (exact.sd / np.sqrt(400_000))).max() < Z_LIMIT
+    assert np.abs(error / (exact.sd / np.sqrt(150_000))).max() < Z_LIMIT
     assert_allclose(f.var(axis=1), exact.q.marginal_variance, rtol=0.02)
     assert_allclose(stats.skew(f, axis=1), skewness_of(ASYMMETRIES), atol=0.05)
 
@@ -121,7 +121,7 @@ def test_the_estimate_is_unbiased():
     exact = orthant_probability(q.prior.K, model.y)
     for defensive in (0.0, 0.2):
         rng = np.random.default_rng(6)
-        estimate = importance_estimate(model, density, 200_000, rng, defensive=defensive)
+        estimate = importance_estimate(model, density, 80_000, rng, defensive=defensive)
         weights = np.exp(estimate.log_weights)
         assert abs(z_score(weights, exact)) < Z_LIMIT
         again = log_importance_weights(model, density, estimate.particles, defensive=defensive)

@@ -83,12 +83,12 @@ def test_where_there_is_no_density(model, theta):
 def test_tuning_reaches_its_acceptance_and_is_a_function_of_its_seed(model):
     target, root = target_of(model, EP().roughened()), np.diag(SCALE)
     tuned, again = (
-        tune_trajectories(target, CENTER, root, 60, (3, 6), 1.5, np.random.SeedSequence(5))
+        tune_trajectories(target, CENTER, root, 40, (3, 6), 1.5, np.random.SeedSequence(5))
         for _ in range(2)
     )
     assert_array_equal(tuned.theta, again.theta)
     assert tuned.log_step == again.log_step
-    assert tuned.theta.shape == (60, 2)
+    assert tuned.theta.shape == (40, 2)
     assert_array_equal(tuned.end, tuned.theta[-1])
     leapfrog = Leapfrog(root, float(np.exp(tuned.log_step)), 6, 3)
     rng, point, accepted = np.random.default_rng(0), CheapPoint.at(target, tuned.end), []
