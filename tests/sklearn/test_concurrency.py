@@ -16,13 +16,14 @@ from ..helpers import short_chains, toy_classes
 # Of other threads and processes, too.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-X, Y = toy_classes(30, 2, seed=1)
+X, Y = toy_classes(20, 2, seed=1)
 
 
 def quick(**changes):
-    settings = {"n_chains": 2, "n_warmup": 10, "n_draws": 60, "n_importance": 4}
+    settings = {"n_chains": 2, "n_warmup": 10, "n_draws": 12, "n_importance": 4}
     walk = PseudoMarginal(moves="random_walk")
-    return BayesianGPClassifier(**{**settings, "sampler": walk, "target_ess": None, **changes})
+    settings |= {"sampler": walk, "approximation": "laplace", "target_ess": None}
+    return BayesianGPClassifier(**{**settings, **changes})
 
 
 def fitted(random_state, **changes):
@@ -49,9 +50,9 @@ def test_fits_in_two_threads_are_those_of_one(n_jobs):
 
 
 def test_one_model_predicts_in_two_threads():
-    model = fitted(0, max_predict_draws=20)
+    model = fitted(0, max_predict_draws=8)
     alone = model.predict_proba(X)
-    again = fitted(0, max_predict_draws=20)
+    again = fitted(0, max_predict_draws=8)
     with ThreadPoolExecutor(2) as pool:
         for proba in pool.map(again.predict_proba, [X] * 6):
             assert_array_equal(proba, alone)

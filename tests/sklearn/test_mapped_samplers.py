@@ -13,14 +13,17 @@ from skgpmcmc.approximations import EP, EigenExact, Laplace, Nystrom, SubsetOfDa
 from skgpmcmc.samplers import DiscretizingChain, TemperedTransitions
 from skgpmcmc.transitions import UnivariateSlice
 
+from ..helpers import in_one_test
+
 # Chains this short are for the settings alone.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 RNG = np.random.default_rng(0)
-X = RNG.uniform(size=(24, 2))
-Y = np.sin(4.0 * X[:, 0]) + 0.2 * RNG.standard_normal(24)
+N, N_DRAWS = 24, 5
+X = RNG.uniform(size=(N, 2))
+Y = np.sin(4.0 * X[:, 0]) + 0.2 * RNG.standard_normal(N)
 CLASSES = (np.median(Y) < Y).astype(int)
-SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 8, "random_state": 0}
+SHORT = {"n_chains": 2, "n_warmup": 5, "n_draws": N_DRAWS, "random_state": 0}
 
 SAMPLERS = {
     "discretizing": "discretizing",
@@ -39,13 +42,25 @@ def fitted(estimator, y, sampler, **settings):
     return estimator(sampler=sampler, **settings).fit(X, y)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
-@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
-def test_draws_and_predictions(estimator, y, sampler):
+#: Every sampler, and every estimator with both names.
+PAIRS = {
+    "discretizing": ESTIMATORS,
+    "tempered": ESTIMATORS,
+    "several moves": ESTIMATORS[:1],
+    "trajectories": ESTIMATORS[1:],
+    "layers": ESTIMATORS[:1],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "estimator", "y"), [(name, *case) for name, cases in PAIRS.items() for case in cases]
+)
+def test_draws_and_predictions(name, estimator, y):
+    sampler = SAMPLERS[name]
     model = fitted(estimator, y, clone(sampler) if not isinstance(sampler, str) else sampler)
     p = len(model.hyperparameter_names_)
-    assert model.theta_samples_.shape == (2, 8, p)
-    assert model.latent_samples_.shape == (2, 8, 24)
+    assert model.theta_samples_.shape == (2, N_DRAWS, p)
+    assert model.latent_samples_.shape == (2, N_DRAWS, N)
     assert np.isfinite(model.predict(X[:3])).all()
     assert len(np.unique(model.theta_samples_.reshape(-1, p), axis=0)) > 2
 
@@ -55,21 +70,30 @@ def test_marked_samples(estimator, y):
     model = fitted(estimator, y, DiscretizingChain(n_moves=3))
     theta, weight = model.marked_samples_
     p = model.theta_samples_.shape[2]
-    assert theta.shape == (2, 8, 3 * p, p)  # each coordinate is mapped by itself
-    assert weight.shape == (2, 8, 3 * p)
+    assert theta.shape == (2, N_DRAWS, 3 * p, p)  # each coordinate is mapped by itself
+    assert weight.shape == (2, N_DRAWS, 3 * p)
     np.testing.assert_allclose(weight.sum(axis=2), 1.0)
     assert_array_equal(theta[:, :, -1], model.theta_samples_)
     model.set_params(sampler="tempered").fit(X, y)
     assert not hasattr(model, "marked_samples_")
 
 
-@pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
-@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+@pytest.mark.parametrize(
+    ("estimator", "y", "sampler"),
+    [
+        (*ESTIMATORS[0], "discretizing"),
+        (*ESTIMATORS[1], "tempered"),
+        *(
+            pytest.param(*case, marks=pytest.mark.statistical)
+            for case in [(*ESTIMATORS[1], "discretizing"), (*ESTIMATORS[0], "tempered")]
+        ),
+    ],
+)
 def test_a_continued_fit_is_one_longer_fit_whatever_the_workers(estimator, y, sampler):
-    whole = fitted(estimator, y, sampler, n_draws=12)
-    begun = fitted(estimator, y, sampler, n_draws=8, n_jobs=2, warm_start=True)
+    whole = fitted(estimator, y, sampler, n_draws=6)
+    begun = fitted(estimator, y, sampler, n_draws=4, n_jobs=2, warm_start=True)
     begun = pickle.loads(pickle.dumps(begun))
-    begun.set_params(n_draws=12).fit(X, y)
+    begun.set_params(n_draws=6).fit(X, y)
     assert_array_equal(begun.theta_samples_, whole.theta_samples_)
     assert_array_equal(begun.latent_samples_, whole.latent_samples_)
     assert_array_equal(begun.predict(X), whole.predict(X))
@@ -93,21 +117,19 @@ def test_sizes_that_are_tried():
     assert (own.m, own.rows) == (9, "maximin")
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
+@in_one_test(
+    "estimator, y, sampler, approximation, expected",
     [
-        ({"sampler": "tempered", "approximation": Nystrom(5)}, "nystrom"),
-        ({"sampler": "tempered", "approximation": EigenExact(6)}, "eigen"),
-        ({"sampler": "discretizing", "approximation": SubsetOfData(0.3)}, "sod"),
+        (*ESTIMATORS[0], "tempered", Nystrom(5), "nystrom"),
+        (*ESTIMATORS[0], "tempered", EigenExact(6), "eigen"),
+        (*ESTIMATORS[1], "discretizing", SubsetOfData(0.3, inner="laplace"), "sod"),
+        (*ESTIMATORS[1], "tempered", Nystrom(5, inner="laplace"), "nystrom"),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
-def test_diagnostics_say_what_is_in_use(estimator, y, settings, expected):
-    used = estimator(**{**SHORT, **settings}).fit(X, y).diagnostics_.in_use
-    name = settings["sampler"]
+def test_diagnostics_say_what_is_in_use(estimator, y, sampler, approximation, expected):
+    model = fitted(estimator, y, sampler, approximation=approximation, n_draws=2)
     own = {} if estimator is BayesianGPRegressor else {"n_importance": "auto"}
-    assert used == {"sampler": name, "approximation": expected, **own}
+    assert model.diagnostics_.in_use == {"sampler": sampler, "approximation": expected, **own}
 
 
 def test_counts_and_laplace():
@@ -120,20 +142,22 @@ def test_counts_and_laplace():
 
 
 def test_one_against_the_rest_has_marked_samples_of_each_class():
-    model = fitted(BayesianGPClassifier, np.arange(24) % 3, "discretizing")
-    assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 8, 2)] * 3
+    model = fitted(BayesianGPClassifier, np.arange(N) % 3, "discretizing", n_draws=2)
+    assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 2, 2)] * 3
 
 
-@pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
-@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
+@in_one_test(
+    "estimator, y, sampler",
+    [(*case, sampler) for case in ESTIMATORS for sampler in ("discretizing", "tempered")],
+)
 def test_without_hyperparameters_of_the_kernel(estimator, y, sampler):
     fixed = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     model = fitted(estimator, y, sampler, kernel=fixed)
-    assert model.latent_samples_.shape == (2, 8, 24)
+    assert model.latent_samples_.shape == (2, N_DRAWS, N)
 
 
 def test_softmax_moves_by_a_subset():
-    model = fitted(BayesianGPClassifier, CLASSES, "discretizing", multi_class="softmax")
+    model = fitted(BayesianGPClassifier, CLASSES, "discretizing", multi_class="softmax", n_draws=2)
     assert np.isfinite(model.predict_proba(X)).all()
 
 
@@ -142,7 +166,7 @@ def test_nested_parameters():
         sampler=DiscretizingChain(operator="mh"), approximation=SubsetOfData(6), **SHORT
     )
     model = clone(model).set_params(sampler__n_moves=2, approximation__m=5)
-    assert model.fit(X, Y).marked_samples_.theta.shape == (2, 8, 2, 3)
+    assert model.fit(X, Y).marked_samples_.theta.shape == (2, N_DRAWS, 2, 3)
 
 
 def test_a_configured_operator_is_tuned():
@@ -176,13 +200,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "message"), REFUSED, ids=str)
+@in_one_test(("settings", "message"), REFUSED)
 def test_what_cannot_be_used_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         BayesianGPClassifier(**{"sampler": "discretizing", **SHORT, **settings}).fit(X, CLASSES)
 
 
-@pytest.mark.parametrize("approximation", ["sod", SubsetOfData(9)])
+@in_one_test("approximation", ["sod", SubsetOfData(9)])
 def test_a_cheap_posterior_is_refused_elsewhere(approximation):
     with pytest.raises(ValueError, match="is a cheap posterior of theta"):
         BayesianGPClassifier(approximation=approximation, **SHORT).fit(X, CLASSES)
