@@ -173,7 +173,8 @@ def test_names_scales_and_dimensions(fitted, trees):
 def test_features_have_their_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["width", "height"])
-    est = BayesianGPRegressor(ard=True, **QUICK).fit(frame, CASES["regression"][1])
+    few = {**QUICK, "n_draws": 4}
+    est = BayesianGPRegressor(ard=True, **few).fit(frame, CASES["regression"][1])
     tree = est.to_arviz()
     assert tree["posterior"]["k2__length_scale"].coords["feature"].values.tolist() == [
         "width",
@@ -182,13 +183,14 @@ def test_features_have_their_names():
 
 
 def test_more_thresholds_and_no_hyperparameters_at_all():
-    four = BayesianGPOrdinalClassifier(**QUICK).fit(X, np.arange(N) % 4)
+    few = {**QUICK, "n_draws": 4}
+    four = BayesianGPOrdinalClassifier(**few).fit(X, np.arange(N) % 4)
     posterior = four.to_arviz()["posterior"]
     gaps = np.exp(four.theta_samples_[..., 3:])
     assert posterior["threshold_gap"].dims == ("chain", "draw", "threshold_gap_index")
     assert_allclose(posterior["threshold_gap"], gaps)
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
-    none = BayesianGPClassifier(kernel, **QUICK).fit(X, LABELS == "a").to_arviz()
+    none = BayesianGPClassifier(kernel, **few).fit(X, LABELS == "a").to_arviz()
     assert list(none["posterior"].data_vars) == ["f"]
 
 
@@ -217,20 +219,20 @@ def test_models_are_compared(fitted, trees):
     assert set(table.index) == {"gaussian", "student_t"}
 
 
-def test_latent_values_are_drawn_where_chains_went_without():
-    est = BayesianGPRegressor(**{**QUICK, "sampler": "auto", "n_warmup": "auto"})
-    est.fit(X, CASES["regression"][1])
+def test_latent_values_are_drawn_where_chains_went_without(models):
+    est = models("regressor", "default").model
     tree = est.to_arviz()
     assert_array_equal(tree["posterior"]["f"], est.latent_samples_)
     assert arviz_stats.loo(tree).elpd == pytest.approx(est.loo().elpd, abs=0.5)
 
 
-def test_one_against_the_rest_has_a_tree_for_each_class():
-    est = BayesianGPClassifier(**QUICK).fit(X, LABELS)
+def test_one_against_the_rest_has_a_tree_for_each_class(models):
+    own = models("one_vs_rest")
     with pytest.raises(ValueError, match=r"estimators_\[k\]\.to_arviz"):
-        est.to_arviz()
-    tree = est.estimators_[2].to_arviz()
-    assert_array_equal(tree["observed_data"]["y"], (LABELS == "c").astype(int))
+        own.model.to_arviz()
+    tree = own.model.estimators_[2].to_arviz()
+    expected = (own.y == own.model.classes_[2]).astype(int)
+    assert_array_equal(tree["observed_data"]["y"], expected)
 
 
 def test_without_arviz_the_error_says_what_to_install(fitted, monkeypatch):
