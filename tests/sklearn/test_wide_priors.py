@@ -15,16 +15,16 @@ from ..helpers import short_chains
 #: The median of this variance is exp(693).
 WIDE = {"k1__constant_value": stats.pareto(0.001)}
 SHORT = {"n_chains": 2, "n_warmup": 3, "n_draws": 13, "n_importance": 4, "target_ess": None}
+SHORT |= {"approximation": "laplace"}
 WALK = PseudoMarginal(moves="random_walk")
 
 
-@pytest.mark.statistical
 @short_chains()
 def test_predictions_say_where_f_cannot_be_drawn():
     column = [-0.132, 0.105, 0.362, 0.947, -1.265, 0.042, -0.219, -0.732]
     X, y = np.column_stack([np.full(8, 3.0), column]), np.array([0, 1, 0, 2, 3, 2, 0, 2])
     messages = []
-    for seed in range(4):  # a chain may have been at values where predictions overflow instead
+    for seed in range(2):  # a chain may have been at values where predictions overflow instead
         model = BayesianGPPoissonRegressor(
             priors=WIDE, sampler=WALK, max_predict_draws=3, random_state=seed, **SHORT
         ).fit(X, y)
@@ -60,11 +60,10 @@ def test_estimates_that_are_zero_have_an_infinite_noise():
 
 @short_chains()
 def test_rows_that_are_all_alike_and_a_variance_without_bounds():
-    model = BayesianGPClassifier(
-        multi_class="softmax", approximation="laplace", priors=WIDE, random_state=0, **SHORT
-    )
+    """The set-up comes to many places where there is a mode, but no importance density."""
+    model = BayesianGPClassifier(multi_class="softmax", priors=WIDE, random_state=0, **SHORT)
     with pytest.raises(RuntimeError, match=r"No chain can start: .*'k1__constant_value': "):
-        model.fit(np.full((8, 2), 3.0), [0, 1, 2, 0, 1, 0, 1, 2])
+        model.fit(np.full((3, 2), 3.0), [0, 1, 2])
 
 
 def test_a_class_too_far_out_for_doubles_is_impossible():
