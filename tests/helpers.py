@@ -287,7 +287,7 @@ def orthant_probability(K, y):
     return 0.5 ** len(y) + angles / (2.0 ** (len(y) - 1) * np.pi)
 
 
-def exact_posterior(K, y, likelihood, *, n_nodes=101, limit=10.0):
+def exact_posterior(K, y, likelihood, *, n_nodes=61, limit=8.0):
     """Log p(y), posterior mean and covariance of f, by a product rule in whitened coordinates.
 
     For n <= 3. The integrand is analytic and negligible at the limits, so that the trapezoidal

@@ -4,8 +4,8 @@ An outcome is sound if it is a finite result (probabilities sum to one), with wa
 documented kinds only, or an error that this package, or scikit-learn's validation, raises on
 purpose, and whose message names an argument. Every case is legal but for one oddity at most, so
 that most of them are sampled. Chains are of a few draws: what is odd comes out of the first ones.
-The plain suite tries 10 cases of each estimator, with the samplers whose set-up is short; the
-statistical one 60, with all of them.
+The plain suite tries 8 cases of each estimator, with the samplers whose set-up is short; the
+statistical one 50, with all of them.
 """
 
 import re
@@ -447,14 +447,14 @@ every_estimator = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: k
 
 @every_estimator
 def test_nothing_odd_comes_out(kind):
-    run(kind, 10, QUICK_SAMPLERS, seed=0, least_share=0.3)  # a half of so few might be missed
+    run(kind, 8, QUICK_SAMPLERS, seed=0, least_share=0.25)  # a half of so few might be missed
 
 
 @every_estimator
 @pytest.mark.statistical
 def test_nothing_odd_comes_out_of_many(kind):
     mapped = MAPPED_SAMPLERS if kind is BayesianGPClassifier else ()
-    run(kind, 60, (*(QUICK_SAMPLERS * 2), *SLOW_SAMPLERS, *mapped), seed=seeded(0))
+    run(kind, 50, (*(QUICK_SAMPLERS * 2), *SLOW_SAMPLERS, *mapped), seed=seeded(0))
 
 
 # --- by name --------------------------------------------------------------------------------------
@@ -505,10 +505,10 @@ def test_strange_data_are_sampled(name):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("sampler", QUICK_SAMPLERS[2:9])
+@pytest.mark.parametrize("sampler", [QUICK_SAMPLERS[0], "marginal", "asis", "surr", "khr"])
 def test_one_in_a_thousand(sampler):
     y = (np.arange(1000) == 7).astype(int)
-    assert is_sampled(BayesianGPClassifier, ramp(1000), y, sampler=sampler)
+    assert is_sampled(BayesianGPClassifier, ramp(1000), y, sampler=sampler, n_chains=1)
 
 
 @in_one_test("prior", PRIORS, ids=[f"{p.dist.name}{p.args}" for p in PRIORS])

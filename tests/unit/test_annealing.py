@@ -286,7 +286,9 @@ def test_a_pilot_batch_tunes_the_scale():
     q = beginning(model, theta, "prior")
     kernel = TrajectoryKernel(Trajectory(0.5))
     rng = np.random.default_rng(0)
-    schedule = scheduled(model, q, geometric_temperatures(20), rng, kernel=kernel, n_moves=3)
+    schedule = scheduled(
+        model, q, geometric_temperatures(20), rng, kernel=kernel, n_moves=3, n_pilot=24
+    )
 
     def last_probabilities(log_scales):
         particles, found = Particles.drawn(model, q, 100, rng), []

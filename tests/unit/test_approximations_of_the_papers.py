@@ -129,13 +129,13 @@ def test_integer_weights_are_repeated_rows(approximation, name):
     weight = rng.integers(1, 4, N).astype(float)
     rows = np.repeat(np.arange(N), weight.astype(int))
     method, gaps = APPROXIMATIONS[approximation], []
-    for jitter in (1e-4, 1e-6, 1e-8):
+    for jitter in (1e-4, 1e-8):
         weighted = model_of(model.likelihood, model.y, X_LINE, weight=weight).with_jitter(jitter)
         repeated = model_of(model.likelihood, model.y[rows], X_LINE[rows]).with_jitter(jitter)
         one, other = (method.fit(m, theta_of(m)).log_evidence for m in (weighted, repeated))
         gaps.append(abs(one - other) / abs(other))
-    assert gaps[2] < 1e-4
-    assert gaps[0] > gaps[1] > gaps[2] or gaps[0] < 1e-7
+    assert gaps[1] < 1e-4
+    assert gaps[0] > gaps[1] or gaps[0] < 1e-7
 
 
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])

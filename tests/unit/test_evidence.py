@@ -135,7 +135,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def classifier():
-    X, y = toy_classes(30, 1, seed=2)
+    X, y = toy_classes(14, 1, seed=2)
     with short_chains():
         return BayesianGPClassifier(**GOOD).fit(X, y)
 

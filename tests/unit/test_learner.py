@@ -182,7 +182,10 @@ def request_for(model, n_starts=4, seed=0):
 
 @pytest.fixture(scope="module")
 def many_rows():
-    return make_model(*toy_classes(400, 2, 0))
+    """Rows that count as many here, half of what usually does."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(learn, "_FEWEST_ROWS", 50)
+        yield make_model(*toy_classes(200, 2, 0))
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +336,7 @@ def test_a_second_mode_of_some_rows_is_where_a_search_with_all_begins(many_rows)
 
 def test_searches_with_some_of_the_rows_also_begin_afresh(many_rows, monkeypatch):
     """They cost next to nothing, and fewer rows may have no other mode."""
-    monkeypatch.setattr(learn, "_FEWEST_ROWS", 25)
+    monkeypatch.setattr(learn, "_FEWEST_ROWS", 12)
     request = request_for(many_rows)
     fewest, some = searches(quarter(request))
     np.testing.assert_array_equal(fewest, request.starts)

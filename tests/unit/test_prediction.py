@@ -332,7 +332,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     arrays = density_arrays_at(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []
-    while len(gaps) < 700:
+    while len(gaps) < 400:
         f = prior.sample(rng)  # by rejection: an exact draw of p(f | y, theta)
         if np.log(rng.uniform()) >= model.observations.total(f):
             continue
