@@ -13,8 +13,9 @@ from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.estimators import _base
-from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.samplers import Interweaving, PseudoMarginal
+
+from ..helpers import rounds_of
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = [
@@ -25,8 +26,16 @@ pytestmark = [
     ),
 ]
 
+ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
+
 # Workers that are ended have to be started again, which takes seconds.
 N_JOBS = [1, pytest.param(2, marks=pytest.mark.statistical)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_rounds():
+    with rounds_of(ROUND_LENGTH):
+        yield
 
 
 @contextmanager
@@ -76,12 +85,12 @@ def test_a_signal_in_a_round_keeps_the_complete_ones(n_jobs):
     X, y = moons()
     n_before = Interweaving().n_set_up_rounds(5)
     few = {"priors": "paper", "max_predict_draws": 20}  # under wider ones, few draws score less
-    model = quick(n_draws=200 * ROUND_LENGTH, n_jobs=n_jobs, **few)
+    model = quick(n_draws=1000 * ROUND_LENGTH, n_jobs=n_jobs, **few)
     with ctrl_c_after(0.2) as arm, pytest.warns(UserWarning, match="Sampling was interrupted"):
         model.set_callbacks(AfterDraws(n_before, arm)).fit(X, y)
     kept = model.theta_samples_.shape[1]
     assert kept % ROUND_LENGTH == 0
-    assert ROUND_LENGTH <= kept < 200 * ROUND_LENGTH
+    assert ROUND_LENGTH <= kept < 1000 * ROUND_LENGTH
     uncut = quick(n_draws=ROUND_LENGTH, priors="paper").fit(X, y)
     assert_array_equal(model.theta_samples_[:, :ROUND_LENGTH], uncut.theta_samples_)
     assert model.score(X, y) > 0.9
@@ -105,8 +114,12 @@ def test_a_signal_while_predicting_ends_it(n_jobs):
 # --- after the last draw --------------------------------------------------------------------------
 
 
+WALK = PseudoMarginal(moves="random_walk")
+
+
 def exact(**changes):
-    return quick(sampler="pm", n_chains=1, n_importance=4, n_draws=ROUND_LENGTH, **changes)
+    settings = {"sampler": WALK, "approximation": "laplace", "n_warmup": 12, "n_importance": 4}
+    return quick(**settings, n_chains=1, n_draws=ROUND_LENGTH, **changes)
 
 
 def interrupted(*arguments):
@@ -127,7 +140,7 @@ def test_an_interrupt_after_the_last_draw_loses_nothing(monkeypatch):
 
 def test_after_an_interrupt_nothing_long_is_begun(monkeypatch):
     X, y = moons()
-    n_before = PseudoMarginal().n_set_up_rounds(5)
+    n_before = WALK.n_set_up_rounds(12)
     callback = AfterDraws(n_before, interrupted)
     with monkeypatch.context() as patch:
         patch.setattr(_base, "density_arrays_at", None)

@@ -11,8 +11,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.run import Effort, chains, effort
-from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.run.effort import Plan
+from skgpmcmc.samplers import PseudoMarginal
+
+from ..helpers import in_one_test, rounds_of
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -21,8 +23,17 @@ FIXED = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
 PLAN = Plan(n_rows=1000, n_functions=1, n_learned=200.0, n_iterations=4200, n_workers=2)
 
 
-def moons(n=40):
-    return make_moons(n, noise=0.15, random_state=0)
+ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_rounds():
+    with rounds_of(ROUND_LENGTH):
+        yield
+
+
+def moons():
+    return make_moons(20, noise=0.15, random_state=0)
 
 
 def quick(**changes):
@@ -31,7 +42,7 @@ def quick(**changes):
 
 
 def learning(**changes):
-    return quick(sampler="pm", n_chains=1, n_importance=4, **changes)
+    return quick(sampler="pm", approximation="laplace", n_chains=1, n_importance=4, **changes)
 
 
 class Rounds:
@@ -65,14 +76,20 @@ class Rounds:
         learning(),
         pytest.param(learning(ard=True), marks=pytest.mark.statistical),
         learning(kernel=FIXED),
-        quick(sampler="marginal", n_warmup=20),
+        quick(sampler=PseudoMarginal(moves="random_walk"), n_warmup=20),
         quick(n_warmup=20),
-        BayesianGPRegressor(n_chains=1, n_warmup=5, n_draws=ROUND_LENGTH, random_state=0),
+        BayesianGPRegressor(
+            kernel=ConstantKernel(1.0, "fixed") * RBF(),
+            n_chains=1,
+            n_warmup=5,
+            n_draws=ROUND_LENGTH,
+            random_state=0,
+        ),
     ],
     ids=["emulated", "many hyper-parameters", "none", "walk", "sweep", "collapsed"],
 )
 def test_every_round_that_is_announced_happens(model):
-    X, y = moons(24)
+    X, y = moons()
     X = np.column_stack([X, np.random.default_rng(0).standard_normal((len(X), 2))])
     rounds = Rounds()
     model.set_callbacks(rounds).fit(X, y)
@@ -97,7 +114,7 @@ def shares(monkeypatch, model, X, y):
 
 
 def test_the_bar_climbs_in_small_steps_to_its_end(monkeypatch, capsys):
-    share = shares(monkeypatch, learning(), *moons(24))
+    share = shares(monkeypatch, learning(), *moons())
     assert (np.diff(share) >= 0.0).all()
     assert share[-1] == 1.0
     # Six rounds of set-up, one of settling, and two of draws.
@@ -105,7 +122,7 @@ def test_the_bar_climbs_in_small_steps_to_its_end(monkeypatch, capsys):
 
 
 def test_the_bar_ends_where_target_ess_is_reached(monkeypatch, capsys):
-    share = shares(monkeypatch, learning(n_draws=100_000, target_ess=5.0), *moons(24))
+    share = shares(monkeypatch, learning(n_draws=100_000, target_ess=5.0), *moons())
     assert share[-1] == 1.0
     assert np.diff(share).max() > 0.9  # it was far from the most that sampling may take
 
@@ -116,7 +133,7 @@ def test_the_bar_says_how_good_the_draws_are_each_time_they_have_doubled(monkeyp
 
     monkeypatch.setenv("COLUMNS", "120")
     rounds = Rounds()
-    learning(n_draws=6 * ROUND_LENGTH).set_callbacks(ProgressBar(), rounds).fit(*moons(24))
+    learning(n_draws=6 * ROUND_LENGTH).set_callbacks(ProgressBar(), rounds).fit(*moons())
     shown = re.findall(r"round, R-hat (.*?), ESS (.*?) #", capsys.readouterr().out)
     known = [told for told in rounds.told if told and "r_hat" in told]
     after = [known[n - 1] for n in (1, 2, 4)]  # rounds; none is begun after the last
@@ -134,7 +151,7 @@ def test_an_effort_grows_with_what_is_planned():
     assert alone.seconds == pytest.approx(2.0 * one.seconds)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("seconds", "words"),
     [(3.21, "3.2 seconds"), (80, "80 seconds"), (720, "12 minutes"), (7200, "2 hours")],
 )
@@ -152,7 +169,7 @@ def test_verbose_says_how_long_it_takes(capsys):
     quick().set_params(verbose=1).fit(*moons())
     first, then, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("BayesianGPClassifier: about ")
-    assert "of memory for n = 40 rows and 1 worker, judged by the first evaluations." in first
+    assert "of memory for n = 20 rows and 1 worker, judged by the first evaluations." in first
     assert "judged by the draws so far." in then
 
 
@@ -160,8 +177,8 @@ def test_verbose_says_how_far_it_is_after_every_round(capsys):
     model = quick(verbose=1).fit(*moons())
     lines = [line for line in capsys.readouterr().out.splitlines() if "per second" in line]
     assert len(lines) == 2
-    for n, line in zip((50, 100), lines, strict=True):
-        assert line.startswith(f"BayesianGPClassifier: {n} of at most 100 draws per chain, ")
+    for n, line in zip((10, 20), lines, strict=True):
+        assert line.startswith(f"BayesianGPClassifier: {n} of at most 20 draws per chain, ")
         assert "; acceptance 0." in line
     table = model.diagnostics_
     worst = model.hyperparameter_names_[int(table.r_hat.argmax())]
@@ -204,7 +221,7 @@ def test_callbacks_are_told_how_long_it_takes():
     assert left[-1] == 0.0
 
 
-LONG = "This fit will be long: about .* for n = 40 rows and 1 worker"
+LONG = "This fit will be long: about .* for n = 20 rows and 1 worker"
 
 
 def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
@@ -213,7 +230,7 @@ def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
         quick().fit(*moons())
     long = [w for w in caught if "This fit will be long" in str(w.message)]
     assert len(long) == 1
-    assert "n = 40 rows and 1 worker, judged by the first evaluations" in str(long[0].message)
+    assert "n = 20 rows and 1 worker, judged by the first evaluations" in str(long[0].message)
     for remedy in ("n_jobs", "n_draws", "target_ess", "Fewer rows"):
         assert remedy in str(long[0].message)
 
@@ -224,7 +241,7 @@ def slowed(perform):
 
 def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
     """The warning is an error here: nothing has been factored when it comes."""
-    monkeypatch.setattr(chains, "_MANY_ROWS", 30)
+    monkeypatch.setattr(chains, "_MANY_ROWS", 15)
     monkeypatch.setattr(chains, "seconds_per_operation", lambda n_rows: 10.0)
     monkeypatch.setattr(chains, "_with_safe_jitter", None)
     with warnings.catch_warnings():
