@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import warnings
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -43,7 +44,7 @@ from skgpmcmc.model import default_hyperprior
 from skgpmcmc.samplers import Ancillary, Interweaving, Marginal, PseudoMarginal, Sufficient
 from skgpmcmc.warmup.work import no_density
 
-from ..helpers import make_model
+from ..helpers import in_one_test, make_model
 
 N = 30
 X, Y = make_moons(N, noise=0.15, random_state=0)
@@ -200,9 +201,7 @@ BAD_KERNELS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "message"), BAD_KERNELS, ids=[str(k) for k in range(len(BAD_KERNELS))]
-)
+@in_one_test("kernel, message", BAD_KERNELS)
 def test_a_kernel_that_cannot_serve(kernel, message, refused):
     refused(message, kernel=kernel)
 
@@ -213,7 +212,7 @@ def test_a_row_far_down_that_the_kernel_does_not_take(refused):
     refused(message, data=(rows, np.append(np.tile(Y, 2), 0)), kernel=PairwiseKernel(metric="chi2"))
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "kernel",
     [
         ConstantKernel(0.0, "fixed") + RBF(),
@@ -233,8 +232,10 @@ WALKS = [PseudoMarginal(moves="random_walk"), Marginal(moves="random_walk")]
 FOLLOW_NONE = [*WALKS, "asis", Ancillary(hyper="slice")]
 
 
-@pytest.mark.parametrize("kernel", [OwnKernel(), ConstantKernel() * OwnKernel(), TwoDerivatives()])
-@pytest.mark.parametrize("sampler", FOLLOW_A_GRADIENT, ids=str)
+@in_one_test(
+    "kernel, sampler",
+    product([OwnKernel(), ConstantKernel() * OwnKernel(), TwoDerivatives()], FOLLOW_A_GRADIENT),
+)
 def test_a_kernel_without_a_gradient_where_the_sampler_follows_it(kernel, sampler, refused):
     message = r"has no gradient in its hyper-parameters.*eval_gradient=True.*moves='random_walk'"
     refused(message, kernel=kernel, sampler=sampler)
@@ -246,7 +247,7 @@ def test_a_kernel_without_a_gradient_in_regression_and_in_the_baseline(refused):
         EPMLClassifier(kernel=OwnKernel()).fit(X, Y)
 
 
-@pytest.mark.parametrize("sampler", FOLLOW_NONE, ids=str)
+@in_one_test("sampler", FOLLOW_NONE)
 def test_a_kernel_without_a_gradient_is_enough_for_the_others(sampler):
     model = BayesianGPClassifier(**{**QUICK, "sampler": sampler}, kernel=OwnKernel())
     fit_quietly(model, X[:10], Y[:10])
@@ -281,14 +282,13 @@ ROW_ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("values", NOT_NUMBERS)
-@pytest.mark.parametrize(("name", "argument"), ROW_ARGUMENTS, ids=lambda part: part)
-def test_what_goes_with_the_rows_must_be_numbers(name, argument, values, refused):
-    given, message = NOT_NUMBERS[values]
-    refused(f"{argument} .*{message}", name=name, fit={argument: given})
+@in_one_test("name, argument", ROW_ARGUMENTS)
+def test_what_goes_with_the_rows_must_be_numbers(name, argument, refused):
+    for given, message in NOT_NUMBERS.values():
+        refused(f"{argument} .*{message}", name=name, fit={argument: given})
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "name", ["BayesianGPRegressor", "BayesianGPPoissonRegressor", "BayesianGPVolatilityRegressor"]
 )
 def test_targets_must_be_numbers(name, refused):
@@ -326,8 +326,9 @@ BAD_LABELS = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_LABELS)
-@pytest.mark.parametrize("name", ["BayesianGPClassifier", "BayesianGPOrdinalClassifier"])
+@in_one_test(
+    "name, case", product(["BayesianGPClassifier", "BayesianGPOrdinalClassifier"], BAD_LABELS)
+)
 def test_labels_that_cannot_be_sorted(name, case, refused, fits):
     labels, message = BAD_LABELS[case]
     refused(message, name=name, data=(X, labels))
@@ -342,8 +343,8 @@ def test_numbers_in_an_array_of_objects_are_numbers(fits):
     assert model.classes_.dtype.kind == "i"
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@in_one_test(
+    "parameters, message",
     [
         ({"thresholds": [np.nan]}, r"1 increasing numbers, all finite.*got \[nan\]"),
         ({"thresholds": [np.inf]}, r"1 increasing numbers, all finite.*got \[inf\]"),
@@ -373,8 +374,8 @@ def test_columns_of_the_same_name(refused, fits):
 RANDOM_STATE = r"random_state must be None, an integer from 0 to 2\*\*32 - 1"
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+@in_one_test(
+    "parameters, message",
     [
         *(
             ({"n_jobs": value}, f"n_jobs must be None or an integer other than 0; got {value!r}")
@@ -396,12 +397,12 @@ def test_parameters_of_the_wrong_kind(parameters, message, refused):
     refused(message, **parameters)
 
 
-@pytest.mark.parametrize("parameters", [{"n_jobs": np.int64(1)}, {"verbose": False}])
+@in_one_test("parameters", [{"n_jobs": np.int64(1)}, {"verbose": False}])
 def test_parameters_of_the_right_kind(parameters):
     fit_quietly(BayesianGPClassifier(**QUICK, **parameters), X, Y)
 
 
-@pytest.mark.parametrize("n_jobs", [1.5, 10**30])
+@in_one_test("n_jobs", [1.5, 10**30])
 def test_workers_of_a_prediction(fits, n_jobs):
     model = copy.copy(fits["BayesianGPClassifier"]).set_params(n_jobs=n_jobs)
     with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
@@ -415,8 +416,8 @@ class NoDensity(stats.rv_continuous):
         return np.full_like(x, np.nan)
 
 
-@pytest.mark.parametrize(
-    ("prior", "message"),
+@in_one_test(
+    "prior, message",
     [
         (stats.gamma(np.nan), "has an invalid parameter.*nan"),
         (stats.gamma(2.0, scale=-1.0), "has an invalid parameter.*'scale': -1.0"),
@@ -453,8 +454,8 @@ class Undefined(Probit):
         return np.full(np.broadcast_shapes(np.shape(y), np.shape(f)), np.nan)
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "message"),
+@in_one_test(
+    "likelihood, message",
     [
         (NotConcave(), "log_concave = True, but a second derivative of 0"),
         (NoSlope(), r"a derivative of log p\(y \| f\) of nan at y = .*, f = -3"),
@@ -484,7 +485,7 @@ def test_no_start_says_which_part_of_the_model_has_no_density():
 # --- after fit ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("schedule", [(1, 1), (1, 10), (2, 3), (4, 5), (8, 3)])
+@in_one_test("schedule", [(1, 1), (1, 10), (2, 3), (4, 5), (8, 3)])
 def test_leave_one_out_of_too_few_draws(schedule):
     n_chains, n_draws = schedule
     model = BayesianGPClassifier(**{**QUICK, "n_chains": n_chains, "n_draws": n_draws})
@@ -494,7 +495,7 @@ def test_leave_one_out_of_too_few_draws(schedule):
         model.loo()
 
 
-@pytest.mark.parametrize("schedule", [(1, 25), (4, 7)])
+@in_one_test("schedule", [(1, 25), (4, 7)])
 def test_leave_one_out_of_just_enough_draws(schedule):
     n_chains, n_draws = schedule
     model = BayesianGPClassifier(**{**QUICK, "n_chains": n_chains, "n_draws": n_draws})
@@ -536,8 +537,8 @@ def test_one_warning_about_convergence_per_fit(y):
     assert [w.category for w in caught] == [ConvergenceWarning]
 
 
-@pytest.mark.parametrize(
-    ("table", "kind", "why"),
+@in_one_test(
+    "table, kind, why",
     [
         (np.full((N, 2), "a"), ValueError, "could not convert string to float"),
         (np.full((N, 2), 1j), ValueError, "Complex data not supported"),
