@@ -25,6 +25,8 @@ from skgpmcmc.compare import (
 )
 from skgpmcmc.compare.picture import reliability
 
+from ..helpers import in_one_test
+
 FAST = ["--n-warmup", "10", "--n-draws", "10", "--n-jobs", "1"]
 METHODS = {"Bayesian GP (PM)", "MCMC EP", "EP ML", "SVM + Platt", "sklearn GPC"}
 
@@ -81,10 +83,10 @@ def test_own_file_with_two_classes(tmp_path, capsys, iris_rows, small_grid):
 
 
 def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, small_grid):
-    # The default sampler is shown with two classes; with three it takes three times as long.
+    # The default samplers are shown with two classes; with three they take three times as long.
     monkeypatch.setattr(
         "skgpmcmc.compare.methods.BayesianGPClassifier",
-        lambda **settings: BayesianGPClassifier(**{"sampler": "marginal", **settings}),
+        lambda **settings: BayesianGPClassifier(**{**settings, "sampler": "asis"}),
     )
     X, y = iris_rows
     path = write_csv(tmp_path / "iris.csv", X[::5], y[::5])
@@ -102,8 +104,8 @@ def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, s
     assert all(run["scores"]["accuracy"] > 0.7 for run in runs)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+@in_one_test(
+    "arguments, message",
     [
         (["--target", "nothing"], "'nothing' is not a column"),
         (["--target", "x0", "--train-size", "5"], "'a' is not a finite number"),

@@ -19,8 +19,9 @@ from skgpmcmc.__main__ import main
 from skgpmcmc.compare import SCORES, DataSet, check_data, csv_data
 from skgpmcmc.compare import data as reader
 
+from ..helpers import in_one_test
+
 HEADER = "a,b,kind"
-param = pytest.param
 
 
 def table(labels, header=HEADER, seed=0):
@@ -85,8 +86,8 @@ def compared(tmp_path, capsys):
 # --- what is wrong before the first fit -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@in_one_test(
+    "text, message",
     [
         ("", "own.csv is empty"),
         ("a,b,kind\n\n", "own.csv has a header row and nothing below it"),
@@ -109,11 +110,11 @@ def compared(tmp_path, capsys):
         ("a,b,kind\n1,2\0,x\n", "line 2, column 'b': .* is not a finite number"),
         ('a,b,kind\n1,"2,x\n3,4,y\n', "line 3: unexpected end of data"),
         ('a,b,kind\n1,"2"3,x\n', "line 2: ',' expected after '\"'"),
-        param("a,b,kind\n1," + 10**6 * "2", "line 2: field larger than field limit", id="field"),
-        param("a,b,kind\n1," + 10**5 * "z" + ",x\n", "'zzz*'... is not a finite", id="cell"),
-        param(",".join(["a"] * 10**6), "has 1000000 columns, and at most 10000", id="columns"),
-        param("a,b,kind\n" + 10**7 * "\n", "has about 10000003 cells, and at", id="cells"),
-        param(2 * (",".join(map(str, range(9999))) + "\n"), r"'19'\] and 9979 more\.", id="names"),
+        ("a,b,kind\n1," + 10**6 * "2", "line 2: field larger than field limit"),
+        ("a,b,kind\n1," + 10**5 * "z" + ",x\n", "'zzz*'... is not a finite"),
+        (",".join(["a"] * 10**6), "has 1000000 columns, and at most 10000"),
+        ("a,b,kind\n" + 10**7 * "\n", "has about 10000003 cells, and at"),
+        (2 * (",".join(map(str, range(9999))) + "\n"), r"'19'\] and 9979 more\."),
         (table(np.linspace(0, 1, 30)), "'kind' holds 30 different numbers in 30 rows.*regressor"),
         (table(range(30)), "'kind' holds 30 different numbers"),
         (table(np.arange(100) % 25 / 2), "'kind' holds 25 different numbers"),
@@ -154,8 +155,8 @@ def test_missing_file_and_folder(tmp_path, capsys):
         assert f"{tmp_path / name} cannot be read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
+@in_one_test(
+    "argument, value",
     [
         ("--train-size", "0"),
         ("--train-size", "-3"),

@@ -5,13 +5,14 @@ from email.message import Message
 from importlib import metadata
 from pathlib import Path
 
-import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 import skgpmcmc
 from skgpmcmc import BayesianGPClassifier, baselines
+
+from ..helpers import in_one_test
 
 ADDRESS = "https://docs.example.org/stable"
 ESTIMATORS = {
@@ -29,7 +30,7 @@ def install(monkeypatch, *addresses):
     monkeypatch.setattr(metadata, "metadata", lambda name: about)
 
 
-@pytest.mark.parametrize("page", ESTIMATORS)
+@in_one_test("page", ESTIMATORS)
 def test_link_to_the_page_of_the_class(monkeypatch, page):
     install(monkeypatch, "Source, https://example.org/git", f"Documentation, {ADDRESS}/")
     assert ESTIMATORS[page]()._get_doc_link() == f"{ADDRESS}/generated/{page}.html"

@@ -42,10 +42,16 @@ from ..helpers import short_chains
 X, CLASS = make_moons(30, noise=0.25, random_state=0)
 LABEL = np.array(["left", "right"])[CLASS]
 FOLDS = KFold(2, shuffle=True, random_state=0)
-SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 12, "random_state": 0}
+SHORT = {"n_chains": 2, "n_warmup": 4, "n_draws": 12, "random_state": 0}
 
 
-WALK = {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}  # set up at once
+# Set up at once.
+WALK = {
+    "sampler": PseudoMarginal(moves="random_walk"),
+    "approximation": "laplace",
+    "n_importance": 4,
+    "max_predict_draws": 6,
+}
 
 
 def quick():
@@ -53,9 +59,7 @@ def quick():
 
 
 def quick_counts():
-    return BayesianGPPoissonRegressor(
-        **SHORT, **WALK, likelihood="poisson", approximation="laplace"
-    )
+    return BayesianGPPoissonRegressor(**SHORT, **WALK, likelihood="poisson")
 
 
 @pytest.fixture(scope="module")

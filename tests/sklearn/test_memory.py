@@ -13,6 +13,8 @@ from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.run import effort as memory
 from skgpmcmc.samplers import SAMPLERS
 
+from ..helpers import in_one_test
+
 RNG = np.random.default_rng(0)
 
 
@@ -45,7 +47,7 @@ def refused(model, X, y):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("sampler", sorted(set(SAMPLERS) - {"collapsed"}))
+@in_one_test("sampler", sorted(set(SAMPLERS) - {"collapsed"}))
 def test_a_fit_that_is_too_large_says_n_the_bytes_and_what_to_do(sampler, machine):
     machine(2e9)
     message = refused(BayesianGPClassifier(sampler=sampler, n_draws=10, n_warmup=30), *data(20_000))
@@ -132,7 +134,7 @@ def test_the_memory_of_this_machine():
     assert there is None or there == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.parametrize("failure", [ValueError, OSError, AttributeError])
+@in_one_test("failure", [ValueError, OSError, AttributeError])
 def test_a_system_that_does_not_say(failure, monkeypatch):
     def unknown(name):
         raise failure
