@@ -104,7 +104,7 @@ QUICK_SAMPLERS = (
 )
 #: Those that need neither one latent function nor a certain likelihood.
 ANY_LIKELIHOOD = QUICK_SAMPLERS[:3]
-SLOW_SAMPLERS = ("pm", "pm", "collapsed", "collapsed")
+SLOW_SAMPLERS = ("pm", "collapsed")
 #: Those whose set-up makes tens of thousands of evaluations, whatever the likelihood.
 MAPPED_SAMPLERS = ("discretizing", "tempered")
 QUICK = {
