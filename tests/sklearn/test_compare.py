@@ -86,7 +86,7 @@ def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, s
     # The default samplers are shown with two classes; with three they take three times as long.
     monkeypatch.setattr(
         "skgpmcmc.compare.methods.BayesianGPClassifier",
-        lambda **settings: BayesianGPClassifier(**{**settings, "sampler": "asis"}),
+        lambda **settings: BayesianGPClassifier(**{**settings, "sampler": "asis", "n_chains": 2}),
     )
     X, y = iris_rows
     path = write_csv(tmp_path / "iris.csv", X[::5], y[::5])
