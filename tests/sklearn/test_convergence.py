@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.likelihoods import Logit
-from skgpmcmc.run import StoppingRule, diagnostics, n_rounds, summarize_convergence
+from skgpmcmc.run import StoppingRule, chains, diagnostics, n_rounds, summarize_convergence
 from skgpmcmc.run.diagnostics import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
@@ -24,7 +24,8 @@ from skgpmcmc.warmup import emulated
 
 from ..helpers import in_one_test, rounds_of, short_chains
 
-ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
+ROUND_LENGTH = 10  # where rounds are counted and what they hold does not matter
+FULL_LENGTH = chains.ROUND_LENGTH  # where sampling ends at a target, also within a round
 N_TUNED = 12
 WALK = PseudoMarginal(moves="random_walk")
 
@@ -39,6 +40,12 @@ SAMPLERS = {
 @pytest.fixture(scope="module", autouse=True)
 def _short_rounds():
     with rounds_of(ROUND_LENGTH):
+        yield
+
+
+@pytest.fixture
+def _full_rounds():
+    with rounds_of(FULL_LENGTH):
         yield
 
 
@@ -108,28 +115,29 @@ EASY = {
 
 @pytest.fixture(scope="module")
 def stopped():
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), rounds_of(FULL_LENGTH):
         warnings.simplefilter("error", ConvergenceWarning)
         return quick(**EASY, n_draws=2000, target_ess=450.0).fit(*moons())
 
 
 def test_sampling_ends_as_soon_as_the_target_is_reached(stopped):
     n_draws = stopped.theta_samples_.shape[1]
-    assert ROUND_LENGTH < n_draws < 2000
+    assert FULL_LENGTH < n_draws < 2000
     assert stopped.latent_samples_.shape == (4, n_draws, 16)
     assert stopped.diagnostics_.ess_bulk.min() >= 450.0
     assert stopped.diagnostics_.ess_tail.min() >= 450.0
     assert stopped.diagnostics_.r_hat.max() <= 1.05
     assert stopped.diagnostics_.converged(1.05, 450.0)
     # A round earlier it was not.
-    before = summarize_convergence(stopped.theta_samples_[:, :-ROUND_LENGTH])
+    before = summarize_convergence(stopped.theta_samples_[:, :-FULL_LENGTH])
     least = min(before.ess_bulk.min(), before.ess_tail.min())
     assert least < 450.0 or before.r_hat.max() > 1.05
 
 
+@pytest.mark.usefixtures("_full_rounds")
 def test_draws_up_to_the_target_are_those_of_a_longer_run(stopped):
     n_draws = stopped.theta_samples_.shape[1]
-    longer = quick(**EASY, n_draws=n_draws + ROUND_LENGTH).fit(*moons())
+    longer = quick(**EASY, n_draws=n_draws + FULL_LENGTH).fit(*moons())
     assert_array_equal(longer.theta_samples_[:, :n_draws], stopped.theta_samples_)
     assert_array_equal(longer.latent_samples_[:, :n_draws], stopped.latent_samples_)
 
@@ -142,13 +150,14 @@ def test_the_number_of_draws_is_an_upper_bound():
     assert not model.diagnostics_.converged(1.05, 1e6)
 
 
+@pytest.mark.usefixtures("_full_rounds")
 @short_chains()
 def test_a_small_target_does_not_stop_before_the_least_of_all():
     """No run ends with fewer effective draws than a warning would ask for."""
     model = quick(**SAMPLERS["pm"], max_rhat=50.0, n_draws=400, target_ess=0.5).fit(*moons())
     assert model.theta_samples_.shape[1] < 400
     assert model.diagnostics_.converged(50.0)
-    before = summarize_convergence(model.theta_samples_[:, :-ROUND_LENGTH])
+    before = summarize_convergence(model.theta_samples_[:, :-FULL_LENGTH])
     assert min(before.ess_bulk.min(), before.ess_tail.min()) < MIN_ESS
 
 
@@ -167,6 +176,7 @@ def test_what_meets_the_rule():
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
+@pytest.mark.usefixtures("_full_rounds")
 @short_chains()
 def test_every_model_settles_and_ends_for_itself(n_jobs, monkeypatch):
     """The draws of one class against the rest are those of that problem alone."""
@@ -183,7 +193,7 @@ def test_every_model_settles_and_ends_for_itself(n_jobs, monkeypatch):
     assert model.n_iter_ == max(binary.n_iter_ for binary in model.estimators_)
     for binary in model.estimators_:
         assert binary.diagnostics_.converged(1.2, 40.0)
-        before = summarize_convergence(binary.theta_samples_[:, :-ROUND_LENGTH])
+        before = summarize_convergence(binary.theta_samples_[:, :-FULL_LENGTH])
         least = min(before.ess_bulk.min(), before.ess_tail.min())
         assert least < 40.0 or before.r_hat.max() > 1.2
     n_draws = max(lengths) + 5
@@ -302,14 +312,16 @@ def test_nothing_to_add_is_a_warning_and_no_change(n_draws, short):
     assert_same_fit(model, short)
 
 
+@pytest.mark.usefixtures("_full_rounds")
 def test_a_target_that_has_been_reached_adds_a_round_at_most(stopped):
     n_before = stopped.theta_samples_.shape[1]
     model = twin(stopped).set_params(target_ess=0.5, max_rhat=50.0, warm_start=True).fit(*moons())
     n_draws = model.theta_samples_.shape[1]
-    assert n_before <= n_draws <= n_before + ROUND_LENGTH
+    assert n_before <= n_draws <= n_before + FULL_LENGTH
     assert_array_equal(model.theta_samples_[:, :n_before], stopped.theta_samples_)
 
 
+@pytest.mark.usefixtures("_full_rounds")
 def test_a_fit_continues_to_a_target(stopped):
     before = stopped.theta_samples_
     n_before = before.shape[1]
