@@ -290,8 +290,13 @@ def two_models(data):
         }
 
 
-def test_the_table(two_models):
-    best, other = compare_evidence(two_models).records
+@pytest.fixture(scope="module")
+def table(two_models):
+    return compare_evidence(two_models)
+
+
+def test_the_table(two_models, table):
+    best, other = table.records
     assert (best.name, other.name) == ("smooth", "rough")
     odds = np.exp(two_models["smooth"].log_evidence()[0] - two_models["rough"].log_evidence()[0])
     assert best.probability == pytest.approx(odds / (1.0 + odds))
@@ -302,13 +307,13 @@ def test_the_table(two_models):
     gap = elpd[last.name] - elpd[foremost.name]
     assert last.elpd_difference == pytest.approx(gap.sum())
     assert last.elpd_difference_error == pytest.approx(np.sqrt(20.0) * gap.std())
-    title, *lines = repr(compare_evidence(two_models)).split("\n")
+    title, *lines = repr(table).split("\n")
     assert title.split() == ["model", "log", "evidence", "probability", "elpd", "difference"]
     assert [line.split()[0] for line in lines] == ["smooth", "rough"]
 
 
 @pytest.mark.filterwarnings("ignore")  # of few draws, and what ArviZ takes from pandas
-def test_elpd_is_that_of_arviz(two_models):
+def test_elpd_is_that_of_arviz(two_models, table):
     """`arviz_stats.compare` of the same draws has the same numbers, but for its own r_eff."""
     loos = {}
     for name, model in two_models.items():
@@ -321,18 +326,18 @@ def test_elpd_is_that_of_arviz(two_models):
         )
         groups = {"posterior": {"theta": draws.theta}, "log_likelihood": {"y": log_lik}}
         loos[name] = arviz_stats.loo(arviz_base.from_dict(groups), pointwise=True)
-    table = arviz_stats.compare(loos)
-    records = {record.name: record for record in compare_evidence(two_models).records}
-    first, last = (records[name] for name in table.index)
+    theirs = arviz_stats.compare(loos)
+    records = {record.name: record for record in table.records}
+    first, last = (records[name] for name in theirs.index)
     assert (first.elpd_difference, first.elpd_difference_error) == (0.0, 0.0)
     gap = first.elpd - last.elpd
-    assert gap == pytest.approx(table.elpd.iloc[0] - table.elpd.iloc[1], abs=0.02)
+    assert gap == pytest.approx(theirs.elpd.iloc[0] - theirs.elpd.iloc[1], abs=0.02)
     assert last.elpd_difference == pytest.approx(-gap)
     for record in (first, last):
         shift = 20.0 * two_models[record.name]._log_density_shift()  # to the units of y
-        assert record.elpd == pytest.approx(table.elpd[record.name] + shift, abs=0.02)
-        assert record.elpd_error == pytest.approx(table.se[record.name], rel=0.01)
-    assert last.elpd_difference_error == pytest.approx(table.dse[last.name], rel=0.01)
+        assert record.elpd == pytest.approx(theirs.elpd[record.name] + shift, abs=0.02)
+        assert record.elpd_error == pytest.approx(theirs.se[record.name], rel=0.01)
+    assert last.elpd_difference_error == pytest.approx(theirs.dse[last.name], rel=0.01)
 
 
 def test_other_targets_cannot_be_compared(two_models, data):
