@@ -98,25 +98,28 @@ KERNELS = FAST | TREES
 PATHS = {
     name: KERNELS[name]
     for name in (
-        *(
-            "constant first, nu=rbf, iso",
-            "constant last, nu=rbf, one",
-            "constant first, nu=rbf, ard",
-        ),
-        *(
-            "constant first, nu=0.5, iso",
-            "constant last, nu=0.5, ard",
-            "constant first, nu=1.5, ard",
-        ),
-        *(
-            "constant last, nu=1.5, iso",
-            "constant first, nu=2.5, ard",
-            "constant last, nu=2.5, iso",
-        ),
-        *("constant last, nu=inf, ard", "fixed constant, nu=rbf", "fixed length, nu=0.5"),
-        *("fixed iso length, nu=rbf", "all fixed, nu=0.5"),
-        *("leaf", "sum with noise", "linear", "power", "matern of another nu"),
-        *("partly fixed", "sum with a fixed part", "deep"),
+        "constant first, nu=rbf, iso",
+        "constant last, nu=rbf, one",
+        "constant first, nu=rbf, ard",
+        "constant first, nu=0.5, iso",
+        "constant last, nu=0.5, ard",
+        "constant first, nu=1.5, ard",
+        "constant last, nu=1.5, iso",
+        "constant first, nu=2.5, ard",
+        "constant last, nu=2.5, iso",
+        "constant last, nu=inf, ard",
+        "fixed constant, nu=rbf",
+        "fixed length, nu=0.5",
+        "fixed iso length, nu=rbf",
+        "all fixed, nu=0.5",
+        "leaf",
+        "sum with noise",
+        "linear",
+        "power",
+        "matern of another nu",
+        "partly fixed",
+        "sum with a fixed part",
+        "deep",
     )
 }
 FAST_PATHS = {name: kernel for name, kernel in PATHS.items() if name in FAST}
