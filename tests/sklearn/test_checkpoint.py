@@ -26,6 +26,7 @@ from skgpmcmc import (
 from skgpmcmc.approximations import SubsetOfData
 from skgpmcmc.numerics import sealed
 from skgpmcmc.numerics.threads import LostWorkersError, Workers
+from skgpmcmc.run import chains
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 N_ROWS = 16
 ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
+FULL_LENGTH = chains.ROUND_LENGTH
 N_DRAWS = ROUND_LENGTH + 4  # a round and a rest
 SHORT = {"n_chains": 2, "n_warmup": 6, "n_draws": N_DRAWS, "target_ess": None, "random_state": 3}
 SHORT |= {"max_predict_draws": 8}
@@ -228,9 +230,10 @@ def test_a_complete_fit_is_continued_as_one_longer_fit(tmp_path):
 def test_a_larger_target_looks_at_other_places_and_makes_the_draws_of_one_fit(tmp_path):
     X, y = curve()
     make = functools.partial(regressor, n_draws=1000, max_rhat=1.1)
-    for target in (110.0, 150.0):
-        some = make(checkpoint=tmp_path / "file", target_ess=target).fit(X, y)
-        assert_same_draws(some, make(target_ess=target).fit(X, y))
+    with rounds_of(FULL_LENGTH):  # within which sampling may end
+        for target in (110.0, 150.0):
+            some = make(checkpoint=tmp_path / "file", target_ess=target).fit(X, y)
+            assert_same_draws(some, make(target_ess=target).fit(X, y))
 
 
 def test_a_fit_that_ends_sooner_than_the_file_is_refused(tmp_path):
