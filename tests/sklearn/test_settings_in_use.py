@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.approximations import EP, Laplace
@@ -38,8 +38,9 @@ def test_a_grid_over_samplers_approximations_and_numbers_of_draws():
         "approximation": ["ep", "laplace"],
         "n_importance": ["auto", 7],
     }
+    once = {"cv": ShuffleSplit(1, test_size=0.3, random_state=0), "refit": False}
     search = GridSearchCV(
-        BayesianGPClassifier(**SHORT), grid, cv=2, scoring="neg_log_loss", error_score="raise"
+        BayesianGPClassifier(**SHORT), grid, scoring="neg_log_loss", error_score="raise", **once
     )
     scores = search.fit(X, Y).cv_results_["mean_test_score"]
     assert len(scores) == 12
@@ -55,7 +56,11 @@ def test_a_grid_over_samplers_approximations_and_numbers_of_draws():
 def test_a_grid_over_moves_and_their_acceptance_rates():
     grid = {"sampler__hyper": ["mh", "slice"], "sampler__target_acceptance": [None, 0.3]}
     search = GridSearchCV(
-        BayesianGPClassifier(sampler=Ancillary(), **SHORT), grid, cv=2, error_score="raise"
+        BayesianGPClassifier(sampler=Ancillary(), **SHORT),
+        grid,
+        cv=2,
+        error_score="raise",
+        refit=False,
     )
     assert np.isfinite(search.fit(X, Y).cv_results_["mean_test_score"]).all()
 
