@@ -27,7 +27,7 @@ def test_pima_is_within_a_factor_of_two_of_the_prototype(find_data):
 
 
 def test_ep_is_less_noisy_than_laplace():
-    models = [default_model(*simulate_binary(200, 2, 2.0, -1.5, seeded(k))) for k in range(10)]
+    models = [default_model(*simulate_binary(200, 2, 2.0, -1.5, seeded(k))) for k in range(5)]
     medians = {}
     with threadpool_limits(1):
         for name in ("ep", "laplace"):

@@ -38,7 +38,6 @@ from skgpmcmc.model import (
 from skgpmcmc.testing import (
     Reference,
     exact_answer_test,
-    prior_invariance_test,
     start_with_particles,
 )
 from skgpmcmc.transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
@@ -46,9 +45,9 @@ from skgpmcmc.transitions.base import Evaluated
 
 from ..helpers import Z_LIMIT, seeded
 from .test_grid_posterior import Grid
-from .test_joint import LEVEL, check, check_caught
+from .test_joint import check, check_caught, examined
 
-LEAST_ESS = 500.0
+LEAST_ESS = 400.0
 
 # --- the default sampler against quadrature -------------------------------------------------------
 
@@ -104,7 +103,7 @@ def grid_reference(model, draws):
     """Means and quantiles by importance sampling on a grid that is wide enough to show it."""
     low, high, sd = draws.min(axis=(0, 1)), draws.max(axis=(0, 1)), draws.std(axis=(0, 1))
     joint = model.likelihood.n_functions > 1
-    n_nodes = 27 if len(sd) == 3 else 35 if joint else 47  # less than 0.7 sd from each other
+    n_nodes = 27 if len(sd) == 3 else 35  # less than 0.7 sd from each other
     ends = zip(low - 8.0 * sd, high + 5.0 * sd, strict=True)  # gammas have long left tails in logs
     grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
     rng = np.random.default_rng(seeded(1))
@@ -135,8 +134,8 @@ def grid_reference(model, draws):
 def test_the_default_sampler_against_quadrature(case):
     estimator, simulate = CASES[case]
     y = simulate(np.random.default_rng(1))
-    # Errors of quantiles are known well enough from some thousand draws.
-    length = {"n_draws": 4000, "target_ess": 3.0 * LEAST_ESS}
+    # Errors of quantiles are known well enough from a thousand draws.
+    length = {"n_draws": 4000, "target_ess": 2.5 * LEAST_ESS}
     estimator = estimator.set_params(**length, random_state=seeded()).fit(X, y)
     model = estimator._sampling.run.models[0].model
     report = exact_answer_test(
@@ -166,7 +165,7 @@ PRIORS = {
     "threshold_gap": stats.lognorm(0.4),
 }
 #: Of a real transition and of its wrong twins: at length, and in the plain run.
-SIZES = {"n_replicates": 800, "n_steps": 12, "n_reference": 4000}
+SIZES = {"n_replicates": 500, "n_steps": 12, "n_reference": 4000}
 #: Those whose twins are hard to notice take more.
 MORE = {name: {"n_replicates": 1500} for name in ("ordinal", "softmax")}
 SHORT = {"n_replicates": 400, "n_steps": 6, "n_reference": 3000}
@@ -193,13 +192,8 @@ def particle_test(name, change=lambda transition: transition, sizes=None):
     sizes = sizes or SIZES | MORE.get(name, {})
     model = small_model(LIKELIHOODS[name])
     transition = change(PseudoMarginalMetropolis(Laplace(tol=1e-4), walk_of(model), 2, 0.1))
-    return prior_invariance_test(
-        model,
-        lambda *_: transition,
-        start_with_particles,
-        rng=np.random.default_rng(seeded()),
-        **sizes,
-    )
+    rng = np.random.default_rng(seeded())
+    return examined(model, lambda *_: transition, start_with_particles, rng, **sizes)
 
 
 @pytest.mark.statistical
@@ -222,7 +216,7 @@ def collapsed_test(cls, sizes=SIZES):
 
     transition = cls(Exact(), walk_of(model))
     rng = np.random.default_rng(seeded())
-    return prior_invariance_test(model, lambda *_: transition, start, rng=rng, **sizes)
+    return examined(model, lambda *_: transition, start, rng, **sizes)
 
 
 class NoJacobian(HyperPrior):
@@ -249,8 +243,7 @@ def test_joint_distribution_of_the_collapsed_sampler_in_short():
 
 
 def test_a_collapsed_sampler_without_jacobian_is_caught_in_short():
-    report = collapsed_test(WithoutJacobian, COLLAPSED_SHORT)
-    assert report.p_value < LEVEL, report
+    check_caught(collapsed_test(WithoutJacobian, COLLAPSED_SHORT))
 
 
 @pytest.mark.statistical
@@ -311,15 +304,11 @@ TWINS = [
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "cls"), TWINS)
 def test_wrong_twin_is_caught(name, cls):
-    sizes = SIZES | MORE.get(name, {})
-    check_caught(
-        lambda n: particle_test(name, twin(cls), sizes | {"n_replicates": n}), sizes["n_replicates"]
-    )
+    check_caught(particle_test(name, twin(cls)))
 
 
 @pytest.mark.statistical
 def test_offsets_in_short():
     """The other twins show at length only."""
     check(particle_test("poisson", sizes=SHORT))
-    report = particle_test("poisson", twin(ForgetsOffset), SHORT)
-    assert report.p_value < LEVEL, report
+    check_caught(particle_test("poisson", twin(ForgetsOffset), SHORT))

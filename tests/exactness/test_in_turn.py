@@ -27,7 +27,6 @@ from skgpmcmc.testing import (
     PROBABILITIES,
     Reference,
     exact_answer_test,
-    prior_invariance_test,
     start_at_latent,
 )
 from skgpmcmc.transitions import (
@@ -50,9 +49,9 @@ from skgpmcmc.transitions import (
 from ..helpers import Z_LIMIT, given_model, make_model, seeded
 from . import test_every_model as every
 from .test_grid_posterior import Grid
-from .test_joint import LEAST_ACCEPTANCE, LEVEL, small_model
+from .test_joint import LEAST_ACCEPTANCE, LEVEL, check, examined, small_model
 
-LEAST_ESS = 1000
+LEAST_ESS = 500
 TRAJECTORY = Trajectory(-0.5, max_steps=4)
 
 #: Moves of f, by the names that samplers give them.
@@ -230,59 +229,53 @@ class JointTest(NamedTuple):
     def report(self, twin=None):
         """Of the transition, or of a wrong twin of it, at the same size."""
         transition = twin or self.transition
-        return prior_invariance_test(
+        return examined(
             self.model(),
             lambda *_: transition,
             start_at_latent,
+            np.random.default_rng(seeded()),
             n_replicates=self.n_replicates,
             n_steps=self.n_steps,
-            n_reference=max(3000, 4 * self.n_replicates),
-            rng=np.random.default_rng(seeded()),
+            n_reference=max(2000, 4 * self.n_replicates),
         )
 
 
 ASIS = sweep(HYPER["sa mh"], HYPER["aa mh"])
-#: Moves whose twins show in many replicates only: of f, and of theta.
-LONG = {"hmc": (2000, 8), "hmc_v1": (2000, 8)}
-LONG_HYPER = {"surr mh": (3000, 8)}
-#: Every joint test at length, by the kind of the move and its name.
+#: Moves whose twins show in many replicates only.
+LONG = {"f: hmc": 1500, "f: hmc_v1": 1500, "theta: surr mh": 3000, "both: khr": 1000}
+#: Every joint test at length, by the kind of the move and its name, with its largest size: the twin
+#: of `tests/planted_bugs` that is hardest to see is caught with a probability above 0.999. Correct
+#: moves mostly take half of the replicates.
 JOINT = (
-    {
-        f"f: {name}": JointTest(move, classes, *LONG.get(name, (600, 5)))
-        for name, move in LATENT.items()
-    }
+    {f"f: {name}": JointTest(move, classes, 400, 5) for name, move in LATENT.items()}
+    | {f"theta: {name}": JointTest(move, numbers, 600, 8) for name, move in HYPER.items()}
+    | {f"both: {name}": JointTest(move, classes, 600, 8) for name, move in WHOLE.items()}
     | {
-        f"theta: {name}": JointTest(move, numbers, *LONG_HYPER.get(name, (1000, 8)))
-        for name, move in HYPER.items()
-    }
-    | {f"both: {name}": JointTest(move, classes, 1000, 8) for name, move in WHOLE.items()}
-    | {
-        "theta: asis mh": JointTest(ASIS, numbers, 1000, 8),
-        "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 600, 5),
+        "theta: asis mh": JointTest(ASIS, numbers, 600, 8),
+        "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 400, 5),
         "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 1000, 6),
         "rmhmc of counts": JointTest(LATENT["rmhmc"], lambda: wide(Poisson(), 1.0), 400, 4),
     }
 )
+JOINT |= {name: JOINT[name]._replace(n_replicates=n, n_steps=8) for name, n in LONG.items()}
 
 #: Transitions in short: each at a size at which its twin is caught. Twins of khr and of the moves
 #: by surrogate data show at length only.
 QUICK = {
-    "f: mh": JointTest(LATENT["mh"], classes, 400, 4),
-    "f: mh_v2": JointTest(LATENT["mh_v2"], classes, 400, 4),
+    "f: mh": JointTest(LATENT["mh"], classes, 200, 4),
+    "f: mh_v2": JointTest(LATENT["mh_v2"], classes, 200, 4),
     "f: hmc": JointTest(LATENT["hmc"], classes, 400, 4),
     "f: smmala": JointTest(LATENT["smmala"], classes, 400, 4),
     "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 150, 4),
-    "theta: sa mh": JointTest(HYPER["sa mh"], numbers, 500, 6),
-    "theta: aa mh": JointTest(HYPER["aa mh"], numbers, 500, 6),
+    "theta: sa mh": JointTest(HYPER["sa mh"], numbers, 300, 6),
+    "theta: aa mh": JointTest(HYPER["aa mh"], numbers, 300, 6),
     "theta: asis mh": JointTest(ASIS, numbers, 500, 6),
     "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 300, 3),
 }
 
 
 def check_joint(test):
-    report = test.report()
-    assert report.p_value > LEVEL, report
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
+    check(test.report())
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -296,13 +289,15 @@ def test_moves(name):
     check_joint(JOINT[name])
 
 
-#: Moves that the table has on one model, on the other, with half the replicates.
+#: Moves that the table has on one model, on the other: each operator, each parameterization, and
+#: what moves f and theta together.
 OTHER_MODEL = {
-    name: test._replace(
-        model=numbers if test.model is classes else classes, n_replicates=test.n_replicates // 2
+    name: JOINT[name]._replace(model=other, n_replicates=500)
+    for other, names in (
+        (classes, ("theta: sa hmc", "theta: aa smmala", "theta: surr slice", "theta: aa mh")),
+        (numbers, ("both: asis", "both: khr, defensive", "both: some of theta")),
     )
-    for name, test in JOINT.items()
-    if name.startswith(("theta", "both"))
+    for name in names
 }
 
 
@@ -312,34 +307,28 @@ def test_moves_on_the_other_model(name):
     check_joint(OTHER_MODEL[name])
 
 
-#: On likelihoods whose parameters belong to theta, with offsets of rows: other moves of f and theta
-#: than those of `BY_GRADIENTS`.
+#: On likelihoods whose parameters belong to theta, with offsets of rows: each with moves of theta
+#: by gradients in two parameterizations. `tests/unit/test_parameterizations.py` compares these
+#: gradients with finite differences, for every likelihood.
 PARAMETRIC = {
-    "volatility": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["aa smmala"]),
-    "ordinal": sweep(LatentUpdate(TRAJECTORY), HYPER["aa hmc"]),
-    "poisson": sweep(LatentUpdate(Langevin(0.0)), HYPER["surr slice"]),
-    "gaussian": sweep(LatentUpdate(TRAJECTORY, CurvatureShape()), HYPER["sa smmala"]),
+    "volatility": (CurvatureShape(), "aa smmala", "surr hmc"),
+    "ordinal": (None, "aa hmc", "surr smmala"),
+    "poisson": (None, "aa smmala", "surr slice"),
+    "negative binomial": (None, "aa hmc", "surr hmc"),
+    "student-t": (None, "aa smmala", "surr smmala"),
+    "gaussian": (CurvatureShape(), "sa smmala", "aa hmc"),
 }
-BY_GRADIENTS = ["aa hmc", "aa smmala", "surr hmc", "surr smmala"]
-WITH_PARAMETERS = [name for name in every.LIKELIHOODS if name != "softmax"]
-
-
-def model_of(name):
-    return lambda: every.small_model(every.LIKELIHOODS[name])
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", PARAMETRIC)
-def test_other_likelihoods(name):
-    check_joint(JointTest(PARAMETRIC[name], model_of(name), 600, 4))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", WITH_PARAMETERS)
-@pytest.mark.parametrize("move", BY_GRADIENTS)
-def test_every_likelihood_with_moves_by_gradients(name, move):
-    transition = sweep(LatentUpdate(Langevin(0.0)), HYPER[move])
-    check_joint(JointTest(transition, model_of(name), 400, 4))
+def test_every_likelihood_with_moves_by_gradients(name):
+    """The moves of a sweep in a row: an error of any of them shows in its end."""
+    shape, *moves = PARAMETRIC[name]
+    latent = LatentUpdate(Langevin(0.0)) if shape is None else LatentUpdate(TRAJECTORY, shape)
+    transition = sweep(latent, *(HYPER[move] for move in moves))
+    model = every.small_model(every.LIKELIHOODS[name])
+    check_joint(JointTest(transition, lambda: model, 800, 4))
 
 
 # --- exact answers under Gaussian noise -----------------------------------------------------------
@@ -383,7 +372,7 @@ def chains(transition, model, theta, n_draws, n_chains=4):
 @pytest.mark.parametrize("name", LATENT)
 def test_f_has_its_exact_posterior(name):
     model, theta = gaussian_model(), np.array([0.8, -1.0])
-    _, f = chains(LATENT[name], model, theta, 8000 if name.startswith("mh") else 4000)
+    _, f = chains(LATENT[name], model, theta, 4000 if name.startswith("mh") else 1500)
     mean, covariance, _ = latent_posterior(model, theta)
     sd = np.sqrt(covariance.diagonal())
     quantiles = mean[:, None] + np.outer(sd, stats.norm.ppf(PROBABILITIES))
@@ -415,12 +404,12 @@ def check_joint_posterior(transition, n_draws):
 
 #: Each operator and each parameterization, and enough draws for the effective sample size.
 AT_LENGTH = {
-    "sa slice": (sweep(LATENT["hmc_v1"], HYPER["sa slice"]), 2500),
-    "sa hmc": (sweep(LATENT["hmc_v1"], HYPER["sa hmc"]), 3000),
-    "aa mh": (sweep(LATENT["hmc_v1"], HYPER["aa mh"]), 6000),
-    "surr smmala": (sweep(LATENT["hmc_v1"], HYPER["surr smmala"]), 1500),
-    "asis": (sweep(LATENT["hmc_v1"], HYPER["sa smmala"], HYPER["aa smmala"]), 1400),
-    "khr mh": (WHOLE["khr and f"], 4000),
+    "sa slice": (sweep(LATENT["hmc_v1"], HYPER["sa slice"]), 1250),
+    "sa hmc": (sweep(LATENT["hmc_v1"], HYPER["sa hmc"]), 1500),
+    "aa mh": (sweep(LATENT["hmc_v1"], HYPER["aa mh"]), 3000),
+    "surr smmala": (sweep(LATENT["hmc_v1"], HYPER["surr smmala"]), 750),
+    "asis": (sweep(LATENT["hmc_v1"], HYPER["sa smmala"], HYPER["aa smmala"]), 700),
+    "khr mh": (WHOLE["khr and f"], 2000),
 }
 
 

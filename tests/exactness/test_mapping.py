@@ -17,7 +17,6 @@ from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.testing import (
     Reference,
     exact_answer_test,
-    prior_invariance_test,
     start_with_particles,
 )
 from skgpmcmc.transitions import (
@@ -35,7 +34,7 @@ from skgpmcmc.transitions.base import Evaluated
 from skgpmcmc.warmup.mapped import by_coordinate
 
 from ..helpers import seeded
-from .test_joint import LEAST_ACCEPTANCE, LEVEL, small_model
+from .test_joint import LEVEL, check, examined, small_model
 
 # --- a target in the plane, with estimates as noisy as those of few particles ---------------------
 
@@ -44,7 +43,7 @@ NOISE = 0.7
 TARGET = np.array([[1.0, 0.6], [0.6, 1.0]])
 CHEAP = np.array([[2.0, -1.0], [-1.0, 1.5]])
 SHIFT = np.array([0.5, -0.3])
-N_REPLICATES = {"short": 1500, "long": 6000}
+N_REPLICATES = {"short": 1200, "long": 6000}
 
 
 class Place(NamedTuple):
@@ -149,20 +148,27 @@ def discretizing(operator, n_moves, jump, exact=None, kind=DiscretizingMap):
 
 
 def least_p_value(transition, length, n_steps=2):
-    """Smallest p-value of what replicates end at, that have begun with the target, times three."""
+    """Smallest p-value of what replicates end at, that have begun with the target.
+
+    Times three, as there are so many, and times the two looks: half of the replicates are enough
+    where their answer is clear.
+    """
     rng = np.random.default_rng(seeded())
     root = np.linalg.cholesky(TARGET)
     ends = []
-    for _ in range(N_REPLICATES[length]):
-        theta = root @ rng.standard_normal(2)
-        state = transition.start(None, theta, rng)
-        for _ in range(n_steps):
-            state, _ = transition.step(None, state, rng)
-        ends.append(state.theta)
-    first, second = np.array(ends).T
-    along = (first + second) / np.sqrt(2.0 * 1.6)  # standard normal
-    each = [stats.kstest(x, "norm").pvalue for x in (first, second, along)]
-    return 3.0 * min(each)
+    for n_replicates in (N_REPLICATES[length] // 2, N_REPLICATES[length]):
+        while len(ends) < n_replicates:
+            theta = root @ rng.standard_normal(2)
+            state = transition.start(None, theta, rng)
+            for _ in range(n_steps):
+                state, _ = transition.step(None, state, rng)
+            ends.append(state.theta)
+        first, second = np.array(ends).T
+        along = (first + second) / np.sqrt(2.0 * 1.6)  # standard normal
+        p_value = 3.0 * min(stats.kstest(x, "norm").pvalue for x in (first, second, along))
+        if p_value > 0.1 or 2.0 * p_value < LEVEL:
+            break
+    return 2.0 * p_value
 
 
 @pytest.fixture(autouse=True)
@@ -319,16 +325,9 @@ def test_a_poor_approximation_leaves_the_joint_law_of_a_classifier(scheme):
         settings = {"reference": EP(), "n_importance": 3, "defensive": 0.05}
         return schemes(PseudoMarginalMetropolis, model, **settings)[scheme]
 
-    report = prior_invariance_test(
-        small_model(3, 4.0),
-        set_up,
-        start_with_particles,
-        n_replicates=300,
-        n_steps=3,
-        rng=np.random.default_rng(seeded()),
-    )
-    assert report.acceptance_rate > LEAST_ACCEPTANCE
-    assert report.p_value > LEVEL, report
+    rng = np.random.default_rng(seeded())
+    size = {"n_replicates": 300, "n_steps": 3}
+    check(examined(small_model(3, 4.0), set_up, start_with_particles, rng, **size))
 
 
 @pytest.mark.statistical
