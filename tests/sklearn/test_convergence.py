@@ -370,9 +370,10 @@ def test_settings_changed_inside_an_object_are_refused_too():
         model.fit(*moons())
     prior = {"k2__length_scale": stats.gamma(2.0)}
     model = quick(priors=prior, warm_start=True).fit(*moons())
-    prior["k2__length_scale"] = stats.gamma(3.0)
-    with pytest.raises(ValueError, match=r"\['priors'\] changed since"):
-        model.set_params(n_draws=MORE).fit(*moons())
+    for other in (stats.gamma(3.0), stats.gamma(2.0, scale=3.0)):
+        prior["k2__length_scale"] = other
+        with pytest.raises(ValueError, match=r"\['priors'\] changed since"):
+            model.set_params(n_draws=MORE).fit(*moons())
 
 
 @pytest.fixture(scope="module")
