@@ -167,7 +167,7 @@ PRIORS = {
 #: Of a real transition and of its wrong twins: at length, and in the plain run.
 SIZES = {"n_replicates": 500, "n_steps": 12, "n_reference": 4000}
 #: Those whose twins are hard to notice take more.
-MORE = {name: {"n_replicates": 1500} for name in ("ordinal", "softmax")}
+MORE = {"ordinal": {"n_replicates": 1500}, "softmax": {"n_replicates": 1200}}
 SHORT = {"n_replicates": 400, "n_steps": 6, "n_reference": 3000}
 OFFSET = np.array([1.2, -0.8, 1.0])
 

@@ -83,7 +83,7 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """A model, the data it was fitted to, and what new rows need."""
 

@@ -159,7 +159,7 @@ WALK = {"sampler": PseudoMarginal(moves="random_walk")}
 )
 @short_chains()
 def test_nested_parameters_reach_the_chains(start, nested, direct):
-    X, y = moons(12)
+    X, y = moons(10)
     plain = quick(**start).fit(X, y)
     through_name = clone(plain).set_params(**nested).fit(X, y)
     through_object = quick(**{**start, **direct}).fit(X, y)
@@ -307,7 +307,7 @@ def n_numbers_stored(estimator):
     [
         ("pm", False),
         pytest.param("pm", True, marks=pytest.mark.statistical),
-        ("marginal", True),
+        pytest.param("marginal", True, marks=pytest.mark.statistical),
     ],
 )
 @short_chains()
@@ -549,7 +549,7 @@ KERNELS = [
 @pytest.mark.parametrize(("parameters", "names"), KERNELS)
 @short_chains()
 def test_fitted_attributes(parameters, names):
-    X, y = moons()
+    X, y = moons(12)
     model = quick(sampler="pm", n_importance=8, **parameters).fit(X, y)
     assert model.hyperparameter_names_ == names
     assert model.theta_samples_.shape == (2, 8, len(names))

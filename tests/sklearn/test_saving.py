@@ -3,6 +3,7 @@
 import io
 import pickle
 import re
+from functools import cache
 
 import joblib
 import numpy as np
@@ -56,9 +57,14 @@ def results(own, model):
     return found
 
 
+@cache
+def own_results(own):
+    return results(own, own.model)
+
+
 def assert_same(own, copy):
     """A copy gives what the model of `own` gives."""
-    for theirs, mine in zip(results(own, copy), results(own, own.model), strict=True):
+    for theirs, mine in zip(results(own, copy), own_results(own), strict=True):
         assert_array_equal(theirs, mine)
 
 
@@ -86,8 +92,11 @@ def trusted(data):
     return [name for name in types if name.startswith(ours) or name == "collections.Counter"]
 
 
+skops_file = cache(skops.io.dumps)
+
+
 def skopsed(model):
-    data = skops.io.dumps(model)
+    data = skops_file(model)
     return skops.io.loads(data, trusted=trusted(data))
 
 
@@ -284,6 +293,6 @@ def test_a_copy_for_predictions_needs_a_fit():
 
 def test_what_the_docs_trust_is_what_files_hold(fitted):
     for name in SAVED:
-        data = skops.io.dumps(fitted(name).model)
+        data = skops_file(fitted(name).model)
         assert set(trusted(data)) == set(skops.io.get_untrusted_types(data=data))
         assert not [name for name in trusted(data) if re.search("builtins|eval|os\\.", name)]
