@@ -59,7 +59,16 @@ def run(arguments, capsys):
     return status, capsys.readouterr()
 
 
-def test_own_file_with_two_classes(tmp_path, capsys, iris_rows, small_grid):
+def with_settings(monkeypatch, **changes):
+    """The Bayesian classifiers that are compared have these settings."""
+    monkeypatch.setattr(
+        "skgpmcmc.compare.methods.BayesianGPClassifier",
+        lambda **settings: BayesianGPClassifier(**{**settings, **changes}),
+    )
+
+
+def test_own_file_with_two_classes(tmp_path, capsys, monkeypatch, iris_rows, small_grid):
+    with_settings(monkeypatch, n_chains=2)
     X, y = iris_rows
     path = write_csv(tmp_path / "flowers.csv", X[50::5], y[50::5])
     prefix = str(tmp_path / "out")
@@ -84,10 +93,7 @@ def test_own_file_with_two_classes(tmp_path, capsys, iris_rows, small_grid):
 
 def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, small_grid):
     # The default samplers are shown with two classes; with three they take three times as long.
-    monkeypatch.setattr(
-        "skgpmcmc.compare.methods.BayesianGPClassifier",
-        lambda **settings: BayesianGPClassifier(**{**settings, "sampler": "asis", "n_chains": 2}),
-    )
+    with_settings(monkeypatch, n_chains=2, sampler="asis")
     X, y = iris_rows
     path = write_csv(tmp_path / "iris.csv", X[::5], y[::5])
     prefix = str(tmp_path / "out")
