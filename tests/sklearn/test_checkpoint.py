@@ -262,6 +262,11 @@ def test_what_concerns_predictions_may_change(tmp_path):
     free = {"max_predict_draws": 5, "predict_cache_bytes": 0, "max_time": 1e6}
     model = walk(checkpoint=str(tmp_path / "file"), warm_start=True, **free).fit(X, y)
     assert_same_draws(model, walk().fit(X, y))
+    # A warm start with a file follows the file, and not the chains that are here.
+    before = draws(model)
+    model.set_params(checkpoint=tmp_path / "other").fit(X, y)
+    assert n_batches(tmp_path / "other") == n_batches(tmp_path / "file")
+    assert_array_equal(draws(model), before)
 
 
 @pytest.mark.statistical
