@@ -51,7 +51,7 @@ PAIRS = [
 #: The other pairs, and samplers whose set-up is long, for those who ask for it.
 SLOW_PAIRS = [
     *((name, "pm") for name in CASES),
-    *((name, TRAJECTORIES) for name in ("logit", "softmax", "poisson", "volatility")),
+    *((name, TRAJECTORIES) for name in ("logit", "softmax", "volatility")),
     *((name, "marginal") for name in ("logit", "gaussian", "negative_binomial", "ordinal")),
     ("student_t", Marginal(moves="random_walk")),
     *(("gaussian", sampler) for sampler in ("collapsed", "discretizing", "tempered")),
