@@ -411,7 +411,7 @@ def check_joint_posterior(transition, n_draws):
 
 #: Each operator and each parameterization, and enough draws for the effective sample size.
 AT_LENGTH = {
-    "sa slice": (sweep(LATENT["hmc_v1"], HYPER["sa slice"]), 1250),
+    "sa slice": (sweep(LATENT["hmc_v1"], HYPER["sa slice"]), 2000),
     "sa hmc": (sweep(LATENT["hmc_v1"], HYPER["sa hmc"]), 1500),
     "aa mh": (sweep(LATENT["hmc_v1"], HYPER["aa mh"]), 3000),
     "surr smmala": (sweep(LATENT["hmc_v1"], HYPER["surr smmala"]), 750),
