@@ -174,7 +174,7 @@ def test_estimator_is_calibrated(case):
     Every default sampler is compared with quadrature in `test_every_model` and
     `test_grid_posterior`, which see smaller mistakes than so few ranks.
     """
-    report = calibrate(case, n_replicates=15, seed=seeded())
+    report = calibrate(case, n_replicates=10, seed=seeded())
     assert report.p_value > LEVEL, report
     # Chains are continued until theta has twice the draws that are kept; functions of f may have
     # fewer.

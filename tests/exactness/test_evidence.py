@@ -103,7 +103,7 @@ def pima(find_data, n):
 @pytest.mark.parametrize("data", ["toy", "Pima"])
 def test_classification_against_quadrature_and_honest_errors(data, find_data):
     """p(y | theta) of the reference by thousands of importance draws at each node."""
-    X, y = toy_classes(40, 2, seed=1) if data == "toy" else pima(find_data, 100)
+    X, y = toy_classes(40, 2, seed=1) if data == "toy" else pima(find_data, 60)
     with short_chains():
         classifier = BayesianGPClassifier(priors=PRIORS, random_state=seeded()).fit(X, y)
     model = classifier._predictor.model
@@ -206,8 +206,8 @@ def test_probabilities_of_models_are_calibrated():
         make_model(X, np.zeros(15), NOISE, ConstantKernel() * kernel, priors=PRIORS)
         for kernel in kernels
     ]
-    first, probability = np.empty(100), np.empty(100)
-    for i in range(100):
+    first, probability = np.empty(60), np.empty(60)
+    for i in range(60):
         first[i] = rng.uniform() < 0.5
         _, _, y = models[0 if first[i] else 1].simulate(rng)
         values = []
@@ -217,6 +217,6 @@ def test_probabilities_of_models_are_calibrated():
             values.append(integrated_evidence(model, draws, None, seed).value)
         probability[i] = 1.0 / (1.0 + np.exp(values[1] - values[0]))
     spread = probability * (1.0 - probability)
-    for weight in (np.ones(100), probability - 0.5):
+    for weight in (np.ones(60), probability - 0.5):
         score = ((first - probability) * weight).sum() / np.sqrt((spread * weight**2).sum())
         assert abs(score) < Z_LIMIT

@@ -335,7 +335,7 @@ def test_every_likelihood_with_moves_by_gradients(name):
     latent = LatentUpdate(Langevin(0.0)) if shape is None else LatentUpdate(TRAJECTORY, shape)
     transition = sweep(latent, *(HYPER[move] for move in moves))
     model = every.small_model(every.LIKELIHOODS[name])
-    check_joint(JointTest(transition, lambda: model, 500, 4))
+    check_joint(JointTest(transition, lambda: model, 400, 4))
 
 
 # --- exact answers under Gaussian noise -----------------------------------------------------------

@@ -303,7 +303,8 @@ def test_emulated_transition_with_rows_in_turn(monkeypatch, n_turns):
 @pytest.mark.statistical
 def test_trajectories_on_the_approximate_posterior():
     """The trajectories alone; the other moves of their mixture are tested above."""
-    check(emulated_test(surrogate_alone, defensive=0.5, moves="trajectories"))
+    sizes = SIZES | {"emulated": {"n_replicates": 700, "n_steps": 3}}  # they are dear
+    check(emulated_test(surrogate_alone, sizes, defensive=0.5, moves="trajectories"))
 
 
 def test_where_no_emulator_is_trusted(monkeypatch):

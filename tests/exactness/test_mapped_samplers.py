@@ -69,17 +69,17 @@ def regression():
 
 
 @pytest.mark.parametrize(
-    ("sampler", "cheap"),
+    ("sampler", "cheap", "n_draws"),
     [
-        (DiscretizingChain(), SubsetOfData(m=6)),
-        (DISCRETIZING, Nystrom(m=14)),
-        (TemperedTransitions(layers=(SubsetOfData(m=4),)), SubsetOfData(m=10)),
+        (DiscretizingChain(), SubsetOfData(m=6), 800),
+        (DISCRETIZING, Nystrom(m=14), 400),
+        (TemperedTransitions(layers=(SubsetOfData(m=4),)), SubsetOfData(m=10), 400),
     ],
     ids=["slice", "walk on a low rank", "two layers"],
 )
-def test_regression(regression, sampler, cheap):
+def test_regression(regression, sampler, cheap, n_draws):
     model, reference = regression
-    draws = drawn(model, sampler, Exact(), cheap, 1000)
+    draws = drawn(model, sampler, Exact(), cheap, n_draws)
     check(draws.theta, reference)
     if draws.marked is not None and draws.marked.shape[2] > 1:
         for i in range(draws.marked.shape[2]):

@@ -416,7 +416,7 @@ def refresh_test(cls, sizes=SIZES):
 def retained_test(cls, sizes=SIZES):
     walk = PseudoMarginalMetropolis(Laplace(), FAR, 4, 0.9)
     mixture = Mixture((walk,), (1.0,), cls(0.9, 1))
-    return estimate_test(mixture, sizes, variance=10.0)
+    return estimate_test(mixture, sizes, variance=10.0, kind="particle")
 
 
 def annealed_test(last=RetainedParticle, sizes=SIZES):

@@ -5,7 +5,7 @@ documented kinds only, or an error that this package, or scikit-learn's validati
 purpose, and whose message names an argument. Every case is legal but for one oddity at most, so
 that most of them are sampled. Chains are of a few draws: what is odd comes out of the first ones.
 The plain suite tries 8 cases of each estimator, with the samplers whose set-up is short; the
-statistical one 50, with all of them.
+statistical one 30, with all of them.
 """
 
 import re
@@ -454,7 +454,7 @@ def test_nothing_odd_comes_out(kind):
 @pytest.mark.statistical
 def test_nothing_odd_comes_out_of_many(kind):
     mapped = MAPPED_SAMPLERS if kind is BayesianGPClassifier else ()
-    run(kind, 50, (*(QUICK_SAMPLERS * 2), *SLOW_SAMPLERS, *mapped), seed=seeded(0))
+    run(kind, 30, (*(QUICK_SAMPLERS * 2), *SLOW_SAMPLERS, *mapped), seed=seeded(0))
 
 
 # --- by name --------------------------------------------------------------------------------------
