@@ -73,7 +73,7 @@ def regression():
     [
         (DiscretizingChain(), SubsetOfData(m=6), 800),
         (DISCRETIZING, Nystrom(m=14), 400),
-        (TemperedTransitions(layers=(SubsetOfData(m=4),)), SubsetOfData(m=10), 400),
+        (TemperedTransitions(layers=(SubsetOfData(m=4),)), SubsetOfData(m=10), 700),
     ],
     ids=["slice", "walk on a low rank", "two layers"],
 )
