@@ -110,6 +110,21 @@ TEMPERED = {
 }
 
 
+#: The right twins of those that need layers, or a target, of their own.
+SLICE = UnivariateSlice(0.0, 3)
+RIGHT = {
+    "map, reverse": DiscretizingMap(Noisy(noise=0.0), Layer(TIGHT, SLICE), 4, 1),
+    "tempered, order": Noisy(noise=0.0, proposal=TemperedTransitions(DIFFERENT)),
+    "tempered, reverse": Noisy(noise=0.0, proposal=TemperedTransitions((Layer(TIGHT, SLICE),))),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_twins_pass(name):
+    assert least_p_value(RIGHT[name], "long", n_steps=8) > LEVEL
+
+
 def check_caught(transition):
     """A wrong twin fails at the size at which the right one passes, or already at a part of it."""
     if least_p_value(transition, "short", n_steps=8) >= LEVEL:

@@ -79,7 +79,8 @@ def test_a_kernel_that_is_all_but_the_identity_is_not_chosen():
 
 
 def test_parameters_are_those_of_a_grid_search():
-    X, y = two_classes()
+    """By the log loss; of these data the most accurate parameters are others."""
+    X, y = two_classes(seed=4)
     model = small().fit(X, y)
     seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
