@@ -460,7 +460,7 @@ def test_the_first_draws_have_the_law_of_the_posterior(monkeypatch):
         return starts
 
     monkeypatch.setattr(emulated, "overdispersed_starts", begun)
-    draws = run_chains(model, PseudoMarginal(), EP(), 1, n_chains=400, n_warmup=None)
+    draws = run_chains(model, PseudoMarginal(), EP(), 1, n_chains=800, n_warmup=None)
 
     def least_p_value(theta):
         return min(
