@@ -259,7 +259,7 @@ JOINT = (
     | {f"both: {name}": JointTest(move, classes, 400, 8) for name, move in WHOLE.items()}
     | {
         "theta: asis mh": JointTest(ASIS, numbers, 600, 8),
-        "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 400, 5),
+        "conjugate draw": JointTest(conjugate(conjugate_model()), conjugate_model, 2000, 5),
         "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 1000, 6),
         "rmhmc of counts": JointTest(LATENT["rmhmc"], lambda: wide(Poisson(), 1.0), 400, 4),
     }

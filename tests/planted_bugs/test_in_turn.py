@@ -319,6 +319,17 @@ class WrongShape(ConjugateVariance):
         return wrong.step(model, state, rng)
 
 
+class WithoutTheVariance(ConjugateVariance):
+    """Takes f'K^-1 f for f'Q^-1 f, which does not know the variance."""
+
+    def step(self, model, state, rng):
+        v = state.prior.whiten(state.f)
+        theta = state.theta.copy()
+        scale = self.scale + 0.5 * v @ v
+        theta[self.position] = np.log(scale / rng.gamma(self.shape + 0.5 * len(v)))
+        return model.state_at(theta, state.f), StepInfo(self.name, True, 1.0, 0, False)
+
+
 class WithoutItsDeterminant(JointUpdate):
     """Weighs the current f without the determinant of its q."""
 
@@ -389,6 +400,10 @@ WRONG = {
     "conjugate draw: n for n / 2": (
         "conjugate draw",
         WrongShape(RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale),
+    ),
+    "conjugate draw: no variance": (
+        "conjugate draw",
+        WithoutTheVariance(RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale),
     ),
 }
 #: For the plain run: those that are caught at its sizes.
