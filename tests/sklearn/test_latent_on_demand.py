@@ -48,6 +48,14 @@ def test_nothing_is_drawn_before(fitted):
     assert not hasattr(clone(fresh), "latent_samples_")
 
 
+def test_no_draw_is_made_twice(data):
+    """With all hyper-parameters fixed one law has all draws, which several tasks make."""
+    noise = Gaussian(0.5, fixed=True)
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    model = BayesianGPRegressor(kernel, likelihood=noise, **QUICK).fit(*data)
+    assert len(np.unique(model.latent_samples_[..., 0])) == 120
+
+
 def test_draws_are_the_same_wherever_they_are_made(fitted):
     here, there = twin(fitted), twin(fitted)
     assert_array_equal(there.set_params(n_jobs=2).latent_samples_, here.latent_samples_)
