@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -26,9 +27,11 @@ from skgpmcmc import (
 from skgpmcmc.approximations import SubsetOfData
 from skgpmcmc.numerics import sealed
 from skgpmcmc.numerics.threads import LostWorkersError, Workers
-from skgpmcmc.run import chains
+from skgpmcmc.run import chains, checkpoint
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.warmup import Segment, sum_counts
+from skgpmcmc.warmup.work import Counts
 
 from ..helpers import in_one_test, rounds_of, seeded
 
@@ -593,3 +596,15 @@ def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()
     assert_same_draws(model.fit(X, y), walk().fit(X, y))
+
+
+def test_draws_that_are_handed_out_in_parts_are_counted_once():
+    """A run with other rounds takes draws from the file in other parts."""
+    counts = Counts(Counter(walk=6), Counter(walk=2), 6.0)
+    draws = np.arange(6.0)[:, None]
+    tape = checkpoint._Tape([Segment(None, np.random.default_rng(0), draws, draws, counts)])
+    parts = [part for n in (2, 1, 9) for part in tape.taken(n)]
+    assert_array_equal(np.concatenate([part.theta for part in parts]), draws)
+    total = sum_counts([part.counts for part in parts])
+    assert (total.n_steps, total.n_accepted) == (counts.n_steps, counts.n_accepted)
+    assert total.n_evaluations == 6.0
