@@ -131,7 +131,7 @@ def test_string_labels_and_three_classes():
     assert model.score(X, y) > 0.9
 
 
-@pytest.mark.parametrize(("n_rare", "n_folds"), [(3, 3), (4, 4), (5, 5), (9, 5)])
+@pytest.mark.parametrize(("n_rare", "n_folds"), [(3, 3), (4, 4), (5, 5), (6, 5), (9, 5)])
 def test_folds_follow_the_smallest_class(n_rare, n_folds):
     rng = np.random.default_rng(0)
     y = np.array(["rare"] * n_rare + ["usual"] * 12)
