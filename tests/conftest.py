@@ -1,12 +1,14 @@
-"""Options, markers and fixtures that several test files share; functions are in `tests.helpers`."""
+"""Options, markers and fixtures that several test files share; functions are in `tests.helpers`.
+
+The process that hands out tests to workers reads this file too, and needs nothing of the package:
+`helpers` is imported where a test begins.
+"""
 
 import os
 import tempfile
 
 import pytest
 from threadpoolctl import threadpool_limits
-
-from . import helpers
 
 # Hypothesis writes files of its own, which have no place in the tree.
 os.environ.setdefault(
@@ -27,6 +29,8 @@ def pytest_addoption(parser):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """`helpers.seeded` follows --seed in statistical tests, and in no others."""
+    from . import helpers
+
     statistical = item.get_closest_marker("statistical") is not None
     helpers.set_seed(item.config.getoption("seed") if statistical else 0)
 
@@ -41,6 +45,7 @@ def _one_blas_thread():
 @pytest.fixture(scope="session")
 def find_data():
     """Path of a data set of the papers by file name; the test is skipped where it is missing."""
+    from . import helpers
 
     def find(name):
         directory = helpers.data_directory()
