@@ -13,11 +13,10 @@ from .._typing import FloatArray
 from ..model import LatentGP
 from ..transitions import ChainState, Transition
 
-#: Shares of the replicates after which a test with a level looks at its p-value.
-_LOOKS = (0.125, 0.25, 0.5, 1.0)
-#: From this share on, a p-value above this one ends a test: a mistake that the whole test would
-#: find is seen more clearly with half of the replicates.
-_ENOUGH, _CLEAR = 0.5, 0.1
+#: Shares of the replicates after which a test with a level looks at its p-value. A mistake that all
+#: replicates show plainly hardly ever has a p-value above `_CLEAR` with half of them.
+_LOOKS = (0.5, 1.0)
+_CLEAR = 0.1
 
 
 class JointDraws(NamedTuple):
@@ -67,10 +66,9 @@ class InvarianceReport:
         """Family-wise p-value, were there no other look (Bonferroni)."""
         return len(self.p_values) * min(self.p_values.values())
 
-    def _is_clear(self, level: float, share: float) -> bool:
-        """Whether more replicates would hardly change the answer, given what share was made."""
-        passes = share >= _ENOUGH and self._p_value_of_a_look > _CLEAR
-        return passes or self.p_value < level
+    def _is_clear(self, level: float) -> bool:
+        """Whether more replicates would hardly change the answer."""
+        return self.p_value < level or self._p_value_of_a_look > _CLEAR
 
     def __str__(self) -> str:
         rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=_second)]
@@ -298,10 +296,9 @@ def prior_invariance_test(
         default four times the number of replicates.
     level : float, optional
         The caller takes the transition for wrong if the p-value of the report is below `level`. The
-        test then stops as soon as the answer is clear. It looks at an eighth, a quarter, half and
-        all of the replicates. It stops where the p-value is below the level, and where at least
-        half of the replicates have a p-value above 0.1. A correct transition is taken for wrong
-        with at most the probability `level`, however many looks there are. By default all
+        test then stops with half of the replicates if their answer is clear: if the p-value is
+        below the level, or above 0.1 without the correction for two looks. A correct transition is
+        taken for wrong with at most the probability `level`, as both looks count. By default all
         replicates are made.
 
     Returns
@@ -337,7 +334,7 @@ def prior_invariance_test(
         n_made = len(end.theta)
         acceptance_rate = replicates.n_accepted / (n_made * n_steps)
         report = InvarianceReport(p_values, acceptance_rate, n_made, len(shares))
-        if level is not None and report._is_clear(level, share):
+        if level is not None and report._is_clear(level):
             break
     return report
 

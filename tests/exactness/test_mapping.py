@@ -14,11 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc.approximations import EP, Exact
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
-from skgpmcmc.testing import (
-    Reference,
-    exact_answer_test,
-    start_with_particles,
-)
+from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
 from skgpmcmc.transitions import (
     DiscretizingMap,
     Evaluating,

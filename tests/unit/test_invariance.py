@@ -53,9 +53,9 @@ def test_without_a_level_all_replicates_are_made():
     assert "64 replicates" in str(report)
 
 
-def test_a_plain_mistake_is_found_at_the_first_look():
+def test_a_plain_mistake_is_found_with_half_of_the_replicates():
     report = examined(9.0, seed=0, level=LEVEL)
-    assert (report.n_replicates, report.n_looks) == (8, 4)
+    assert (report.n_replicates, report.n_looks) == (32, 2)
     assert report.p_value < LEVEL
 
 
@@ -72,7 +72,7 @@ def test_parts_of_the_replicates_are_those_of_the_whole(monkeypatch):
     assert parts.n_replicates == 64
     assert parts.p_values == whole.p_values
     assert parts.acceptance_rate == whole.acceptance_rate == 1.0
-    assert parts.p_value == min(1.0, 4 * whole.p_value)
+    assert parts.p_value == min(1.0, 2 * whole.p_value)
 
 
 def test_a_number_of_replicates_that_no_look_divides():
@@ -81,7 +81,7 @@ def test_a_number_of_replicates_that_no_look_divides():
 
 @pytest.mark.statistical
 def test_a_correct_transition_is_hardly_ever_taken_for_wrong():
-    """With four looks as with one; a mistake that shows with all replicates is found."""
+    """With two looks as with one; a mistake that shows with all replicates is found."""
     repeats = range(150)
     options = {"statistics": [FIRST], "n_reference": 1, "n_replicates": 32, "level": LEVEL}
     right = [examined(0.0, seeded(s), **options) for s in repeats]
