@@ -39,6 +39,7 @@ class Chains(NamedTuple):
     samples: FloatArray  # (n_chains, n_draws, p)
     names: list[str]
     counts: list[Counts]  # of each chain
+    n_inputs: int
     sampler: str = "pm"
 
 
@@ -61,7 +62,7 @@ def chains_in(content: Mapping[str, Any]) -> list[Chains]:
             rows = np.unique(np.linspace(0, f.shape[2] - 1, _N_LATENT).astype(int))
             samples, names = f[:, :, rows], [f"f[{row}]" for row in rows]
         counts = [sum_counts(segment.counts for segment in chain) for chain in own]
-        found.append(Chains(samples, names, counts, shown["sampler"]))
+        found.append(Chains(samples, names, counts, shown["n_inputs"], shown["sampler"]))
     return found
 
 
@@ -83,7 +84,7 @@ def diagnosis(chains: Chains) -> Diagnostics:
         names=chains.names,
         classes=None,
         **summarized([chains.samples]),
-        **counted(chains.counts, Counts()),
+        **counted(chains.counts, Counts(), chains.n_inputs),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
         seconds_warmup=np.nan,

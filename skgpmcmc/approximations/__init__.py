@@ -30,9 +30,9 @@ from .importance import (
 )
 from .interpolated import InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
-from .low_rank import LowRankGaussian
 from .modes import Evaluation, Mode, evaluate, find_mode, path_to_mode
 from .skewed import SkewedApproximation
+from .whitened import WhitenedApproximation
 
 __all__ = [
     "APPROXIMATIONS",
@@ -53,7 +53,6 @@ __all__ = [
     "InterpolatedSites",
     "Laplace",
     "LatentDraws",
-    "LowRankGaussian",
     "Mode",
     "Nystrom",
     "Quadratic",
@@ -63,6 +62,7 @@ __all__ = [
     "Sites",
     "SkewedApproximation",
     "SubsetOfData",
+    "WhitenedApproximation",
     "averaged",
     "density_from",
     "evaluate",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -88,13 +88,10 @@ class GaussianApproximation:
         p(f | theta); holds K.
     sites : Sites
         Their precisions are W, the diagonal that q adds to K^-1.
-    whitened : bool
-        Whether the mean, ``|B|`` and draws come from `chol_white`, where both factors could do.
     """
 
     prior: GaussianPrior
     sites: Sites
-    whitened: bool = False
 
     @classmethod
     def sites_at(
@@ -120,7 +117,7 @@ class GaussianApproximation:
 
     def __getstate__(self) -> dict[str, Any]:
         # Factors are rebuilt on demand; what is O(n) goes along, to be the same after a journey.
-        names = ("prior", "sites", "whitened", "weights", "mean")
+        names = ("prior", "sites", "weights", "mean")
         return {name: value for name, value in vars(self).items() if name in names}
 
     @property
@@ -147,8 +144,6 @@ class GaussianApproximation:
         shift = self.sites.shift
         if not shift.any():
             return shift
-        if self.whitened:
-            return self.prior.unpull(self._white_mean)
         # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
         strong = self.precision * self.prior.variance > 1.0
         weak = np.where(strong, 0.0, shift)
@@ -161,19 +156,10 @@ class GaussianApproximation:
     @cached_property
     def mean(self) -> FloatArray:
         """Mean of q; (n,)."""
-        if self.whitened:
-            return self.prior.unwhiten(self._white_mean)
         return self.prior.times(self.weights)
 
-    @cached_property
-    def _white_mean(self) -> FloatArray:
-        """``L^-1 mean``; (n,)."""
-        return linalg.cholesky_solve(self.chol_white, self.prior.pull(self.sites.shift))
-
     def made(self) -> Self:
-        """Return itself, its mean and factors made now: this is where a singular K shows."""
-        if self.whitened:
-            _ = self.prior.made(), self.chol_white, self._white_mean
+        """Return itself, its mean and factors made now."""
         _ = self.half_log_det_B, self.weights, self.mean
         return self
 
@@ -219,14 +205,13 @@ class GaussianApproximation:
 
     @cached_property
     def chol_white(self) -> FloatArray:
-        """Lower Cholesky factor T of I + L'W L, the precision of L^-1 f under q."""
+        """Lower Cholesky factor T of I + R'W R, the precision under q of v, f = R v; (r, r)."""
         return self.prior.whitened_factor(self.root_precision)
 
     @cached_property
     def half_log_det_B(self) -> float:
         """``1/2 log |B|``, which equals ``1/2 (log |K| - log |Sigma|)``."""
-        # |I + W^1/2 K W^1/2| = |I + L'W L|.
-        return linalg.half_log_det(self.chol_white if self.whitened else self.chol_B)
+        return linalg.half_log_det(self.chol_B)
 
     @cached_property
     def _inverse_factor(self) -> FloatArray:
@@ -306,10 +291,12 @@ class GaussianApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
-        if self.whitened or 2 * size > len(self.weights):
-            delta = self.prior.unwhiten(self.sample_white(rng, size))
-        else:
-            delta = self._sample_by_conditioning(rng, size)
+        if 2 * size > len(self.weights):
+            return self._draws(self.prior.unwhiten(self.sample_white(rng, size)))
+        return self._draws(self._sample_by_conditioning(rng, size))
+
+    def _draws(self, delta: FloatArray) -> LatentDraws:
+        """Return what is known of draws f = mean + delta, (n, m)."""
         return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
@@ -334,8 +321,8 @@ class GaussianApproximation:
         return np.asarray(np.einsum("i,ij,ij->j", self.sites.precision, delta, delta))
 
     def sample_white(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Draw L^-1 (f - mean) under q, T'^-1 z for z ~ N(0, I), one per column; (n, size)."""
-        z = np.asfortranarray(rng.standard_normal((size, self.prior.size)).T)
+        """Draw v less its mean under q, T'^-1 z for z ~ N(0, I), one per column; (r, size)."""
+        z = np.asfortranarray(rng.standard_normal((size, self.prior.rank)).T)
         return linalg.solve_lower(self.chol_white, z, transpose=True, overwrite=True)
 
     def _sample_by_conditioning(self, rng: np.random.Generator, size: int) -> FloatArray:
@@ -354,15 +341,6 @@ class GaussianApproximation:
         """Return f* at new inputs, f integrated out under q."""
         prior, a = self.prior, self.weights[:, None]
         return GivenSites(prior.covariance, prior.kernel_theta, self.chol_B, a, self.root_precision)
-
-
-@singledispatch
-def gaussian_family(prior: GaussianPrior) -> type[GaussianApproximation]:
-    """Return the class of Gaussian approximations that suits a prior.
-
-    Priors of several functions, whose sites are coupled, register their own.
-    """
-    return GaussianApproximation
 
 
 class ApproximationFit(NamedTuple):

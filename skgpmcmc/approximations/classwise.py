@@ -27,8 +27,9 @@ from scipy.stats import qmc
 from .._typing import FloatArray
 from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
 from ..numerics import linalg
-from .base import GaussianApproximation, LatentDraws, Sites, gaussian_family
+from .base import GaussianApproximation, LatentDraws, Sites
 from .laplace import laplace_gradient, laplace_step
+from .whitened import gaussian_family
 
 #: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
 _RATE = 0.6
@@ -165,7 +166,7 @@ class ClasswiseApproximation(GaussianApproximation):
 
 
 @gaussian_family.register(ClasswisePrior)
-def _gaussian_family(prior: ClasswisePrior) -> type[ClasswiseApproximation]:
+def _gaussian_family(prior: ClasswisePrior, whitened: bool = False) -> type[ClasswiseApproximation]:
     return ClasswiseApproximation
 
 

@@ -17,9 +17,9 @@ from .base import (
     Cavities,
     GaussianApproximation,
     Sites,
-    gaussian_family,
 )
 from .laplace import Laplace
+from .whitened import gaussian_family
 
 _SMALLEST_DAMPING = 0.1
 #: Factor of the damping after a sweep whose change has grown, and after any other.
@@ -129,7 +129,7 @@ class EP(Approximation):
         matching = _Matching.of(model, q.prior)
         swept = matching.sweep(q.sites, (q.mean, q.marginal_variance))
         sites = _moved(q.sites, swept.matched, matching.share)
-        return gaussian_family(q.prior)(q.prior, sites, whitened=True)
+        return gaussian_family(q.prior, whitened=True)(q.prior, sites)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""

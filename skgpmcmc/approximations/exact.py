@@ -8,8 +8,9 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from .base import Approximation, ApproximationFit, Sites, gaussian_family
+from .base import Approximation, ApproximationFit, Sites
 from .ep import likelihood_gradient
+from .whitened import gaussian_family
 
 
 @dataclass(eq=False)

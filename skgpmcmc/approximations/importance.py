@@ -25,9 +25,9 @@ from .base import GaussianApproximation, LatentDraws
 
 #: Added to the covariance of the values that are drawn in turn, relative to each variance: above
 #: what rounding takes away.
-_JITTER = 1e-12
+_ROUNDING = 1e-12
 #: Values that those before leave less than this share of their variance are not drawn in turn; to
-#: what is left the jitter does not matter.
+#: what is left that does not matter.
 _DETERMINED = 1e-6
 #: Rows in turn of which each is brought up to date after every draw of another; of more, by blocks.
 _IN_TURN = 32
@@ -45,7 +45,7 @@ class Density(Protocol):
         """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
 
     def made(self) -> Density:
-        """Return itself, all factors made now: this is where a singular K shows."""
+        """Return itself, all factors made now: this is where a K that is no covariance shows."""
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
@@ -286,7 +286,8 @@ class SequentialApproximation:
         turns, mean = self._turns, self.q.mean[:, None]
         delta = np.zeros((len(mean), len(own)), order="F")
         if own.any():
-            white = np.asfortranarray(rng.standard_normal((int(own.sum()), len(mean))).T)
+            shape = int(own.sum()), self.q.prior.rank
+            white = np.asfortranarray(rng.standard_normal(shape).T)
             u = yield Asked(_drawn_in_turn, (turns, rng, white.shape[1]), len(turns.rows))
             white += turns.directions @ (u - turns.directions.T @ white)
             white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
@@ -329,7 +330,7 @@ class _Turns(NamedTuple):
     """
 
     rows: IntArray  # (r,)
-    directions: FloatArray  # (n, r), of u among the whitened draws of q; orthonormal
+    directions: FloatArray  # (rank of K, r), of u among the whitened draws of q; orthonormal
     inverse: FloatArray  # (r, r), of R
     coupling: FloatArray  # (r, r), of u in z; strictly lower
     #: For each row the constant of z, its scale with the sign s, the variance of the cavity, the
@@ -342,7 +343,7 @@ class _Turns(NamedTuple):
         """Prepare them; rows that those before determine are left out."""
         half = q.prior.half_given(q.chol_white, rows)
         gram = half.T @ half
-        gram.flat[:: len(gram) + 1] *= 1.0 + _JITTER
+        gram.flat[:: len(gram) + 1] *= 1.0 + _ROUNDING
         factor = _factor(gram)
         free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
         if not free.all():

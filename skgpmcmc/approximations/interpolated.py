@@ -14,9 +14,10 @@ from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, LatentGP
 from ..numerics.linalg import log_mean, log_sum
 from ..numerics.threads import alone
-from .base import Approximation, GaussianApproximation, Shape, Sites, gaussian_family
+from .base import Approximation, GaussianApproximation, Shape, Sites
 from .importance import Density, SequentialApproximation, log_ratios, mixed
 from .skewed import SkewedApproximation, asymmetry_of
+from .whitened import gaussian_family
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
@@ -166,7 +167,7 @@ class InterpolatedSites:
     def gaussian_at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return the Gaussian that the density at theta is made of."""
         prior, whitened = model.prior_at(theta), self.whitened and self.n_sweeps == 0
-        q = gaussian_family(prior)(prior, self.sites_at(theta), whitened)
+        q = gaussian_family(prior, whitened)(prior, self.sites_at(theta))
         for _ in range(self.n_sweeps):
             q = self.approximation.improved(model, q)
         return q
@@ -176,7 +177,8 @@ class InterpolatedSites:
         theta = q.prior.theta
         if len(self.turns):
             return SequentialApproximation(q, model.observations_at(theta), self.turns)
-        if self.strength is None:
+        # Where K is singular, margins that are skewed one by one leave the range of its root.
+        if self.strength is None or q.prior.rank < q.prior.size:
             return q
         log_sd, skewness = self._interpolated(theta).reshape(4, -1)[2:]
         return SkewedApproximation(q, np.exp(log_sd), asymmetry_of(self.share_at(theta) * skewness))
@@ -300,7 +302,7 @@ class Quadratic:
 
 def density_from(model: LatentGP, prior: GaussianPrior, arrays: tuple[FloatArray, ...]) -> Density:
     """Make a density of its `arrays`: two, or three if some rows come in turn, or four."""
-    q = gaussian_family(prior)(prior, Sites(*arrays[:2]), len(arrays) > 2)
+    q = gaussian_family(prior, len(arrays) > 2)(prior, Sites(*arrays[:2]))
     if len(arrays) == 3:
         turns = np.argsort(arrays[2], kind="stable")[np.count_nonzero(arrays[2] == 0.0) :]
         return SequentialApproximation(q, model.observations_at(prior.theta), turns)

@@ -12,7 +12,8 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import Likelihood
 from ..model import GaussianPrior, LatentGP, Observations
-from .base import Approximation, ApproximationFit, GaussianApproximation, Sites, gaussian_family
+from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
+from .whitened import gaussian_family
 
 _SMALLEST_STEP = 1e-6
 _ROUNDING = 1e-14  # relative; the last step may seem to go down

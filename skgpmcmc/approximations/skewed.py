@@ -56,7 +56,7 @@ class SkewedApproximation:
         return (*self.q.sites, self.sd, self.asymmetry)
 
     def made(self) -> Self:
-        """Return itself, all factors made now: this is where a singular K shows."""
+        """Return itself, all factors made now: this is where a K that is no covariance shows."""
         _ = self.q.made()
         return self
 

@@ -44,6 +44,7 @@ def sample_with_file(
         "estimator": type(estimator).__name__,
         "sampler": str(estimator.sampler),
         "names": names,
+        "n_inputs": len(models[0].covariance.X),
         "positive": [bool(positive) for positive in models[0].hyperprior.positive],
         "n_chains": estimator.n_chains,
         "max_rhat": estimator.max_rhat,

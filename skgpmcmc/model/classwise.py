@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -44,15 +43,31 @@ class ClasswisePrior(GaussianPrior):
         """Return (C n, ...) as (C, n, ...)."""
         return f.reshape(len(self.priors), -1, *f.shape[1:])
 
+    def made(self) -> Self:
+        """Return itself, its roots made now."""
+        for prior in self.priors:
+            prior.made()
+        return self
+
+    @property
+    def low_rank(self) -> bool:
+        """Whatever the ranks: coupled sites go by other matrices."""
+        return False
+
+    @property
+    def rank(self) -> int:
+        """Length of v, all functions together."""
+        return sum(prior.rank for prior in self.priors)
+
     @cached_property
     def K(self) -> FloatArray:
         """Covariance matrix of all functions, (C n, C n); it is large and block-diagonal."""
         return np.asarray(block_diag(*(prior.K for prior in self.priors)))
 
     @cached_property
-    def chol(self) -> FloatArray:
-        """Lower Cholesky factor of `K`, (C n, C n)."""
-        return np.asfortranarray(block_diag(*(prior.chol for prior in self.priors)))
+    def variance(self) -> FloatArray:
+        """Variances of f; (C n,)."""
+        return np.concatenate([prior.variance for prior in self.priors])
 
     @property
     def half_log_det(self) -> float:
@@ -68,20 +83,19 @@ class ClasswisePrior(GaussianPrior):
 
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (C n,) or (C n, m)."""
-        return self._by_function(GaussianPrior.times, g)
+        pairs = zip(self.priors, self.split(g), strict=True)
+        return np.concatenate([prior.times(own) for prior, own in pairs])
 
     def whiten(self, f: FloatArray) -> FloatArray:
-        """``L^-1 f``, of the shape of f: (C n,) or (C n, m)."""
-        return self._by_function(GaussianPrior.whiten, f)
+        """Return v of all functions, for f of shape (C n,) or (C n, m)."""
+        pairs = zip(self.priors, self.split(f), strict=True)
+        return np.concatenate([prior.whiten(own) for prior, own in pairs])
 
     def unwhiten(self, v: FloatArray) -> FloatArray:
-        """``f = L v``, of the shape of v: (C n,) or (C n, m)."""
-        return self._by_function(GaussianPrior.unwhiten, v)
-
-    def _by_function(
-        self, verb: Callable[[GaussianPrior, FloatArray], FloatArray], f: FloatArray
-    ) -> FloatArray:
-        return np.concatenate(list(map(verb, self.priors, self.split(f))))
+        """Return f of all functions, (C n,) or (C n, m)."""
+        ends = np.cumsum([prior.rank for prior in self.priors])[:-1]
+        pairs = zip(self.priors, np.split(v, ends), strict=True)
+        return np.concatenate([prior.unwhiten(np.asfortranarray(own)) for prior, own in pairs])
 
     def given(self, f: FloatArray) -> Conditional:
         """Return f* of all functions at new inputs given f of shape (C n, g)."""

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, Kernel, Product, Sum
 
 from .._typing import FloatArray
-from .covariance import DEFAULT_JITTER, Covariance, CrossCovariance, make_covariance
+from .covariance import Covariance, CrossCovariance, make_covariance
 from .cross import contract_cross, cross_matrix
 
 
@@ -27,7 +27,7 @@ class Constant(Covariance):
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self._jittered(np.full((len(self.X),) * 2, self._value(theta), order="F"))
+        return np.full((len(self.X),) * 2, self._value(theta), order="F")
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         return np.full(len(theta), self._value(theta) * A.sum())
@@ -39,15 +39,15 @@ class Composite(Covariance):
     Attributes
     ----------
     parts : sequence of Covariance
-        The combined covariances, without jitter.
+        The combined covariances.
     """
 
     kind: ClassVar[type[Kernel]]
 
-    def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
-        super().__init__(kernel, X, jitter)
+    def __init__(self, kernel: Kernel, X: FloatArray) -> None:
+        super().__init__(kernel, X)
         kernels = [kernel.kernel] if isinstance(kernel, Exponentiation) else [kernel.k1, kernel.k2]
-        self.parts = [make_covariance(part, X, 0.0) for part in kernels]
+        self.parts = [make_covariance(part, X) for part in kernels]
 
     @classmethod
     def serves(cls, kernel: Kernel) -> bool:
@@ -82,7 +82,7 @@ class Composite(Covariance):
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self._jittered(self.made(*self._matrices(theta)))
+        return self.made(*self._matrices(theta))
 
     def _matrices(self, theta: FloatArray) -> list[FloatArray]:
         return [part.matrix(own) for part, own in self.shares(theta)]
@@ -91,11 +91,12 @@ class Composite(Covariance):
         entries = self._matrices(theta)
         return self.contracted(theta, A, entries, lambda part, *rest: part._contract(*rest))
 
-    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+    def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        """See `Covariance`."""
         slopes = self.slopes(*self._matrices(theta))
         for (part, own), slope in zip(self.shares(theta), slopes, strict=True):
             if len(own):
-                yield from (dK * slope for dK in part._derivatives(own))
+                yield from (dK * slope for dK in part.derivatives(own))
 
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
         """See `Covariance`."""

@@ -4,9 +4,6 @@ A `Covariance` binds a kernel to the training inputs. Its hyper-parameters theta
 scikit-learn's order (``kernel.theta``). Gradients never build an (n, n, p) array: what an
 approximation needs is always ``sum_ij A_ij dK_ij / dtheta_r`` for one matrix A, so that is the
 verb, `Covariance.contract`.
-
-The jitter j is relative and part of the model: K_ii <- K_ii (1 + j), so that K stays proportional
-to a constant factor of the kernel; where K_ii = 0 it is j times the mean diagonal.
 """
 
 from __future__ import annotations
@@ -27,15 +24,14 @@ from sklearn.gaussian_process.kernels import (
 
 from .._typing import FloatArray, IntArray
 
-DEFAULT_JITTER = 1e-8
 #: Those with code of their own, in the order in which they are asked.
 _KINDS: list[type[Covariance]] = []
 
 
-def make_covariance(kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> Covariance:
+def make_covariance(kernel: Kernel, X: FloatArray) -> Covariance:
     """Bind a kernel to training inputs, on a fast path where there is one."""
     kind = next((own for own in _KINDS if own.serves(kernel)), Covariance)
-    return kind(kernel, X, jitter)
+    return kind(kernel, X)
 
 
 class Covariance:
@@ -45,8 +41,6 @@ class Covariance:
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
     X : ndarray of shape (n, d)
-    jitter : float
-        Relative jitter j on the diagonal; the same for the whole run.
     names : tuple of str
         Name of each component of theta, as in ``kernel.hyperparameters``; the components of a
         vector share theirs.
@@ -54,10 +48,9 @@ class Covariance:
         ``kernel.theta``: natural logs of the kernel's own values.
     """
 
-    def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
+    def __init__(self, kernel: Kernel, X: FloatArray) -> None:
         self.kernel = kernel
         self.X = X
-        self.jitter = jitter
         self.names: tuple[str, ...] = tuple(
             h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)
         )
@@ -71,25 +64,13 @@ class Covariance:
         """Whether the class has code of its own for a kernel; scikit-learn evaluates others."""
         return False
 
-    def with_jitter(self, jitter: float) -> Covariance:
-        """Return the same covariance with another relative jitter."""
-        return type(self)(self.kernel, self.X, jitter)
-
     def of_rows(self, rows: IntArray) -> Covariance:
         """Return the covariance of some of the inputs, given by the numbers of their rows."""
-        return type(self)(self.kernel, self.X[rows], self.jitter)
+        return type(self)(self.kernel, self.X[rows])
 
     def matrix(self, theta: FloatArray) -> FloatArray:
-        """K at the training inputs, jitter included; (n, n), Fortran order."""
-        return self._jittered(np.array(self.kernel.clone_with_theta(theta)(self.X), dtype=float).T)
-
-    def _jittered(self, K: FloatArray) -> FloatArray:
-        """Add the jitter to K in place."""
-        diagonal = K.diagonal()
-        K.flat[:: len(K) + 1] = diagonal + self.jitter * np.where(
-            diagonal > 0.0, diagonal, diagonal.mean()
-        )
-        return K
+        """K at the training inputs; (n, n), Fortran order."""
+        return np.array(self.kernel.clone_with_theta(theta)(self.X), dtype=float).T
 
     def contract(
         self,
@@ -99,7 +80,7 @@ class Covariance:
         K: FloatArray | None = None,
         overwrite: bool = False,
     ) -> FloatArray:
-        """``sum_ij A_ij dK_ij / dtheta_r``, jitter included; shape (p,).
+        """``sum_ij A_ij dK_ij / dtheta_r``; shape (p,).
 
         Parameters
         ----------
@@ -114,53 +95,30 @@ class Covariance:
             Work in the memory of `A`.
         """
         A = A if overwrite else A.copy(order="F")
-        zero = np.asarray(self.diagonal(theta, self.X) == 0.0)
-        weights = A.diagonal().copy()
-        A.flat[:: len(A) + 1] = weights * (1.0 + self.jitter * ~zero) + (
-            self.jitter * weights[zero].sum() / len(A)
-        )
         return self._contract(theta, A, self.matrix(theta) if K is None else K)
 
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
-        """Give ``dK / dtheta_r``, jitter included, one (n, n) matrix after the other.
+        """Give ``dK / dtheta_r``, one (n, n) matrix after the other, freshly allocated.
 
-        For what no contraction yields, such as the Fisher information of theta.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Hyper-parameters, natural logs.
-
-        Yields
-        ------
-        ndarray of shape (n, n)
-            Freshly allocated.
+        For what no contraction yields, such as the Fisher information of theta; theta of shape (p,)
+        are natural logs.
         """
-        zero = np.asarray(self.diagonal(theta, self.X) == 0.0)
-        for dK in self._derivatives(theta):
-            diagonal = dK.diagonal().copy()
-            mean = diagonal.mean()
-            dK.flat[:: len(dK) + 1] = diagonal + self.jitter * np.where(zero, mean, diagonal)
-            yield dK
+        _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
+        return (np.array(dK[:, :, r], order="F") for r in range(len(theta)))
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        """The contraction without jitter; may overwrite A, and trusts K off the diagonal only."""
+        """The contraction, which may overwrite A."""
         if not len(theta):
             return np.empty(0)
         _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
         return np.einsum("ij,ijr->r", A, dK)
-
-    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
-        """Derivatives without jitter, freshly allocated."""
-        _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
-        return (np.array(dK[:, :, r], order="F") for r in range(len(theta)))
 
     def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
         """Bind new inputs of shape (m, d) too; what is bound already is returned as it is."""
         return X_new if isinstance(X_new, CrossCovariance) else CrossCovariance(self, X_new)
 
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
-        """Covariance of the training inputs with new ones; (n, m), Fortran order, no jitter.
+        """Covariance of the training inputs with new ones; (n, m), Fortran order.
 
         Freshly allocated. A column depends on its own new input alone.
         """
@@ -168,11 +126,11 @@ class Covariance:
         return np.asfortranarray(kernel(self.X, self.at_new(X_new).X_new))
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
-        """Prior variance at new inputs; (m,), no jitter."""
+        """Prior variance at new inputs; (m,)."""
         return np.asarray(self.kernel.clone_with_theta(theta).diag(X_new))
 
     def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
-        """Prior covariance of new inputs with one another; (m, m), no jitter."""
+        """Prior covariance of new inputs with one another; (m, m)."""
         return np.asarray(self.kernel.clone_with_theta(theta)(X_new))
 
 
@@ -324,8 +282,8 @@ class ConstantTimesStationary(Covariance):
         Where the constant and the length-scales stand in theta.
     """
 
-    def __init__(self, kernel: Kernel, X: FloatArray, jitter: float = DEFAULT_JITTER) -> None:
-        super().__init__(kernel, X, jitter)
+    def __init__(self, kernel: Kernel, X: FloatArray) -> None:
+        super().__init__(kernel, X)
         factors = _factors(kernel)
         assert factors is not None  # `serves` has checked it
         constant, stationary = factors
@@ -372,14 +330,14 @@ class ConstantTimesStationary(Covariance):
         else:
             scale = _inverse_square(length_scale)[0]
             K = correlation(self.nu, self._raw_distances, scale, constant=constant)
-        K.flat[:: len(K) + 1] = constant * (1.0 + self.jitter)
+        K.flat[:: len(K) + 1] = constant
         return K.T  # symmetric: the same matrix in Fortran order
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         constant, length_scale = self.values(theta)
         gradient = np.empty(len(theta))
         diagonal = constant * A.trace()
-        np.fill_diagonal(A, 0.0)  # no distance there, and K may have its jitter
+        np.fill_diagonal(A, 0.0)  # no distance there
         if len(gradient[self.of_constant]):
             gradient[self.of_constant] = diagonal + np.einsum("ij,ij->", A, K)
         if len(gradient[self.of_length_scale]):
@@ -392,10 +350,10 @@ class ConstantTimesStationary(Covariance):
             gradient[self.of_length_scale] = slopes if self.anisotropic else slopes.sum()
         return gradient
 
-    def _derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+    def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        """See `Covariance`."""
         constant, length_scale = self.values(theta)
         K = self.matrix(theta)
-        np.fill_diagonal(K, constant)
         whole = [K] if len(theta[self.of_constant]) else []
         if self.of_constant.start == 0:
             yield from (dK.copy(order="F") for dK in whole)

@@ -12,6 +12,7 @@ from .._typing import FloatArray, IntArray
 from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
+from .nugget import WithNugget
 from .prior import GaussianPrior
 
 
@@ -196,9 +197,9 @@ class LatentGP:
         """Targets as the likelihood encodes them; (n,)."""
         return self.observations.y
 
-    def with_jitter(self, jitter: float) -> Self:
-        """Return the same model with another relative jitter of K."""
-        return replace(self, covariance=self.covariance.with_jitter(jitter))
+    def with_nugget(self, nugget: float) -> Self:
+        """Return the model with noise on f, see `WithNugget`."""
+        return replace(self, covariance=WithNugget(self.covariance, nugget))
 
     def of_rows(self, rows: IntArray) -> Self:
         """Return the model of some of the rows, given by their numbers; theta means the same."""

@@ -24,7 +24,7 @@ from ..likelihoods import Likelihood
 from .covariance import Covariance, make_covariance
 from .hyperpriors import HyperPrior
 
-#: An eigenvalue below minus this share of the variance is no rounding error, and beyond any jitter.
+#: An eigenvalue below minus this share of the variance is no rounding error.
 _INDEFINITE = 1e-5
 
 #: Training rows on which a kernel is tried.

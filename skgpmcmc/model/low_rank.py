@@ -1,12 +1,7 @@
-"""Priors of low rank, which approximate the full prior at a lower cost.
-
-With K^ = R'R for an R of shape (m, n), an approximation only needs matrices with m rows. As f = R'v
-with v ~ N(0, I), R' takes the place of the Cholesky factor L.
-"""
+"""Models whose prior is replaced by one of lower rank, at a lower cost: K^ = R R'."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,156 +10,95 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..numerics import linalg
+from ..numerics.roots import PivotedRoot, full_root
 from .covariance import Covariance, CrossCovariance
-from .cross import contract_cross, cross_matrix
+from .cross import cross_matrix
 from .joint import LatentGP
 from .prior import GaussianPrior
 
 
-@dataclass(frozen=True, eq=False)
-class LowRankPrior(GaussianPrior, ABC):
-    """p(f | theta) = N(f; 0, R'R): those methods of `GaussianPrior` that do not need K^-1."""
+class LowRankPrior(GaussianPrior):
+    """p(f | theta) = N(f; 0, R R') for an R of few columns, whatever the rank of K."""
 
-    @property
-    @abstractmethod
-    def root(self) -> FloatArray:
-        """R; (m, n), Fortran order."""
-
-    @abstractmethod
-    def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
-        """``sum_ij G_ij dK^_ij / dtheta_r`` for a symmetric G with R G = A B, and S = R G R'."""
+    low_rank = True
 
     @cached_property
     def K(self) -> FloatArray:
-        """``R'R``; (n, n). It is large, and no method uses it."""
-        return np.asfortranarray(self.root.T @ self.root)
+        """``R R'``; (n, n). It is large, and no method uses it."""
+        return np.asfortranarray(self.root.factor @ self.root.factor.T)
 
     @cached_property
     def variance(self) -> FloatArray:
         """Variances of f, none of them zero; (n,)."""
-        squares = np.einsum("ij,ij->j", self.root, self.root)
+        squares = np.einsum("ij,ij->i", self.root.factor, self.root.factor)
         return np.maximum(squares, np.finfo(float).eps * squares.mean())
-
-    def times(self, g: FloatArray) -> FloatArray:
-        """``K^ g``, of the shape of g: (n,) or (n, m)."""
-        return self.unwhiten(self.pull(g))
-
-    def pull(self, x: FloatArray) -> FloatArray:
-        """``R x`` for x of shape (n,) or (n, k)."""
-        return np.asarray(self.root @ x)
-
-    def unwhiten(self, v: FloatArray) -> FloatArray:
-        """``f = R'v`` for v of shape (m,) or (m, k)."""
-        return np.asarray(self.root.T @ v)
-
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
-        """Draw f: (n,) without `size`, else one draw per column, (n, size)."""
-        m = len(self.root)
-        return self.unwhiten(rng.standard_normal(m if size is None else (size, m)).T)
-
-    def gram(self, weight: FloatArray) -> FloatArray:
-        """``R W R'`` for a diagonal W of any sign; (m, m)."""
-        return np.asarray((self.root * weight) @ self.root.T)
-
-    def whitened_factor(self, root_precision: FloatArray) -> FloatArray:
-        """Lower Cholesky factor of I + R W R', the precision of v given sites W."""
-        gram = linalg.wide_gram(self.root * root_precision)
-        return linalg.cholesky(linalg.add_to_diagonal(gram, 1.0), overwrite=True)
-
-    def solve_added(self, precision: FloatArray, g: FloatArray) -> FloatArray:
-        """``(I + W K^)^-1 g`` for a diagonal W of any sign and g of shape (n,)."""
-        inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
-        solved = np.asarray(np.linalg.solve(inner, self.pull(g)), dtype=float)
-        return np.asarray(g - precision * self.unwhiten(solved))
-
-    def contract(self, A: FloatArray) -> FloatArray:
-        """``sum_ij A_ij dK^_ij / dtheta_r`` for A of shape (n, n)."""
-        G = np.asfortranarray(0.5 * (A + A.T))
-        return self.contract_root(self.root, G, self.pull(G) @ self.root.T)
 
 
 @dataclass(frozen=True, eq=False)
 class NystromPrior(LowRankPrior):
-    """K^ = K[:, I] K[I, I]^-1 K[I, :], where the rows I are the first m.
-
-    K includes its jitter: with all rows in I, K^ is K.
+    """K^ = K[:, I] K[I, I]^-1 K[I, :]: only the rows I can be pivots.
 
     Attributes
     ----------
-    first : Covariance
+    rows : ndarray of shape (m,)
+        The rows I.
+    some : Covariance
         Covariance of the rows I.
-    others : CrossCovariance
-        Covariance of the rows I with all others.
+    to_all : CrossCovariance
+        Covariance of the rows I with all rows.
 
     References
     ----------
     Wang & Neal (2013), section 5.2, (38)-(41); without the eigenvectors.
     """
 
-    first: Covariance = field(kw_only=True)
-    others: CrossCovariance = field(kw_only=True)
+    rows: IntArray = field(kw_only=True)
+    some: Covariance = field(kw_only=True)
+    to_all: CrossCovariance = field(kw_only=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "first": self.first, "others": self.others}
+        own = {"rows": self.rows, "some": self.some, "to_all": self.to_all}
+        return {**super().__getstate__(), **own}
 
     @cached_property
-    def _square(self) -> FloatArray:
-        """``K[I, I]``, jitter included; (m, m)."""
-        return self.first.matrix(self.kernel_theta)
+    def _columns(self) -> FloatArray:
+        """``K[I, :]``; (m, n)."""
+        columns = cross_matrix(self.some, self.kernel_theta, self.to_all)
+        columns[:, self.rows] = self.some.matrix(self.kernel_theta)
+        return columns
 
     @cached_property
-    def _factor(self) -> FloatArray:
-        """Lower Cholesky factor of K[I, I]."""
-        return linalg.cholesky(self._square)
+    def _root_of_some(self) -> PivotedRoot:
+        return full_root(np.asfortranarray(self._columns[:, self.rows]))
+
+    @property
+    def pivot_columns(self) -> FloatArray:
+        """See `GaussianPrior`."""
+        return self._columns[self._root_of_some.pivots]
 
     @cached_property
-    def _inverse_factor(self) -> FloatArray:
-        """L^-1, by which to multiply is faster than to solve."""
-        return linalg.lower_inverse(self._factor)
-
-    @cached_property
-    def _cross(self) -> FloatArray:
-        """``K[I, others]``; (m, n - m)."""
-        return cross_matrix(self.first, self.kernel_theta, self.others)
-
-    @cached_property
-    def root(self) -> FloatArray:
-        """``R = L^-1 K[I, :]`` for the factor L of K[I, I], hence L' in the first columns."""
-        m = len(self._factor)
-        root = np.empty((m, self.size), order="F")
-        root[:, :m] = self._factor.T
-        root[:, m:] = linalg.lower_product(self._inverse_factor, self._cross)
-        return root
-
-    def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
-        """See `LowRankPrior`.
-
-        With P = L'^-1 R = K[I, I]^-1 K[I, :], dK^ = dK[:, I] P + P'dK[I, :] - P'dK[I, I] P. The sum
-        is ``2 tr(P G dK[:, I]) - tr(P G P' dK[I, I])``, and P G = L'^-1 A B, P G P' = L'^-1 S L^-1.
-        """
-        inverse, m = self._inverse_factor, len(S)
-        PG = linalg.wide_product(linalg.transposed_lower_product(inverse, A), B)
-        PGP = linalg.transposed_lower_product(inverse, linalg.product(S, inverse))
-        of_square = np.asfortranarray(2.0 * PG[:, :m] - PGP)
-        theta = self.kernel_theta
-        total = self.first.contract(theta, of_square, K=self._square, overwrite=True)
-        if m < self.size:
-            cross = contract_cross(self.first, theta, self.others, PG[:, m:], self._cross)
-            total = total + 2.0 * cross
-        return total
+    def root(self) -> PivotedRoot:
+        """``R = K[:, P] R_P'^-1`` for the pivots P among the rows I."""
+        some = self._root_of_some
+        # To multiply by an inverse is faster than to solve.
+        transposed = linalg.lower_product(
+            linalg.lower_inverse(some.triangle), np.asfortranarray(self.pivot_columns)
+        )
+        transposed[:, self.rows] = some.factor.T
+        return PivotedRoot(transposed.T.copy(order="F"), self.rows[some.pivots])
 
 
 @dataclass(frozen=True, eq=False)
 class NystromGP(LatentGP):
-    """A model with the Nystrom approximation of its prior, by the first rows.
+    """A model with the Nystrom approximation of its prior, by some of the rows.
 
     Attributes
     ----------
-    n_first : int
-        Number of these rows.
+    rows : ndarray of shape (m,)
+        Numbers of these rows.
     """
 
-    n_first: int
+    rows: IntArray
 
     def __getstate__(self) -> dict[str, Any]:
         # Of order n: what is known of pairs of rows is quicker to make again than to send.
@@ -172,40 +106,40 @@ class NystromGP(LatentGP):
 
     @classmethod
     def of(cls, model: LatentGP, rows: IntArray) -> NystromGP:
-        """Return the model approximated by some of the rows, which are moved to the front."""
-        others = np.delete(np.arange(len(model.y)), rows)
-        own = model.of_rows(np.concatenate([rows, others]))
-        return cls(own.covariance, own.observations, own.hyperprior, len(rows))
+        """Return the model approximated by some of the rows."""
+        return cls(model.covariance, model.observations, model.hyperprior, rows)
 
     @cached_property
     def _blocks(self) -> tuple[Covariance, CrossCovariance]:
-        """Covariance of the first rows, and of these with the others."""
-        first = self.covariance.of_rows(np.arange(self.n_first))
-        return first, first.at_new(self.covariance.X[self.n_first :])
+        """Covariance of these rows, and of these with all rows."""
+        some = self.covariance.of_rows(self.rows)
+        return some, some.at_new(self.covariance.X)
 
     def prior_at(self, theta: FloatArray) -> NystromPrior:
         """p(f | theta), of low rank."""
-        first, others = self._blocks
-        return NystromPrior(self.covariance, theta, first=first, others=others)
+        some, to_all = self._blocks
+        return NystromPrior(self.covariance, theta, rows=self.rows, some=some, to_all=to_all)
 
 
 @dataclass(frozen=True, eq=False)
 class EigenPrior(LowRankPrior):
     """The largest eigenvalues of K and their eigenvectors: the best K^ of its rank.
 
+    Its root has no pivots, so that f at some rows does not say what it is elsewhere.
+
     Attributes
     ----------
-    rank : int
+    n_kept : int
 
     References
     ----------
     Wang & Neal (2013), section 5.2, (33)-(37).
     """
 
-    rank: int = field(kw_only=True)
+    n_kept: int = field(kw_only=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "rank": self.rank}
+        return {**super().__getstate__(), "n_kept": self.n_kept}
 
     @cached_property
     def _whole(self) -> FloatArray:
@@ -215,17 +149,18 @@ class EigenPrior(LowRankPrior):
     @cached_property
     def _kept(self) -> tuple[FloatArray, FloatArray]:
         """Eigenvalues that are kept, ascending, and their eigenvectors; (m,) and (n, m)."""
-        values, vectors = linalg.eigenpairs(self._whole, self.rank)
+        values, vectors = linalg.eigenpairs(self._whole, self.n_kept)
         return np.maximum(values, np.finfo(float).tiny), vectors
 
     @cached_property
-    def root(self) -> FloatArray:
-        """``R = D^1/2 V'`` for the eigenvalues D and the eigenvectors V."""
+    def root(self) -> PivotedRoot:
+        """``R = V D^1/2`` for the eigenvalues D and the eigenvectors V."""
         values, vectors = self._kept
-        return np.asfortranarray((vectors * np.sqrt(values)).T)
+        nowhere = np.full(self.n_kept, -1)
+        return PivotedRoot(np.asfortranarray(vectors * np.sqrt(values)), nowhere)
 
     def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
-        """See `LowRankPrior`.
+        """See `GaussianPrior`.
 
         K^ is the function of K that keeps eigenvalues or makes them zero. Its derivative multiplies
         the entries of V'dK V by the difference quotients of that function (Daleckii & Krein, 1965):
@@ -233,11 +168,11 @@ class EigenPrior(LowRankPrior):
         """
         kept, V_kept = self._kept
         values, V = linalg.eigenpairs(self._whole, self.size)
-        lost = values[: -self.rank]
-        quotient = np.ones((self.rank, self.size))
+        lost = values[: -self.n_kept]
+        quotient = np.ones((self.n_kept, self.size))
         # Every entry of these columns stands for its mirror image too.
         quotient[:, : len(lost)] = 2.0 * kept[:, None] / (kept[:, None] - lost)
-        inner = quotient * linalg.wide_product(A / np.sqrt(kept)[:, None], linalg.product(B, V))
+        inner = quotient * linalg.product(A / np.sqrt(kept)[:, None], linalg.product(B, V))
         of_K = np.asfortranarray(linalg.product(V_kept, linalg.product(inner, V.T)))
         return self.covariance.contract(self.kernel_theta, of_K, K=self._whole)
 
@@ -256,4 +191,4 @@ class EigenGP(LatentGP):
 
     def prior_at(self, theta: FloatArray) -> EigenPrior:
         """p(f | theta), of low rank."""
-        return EigenPrior(self.covariance, theta, rank=self.rank)
+        return EigenPrior(self.covariance, theta, n_kept=self.rank)

@@ -15,8 +15,10 @@ import numpy as np
 
 from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
-from ..numerics.dynamics import MassRoot
+from ..numerics.dynamics import FactorRoot
+from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
 from .covariance import Covariance, CrossCovariance
+from .cross import contract_cross
 
 T = TypeVar("T")
 
@@ -55,18 +57,26 @@ class Conditional(ABC):
         """Of the arrays that it holds."""
 
 
+class _Projection(NamedTuple):
+    """What is known of f* at m new inputs, from their covariance with the training inputs."""
+
+    mean: FloatArray  # (m, g)
+    known: FloatArray  # (k, m): what is known of the variance is `known' known`
+    unknown: FloatArray | None = None  # (r, m): and what of that is not, `unknown' unknown`
+
+
 @dataclass(frozen=True, eq=False)
 class OfFunction(Conditional):
-    """f* of one function: its variance is k** less ``half' half``.
+    """f* of one function.
 
     Attributes
     ----------
     covariance : Covariance
     kernel_theta : ndarray of shape (p,)
         Natural logs.
-    factor : ndarray of shape (n, n)
+    factor : ndarray of shape (n, n) or (r, r)
         Lower triangle.
-    coefficients : ndarray of shape (n, g)
+    coefficients : ndarray of shape (n, g) or (r, g)
         What means are linear in.
     """
 
@@ -76,21 +86,25 @@ class OfFunction(Conditional):
     coefficients: FloatArray
 
     @abstractmethod
-    def _projected(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (m, g) and half (n, m) from k* of shape (n, m), which may be overwritten."""
+    def _projected(self, cross: FloatArray) -> _Projection:
+        """Return what follows from k* of shape (n, m), which may be overwritten."""
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """See `Conditional`."""
         new = self.covariance.at_new(X_new)
-        mean, half = self._projected(self.covariance.cross(self.kernel_theta, new))
+        mean, known, unknown = self._projected(self.covariance.cross(self.kernel_theta, new))
         var = self.covariance.diagonal(self.kernel_theta, new.X_new)
-        return LatentMoments(mean, np.maximum(var - np.einsum("im,im->m", half, half), 0.0))
+        var = np.maximum(var - np.einsum("im,im->m", known, known), 0.0)
+        if unknown is not None:
+            var += np.einsum("im,im->m", unknown, unknown)
+        return LatentMoments(mean, var)
 
     def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """See `Conditional`."""
         new = self.covariance.at_new(X_new)
-        mean, half = self._projected(self.covariance.cross(self.kernel_theta, new))
-        return mean, self.covariance.square(self.kernel_theta, new.X_new) - half.T @ half
+        mean, known, unknown = self._projected(self.covariance.cross(self.kernel_theta, new))
+        covariance = self.covariance.square(self.kernel_theta, new.X_new) - known.T @ known
+        return mean, covariance if unknown is None else covariance + unknown.T @ unknown
 
     def of(self, columns: IntArray) -> Conditional:
         """See `Conditional`."""
@@ -102,12 +116,37 @@ class OfFunction(Conditional):
         return self.factor.nbytes + self.coefficients.nbytes
 
 
+@dataclass(frozen=True, eq=False)
 class GivenLatent(OfFunction):
-    """f* given f: k*' K^-1 f and k** - k*' K^-1 k*, from L and L^-1 f."""
+    """f* given f: k_P*' R_P'^-1 v and k** - k_P*' K_PP^-1 k_P*, from R_P and v = R_P^-1 f_P.
 
-    def _projected(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
-        half = linalg.solve_lower(self.factor, cross, overwrite=True)
-        return half.T @ self.coefficients, half
+    The pivots P determine f at all training inputs.
+    """
+
+    pivots: IntArray
+
+    def _projected(self, cross: FloatArray) -> _Projection:
+        half = linalg.solve_lower(self.factor, np.asfortranarray(cross[self.pivots]))
+        return _Projection(half.T @ self.coefficients, half)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenWhiteSites(GivenLatent):
+    """f* given Gaussian sites: as given f, with v ~ N(mean, (T T')^-1) integrated out.
+
+    `coefficients` is the mean of v.
+    """
+
+    white_factor: FloatArray  # T, (r, r)
+
+    def _projected(self, cross: FloatArray) -> _Projection:
+        mean, half, _ = super()._projected(cross)
+        return _Projection(mean, half, linalg.solve_lower(self.white_factor, half))
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Conditional`."""
+        return super().n_bytes + self.white_factor.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +159,10 @@ class GivenSites(OfFunction):
 
     root_precision: FloatArray  # s, (n,)
 
-    def _projected(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _projected(self, cross: FloatArray) -> _Projection:
         mean = cross.T @ self.coefficients
         cross *= self.root_precision[:, None]
-        return mean, linalg.solve_lower(self.factor, cross, overwrite=True)
+        return _Projection(mean, linalg.solve_lower(self.factor, cross, overwrite=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +243,10 @@ def _stacked(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray
 
 @dataclass(frozen=True, eq=False)
 class GaussianPrior:
-    """p(f | theta) = N(f; 0, K): the only holder of a Cholesky factor of K.
+    """p(f | theta) = N(f; 0, K): the only holder of a root of K.
+
+    With K = R R' and R of shape (n, r), f = R v for v ~ N(0, I). Where K is singular, r is its rank
+    in double precision, and r rows of f, the pivots, determine all others.
 
     Attributes
     ----------
@@ -231,29 +273,38 @@ class GaussianPrior:
 
     @cached_property
     def K(self) -> FloatArray:
-        """Covariance matrix, jitter included; (n, n), Fortran order."""
+        """Covariance matrix; (n, n), Fortran order."""
         return self.covariance.matrix(self.kernel_theta) if self.matrix is None else self.matrix
 
     @cached_property
-    def chol(self) -> FloatArray:
-        """Lower Cholesky factor L of K.
+    def _low_rank_root(self) -> PivotedRoot | None:
+        return low_rank_root(self.K)
+
+    @property
+    def low_rank(self) -> bool:
+        """Whether r is at most n / 2: then matrices of r rows are to be factored, and not of n."""
+        return self._low_rank_root is not None
+
+    @cached_property
+    def root(self) -> PivotedRoot:
+        """R and its pivots: a deterministic function of theta.
 
         Raises
         ------
         NotPositiveDefiniteError
-            If K is singular in double precision in spite of its jitter.
+            If K is not finite, or has negative eigenvalues.
         """
-        return linalg.cholesky(self.K)
+        return self._low_rank_root or full_root(self.K)
 
     def made(self) -> Self:
-        """Return itself, its factor made now: this is where a singular K shows."""
-        _ = self.chol
+        """Return itself, its root made now: this is where a K that is no covariance shows."""
+        _ = self.root
         return self
 
     @property
-    def half_log_det(self) -> float:
-        """``1/2 log |K|``."""
-        return linalg.half_log_det(self.chol)
+    def rank(self) -> int:
+        """Length r of v."""
+        return self.root.rank
 
     @property
     def size(self) -> int:
@@ -265,7 +316,7 @@ class GaussianPrior:
         return {}
 
     def remember(self, what: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returns, made once and kept as long as the factor of K is.
+        """Return what `make` returns, made once and kept as long as the root of K is.
 
         For matrices that belong to theta and the data alone, such as a mass matrix: they serve all
         states that share this prior. `what` names them and the model that they belong to.
@@ -283,6 +334,14 @@ class GaussianPrior:
         """Drop what was remembered, which may refer to this prior and so keep it in memory."""
         self._remembered.clear()
 
+    @cached_property
+    def variance(self) -> FloatArray:
+        """Variances of f, none of them zero; (n,)."""
+        variance = self.K.diagonal()
+        return np.maximum(variance, np.finfo(float).eps * variance.mean())
+
+    # K as it is
+
     def derivatives(self) -> Iterator[FloatArray]:
         """Give ``dK / dtheta_r`` for the kernel's hyper-parameters, one after the other."""
         return self.covariance.derivatives(self.kernel_theta)
@@ -293,40 +352,18 @@ class GaussianPrior:
 
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (n,) or (n, m)."""
+        if self.low_rank:
+            return self.unwhiten(self.pull(g))
         return linalg.product(self.K, g)
-
-    @property
-    def variance(self) -> FloatArray:
-        """Variances of f, the diagonal of K; (n,)."""
-        return self.K.diagonal()
-
-    def solve(self, f: FloatArray) -> FloatArray:
-        """``K^-1 f`` for f of shape (n,) or (n, m)."""
-        return linalg.cholesky_solve(self.chol, f)
 
     def solve_added(self, precision: FloatArray, g: FloatArray) -> FloatArray:
         """``(I + W K)^-1 g`` for a diagonal W of any sign and g of shape (n,)."""
+        if self.low_rank:
+            inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
+            solved = np.asarray(np.linalg.solve(inner, self.pull(g)), dtype=float)
+            return np.asarray(g - precision * self.unwhiten(solved))
         B = np.eye(self.size) + precision[:, None] * self.K
         return np.asarray(np.linalg.solve(B, g), dtype=float)
-
-    def inverse(self) -> FloatArray:
-        """Lower triangle of ``K^-1``, in Fortran order, with zeros above the diagonal."""
-        return linalg.cholesky_inverse(self.chol)
-
-    def inverse_added(self, noise: FloatArray, factor: FloatArray) -> FloatArray:
-        """``(K + S)^-1`` for a diagonal S, from T = `whitened_factor` of S^-1/2; (n, n)."""
-        half = linalg.solve_lower(factor, np.asfortranarray(self.chol.T / noise))
-        return linalg.add_to_diagonal(-linalg.product(half.T, half), 1.0 / noise)
-
-    def pull(self, x: FloatArray) -> FloatArray:
-        """``L' x`` for x of shape (n,) or (n, m)."""
-        if x.ndim == 1:
-            return linalg.transposed_lower_product(self.chol, x)
-        return linalg.product(self.chol.T, x)
-
-    def unpull(self, x: FloatArray) -> FloatArray:
-        """``L'^-1 x`` for x of shape (n,) or (n, m)."""
-        return linalg.solve_lower(self.chol, x, transpose=True)
 
     def columns(self, which: BoolArray) -> FloatArray:
         """Return columns of K where the mask of shape (n,) says so; copied in Fortran order."""
@@ -341,73 +378,186 @@ class GaussianPrior:
             B *= root_precision
         return linalg.cholesky(linalg.add_to_diagonal(B, 1.0), overwrite=True)
 
-    def whitened_factor(self, root_precision: FloatArray) -> FloatArray:
-        """Lower Cholesky factor T of I + L'W L, the precision of L^-1 f given sites W."""
-        scaled = np.multiply(self.chol, root_precision[:, None], order="F")
-        return linalg.cholesky(
-            linalg.add_to_diagonal(linalg.lower_gram(scaled), 1.0), overwrite=True
-        )
-
-    def variance_given(self, factor: FloatArray) -> FloatArray:
-        """Return variances of f given sites, from T = `whitened_factor`; (n,), one solve."""
-        half = self.half_given(factor, np.arange(self.size))
-        return np.asarray(np.einsum("ij,ij->j", half, half))
-
-    def half_given(self, factor: FloatArray, rows: IntArray) -> FloatArray:
-        """``T^-1 L'`` of some rows: ``half' half`` is their covariance given sites; (n, r)."""
-        return linalg.solve_lower(factor, np.asfortranarray(self.chol[rows].T), overwrite=True)
-
     def smoothed(self, E: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``E K`` and the diagonal of K - K E K, for E = (K + W^-1)^-1 of shape (n, n).
 
         The latter are variances of f given sites W.
         """
         half = linalg.product(E, self.K)
-        return half, self.variance - np.einsum("ij,ij->j", self.K, half)
+        return half, self.K.diagonal() - np.einsum("ij,ij->j", self.K, half)
+
+    # coordinates v
+
+    def whiten(self, f: FloatArray) -> FloatArray:
+        """Return v with R v = f, (r,) or (r, m), for f of shape (n,) or (n, m)."""
+        return self.root.undo(f)
+
+    def unwhiten(self, v: FloatArray) -> FloatArray:
+        """``f = R v``, (n,) or (n, m), for v of shape (r,) or (r, m)."""
+        return self.root.apply(v)
+
+    def pull(self, x: FloatArray) -> FloatArray:
+        """``R' x``, (r,) or (r, m), for x of shape (n,) or (n, m)."""
+        return self.root.pull(x)
+
+    def whiten_by_input(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return v with one entry for each input, (n,), for f of shape (n,).
+
+        Entries of inputs that are no pivots have no influence on f, and are drawn from N(0, 1),
+        their law given f.
+        """
+        v = np.empty(self.size)
+        v[self.root.pivots] = self.whiten(f)
+        others = np.delete(np.arange(self.size), self.root.pivots)
+        v[others] = rng.standard_normal(len(others))
+        return v
+
+    def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
+        """Draw f: (n,) without `size`, else one draw per column, (n, size)."""
+        shape = self.rank if size is None else (size, self.rank)
+        return self.unwhiten(rng.standard_normal(shape).T)
+
+    def whitened_factor(self, root_precision: FloatArray) -> FloatArray:
+        """Lower Cholesky factor T of I + R'W R, the precision of v given sites W; (r, r)."""
+        gram = self.root.gram(root_precision)
+        return linalg.cholesky(linalg.add_to_diagonal(gram, 1.0), overwrite=True)
+
+    def half_given(self, factor: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+        """``T^-1 R'`` of some rows: ``half' half`` is their covariance given sites; (r, n)."""
+        rows_of_root = self.root.factor[rows]
+        return linalg.solve_lower(factor, np.asfortranarray(rows_of_root.T), overwrite=True)
+
+    def variance_given(self, factor: FloatArray) -> FloatArray:
+        """Return variances of f given sites, from T = `whitened_factor`; (n,), one solve."""
+        half = self.half_given(factor)
+        squares = np.einsum("ij,ij->j", half, half)
+        return np.maximum(squares, np.finfo(float).eps * self.variance)
+
+    def inverse_added(self, noise: FloatArray, factor: FloatArray) -> FloatArray:
+        """``(K + S)^-1`` for a diagonal S, from T = `whitened_factor` of S^-1/2; (n, n)."""
+        half = self.half_given(factor) / noise
+        return linalg.add_to_diagonal(-linalg.product(half.T, half), 1.0 / noise)
+
+    def mass_root(self, root_mass: FloatArray) -> FactorRoot:
+        """Return the root of the inverse of R'M R, as v sees a mass matrix M = H H' of f.
+
+        `root_mass` is H, (n, n), or its diagonal.
+        """
+        return FactorRoot(self.root.precision_root(root_mass))
 
     def gram(self, weight: FloatArray) -> FloatArray:
-        """``L'W L`` for a diagonal W of any sign; (n, n)."""
-        return linalg.product(self.chol.T, weight[:, None] * self.chol)
+        """``R'W R`` for a diagonal W of any sign; (r, r)."""
+        return self.pull(weight[:, None] * self.root.factor)
 
     def gram_pullback(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``L A`` and the diagonal of ``L A L'``, for a symmetric A of shape (n, n).
+        """``R A`` and the diagonal of ``R A R'``, for a symmetric A of shape (r, r).
 
-        A being derivatives in L'W L, 2 W L A are those in L, and the diagonal is those in W.
+        A being derivatives in R'W R, 2 W R A are those in R, and the diagonal is those in W.
         """
-        LA = self.unwhiten(A)
-        return LA, np.einsum("ij,ij->i", LA, self.chol)
+        RA = self.unwhiten(A)
+        return RA, np.einsum("ij,ij->i", RA, self.root.factor)
 
-    def root_pullback(self, L_bar: FloatArray) -> FloatArray:
-        """Turn derivatives in L into those in K, ready for `contract`; see `cholesky_pullback`."""
-        return linalg.cholesky_pullback(self.chol, L_bar)
+    def root_change(self, dK: FloatArray) -> FloatArray:
+        """Return the change of R that a change dK of K makes; (n, r).
 
-    def root_pushforward(self, dK: FloatArray) -> FloatArray:
-        """``L^-1 dL`` for the change dL that a change dK makes of L; (n, n), lower triangular."""
-        return linalg.cholesky_pushforward(self.chol, dK)
+        It is ``(dK_P - R dR_P') R_P'^-1``, dK_P the columns of the pivots, where these stay what
+        they are.
+        """
+        pivots, triangle = self.root.pivots, self.root.triangle
+        square = np.asfortranarray(dK[pivots[:, None], pivots])
+        whitened = linalg.cholesky_pushforward(triangle, square)  # R_P^-1 dR_P
+        if self.rank == self.size:
+            return self.unwhiten(whitened)
+        change = linalg.lower_product(triangle, whitened)
+        rest = dK.T[pivots] - linalg.product(change, self.root.factor.T)
+        return linalg.solve_lower(triangle, np.asfortranarray(rest)).T
 
-    def mass_root(self, root_mass: FloatArray) -> MassRoot:
-        """Return the root of M^-1, as v = L^-1 f sees it, for a root of a mass matrix M of f."""
-        return MassRoot(self.chol, root_mass)
+    def root_gradient(self, R_bar: FloatArray) -> FloatArray:
+        """Turn derivatives in R, (n, r), into those in the kernel's hyper-parameters, (p,).
+
+        R is ``K_P R_P'^-1``, K_P the columns of the pivots, and R_P the Cholesky factor of K_PP.
+        """
+        triangle = self.root.triangle
+        if isinstance(self.root, TriangularRoot):
+            return self.contract(linalg.cholesky_pullback(triangle, R_bar))
+        of_columns = linalg.solve_lower(triangle, np.asfortranarray(R_bar.T), transpose=True)
+        of_triangle = -np.tril(linalg.product(of_columns, self.root.factor))
+        of_square = linalg.cholesky_pullback(triangle, of_triangle)
+        return self.contract_columns(of_columns, of_square)
+
+    def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
+        """``sum_ij G_ij dK_ij / dtheta_r`` for a symmetric G with R'G = A B, and S = R'G R.
+
+        With P = R R_P^-1, dK = dK_P P' + P dK_P' - P dK_PP P', dK_P the columns of the pivots.
+        """
+        triangle = self.root.triangle
+        left = linalg.solve_lower(triangle, np.asfortranarray(A), transpose=True)
+        half = linalg.solve_lower(triangle, np.asfortranarray(S), transpose=True)
+        square = linalg.solve_lower(triangle, np.asfortranarray(half.T), transpose=True)
+        return self.contract_columns(2.0 * linalg.product(left, B), -square)
+
+    def contract_columns(self, A: FloatArray, S: FloatArray) -> FloatArray:
+        """Sum of ``A_ij dK_ij / dtheta_r`` over pivots i and all j, and of S over two pivots.
+
+        A has the shape (r, n), and S, of which only S + S' matters, (r, r).
+        """
+        pivots, theta = self.root.pivots, self.kernel_theta
+        own, columns = self.covariance.of_rows(pivots), self.pivot_columns
+        square, others = np.asfortranarray(S + A[:, pivots]), A.copy()
+        others[:, pivots] = 0.0
+        of_square = own.contract(theta, square, K=columns[:, pivots], overwrite=True)
+        new = own.at_new(self.covariance.X)
+        return of_square + contract_cross(own, theta, new, others, columns)
+
+    @property
+    def pivot_columns(self) -> FloatArray:
+        """Covariances of the pivots with all inputs; (r, n)."""
+        return self.K.T[self.root.pivots]
+
+    # K of full rank
+
+    @property
+    def chol(self) -> FloatArray:
+        """Lower Cholesky factor L of K.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K is singular in double precision.
+        """
+        if not isinstance(self.root, TriangularRoot):
+            raise linalg.NotPositiveDefiniteError(
+                f"K has the rank {self.rank}, and {self.size} rows: its inverse does not exist"
+            )
+        return self.root.factor
+
+    @property
+    def half_log_det(self) -> float:
+        """``1/2 log |K|``."""
+        return linalg.half_log_det(self.chol)
+
+    def solve(self, f: FloatArray) -> FloatArray:
+        """``K^-1 f`` for f of shape (n,) or (n, m)."""
+        return linalg.cholesky_solve(self.chol, f)
+
+    def inverse(self) -> FloatArray:
+        """Lower triangle of ``K^-1``, in Fortran order, with zeros above the diagonal."""
+        return linalg.cholesky_inverse(self.chol)
 
     def log_prob(self, f: FloatArray) -> float:
         """Log density of f of shape (n,)."""
         v = self.whiten(f)
         return -0.5 * float(v @ v) - self.half_log_det - 0.5 * len(f) * np.log(2 * np.pi)
 
-    def whiten(self, f: FloatArray) -> FloatArray:
-        """``v = L^-1 f``, of the shape of f: (n,) or (n, m)."""
-        return linalg.solve_lower(self.chol, f)
-
-    def unwhiten(self, v: FloatArray) -> FloatArray:
-        """``f = L v``, of the shape of v: (n,) or (n, m)."""
-        return linalg.lower_product(self.chol, v)
-
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> FloatArray:
-        """Draw f: (n,) without `size`, else one draw per column, (n, size)."""
-        if size is None:
-            return self.unwhiten(rng.standard_normal(self.size))
-        return self.unwhiten(rng.standard_normal((size, self.size)).T)
+    # new inputs
 
     def given(self, f: FloatArray) -> Conditional:
         """Return f* at new inputs given f of shape (n, g), one draw per column."""
-        return GivenLatent(self.covariance, self.kernel_theta, self.chol, self.whiten(f))
+        root, theta = self.root, self.kernel_theta
+        return GivenLatent(self.covariance, theta, root.triangle, self.whiten(f), root.pivots)
+
+    def given_white_sites(self, mean: FloatArray, factor: FloatArray) -> Conditional:
+        """Return f* at new inputs given sites, from T = `whitened_factor` and the mean of v."""
+        root, theta = self.root, self.kernel_theta
+        parts = (root.triangle, mean[:, None], root.pivots)
+        return GivenWhiteSites(self.covariance, theta, *parts, factor)

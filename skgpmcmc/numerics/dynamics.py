@@ -83,35 +83,6 @@ class FactorRoot:
         return -half_log_det(self.factor)
 
 
-@dataclass(frozen=True, eq=False)
-class MassRoot:
-    """``B = L^-1 M^-1/2``: the mass matrix M of f, transformed to whitened coordinates.
-
-    Attributes
-    ----------
-    chol : ndarray of shape (n, n)
-        L, the factor of K.
-    root_mass : ndarray of shape (n,) or (n, n)
-        Root of a diagonal M, or lower factor of a full one.
-    """
-
-    chol: FloatArray
-    root_mass: FloatArray
-
-    def apply(self, z: FloatArray) -> FloatArray:
-        """``B z``."""
-        if self.root_mass.ndim == 1:
-            return solve_lower(self.chol, z / self.root_mass)
-        return solve_lower(self.chol, solve_lower(self.root_mass, z, transpose=True))
-
-    def pull(self, gradient: FloatArray) -> FloatArray:
-        """``B' gradient``."""
-        of_f = solve_lower(self.chol, gradient, transpose=True)
-        if self.root_mass.ndim == 1:
-            return of_f / self.root_mass
-        return solve_lower(self.root_mass, of_f)
-
-
 class DensityPoint(Protocol):
     """A position in some coordinates, with the density there."""
 

@@ -1,8 +1,9 @@
 """Dense linear algebra without copies, a counter of the O(n^3) operations, and sums of logs.
 
 All factorizations, triangular solves, inverses and large products are in this file, so that what a
-sampler spends can be counted. The counter counts *calls*: a factorization, its derivative or an
-inverse of an n x n matrix is one, a product or a triangular solve with m columns is m / n of one.
+sampler spends can be counted. A factorization, its derivative or an inverse of an m x m matrix
+counts as m^3, a product of matrices of shapes (k, m) and (m, l), or a triangular solve, as k m l.
+In units of n^3, see `OperationCount.per`, what is done once to an n x n matrix is one operation.
 
 An interrupt is noticed between two calls of a routine, never within one, not even by a thread, as
 SciPy's hold the interpreter's lock. Calls that would take many seconds are made piece by piece.
@@ -35,7 +36,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 @dataclass
 class OperationCount:
-    """Operations in O(n^3), by kind; fractions arise from products with fewer than n columns."""
+    """Operations in O(n^3), by kind."""
 
     cholesky: float = 0.0
     inverse: float = 0.0
@@ -47,6 +48,11 @@ class OperationCount:
     def total(self) -> float:
         """Sum over the kinds."""
         return float(sum(getattr(self, field.name) for field in fields(self)))
+
+    def per(self, n: int) -> OperationCount:
+        """Return the same in units of n^3, such as factorizations of an n x n matrix."""
+        parts = (getattr(self, field.name) / float(n) ** 3 for field in fields(self))
+        return OperationCount(*parts)
 
     def add(self, other: OperationCount) -> None:
         """Add another count to this one."""
@@ -102,7 +108,7 @@ def _by_columns(
     return out
 
 
-def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
+def cholesky(A: FloatArray, *, overwrite: bool = False, least: float = 0.0) -> FloatArray:
     """Lower Cholesky factor, in Fortran order, with zeros above the diagonal.
 
     Parameters
@@ -111,27 +117,30 @@ def cholesky(A: FloatArray, *, overwrite: bool = False) -> FloatArray:
         Symmetric; only the lower triangle is read.
     overwrite : bool
         Let LAPACK work in the memory of `A` (no copy when `A` is in Fortran order).
+    least : float, default=0.0
+        Least square that a pivot may have.
 
     Raises
     ------
     NotPositiveDefiniteError
-        If a pivot is not positive or not finite.
+        If the square of a pivot is not above `least`, or not finite.
     """
-    _active_count.get(_UNREAD).cholesky += 1.0
+    _active_count.get(_UNREAD).cholesky += float(len(A)) ** 3
     small = len(A) <= _SMALL
     blocks = [] if small else _pieces(len(A), len(A) ** 2 // 4)
     if len(blocks) <= 1:
         L, info = lapack.dpotrf(A, lower=1, clean=int(small), overwrite_a=int(overwrite))
     else:
         L = A if overwrite and A.flags.f_contiguous else A.copy(order="F")
-        info = _factor_by_blocks(L, blocks)
+        info = _factor_by_blocks(L, blocks, least)
+    pivots = L.diagonal()
     # LAPACK does not promise to notice NaN, which always reaches the diagonal of the factor.
-    if info != 0 or not np.isfinite(L.diagonal()).all():
+    if info != 0 or not np.isfinite(pivots).all() or pivots.min() ** 2 <= least:
         raise NotPositiveDefiniteError(f"Cholesky factorization failed at pivot {info}")
     return L if small else _clear_above_diagonal(L)
 
 
-def _factor_by_blocks(A: FloatArray, blocks: list[slice]) -> int:
+def _factor_by_blocks(A: FloatArray, blocks: list[slice], least: float) -> int:
     """Write the Cholesky factor over the lower triangle; returns the pivot that fails, or 0."""
     for block in blocks:
         before, panel = A[block.start :, : block.start], A[block.start :, block]
@@ -140,6 +149,8 @@ def _factor_by_blocks(A: FloatArray, blocks: list[slice]) -> int:
         own, info = lapack.dpotrf(panel[:width], lower=1)
         if info != 0:
             return block.start + int(info)
+        if own.diagonal().min() ** 2 <= least:
+            return block.start + int(np.argmin(own.diagonal())) + 1
         panel[:width] = own
         panel[width:] = blas.dtrsm(1.0, own, panel[width:], side=1, lower=1, trans_a=1)
     return 0
@@ -164,7 +175,7 @@ def cholesky_solve(L: FloatArray, B: FloatArray) -> FloatArray:
     """Solve ``L L' X = B`` for B of shape (n,) or (n, m)."""
     if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
         return _by_columns(cholesky_solve, L, B)
-    _active_count.get(_UNREAD).triangular_solve += 2.0 * B.size / L.size
+    _active_count.get(_UNREAD).triangular_solve += 2.0 * len(L) * B.size
     return lapack.dpotrs(L, B, lower=1)[0]
 
 
@@ -174,7 +185,7 @@ def solve_lower(
     """Solve ``L X = B`` (or ``L' X = B``) for B of shape (n,) or (n, m)."""
     if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
         return _by_columns(partial(solve_lower, transpose=transpose), L, B, overwrite=overwrite)
-    _active_count.get(_UNREAD).triangular_solve += B.size / L.size
+    _active_count.get(_UNREAD).triangular_solve += float(len(L) * B.size)
     X, info = lapack.dtrtrs(L, B, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
     if info != 0:
         raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
@@ -183,7 +194,7 @@ def solve_lower(
 
 def lower_inverse(L: FloatArray) -> FloatArray:
     """Inverse of a lower triangular matrix, in Fortran order, with zeros above the diagonal."""
-    _active_count.get(_UNREAD).inverse += 1.0
+    _active_count.get(_UNREAD).inverse += float(len(L)) ** 3
     if not L.diagonal().all():
         pivot = int(np.argmin(L.diagonal() != 0.0)) + 1
         raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {pivot}")
@@ -236,7 +247,7 @@ def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
     Murray (2016), *Differentiation of the Cholesky decomposition*: reverse mode, block by block
     from the last to the first, here by halves, so that nearly all of it is products.
     """
-    _active_count.get(_UNREAD).cholesky_derivative += 1.0
+    _active_count.get(_UNREAD).cholesky_derivative += float(len(L)) ** 3
     bar = np.asfortranarray(np.tril(L_bar))
     _pull_back_by_halves(L, bar)
     return bar
@@ -286,7 +297,7 @@ def lower_gram(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
 
     With `overwrite`, in the memory of L, in Fortran order.
     """
-    _active_count.get(_UNREAD).product += 1.0
+    _active_count.get(_UNREAD).product += float(len(L)) ** 3
     if len(L) ** 3 <= 3 * _BRIEF:
         return lapack.dlauum(L, lower=1, overwrite_c=int(overwrite))[0]
     gram = L if overwrite else L.copy(order="F")
@@ -315,7 +326,7 @@ def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     """``L B`` for a lower triangular L and B of shape (n,) or (n, m)."""
     if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
         return _by_columns(lower_product, L, B)
-    _active_count.get(_UNREAD).product += B.size / L.size
+    _active_count.get(_UNREAD).product += float(len(L) * B.size)
     if B.ndim == 1:
         return blas.dtrmv(L, B, lower=1)
     return blas.dtrmm(1.0, L, B, lower=1)
@@ -325,34 +336,27 @@ def transposed_lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     """``L' B`` for a lower triangular L and B of shape (n,) or (n, m)."""
     if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
         return _by_columns(transposed_lower_product, L, B)
-    _active_count.get(_UNREAD).product += B.size / L.size
+    _active_count.get(_UNREAD).product += float(len(L) * B.size)
     if B.ndim == 1:
         return blas.dtrmv(L, B, lower=1, trans=1)
     return blas.dtrmm(1.0, L, B, lower=1, trans_a=1)
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
-    """``A B`` for A of shape (n, n) and B of shape (n,) or (n, m)."""
-    if B.size > max(_NARROWEST * len(A), _BRIEF // len(A)):
+    """``A B`` for A of shape (k, n) and B of shape (n,) or (n, m), in Fortran order."""
+    if B.size > max(_NARROWEST * len(B), _BRIEF // max(len(A), 1)):
         return _by_columns(product, A, B)
-    _active_count.get(_UNREAD).product += B.size / A.size
-    return A @ B
+    _active_count.get(_UNREAD).product += float(len(A) * B.size)
+    return A @ B if B.ndim == 1 else (B.T @ A.T).T
 
 
-def wide_product(A: FloatArray, B: FloatArray) -> FloatArray:
-    """``A B`` for A of shape (m, r) and a wide B of shape (r, n), in Fortran order."""
-    if B.size > max(_NARROWEST * len(B), _BRIEF // len(A)):
-        return _by_columns(wide_product, A, B)
-    _active_count.get(_UNREAD).product += B.size / len(A) ** 2
-    return (B.T @ A.T).T
-
-
-def wide_gram(A: FloatArray) -> FloatArray:
-    """Lower triangle of ``A A'`` for a wide A of shape (m, n), in Fortran order."""
-    _active_count.get(_UNREAD).product += A.shape[1] / len(A)
-    gram = np.zeros((len(A), len(A)), order="F")
-    for piece in _pieces(A.shape[1], len(A) ** 2 // 2):
-        gram = blas.dsyrk(1.0, A[:, piece], beta=1.0, c=gram, lower=1, overwrite_c=1)
+def tall_gram(A: FloatArray) -> FloatArray:
+    """Lower triangle of ``A' A`` for a tall A of shape (n, m), in Fortran order."""
+    n, m = A.shape
+    _active_count.get(_UNREAD).product += float(m * A.size)
+    gram = np.zeros((m, m), order="F")
+    for piece in _pieces(n, m * m // 2):
+        gram = blas.dsyrk(1.0, A[piece], beta=1.0, c=gram, lower=1, trans=1, overwrite_c=1)
     return gram
 
 

@@ -1,6 +1,6 @@
 """Parameterizations: the coordinates that move, and the variables that are held fixed."""
 
-from ..numerics.dynamics import DensityPoint, FactorRoot, IdentityRoot, MassRoot, Root
+from ..numerics.dynamics import DensityPoint, FactorRoot, IdentityRoot, Root
 from ..numerics.linalg import DenseRoot
 from .ancillary import Ancillary
 from .base import Conditional, HyperConditional, HyperPoint, Parameterization, Point
@@ -22,7 +22,6 @@ __all__ = [
     "LatentConditional",
     "LatentFactors",
     "LatentPoint",
-    "MassRoot",
     "Parameterization",
     "Point",
     "Root",

@@ -14,10 +14,11 @@ from .base import HyperPoint, Parameterization
 
 @dataclass(frozen=True)
 class Ancillary(Parameterization):
-    """v = L^-1 f is held fixed: theta has the density p(theta) p(y | L(theta) v).
+    """v is held fixed, f = R v: theta has the density p(theta) p(y | R(theta) v).
 
-    A priori v is independent of theta. Chains mix well if the data say little about each f_i, and
-    slowly if they say much; for this case see `Sufficient`.
+    v has one entry for each input. Where K has less than full rank, R v makes no use of some of
+    them, which are drawn afresh. A priori v is independent of theta. Chains mix well if the data
+    say little about each f_i, and slowly if they say much; for this case see `Sufficient`.
 
     References
     ----------
@@ -28,13 +29,13 @@ class Ancillary(Parameterization):
 
     def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> FloatArray:
         """Return v."""
-        return state.prior.whiten(state.f)
+        return state.prior.whiten_by_input(state.f, rng)
 
     def relocate(
         self, model: LatentGP, auxiliary: FloatArray, prior: GaussianPrior
     ) -> AncillaryPoint:
-        """Return f = L v under another prior."""
-        state = model.state_in(prior, prior.unwhiten(auxiliary))
+        """Return f = R v under another prior."""
+        state = model.state_in(prior, prior.unwhiten(auxiliary[prior.root.pivots]))
         log_density = state.log_lik + model.hyperprior.log_prob(prior.theta)
         return AncillaryPoint(model, auxiliary, state, log_density)
 
@@ -45,14 +46,15 @@ class AncillaryPoint(HyperPoint):
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
         prior = self.state.prior
         slope = self._observed.derivatives(self.state.f).first
-        # d log p(y | L v) = slope' dL v, back through the factorization to K.
-        bar = prior.root_pullback(np.outer(slope, self.auxiliary))
-        return prior.contract(bar), self._parameter_scores.sum(axis=1)
+        # d log p(y | R v) = slope' dR v.
+        of_kernel = prior.root_gradient(np.outer(slope, self.auxiliary[prior.root.pivots]))
+        return of_kernel, self._parameter_scores.sum(axis=1)
 
     def _information(self) -> FloatArray:
         """``J' R J`` with R the information of f and J = df / dtheta."""
-        prior, v, n_all = self.state.prior, self.auxiliary, len(self.state.theta)
-        moves = [prior.unwhiten(prior.root_pushforward(dK) @ v) for dK in prior.derivatives()]
+        prior, n_all = self.state.prior, len(self.state.theta)
+        v = self.auxiliary[prior.root.pivots]
+        moves = [prior.root_change(dK) @ v for dK in prior.derivatives()]
         J = np.reshape(moves, (len(moves), -1))
         information = np.zeros((n_all, n_all))
         information[: len(J), : len(J)] = (

@@ -15,12 +15,12 @@ from ..numerics.linalg import lower_product
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """The metric G = I + L'P L of v = L^-1 f, with a diagonal P that is a function of f.
+    """The metric G = I + R'P R of v, f = R v, with a diagonal P that is a function of f.
 
     Attributes
     ----------
     prior : GaussianPrior
-        Gives L.
+        Gives R.
     root : FactorRoot
         Root T'^-1 of the inverse of G, where G = T T'.
     slope : ndarray of shape (n,)
@@ -48,11 +48,11 @@ class Geometry:
         return cls(prior, FactorRoot(prior.whitened_factor(np.sqrt(precision))), slope)
 
     def momentum(self, z: FloatArray) -> FloatArray:
-        """``T z``: a momentum with covariance G if z is standard normal; (n,)."""
+        """``T z``: a momentum with covariance G if z is standard normal; (r,)."""
         return lower_product(self.root.factor, z)
 
     def velocity(self, momentum: FloatArray) -> FloatArray:
-        """``G^-1 p``; (n,)."""
+        """``G^-1 p``; (r,)."""
         return self.root.apply(self.root.pull(momentum))
 
     def energy(self, momentum: FloatArray) -> float:
@@ -61,11 +61,11 @@ class Geometry:
         return 0.5 * float(z @ z) - self.root.log_det
 
     def gradient(self, momentum: FloatArray) -> FloatArray:
-        """Gradient of `energy` in v; (n,)."""
+        """Gradient of `energy` in v; (r,)."""
         speed = self.prior.unwhiten(self.velocity(momentum))
         return self.prior.pull(0.5 * self.slope * (self._variance - speed * speed))
 
     @cached_property
     def _variance(self) -> FloatArray:
-        """Diagonal of ``L G^-1 L'``."""
+        """Diagonal of ``R G^-1 R'``."""
         return self.prior.variance_given(self.root.factor)

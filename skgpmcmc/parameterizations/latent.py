@@ -34,7 +34,7 @@ class LatentFactors(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LatentConditional:
-    """v = L^-1 f given y and theta: the density p(y | L v) N(v; 0, I).
+    """v given y and theta, f = R v: the density p(y | R v) N(v; 0, I).
 
     It is a linear change of variables, in which K^-1 never appears.
 
@@ -53,12 +53,14 @@ class LatentConditional:
         """Return the point that belongs to a state under the same prior."""
         if isinstance(state.local, LatentPoint):
             return state.local
-        return LatentPoint(self.observed, state, self.prior.whiten(state.f))
+        return LatentPoint(self.observed, state)
 
     def at(self, position: FloatArray) -> LatentPoint:
         """Return the point at v."""
         f = self.prior.unwhiten(position)
-        return LatentPoint(self.observed, GPState(self.prior, f, self.observed.total(f)), position)
+        point = LatentPoint(self.observed, GPState(self.prior, f, self.observed.total(f)))
+        vars(point)["position"] = position  # from which f was made
+        return point
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,33 +72,36 @@ class LatentPoint:
     observed : LatentFactors
         p(y | f) at its theta.
     state : GPState
-        The state, with f = L v.
-    position : ndarray of shape (n,)
-        v.
+        The state, with f = R v.
     """
 
     observed: LatentFactors
     state: GPState
-    position: FloatArray
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices are made anew on demand: states stay O(n) when they travel between processes.
-        return {"observed": self.observed, "state": self.state, "position": self.position}
+        # v is made of f then, as a root of K that is made elsewhere may have other pivots.
+        return {"observed": self.observed, "state": self.state}
+
+    @cached_property
+    def position(self) -> FloatArray:
+        """v; (r,)."""
+        return self.state.prior.whiten(self.state.f)
 
     @property
     def log_density(self) -> float:
-        """Log p(y | L v) - v'v / 2."""
+        """Log p(y | R v) - v'v / 2."""
         return self.state.log_lik - 0.5 * float(self.position @ self.position)
 
     @cached_property
     def gradient(self) -> FloatArray:
-        """``L' d log p(y | f) / df - v``; (n,)."""
+        """``R' d log p(y | f) / df - v``; (r,)."""
         slope = self.observed.derivatives(self.state.f).first
         return self.state.prior.pull(slope) - self.position
 
     @cached_property
     def metric_root(self) -> FactorRoot:
-        """Root of the inverse of the metric I + L'R L, where R is the Fisher information of f.
+        """Root of the inverse of the metric I + R'C R, where C is the Fisher information of f.
 
         The identity if the metric is not finite or has no factor, for instance if the rate of
         counts overflows. This is correct because any function of the point is a valid metric.
@@ -112,7 +117,7 @@ class LatentPoint:
 
     @cached_property
     def geometry(self) -> Geometry | None:
-        """The metric I + L'P L with the curvature P at f; None if it has no factor."""
+        """The metric I + R'P R with the curvature P at f; None if it has no factor."""
         with np.errstate(over="ignore", invalid="ignore"):
             precision, slope = self.observed.curvature(self.state.f)
         if not (np.isfinite(precision).all() and np.isfinite(slope).all()):

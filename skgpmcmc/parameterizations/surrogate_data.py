@@ -22,12 +22,13 @@ _STEP = 1e-4
 
 @dataclass(frozen=True)
 class SurrogateData(Parameterization):
-    """g ~ N(f, S) and eta = D^-1 (f - m) are held fixed, where p(f | g, theta) = N(m, D D').
+    """g ~ N(f, S) and eta, f = m + D eta, are held fixed, where p(f | g, theta) = N(m, D D').
 
-    theta has the density p(theta) N(g; 0, K + S) p(y | D eta + m). The noise variance S of a row is
-    chosen such that g_i is as informative about f_i as y_i is, by matching the variance of
-    p(y_i | f_i) N(f_i; 0, K_ii). It is a function of theta. For large S the scheme approaches
-    `Ancillary`, for small S `Sufficient`.
+    Both have one entry for each input. Where K has less than full rank, D eta makes no use of some
+    entries of eta, which are drawn afresh. theta has the density p(theta) N(g; 0, K + S)
+    p(y | D eta + m). The noise variance S of a row is chosen such that g_i is as informative about
+    f_i as y_i is, by matching the variance of p(y_i | f_i) N(f_i; 0, K_ii). It is a function of
+    theta. For large S the scheme approaches `Ancillary`, for small S `Sufficient`.
 
     References
     ----------
@@ -41,8 +42,10 @@ class SurrogateData(Parameterization):
         """Draw g given f, and standardize f given g."""
         frame = _Frame.of(model, state.prior)
         g = state.f + np.sqrt(frame.noise) * rng.standard_normal(len(state.f))
-        v = state.prior.whiten(state.f)
-        return _Surrogate(g, linalg.transposed_lower_product(frame.factor, v) - frame.pulled(g))
+        v = state.prior.whiten_by_input(state.f, rng)
+        used = state.prior.root.pivots
+        v[used] = linalg.transposed_lower_product(frame.factor, v[used]) - frame.pulled(g)
+        return _Surrogate(g, v)
 
     def relocate(
         self, model: LatentGP, auxiliary: _Surrogate, prior: GaussianPrior
@@ -50,7 +53,8 @@ class SurrogateData(Parameterization):
         """Return f = D eta + m under another prior."""
         frame = _Frame.of(model, prior)
         g, b = auxiliary.g, frame.pulled(auxiliary.g)
-        w = linalg.solve_lower(frame.factor, auxiliary.eta + b, transpose=True)
+        eta = auxiliary.eta[prior.root.pivots]
+        w = linalg.solve_lower(frame.factor, eta + b, transpose=True)
         state = model.state_in(prior, prior.unwhiten(w))
         # log N(g; 0, K + S) by |K + S| = |S| |T T'| and the Woodbury formula.
         log_surrogate = (
@@ -71,11 +75,11 @@ class _Surrogate(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """What belongs to a theta, whatever g: the noise, and the factor T of I + L'S^-1 L."""
+    """What belongs to a theta, whatever g: the noise, and the factor T of I + R'S^-1 R."""
 
     prior: GaussianPrior
     noise: FloatArray  # (n,), S
-    factor: FloatArray  # (n, n), T; D = L T'^-1
+    factor: FloatArray  # (r, r), T; D = R T'^-1
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _Frame:
@@ -89,7 +93,7 @@ class _Frame(NamedTuple):
         return cls(prior, *prior.remember((cls, model), make))
 
     def pulled(self, g: FloatArray) -> FloatArray:
-        """``b = T^-1 L' S^-1 g``, so that m = L T'^-1 b."""
+        """``b = T^-1 R' S^-1 g``, so that m = R T'^-1 b."""
         return linalg.solve_lower(self.factor, self.prior.pull(g / self.noise))
 
 
@@ -132,8 +136,8 @@ class SurrogatePoint(HyperPoint):
 
     Attributes
     ----------
-    b, w : ndarray of shape (n,)
-        ``T^-1 L' S^-1 g`` and ``L^-1 f = T'^-1 (eta + b)``.
+    b, w : ndarray of shape (r,)
+        ``T^-1 R' S^-1 g`` and ``T'^-1 (eta + b)``, f being R w.
     """
 
     b: FloatArray
@@ -148,7 +152,7 @@ class SurrogatePoint(HyperPoint):
         return _NoiseSlopes.of(self.model, self.state.prior)
 
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
-        """Reverse mode through f = L w, w = T'^-1 (eta + b), b = T^-1 L' S^-1 g, and T."""
+        """Reverse mode through f = R w, w = T'^-1 (eta + b), b = T^-1 R' S^-1 g, and T."""
         prior, noise, T = self._frame
         g, b, w = self.auxiliary.g, self.b, self.w
         f_bar = self._observed.derivatives(self.state.f).first
@@ -156,16 +160,15 @@ class SurrogatePoint(HyperPoint):
         c_bar = linalg.solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
         linalg.add_to_diagonal(T_bar, -1.0 / T.diagonal())
-        # T T' = I + L' S^-1 L.
+        # T T' = I + R' S^-1 R.
         A_bar = linalg.cholesky_pullback(T, T_bar)
-        LA, of_precision = prior.gram_pullback(0.5 * (A_bar + A_bar.T))
-        L_bar = np.outer(f_bar, w) + np.outer(g / noise, c_bar) + 2.0 * LA / noise[:, None]
+        RA, of_precision = prior.gram_pullback(0.5 * (A_bar + A_bar.T))
+        R_bar = np.outer(f_bar, w) + np.outer(g / noise, c_bar) + 2.0 * RA / noise[:, None]
         precision_bar = g * prior.unwhiten(c_bar) + 0.5 * (noise - g * g) + of_precision
         noise_bar = -precision_bar / noise**2
-        K_bar = prior.root_pullback(L_bar)
-        linalg.add_to_diagonal(K_bar, noise_bar * self._slopes.in_variance)
+        through_noise = prior.contract(np.diag(noise_bar * self._slopes.in_variance))
         of_likelihood = self._parameter_scores.sum(axis=1) + self._slopes.in_parameters @ noise_bar
-        return prior.contract(K_bar), of_likelihood
+        return prior.root_gradient(R_bar) + through_noise, of_likelihood
 
     def _information(self) -> FloatArray:
         """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
@@ -193,11 +196,11 @@ class SurrogatePoint(HyperPoint):
         dA, dc = prior.gram(d_precision), prior.pull(g * d_precision)
         df = np.zeros(len(g))
         if dK is not None:
-            dL = prior.unwhiten(prior.root_pushforward(dK))
-            cross = prior.pull(dL / noise[:, None])
+            dR = prior.root_change(dK)
+            cross = prior.pull(dR / noise[:, None])
             dA += cross + cross.T
-            dc += dL.T @ (g / noise)
-            df += dL @ self.w
+            dc += dR.T @ (g / noise)
+            df += dR @ self.w
         dT = linalg.lower_product(T, linalg.cholesky_pushforward(T, dA))
         db = linalg.solve_lower(T, dc - dT @ self.b)
         return df + prior.unwhiten(linalg.solve_lower(T, db - dT.T @ self.w, transpose=True))

@@ -21,7 +21,8 @@ from ..approximations.annealing import (
     linear_temperatures,
     scheduled,
 )
-from ..approximations.base import GaussianApproximation, gaussian_family
+from ..approximations.base import GaussianApproximation
+from ..approximations.whitened import gaussian_family
 from ..model import LatentGP
 from ..numerics.threads import one_thread
 from ..transitions import RiemannianTrajectory, Trajectory
@@ -198,7 +199,7 @@ def _laplace(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
 def _prior(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
     prior = model.prior_at(theta)
     nothing = np.zeros(len(model.y))
-    return gaussian_family(prior)(prior, Sites(nothing, nothing), True)
+    return gaussian_family(prior, True)(prior, Sites(nothing, nothing))
 
 
 _KERNELS: dict[str, Callable[[int], PathKernel]] = {

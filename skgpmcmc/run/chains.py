@@ -26,17 +26,13 @@ from ..numerics.linalg import OperationCount
 from ..numerics.threads import Call, Journal, LostWorkersError, Workers, joined, one_thread
 from ..samplers import Sampler
 from ..warmup import (
-    MAX_JITTER,
     Counts,
     Done,
     Prepared,
     Request,
     Segment,
-    SingularCovarianceError,
     Task,
-    factored,
     perform,
-    require_factors,
     sample,
     sample_all,
     sum_counts,
@@ -354,42 +350,19 @@ def set_up(
     cheap: CheapApproximation | None = None,
     settles: bool = False,
 ) -> Generator[Sequence[Task], Sequence[Any], Ready]:
-    """Set up the chains of one model, with a jitter that suits its posterior.
-
-    The relative jitter is raised tenfold, and to MAX_JITTER at most, until K has a factor at the
-    starts and wherever the set-up finds the posterior. It is part of the model: what is chosen here
-    holds for the whole run, and what was learned with less of it is forgotten.
+    """Set up the chains of one model.
 
     Yields
     ------
     sequence of Task
         Work whose results are to be sent back.
     """
-    while True:
-        *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(n_chains + 1)]
-        starts = [model.hyperprior.sample(own) for own in rngs]
-        model = yield from _with_safe_jitter(model, starts)
-        begun = Request(model, approximation, starts, rngs, rng, n_importance, n_warmup)
-        try:
-            prepared = yield from sampler.set_up(begun._replace(cheap=cheap, settles=settles))
-            require_factors(model, (yield factored(model, prepared.thetas)))
-        except SingularCovarianceError:
-            model = _with_more_jitter(model)
-        else:
-            return Ready(model, prepared)
-
-
-def _with_safe_jitter(
-    model: LatentGP, thetas: Sequence[FloatArray]
-) -> Generator[Sequence[Task], Sequence[bool], LatentGP]:
-    """Raise the jitter as far as it may be until K has a factor at all places."""
-    while model.covariance.jitter < MAX_JITTER and not all((yield factored(model, thetas))):
-        model = _with_more_jitter(model)
-    return model
-
-
-def _with_more_jitter(model: LatentGP) -> LatentGP:
-    return model.with_jitter(min(10.0 * model.covariance.jitter, MAX_JITTER))
+    *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(n_chains + 1)]
+    starts = [model.hyperprior.sample(own) for own in rngs]
+    model = sampler.sampled(model)
+    request = Request(model, approximation, starts, rngs, rng, n_importance, n_warmup)
+    prepared = yield from sampler.set_up(request._replace(cheap=cheap, settles=settles))
+    return Ready(model, prepared)
 
 
 def run_set_ups(
@@ -444,4 +417,5 @@ def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
     """Tell the monitor what the time of some tasks lets expect."""
     speeds = [d.seconds / d.operations.total for d in done if d.operations.total > 0.0]
     if speeds:
-        monitor.expect(plan.effort(float(np.median(speeds)), "the first evaluations"))
+        per_operation = float(np.median(speeds)) * float(plan.n_rows) ** 3
+        monitor.expect(plan.effort(per_operation, "the first evaluations"))

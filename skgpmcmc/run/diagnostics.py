@@ -176,7 +176,8 @@ class Diagnostics(Shown):
         How well the emulator predicts, one per model; empty for samplers without one.
     n_cubic : float
         Number of O(n^3) matrix operations of the whole run; `operations` has them by kind. A
-        product or solve with m columns counts m / n.
+        product or solve with m columns counts m / n, a root of K with r columns (r / n)^2, and a
+        factorization of r rows (r / n)^3.
     operations, sampling_operations : OperationCount
         O(n^3) operations by kind: of the whole run, and of the kept iterations alone.
     n_likelihood_evaluations, n_sampling_evaluations : float
@@ -186,9 +187,6 @@ class Diagnostics(Shown):
         Proposals rejected because a factorization failed.
     seconds_warmup, seconds_sampling : float
         Wall time.
-    jitter : ndarray of shape (n_models,)
-        Fraction by which the diagonal of K was increased, so that K has a Cholesky factor in the
-        region of the posterior. It is part of the model, and the same for the whole run.
     in_use : dict of str to str
         Those of "sampler", "approximation" and "n_importance" that had an effect, with their
         values. Samplers ignore names and numbers that they do not use.
@@ -210,7 +208,6 @@ class Diagnostics(Shown):
     n_failed: int
     seconds_warmup: float
     seconds_sampling: float
-    jitter: FloatArray = field(default_factory=lambda: np.empty(0))
     in_use: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -263,8 +260,7 @@ class Diagnostics(Shown):
             f"{kinds.triangular_solve:.0f} solves, {kinds.product:.0f} products, "
             f"{kinds.inverse:.0f} inverses); likelihood evaluations: "
             f"{self.n_likelihood_evaluations:.0f}; failed proposals: {self.n_failed}",
-            f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}; "
-            f"jitter of K: {_range(self.jitter, '.0e')} of its diagonal",
+            f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}",
             *self._settings_lines(),
         ]
 
@@ -412,12 +408,12 @@ def diagnose(
         **counted(
             [counts for d in draws for counts in d.chain_counts],
             sum_counts(d.warmup_counts for d in draws),
+            len(run.models[0].model.covariance.X),
         ),
         log_likelihood_sd=log_likelihood_sd[list(which)],
         emulators=[report for report in reports if report is not None],
         seconds_warmup=run.seconds_warmup,
         seconds_sampling=run.seconds_sampling,
-        jitter=np.array([run.models[m].model.covariance.jitter for m in which]),
         in_use=dict(run.in_use),
     )
 
@@ -431,14 +427,14 @@ def summarized(samples: Sequence[FloatArray]) -> dict[str, Any]:
     }
 
 
-def counted(chains: Sequence[Counts], before: Counts) -> dict[str, Any]:
+def counted(chains: Sequence[Counts], before: Counts, n_inputs: int) -> dict[str, Any]:
     """Return the fields that follow from the counts of the chains, and of all work before them."""
     sampling = sum_counts(chains)
     whole = sum_counts([sampling, before])
     return {
         "acceptance_rate": acceptance_rates(chains),
-        "operations": whole.operations,
-        "sampling_operations": sampling.operations,
+        "operations": whole.operations.per(n_inputs),
+        "sampling_operations": sampling.operations.per(n_inputs),
         "n_likelihood_evaluations": whole.n_evaluations,
         "n_sampling_evaluations": sampling.n_evaluations,
         "n_failed": whole.n_failed,

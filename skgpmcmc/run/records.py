@@ -10,17 +10,15 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, GaussianApproximation, ReferenceDensity
+from ..approximations import Approximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.threads import Workers
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
 from ..warmup import (
-    MAX_JITTER,
     Counts,
     EmulatorReport,
     Segment,
     at_work,
-    has_factor,
     sum_counts,
 )
 
@@ -120,21 +118,9 @@ def _latent_draws(
     begins = np.flatnonzero(np.r_[True, (thetas[1:] != thetas[:-1]).any(axis=1)])
     with at_work():
         for begin, end in zip(begins, [*begins[1:], len(thetas)], strict=True):
-            q = with_factor(model, approximation, thetas[begin])
+            q = approximation.fit(model, thetas[begin]).q
             f[begin:end] = q.sample(rng, end - begin).f.T
     return f
-
-
-def with_factor(
-    model: LatentGP, approximation: Approximation, theta: FloatArray
-) -> GaussianApproximation:
-    """Return q at theta with a Cholesky factor of K, which the evidence does not need.
-
-    If K has none, the jitter is increased.
-    """
-    while model.covariance.jitter < MAX_JITTER and not has_factor(model, theta):
-        model = model.with_jitter(10.0 * model.covariance.jitter)
-    return approximation.fit(model, theta).q
 
 
 class MarkedSamples(NamedTuple):
@@ -178,7 +164,7 @@ class ModelRun:
     Attributes
     ----------
     model : LatentGP
-        The model, with the jitter that the set-up chose.
+        The model that is sampled.
     draws : Draws
         Its kept draws.
     chains : list of Ongoing

@@ -87,6 +87,10 @@ class Sampler(Configuration, ABC):
             remedy = "use a sampler that follows none, such as PseudoMarginal(moves='random_walk')"
             check_gradient(model.covariance, remedy)
 
+    def sampled(self, model: LatentGP) -> LatentGP:
+        """Return the model that it samples; by default the same."""
+        return model
+
     @property
     def learns(self) -> bool:
         """Whether the set-up learns an emulator for proposals, so that warm-up tunes nothing."""
@@ -99,12 +103,9 @@ class Sampler(Configuration, ABC):
         return _N_SETTLED if self.learns else _N_TUNED
 
     def n_set_up_rounds(self, n_warmup: int) -> int:
-        """Return the number of rounds before the first draw.
-
-        In the first one and in the last but one K is factored, in the last one chains settle.
-        """
+        """Return the number of rounds before the first draw; in the last one chains settle."""
         begun = _LEARNING_ROUNDS if self.learns else 1 + len(Schedule.of_length(n_warmup).windows)
-        return begun + 3
+        return begun + 1
 
     def n_learned(self, dim: int) -> int:
         """Estimate how many evaluations the set-up needs for `dim` hyper-parameters."""

@@ -215,13 +215,32 @@ class Ancillary(Augmented):
 
 
 @dataclass(eq=False)
-class Interweaving(Augmented):
+class _GivenLatent(Augmented):
+    """One that moves theta while f stands still, by the density of f."""
+
+    nugget: float = 1e-8
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_in("sampler: nugget", self.nugget, "[1e-10, 1]")
+
+    def sampled(self, model: LatentGP) -> LatentGP:
+        """Return the model with noise on f, so that f has a density whatever the kernel."""
+        return model.with_nugget(self.nugget)
+
+
+@dataclass(eq=False)
+class Interweaving(_GivenLatent):
     """Alternating moves of f, theta given f, and theta given the whitened f (ASIS): exact.
 
     Parameters
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
         Moves of f and theta.
+    nugget : float in [1e-10, 1], default=1e-8
+        Variance of independent noise on f at the training rows, as a share of the mean variance of
+        f. It is part of the model that is sampled: f, while it stands still, must have a density.
 
     References
     ----------
@@ -252,7 +271,7 @@ class Surrogate(Augmented):
 
 
 @dataclass(eq=False)
-class Sufficient(Augmented):
+class Sufficient(_GivenLatent):
     """Alternating moves of f, and of theta given f (sufficient scheme, SA): exact.
 
     It mixes slowly unless there are many data.
@@ -261,6 +280,8 @@ class Sufficient(Augmented):
     ----------
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
         Moves of f and theta.
+    nugget : float in [1e-10, 1], default=1e-8
+        See `Interweaving`.
     conjugate : bool, default=False
         Draw the constant factor of the kernel from its conditional distribution. This needs an
         inverse-gamma prior on it.

@@ -61,7 +61,7 @@ class TrajectoryKernel(_OfOperator):
         tempered = Tempered(particles.observed, q, beta)
         begin = _Batch(tempered, q.prior, q.prior.whiten(f), f)
         step = self.operator.with_log_scale(log_scale).step_sizes(rng, f.shape[1])
-        begun, n_steps = rng.standard_normal(f.shape), self.operator.max_steps
+        begun, n_steps = rng.standard_normal(begin.position.shape), self.operator.max_steps
         with np.errstate(over="ignore", invalid="ignore"):
             path = leapfrog(begin.at, begin, begun, step, FactorRoot(q.chol_white), n_steps)
             assert path.end is not None  # columns that have left all numbers are rejected
@@ -85,13 +85,14 @@ def _accepted(log_ratio: FloatArray, rng: np.random.Generator) -> tuple[BoolArra
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Points of v = L^-1 f, a column each.
+    """Points of v, f = R v, a column each.
 
     Attributes
     ----------
     tempered : Tempered
     prior : GaussianPrior
-    position, f : ndarray of shape (n, N)
+    position : ndarray of shape (r, N)
+    f : ndarray of shape (n, N)
     """
 
     tempered: Tempered
@@ -110,7 +111,7 @@ class _Batch:
 
     @cached_property
     def gradient(self) -> FloatArray:
-        """Gradient in v of each; (n, N)."""
+        """Gradient in v of each; (r, N)."""
         return self.prior.pull(self.tempered.derivatives(self.f).first) - self.position
 
 

@@ -171,7 +171,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             return None
         try:
             density = self.reference.at(model, theta)
-            _ = density.made()  # all factors: this is where a singular K shows
+            _ = density.made()  # all factors: this is where a K that is no covariance shows
             n_draws = self._n_draws(theta)
             estimate = yield from drawing(model, density, n_draws, rng, self, retained)
         except NotPositiveDefiniteError:
@@ -201,7 +201,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
     ) -> float:
         """Standard deviation of the log estimate at theta, over fresh particles.
 
-        NaN if theta is one at which K is singular, and infinite if an estimate there is zero.
+        NaN if K is no covariance at theta, and infinite if an estimate there is zero.
         """
         try:
             density, n = self.reference.at(model, theta).made(), self._n_draws(theta)

@@ -125,15 +125,15 @@ class PriorShape:
 class CurvatureShape:
     """B B' = (K^-1 + C)^-1, C the Fisher information of f at the prior mean: "HMC v1".
 
-    The factor of I + L'C L is computed once for each theta. C must not depend on f.
+    The factor of I + R'C R is computed once for each theta. C must not depend on f.
     """
 
     def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
-        """Return the root of the inverse of I + L'C L."""
+        """Return the root of the inverse of I + R'C R."""
 
         def make() -> FactorRoot:
             """Compute the root."""
-            nowhere = np.zeros(len(model.y))
+            nowhere = np.zeros(prior.size)
             information = model.observations_at(prior.theta).fisher_information(nowhere)
             return FactorRoot(prior.whitened_factor(np.sqrt(information)))
 
@@ -153,18 +153,18 @@ class MassShape:
     mass: float | FloatArray = 1.0
 
     def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
-        """Return ``L^-1 M^-1/2``."""
+        """Return the root of the inverse of R'M R."""
         mass = np.asarray(self.mass, dtype=float)
         if mass.ndim == 2:
             root_mass = cholesky(np.asfortranarray(mass))
         else:
-            root_mass = np.broadcast_to(np.sqrt(mass), len(model.y))
+            root_mass = np.broadcast_to(np.sqrt(mass), prior.size)
         return prior.remember((self, model), lambda: prior.mass_root(root_mass))
 
 
 @dataclass(frozen=True)
 class LatentUpdate(OperatorUpdate[GPState], FromPrior):
-    """An operator on v = L^-1 f.
+    """An operator on v, f = R v.
 
     **Invariant:** leaves p(f | y, theta) unchanged, as the operator does; theta does not change.
 
@@ -246,8 +246,8 @@ class CrankNicolson(FromPrior, Tunable[GPState]):
 class ConjugateVariance(FromPrior):
     """Draw the constant factor sigma of the kernel from its conditional distribution.
 
-    With K = sigma Q and the prior InvGamma(shape, scale), this distribution given f and all other
-    variables is InvGamma(shape + n / 2, scale + f'Q^-1 f / 2). The jitter is part of Q.
+    With K = sigma Q, Q of rank r, and the prior InvGamma(shape, scale), this distribution given f
+    and all other variables is InvGamma(shape + r / 2, scale + |v|^2 / 2), where f = Q^1/2 v.
 
     **Invariant:** leaves p(sigma | f, all else) unchanged, and so p(theta, f | y).
 
@@ -271,10 +271,10 @@ class ConjugateVariance(FromPrior):
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
-        """Draw the variance, and factor K again.
+        """Draw the variance, and make the root of K again.
 
-        Scaling the old factor would be cheaper, but would differ in the last digits from a factor
-        computed after the state was sent to another process.
+        Scaling the old one would be cheaper, but would differ in the last digits from a root that
+        is made after the state was sent to another process.
         """
         v = state.prior.whiten(state.f)
         variance = np.exp(state.theta[self.position])

@@ -7,21 +7,16 @@ from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule
 from .tuner import set_up_random_walk, set_up_sweep
 from .work import (
-    MAX_JITTER,
     Counts,
     Done,
     Prepared,
     Request,
     Segment,
     SetUp,
-    SingularCovarianceError,
     Task,
     acceptance_rates,
     at_work,
-    factored,
-    has_factor,
     perform,
-    require_factors,
     sample,
     sample_all,
     sum_counts,
@@ -30,7 +25,6 @@ from .work import (
 )
 
 __all__ = [
-    "MAX_JITTER",
     "N_IMPORTANCE",
     "Counts",
     "Done",
@@ -43,14 +37,10 @@ __all__ = [
     "Schedule",
     "Segment",
     "SetUp",
-    "SingularCovarianceError",
     "Task",
     "acceptance_rates",
     "at_work",
-    "factored",
-    "has_factor",
     "perform",
-    "require_factors",
     "sample",
     "sample_all",
     "set_up_emulated",

@@ -59,7 +59,7 @@ from .emulator.trajectories import (
     tune_trajectories,
 )
 from .report import EmulatorReport, EmulatorSettings
-from .work import Prepared, Request, SetUp, Task, factored, no_density, require_factors, switch
+from .work import Prepared, Request, SetUp, Task, no_density, switch
 
 #: Importance draws where nothing is learned about them.
 N_IMPORTANCE = 64
@@ -393,10 +393,9 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
     n_examined = min(12 + 4 * known.dim, 60)
     typical = draws[known.rng.choice(len(draws), n_examined, replace=False)]
     thetas = np.concatenate([typical, known.tails(target, n_examined // 2)])
-    answers = yield [*known.tasks(thetas), *factored(known.model, typical)]
-    require_factors(known.model, answers[len(thetas) :])
-    found = [point for point in answers[:n_examined] if point is not None]
-    known = known.joined(answers[: len(thetas)])
+    points = yield known.tasks(thetas)
+    found = [point for point in points[:n_examined] if point is not None]
+    known = known.joined(points)
     if not found:
         raise RuntimeError(no_density(known.model, typical[0]))
     emulated = target.emulator.value_and_gradient(np.array([p.theta for p in found]))[0]

@@ -158,9 +158,9 @@ def _culprit(model: LatentGP, theta: FloatArray) -> str:
     if not np.isfinite(log_prior):
         return f"the log density of the priors is {log_prior} (check the priors)"
     try:
-        _ = model.prior_at(theta).half_log_det
+        _ = model.prior_at(theta).made()
     except NotPositiveDefiniteError:
-        return "the matrix K of the training rows cannot be factored (check the kernel)"
+        return "the matrix K of the training rows is no covariance (check the kernel)"
     log_lik = model.observations_at(theta).total(np.zeros(model.n_latent))
     if not np.isfinite(log_lik):
         return f"the log-likelihood at f = 0 is {log_lik} (check the likelihood and y)"
@@ -333,14 +333,10 @@ class _Recorder:
         return Segment(state, rng, self._theta, self._f, counts, self._marked)
 
 
-#: Largest relative jitter that a set-up may give to K.
-MAX_JITTER = 1e-5
-
-
 class Request(NamedTuple):
     """What a set-up is asked for: the chains of one model."""
 
-    model: LatentGP  # with a jitter that is safe at the starts
+    model: LatentGP
     approximation: Approximation  # what the sampler builds on
     starts: Sequence[FloatArray]  # where each chain begins; (p,), natural logs
     rngs: Sequence[np.random.Generator]  # the random stream of each chain
@@ -389,38 +385,10 @@ class Prepared(NamedTuple):
 SetUp = Generator[Sequence[Task], Sequence[Any], Prepared]
 
 
-class SingularCovarianceError(Exception):
-    """K has no factor somewhere in the posterior, and more jitter may help.
-
-    The jitter is part of the model: a set-up that raises this has learned nothing that holds for
-    the model with more of it, and has to begin anew.
-    """
-
-
 def started(request: Request, transition: Transition[Any]) -> list[Task]:
     """Return the work of starting every chain on a transition."""
     places = zip(request.starts, request.rngs, strict=True)
     return [Task(start, (request.model, transition, theta, rng)) for theta, rng in places]
-
-
-def has_factor(model: LatentGP, theta: FloatArray) -> bool:
-    """Whether K has a Cholesky factor at theta."""
-    try:
-        _ = model.prior_at(theta).half_log_det
-    except NotPositiveDefiniteError:
-        return False
-    return True
-
-
-def factored(model: LatentGP, thetas: Iterable[FloatArray]) -> list[Task]:
-    """Return the work of factoring K at places, see `has_factor`."""
-    return [Task(has_factor, (model, theta)) for theta in thetas]
-
-
-def require_factors(model: LatentGP, found: Sequence[bool]) -> None:
-    """Ask for more jitter unless K `has_factor` at all places, or there can be no more."""
-    if model.covariance.jitter < MAX_JITTER and not all(found):
-        raise SingularCovarianceError
 
 
 def perform(task: Task) -> Done:

@@ -23,7 +23,7 @@ from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions import DrawCount, Pool, independence_acceptance
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
-from ..work import Task, factored, no_density, require_factors
+from ..work import Task, no_density
 from .design import DesignPoint
 from .fit import EmulatedPosterior
 from .learn import LEAST_ACCEPTANCE, Knowledge, Step
@@ -121,34 +121,28 @@ def probe(
     ------
     sequence of Task
         Work whose results are to be sent back.
-
-    Raises
-    ------
-    SingularCovarianceError
-        If K has no factor at a draw from pi*, and can be given more jitter.
     """
     known = known.emulated()
     target = known.target()
     thetas = _some_of(pool, known)
     tails = known.tails(target, len(thetas) // 2)
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
-    required, first = factored(known.model, thetas), thetas[: _N_COMPARED[visited is not None]]
+    first = thetas[: _N_COMPARED[visited is not None]]
     comparisons = _comparisons(known, first, settings)
-    thetas = np.concatenate([thetas, tails])
-    answers = yield [*required, *known.tasks(thetas), *comparisons]
-    require_factors(known.model, answers[: len(required)])
-    points, rows = (part := answers[len(required) :])[: len(thetas)], part[len(thetas) :]
+    n_draws, thetas = len(thetas), np.concatenate([thetas, tails])
+    answers = yield [*known.tasks(thetas), *comparisons]
+    points, rows = answers[: len(thetas)], answers[len(thetas) :]
     known = known.joined(points)
     if len(tails):
         # With their own sites: bad ones would hide what skewness does.
         rows = [*rows, *(yield _comparisons(known, tails, settings))]
-    found = list(zip([*points[: len(first)], *points[len(required) :]], rows, strict=True))
+    found = list(zip([*points[: len(first)], *points[n_draws:]], rows, strict=True))
     plan, strength = _planned(known, target, found, settings)
     n_sweeps, _, n_turns = VARIANTS[plan.variant]
     reference = known.reference(n_sweeps, strength, n_turns)
     probes = yield _tasks(take_probe, known, reference, thetas, settings)
     known = replace(known, n_evaluations=known.n_evaluations + len(rows) + len(probes))
-    places = _places(points, probes, np.arange(len(thetas)) < len(required))
+    places = _places(points, probes, np.arange(len(thetas)) < n_draws)
     if places is None:
         raise RuntimeError(no_density(known.model, thetas[0]))
     known = known.emulated().confirmed(target.emulator)
