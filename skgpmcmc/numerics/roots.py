@@ -119,7 +119,12 @@ def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     this gives up early, where the first pass takes more than a third of that.
     """
     n = len(K)
-    return _pivoted(K, (n // 6, n // 3, n // 2))
+    limits = (n // 6, n // 3, n // 2)
+    first = slice(limits[0] + 1)
+    factor, info = lapack.dpotrf(K[first, first], lower=1)
+    if info == 0 and factor.diagonal().min() ** 2 > _PASSES[0] * _largest(K):
+        return None  # the first pass would take all of these
+    return _pivoted(K, limits)
 
 
 def full_root(K: FloatArray) -> PivotedRoot:
