@@ -127,5 +127,6 @@ def _check_targets(models: Mapping[str, Any]) -> None:
 
 
 def _standardized(model: Any) -> np.ndarray:
-    y = model._predictor.model.y
+    rows = model._rows
+    y = model._predictor.model.observations.y[rows.row_of[rows.kept]]
     return (y - y.mean()) / (y.std() or 1.0)

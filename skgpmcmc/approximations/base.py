@@ -41,16 +41,12 @@ class Cavities(NamedTuple):
         marginals: tuple[FloatArray, FloatArray],
         sites: Sites,
         prior_variance: FloatArray,
-        copies: FloatArray | float = 1.0,
     ) -> Self:
-        """Take sites from the means and variances of q; Rasmussen & Williams (2006), (3.56).
-
-        Where a site is a product of `copies` equal ones, one copy.
-        """
+        """Take sites from the means and variances of q; Rasmussen & Williams (2006), (3.56)."""
         mean, var = marginals
         # With no negative site a cavity is never wider than the prior; rounding must not say so.
-        precision = np.maximum(1.0 / var - sites.precision / copies, 1.0 / prior_variance)
-        return cls(mean / var - sites.shift / copies, precision)
+        precision = np.maximum(1.0 / var - sites.precision, 1.0 / prior_variance)
+        return cls(mean / var - sites.shift, precision)
 
     @property
     def moments(self) -> tuple[FloatArray, FloatArray]:
@@ -163,10 +159,10 @@ class GaussianApproximation:
         _ = self.half_log_det_B, self.weights, self.mean
         return self
 
-    def cavities(self, copies: FloatArray | float = 1.0) -> Cavities:
+    def cavities(self) -> Cavities:
         """Return the marginals of q with one site removed; see `Cavities.of`."""
         marginals = self.mean, self.marginal_variance
-        return Cavities.of(marginals, self.sites, self.prior.variance, copies)
+        return Cavities.of(marginals, self.sites, self.prior.variance)
 
     def shape(self, model: LatentGP) -> Shape | None:
         """Return the margins of f, or None where a density made of q has none that are skewed.

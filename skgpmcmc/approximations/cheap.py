@@ -24,11 +24,11 @@ from .._typing import FloatArray, IntArray
 from ..likelihoods import Likelihood
 from ..model import EigenGP, LatentGP, NystromGP
 from ..numerics.linalg import NotPositiveDefiniteError
+from ..numerics.spread import WAYS, choose_rows
 from .base import Approximation, ApproximationFit
 from .ep import EP
 from .exact import Exact
 from .laplace import Laplace
-from .rows import WAYS, choose_rows
 
 #: Share of the rows, and most of them, where nobody has chosen.
 _SHARE, _MOST = 0.2, 1000
@@ -129,7 +129,7 @@ def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
 
     Other work, such as function calls, counts as the operations that take the same time.
     """
-    n = float(len(model.y))
+    n = float(model.n_inputs)
     of_function = entry_cost(model) * n**2 + iteration_cost(approximation, n**2, n**3 / 3.0)
     return of_function * model.n_latent / n
 
@@ -259,7 +259,7 @@ class SubsetOfData(_OfRows):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
         """Return the posterior given a subset of the rows, drawn by `rng`."""
-        some = model.of_rows(self.chosen(model, rng))
+        some = model.of_inputs(self.chosen(model, rng))
         approximation = self.approximation(model.likelihood).roughened()
         return EvidencePosterior(some, approximation, evidence_cost(some, approximation))
 
@@ -275,7 +275,7 @@ class _LowRank(_Sized):
     def _posterior(self, model: LatentGP, m: int, root_cost: float) -> EvidencePosterior:
         """Return the posterior under a prior of rank m."""
         approximation = self.approximation(model.likelihood).roughened()
-        n = len(model.y)
+        n = model.n_inputs
         # C = I + R W R', and its Cholesky factor.
         of_iterations = iteration_cost(approximation, m * n, m**2 * (n + m / 3.0))
         return EvidencePosterior(model, approximation, root_cost + of_iterations)
@@ -306,7 +306,7 @@ class Nystrom(_LowRank, _OfRows):
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
         """Return the posterior with a subset of the rows drawn by `rng`."""
         rows = self.chosen(model, rng)
-        m, n = len(rows), len(model.y)
+        m, n = len(rows), model.n_inputs
         root_cost = entry_cost(model) * m * n + m**2 * (n - m) + m**3 / 3.0
         return self._posterior(NystromGP.of(model, rows), m, root_cost)
 
@@ -332,7 +332,7 @@ class EigenExact(_LowRank):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
         """Return the posterior; nothing about it is random."""
-        n = len(model.y)
+        n = model.n_inputs
         m = self.size(n)
         kept = EigenGP(model.covariance, model.observations, model.hyperprior, m)
         # The tridiagonal form takes fewer operations, but these wait for memory.

@@ -259,13 +259,13 @@ def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
     usual = p.mean(axis=1)
     spread = 1.0 - np.einsum("isc,isc->i", p, p) / p.shape[1]
     share = spread / np.maximum(1.0 - np.einsum("ic,ic->i", usual, usual), _TINY)
-    n = len(usual)
-    weight = np.ones(n) if observed.weight is None else observed.weight
-    precision = np.maximum((weight * share)[:, None] * usual, _TINY).T.ravel()
-    slope = -usual
-    slope[np.arange(n), observed.y.astype(np.intp)] += 1.0
-    shift = q.coupled(q.prior, precision, q.mean) + (weight[:, None] * slope).T.ravel()
-    return Sites(shift, precision)
+    count = np.zeros_like(usual)  # of each class, (n, C)
+    weight = 1.0 if observed.weight is None else observed.weight
+    np.add.at(count, (observed.input_of_row, observed.y.astype(np.intp)), weight)
+    total = count.sum(axis=1)
+    precision = np.maximum((total * share)[:, None] * usual, _TINY).T.ravel()
+    slope = count - total[:, None] * usual
+    return Sites(q.coupled(q.prior, precision, q.mean) + slope.T.ravel(), precision)
 
 
 @cache

@@ -45,17 +45,15 @@ def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
     Hermite polynomials He_l(z_i) under the tilted densities, F_i = sum_l eta_li He_l(z_i) / l!.
     Pairs of rows contribute sum_l r_ij^l eta_li eta_lj / l!, r the correlations under q. Where EP
     has matched two moments the terms with l = 1 and 2 are zero; elsewhere they are part of it. The
-    series ends at l = 4. A row of weight c counts as c rows whose correlation is one.
+    series ends at l = 4. What is said here of rows holds for the products of all rows of an input.
     """
-    copies, one = model.observations_at(q.prior.theta).in_copies()
-    sd = np.sqrt(q.marginal_variance)
-    m1, m2, m3, m4 = one.tilted_powers(q.cavities(copies).moments, q.mean, sd, 4)
+    observed, sd = model.observations_at(q.prior.theta), np.sqrt(q.marginal_variance)
+    m1, m2, m3, m4 = observed.tilted_powers(q.cavities().moments, q.mean, sd, 4)
     hermite = (m1, m2 - 1.0, m3 - 3.0 * m1, m4 - 6.0 * m2 + 3.0)
     power, correlation, total = np.ones(()), _correlation(q), 0.0
     for degree, eta in enumerate(hermite, start=1):
         power = power * correlation
-        own = copies * eta
-        total += float(own @ power @ own - own @ eta) / (2.0 * factorial(degree))
+        total += float(eta @ power @ eta - eta @ eta) / (2.0 * factorial(degree))
     return total
 
 

@@ -44,6 +44,8 @@ class EP(Approximation):
     A sweep updates every site from one posterior: one Cholesky factorization and the inverse of the
     factor, all of it in LAPACK. The first sweep starts from the prior and needs neither.
 
+    There is a site for each distinct input, which stands for all of its rows.
+
     Parameters
     ----------
     tol : float, default=1e-2
@@ -112,24 +114,23 @@ class EP(Approximation):
             swept = matching.sweep(sites, (q.mean, var))
             change = _largest_change(var, sites, swept.matched)
             changes.append(change)
-            if change < self.tol or sweep == self.max_sweeps or _stalled(changes, matching.share):
+            if change < self.tol or sweep == self.max_sweeps or _stalled(changes):
                 break
-            if (steep or matching.observed.weight is not None) and not change < _LOST:
+            if (steep or matching.observed.several) and not change < _LOST:
                 return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
             damping = float(np.clip((_LESS if grown else _MORE) * damping, _SMALLEST_DAMPING, most))
-            sites = _moved(sites, swept.matched, damping * matching.share)
-        if not swept.share_of_cavity(q.precision / matching.copies) > _RESOLVED:
+            sites = _moved(sites, swept.matched, damping)
+        if not swept.share_of_cavity(q.precision) > _RESOLVED:
             return _from_laplace(model, theta, sweep)
-        log_evidence = _log_evidence(q, matching.copies, swept)
+        log_evidence = _log_evidence(q, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
     def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
         """Return q after one undamped sweep from its own sites."""
         matching = _Matching.of(model, q.prior)
         swept = matching.sweep(q.sites, (q.mean, q.marginal_variance))
-        sites = _moved(q.sites, swept.matched, matching.share)
-        return gaussian_family(q.prior, whitened=True)(q.prior, sites)
+        return gaussian_family(q.prior, whitened=True)(q.prior, swept.matched)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
@@ -147,22 +148,20 @@ def likelihood_gradient(q: GaussianApproximation, observed: Observations) -> Flo
     """Gradient of log Z_EP in the parameters of the likelihood; (k,)."""
     if not observed.likelihood.parameters:
         return np.empty(0)
-    copies, observed = observed.in_copies()
-    slopes = observed.tilted_parameter_gradient(*q.cavities(copies).moments)
-    return np.asarray((copies * slopes).sum(axis=1))
+    return observed.tilted_parameter_gradient(*q.cavities().moments).sum(axis=1)
 
 
 class _Sweep(NamedTuple):
     """One parallel update of every site, with what it was made of."""
 
-    cavities: Cavities  # without one copy
+    cavities: Cavities
     tilted: TiltedMoments
     matched: Sites
 
     def share_of_cavity(self, precision: FloatArray) -> float:
         """Least variance of a tilted distribution, and of q, over that of the cavity.
 
-        `precision` (n,) is that of the sites, one copy of each.
+        `precision` (n,) is that of the sites.
         """
         cavity = self.cavities.precision
         tilted = 1.0 - self.tilted.beta / cavity
@@ -173,41 +172,30 @@ class _Matching(NamedTuple):
     """What all sweeps at one theta share."""
 
     prior_variance: FloatArray  # (n,)
-    copies: FloatArray | float  # of which each site consists
-    observed: Observations  # one copy of each row
+    observed: Observations
     least: FloatArray | float  # precision of a site
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> Self:
         """Return what the sweeps at the theta of a prior share."""
-        variance = prior.variance
-        copies, observed = model.observations_at(prior.theta).in_copies()
+        variance, observed = prior.variance, model.observations_at(prior.theta)
         least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / variance
-        return cls(variance, copies, observed, least)
-
-    @property
-    def share(self) -> FloatArray | float:
-        """Share of an update that is safe: copies of one row, moved at once, go too far."""
-        return 2.0 / (1.0 + self.copies)
+        return cls(variance, observed, least)
 
     def sweep(self, sites: Sites, marginals: tuple[FloatArray, FloatArray]) -> _Sweep:
         """Match the moments of every tilted distribution of q, given its means and variances."""
-        cavities = Cavities.of(marginals, sites, self.prior_variance, self.copies)
+        cavities = Cavities.of(marginals, sites, self.prior_variance)
         tilted = self.observed.tilted_moments(*cavities.moments)
-        matched = _matched_sites(sites, self.copies, cavities, tilted, self.least)
+        matched = _matched_sites(sites, cavities, tilted, self.least)
         return _Sweep(cavities, tilted, matched)
 
 
-def _moved(old: Sites, new: Sites, share: FloatArray | float) -> Sites:
+def _moved(old: Sites, new: Sites, share: float) -> Sites:
     return Sites(*(a + share * (b - a) for a, b in zip(old, new, strict=True)))
 
 
 def _matched_sites(
-    sites: Sites,
-    copies: FloatArray | float,
-    cavities: Cavities,
-    tilted: TiltedMoments,
-    least: FloatArray | float,
+    sites: Sites, cavities: Cavities, tilted: TiltedMoments, least: FloatArray | float
 ) -> Sites:
     """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var.
 
@@ -227,7 +215,6 @@ def _matched_sites(
         (tilted.alpha + cavity_mean * tilted.beta) / shrink,
         mean * (precision + cavities.precision) - cavities.shift,
     )
-    precision, shift = copies * precision, copies * shift
     return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 
@@ -238,17 +225,17 @@ def _largest_change(var: FloatArray, old: Sites, new: Sites) -> float:
     return float(max(precision.max(), shift.max()))
 
 
-def _stalled(changes: list[float], share: FloatArray | float) -> bool:
-    """Whether the change has not halved for long; `share` is that of an update that is made."""
-    patience = int(np.ceil(_PATIENCE / np.min(share)))
-    return len(changes) > patience and (min(changes[-patience:]) > 0.5 * min(changes[:-patience]))
+def _stalled(changes: list[float]) -> bool:
+    """Whether the change has not halved for long."""
+    before, lately = changes[:-_PATIENCE], changes[-_PATIENCE:]
+    return len(before) > 0 and min(lately) > 0.5 * min(before)
 
 
-def _log_evidence(q: GaussianApproximation, copies: FloatArray | float, swept: _Sweep) -> float:
+def _log_evidence(q: GaussianApproximation, swept: _Sweep) -> float:
     """Log Z_EP; R&W (3.65) rearranged so that nothing is divided by a site precision."""
     cavities, tilted, _ = swept
     var = q.marginal_variance
-    shift, precision = q.sites.shift / copies, q.sites.precision / copies
+    shift, precision = q.sites
     ratio = precision / cavities.precision
     # Far out in the tails of a prior this is not finite, which rejects the theta.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -258,5 +245,5 @@ def _log_evidence(q: GaussianApproximation, copies: FloatArray | float, swept: _
             + 0.5 * var * cavities.shift * (ratio * cavities.shift - 2.0 * shift)
             + 0.5 * np.log1p(ratio)
         )
-        total = float((copies * terms).sum())
+        total = float(terms.sum())
     return total + 0.5 * float(q.sites.shift @ q.mean) - q.half_log_det_B

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..run import Draws
+from ..run import Draws, GivenRows
 from ..run.leave_one_out import pointwise_log_lik
 from . import _validation as check
 
@@ -30,13 +30,15 @@ def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> An
     arviz_base = _imported()
     model, draws = estimator._predictor.model, estimator._with_latent_draws()
     values, dims = _hyperparameters(estimator, draws.theta)
-    values["f"] = estimator.latent_samples_
+    rows = estimator._rows
+    values["f"] = estimator.latent_samples_[:, :, rows.kept]
     dims["f"] = ["row", "class"][: values["f"].ndim - 2]
-    log_lik = pointwise_log_lik(model, draws, estimator._log_density_shift())
+    given = GivenRows(rows.row_of[rows.kept], rows.given_weight[rows.kept])
+    log_lik = pointwise_log_lik(model, draws, given, estimator._log_density_shift())
     groups = {
         "posterior": values,
         "log_likelihood": {"y": log_lik},
-        "observed_data": {"y": estimator._as_given(model.y)},
+        "observed_data": {"y": estimator._as_given(model.observations.y[given.row_of])},
     }
     if posterior_predictive:
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
@@ -56,7 +58,7 @@ def _coords(estimator: Any) -> dict[str, Any]:
     model = estimator._predictor.model
     unnamed = np.arange(estimator.n_features_in_)
     found = {
-        "row": np.arange(len(model.y)),
+        "row": np.arange(len(estimator._rows.kept)),
         "feature": getattr(estimator, "feature_names_in_", unnamed),
         "transition": list(estimator.diagnostics_.acceptance_rate),
     }
@@ -101,11 +103,14 @@ def _dimension(estimator: Any, name: str, length: int) -> str:
 
 def _repeated(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
     """Draw targets of the training rows from each draw of (theta, f); (n_chains, n_draws, n)."""
-    model = estimator._predictor.model
-    offset = model.observations.offset
+    observed, row_of = estimator._predictor.model.observations, estimator._rows.row_of
+    rows = row_of[row_of >= 0]
+    likelihood = observed.likelihood.of_rows(rows)
+    offset = 0.0 if observed.offset is None else observed.offset[rows]
+    n_parameters = len(likelihood.parameters)
     every = [
-        model.likelihood_at(theta).sample(f if offset is None else f + offset, rng)
-        for chain in zip(draws.theta, draws.f, strict=True)
+        likelihood.with_parameters(theta[len(theta) - n_parameters :]).sample(f + offset, rng)
+        for chain in zip(draws.theta, draws.f[..., observed.input_of_row[rows]], strict=True)
         for theta, f in zip(*chain, strict=True)
     ]
     return estimator._as_given(np.reshape(every, (*draws.theta.shape[:2], -1)))

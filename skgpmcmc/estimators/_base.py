@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from .._params import check_flag, check_in, check_integer
 from ..likelihoods import Likelihood
-from ..model import ClasswiseGP, LatentGP, Observations
+from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
 from ..numerics.threads import LostWorkersError, one_thread
 from ..prediction import (
     Integrated,
@@ -52,6 +52,7 @@ from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
 from ._data import check_n_jobs, prediction_params, replace_fitted
 from ._link import DocumentationLink
+from ._rows import TrainingRows
 from ._saving import ForPrediction
 from ._warm_start import Continuable
 
@@ -96,8 +97,20 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
 
     # --- chains -----------------------------------------------------------------------------------
 
-    def _sample(self, X: np.ndarray, *observed: Observations) -> SamplingRun:
+    def _training_rows(
+        self,
+        X: np.ndarray,
+        sample_weight: Any,
+        likelihood: Likelihood,
+        *columns: np.ndarray,
+    ) -> TrainingRows:
+        """Put rows in order; beside `columns`, a likelihood may tell those of one input apart."""
+        kernel = check.resolve_kernel(self.kernel, self.ard, X)
+        return TrainingRows.of(kernel, X, sample_weight, *columns, likelihood.row_data(len(X)))
+
+    def _sample(self, rows: TrainingRows, *observed: Observations) -> SamplingRun:
         """Run chains for all that was observed at the same inputs, or continue earlier ones."""
+        X = rows.X
         self._check_schedule()
         stop = None if self.target_ess is None else StoppingRule(self.target_ess, self.max_rhat)
         likelihood = observed[0].likelihood
@@ -161,7 +174,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         """Return the models of all observations, which share the covariance and the priors."""
         likelihood = observed[0].likelihood
         n_functions = likelihood.n_functions
-        covariance = check.resolve_covariance(self.kernel, self.ard, X)
+        covariance = make_covariance(check.resolve_kernel(self.kernel, self.ard, X), X)
         hyperprior = check.resolve_priors(
             self.priors, covariance, likelihood, n_functions if self._separate else 1
         )
@@ -199,6 +212,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
     def _finish(
         self,
         X: np.ndarray,
+        rows: TrainingRows,
         run: SamplingRun,
         names: dict[str, Any],
         units: tuple[float, float] = (0.0, 1.0),
@@ -217,6 +231,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
             "_for_predictions": prediction_params(self),
             "_units": units,
+            "_rows": rows,
         }
         replace_fitted(self, {**fitted, **names, **kept})
         _warn_about_scales(self, X, names.get("feature_names_in_"))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 #: Fitted attributes that are nobody else's business.
 _PRIVATE = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
-    *("_evidence_parts", "_only_predicts"),
+    *("_evidence_parts", "_only_predicts", "_rows"),
 )
 #: Parameters that say what predictions have, and what `fit` does with them.
 _FOR_PREDICTIONS = {
@@ -190,23 +190,6 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             "the row: divide all weights by a number, so that they are of the order of one."
         )
     return None if np.all(weight == 1.0) else weight
-
-
-def weighted_rows(
-    sample_weight: Any, X: np.ndarray, y: np.ndarray, *others: np.ndarray | None
-) -> tuple[Any, ...]:
-    """Drop rows of weight zero: they are not there.
-
-    Returns the weights, or None where all that are left are one, then X, y and the others, of
-    which those that are None stay so.
-    """
-    weight = check_weights(sample_weight, len(X))
-    if weight is None:
-        return (None, X, y, *others)
-    kept = weight > 0.0
-    arrays = [None if array is None else array[kept] for array in (X, y, *others)]
-    weight = weight[kept]
-    return (None if np.all(weight == 1.0) else weight, *arrays)
 
 
 def power_of_two(values: np.ndarray) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_choice, check_integer
-from ..run import Draws, LeaveOneOut, leave_one_out, with_latent_draws
+from ..prediction.covariance import draws_at
+from ..run import Draws, GivenRows, LeaveOneOut, leave_one_out, with_latent_draws
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
@@ -42,14 +43,15 @@ class OneLatentFunction(BaseBayesianGP):
         return in_units_of_y(encoded, *self._target_units)
 
     def _as_reported(self, f: np.ndarray) -> np.ndarray:
-        """Arrange draws of f (n_chains, n_draws, n) as the user knows them."""
-        return f
+        """Arrange draws of f (n_chains, n_draws, n_functions, n) as the user knows them."""
+        return f[:, :, 0]
 
     @cached_property
     def latent_samples_(self):
-        """Posterior draws of the latent function at the training inputs.
+        """Posterior draws of the latent function at the training rows.
 
-        If the sampler integrates the latent function out, they are made at the first access.
+        Those of weight zero are included: f there follows from the draws at the others. If the
+        sampler integrates the latent function out, they are made at the first access.
 
         Returns
         -------
@@ -57,7 +59,7 @@ class OneLatentFunction(BaseBayesianGP):
             On the scale of `latent_mean_and_variance`. They do not depend on `n_jobs`.
         """
         check_is_fitted(self)
-        f = self._as_reported(self._with_latent_draws().f)
+        f = self._as_reported(self._latent_at_rows())
         return f if self._units == (0.0, 1.0) else in_units_of_y(f, *self._units)
 
     def latent_mean_and_variance(
@@ -158,7 +160,8 @@ class OneLatentFunction(BaseBayesianGP):
         """Leave-one-out cross-validation of the training rows, without refitting.
 
         Pareto-smoothed importance sampling (PSIS-LOO) of ArviZ, from p(y | f, theta) at the
-        posterior draws. For rows whose Pareto k is above 0.7 the estimate is unreliable.
+        posterior draws. A row is left out with its whole weight; rows of weight zero have no part
+        in it. For rows whose Pareto k is above 0.7 the estimate is unreliable.
 
         Returns
         -------
@@ -174,8 +177,9 @@ class OneLatentFunction(BaseBayesianGP):
         check_is_fitted(self)
         self._check_single("loo")
         self._require_draws("loo")
-        draws = self._with_latent_draws()
-        return leave_one_out(self._predictor.model, draws, self._log_density_shift())
+        draws, rows = self._with_latent_draws(), self._rows
+        given = GivenRows(rows.row_of[rows.kept], rows.given_weight[rows.kept])
+        return leave_one_out(self._predictor.model, draws, given, self._log_density_shift())
 
     def to_arviz(self, posterior_predictive: bool = False, random_state: Any = 0) -> Any:
         """Return the draws as an ArviZ data tree, for its summaries, plots and comparisons.
@@ -215,6 +219,17 @@ class OneLatentFunction(BaseBayesianGP):
         check_is_fitted(self)
         self._check_single("to_arviz")
         return as_tree(self, posterior_predictive, random_state)
+
+    def _latent_at_rows(self) -> np.ndarray:
+        """Draws of f at the training rows as they were given; (n_chains, n_draws, C, n_given)."""
+        draws, rows, model = self._with_latent_draws(), self._rows, self._predictor.model
+        n_functions, many = model.likelihood.n_functions, draws.f.shape[:2]
+        f = draws.f.reshape(*many, n_functions, -1)
+        if len(rows.X_aside):
+            flat = (part.reshape(many[0] * many[1], -1) for part in (draws.theta, draws.f))
+            aside = draws_at(model, *flat, rows.X_aside, self._evidence_parts[1])
+            f = np.concatenate([f, aside.reshape(*many, n_functions, -1)], axis=-1)
+        return f[..., rows.input_of]
 
     def _with_latent_draws(self) -> Draws:
         """Draws with f, made now and kept where chains have gone without."""
@@ -296,7 +311,7 @@ default="integrated"
                 'use another method, such as "is".'
             )
         weight = model.observations.weight
-        n_rows = len(model.y) if weight is None else weight.sum()
+        n_rows = len(model.observations) if weight is None else weight.sum()
         return evidence.Evidence(float(value + n_rows * self._log_density_shift()), error)
 
     def _checked_theta(self, theta: Any) -> np.ndarray:

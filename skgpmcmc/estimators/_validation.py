@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from .._params import check_flag, check_integer
@@ -21,7 +22,6 @@ from ..model import (
     check_matrix,
     default_hyperprior,
     default_kernel,
-    make_covariance,
 )
 from ..numerics.quadrature import Bend
 from ..samplers import MAPPED, SAMPLERS, Sampler
@@ -172,8 +172,8 @@ def resolve_n_importance(value: Any) -> int | None:
     return check_integer("n_importance", value, 1, ' Use "auto" for as many as it takes.')
 
 
-def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
-    """Bind the kernel, or the default one, to the training inputs."""
+def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
+    """Return the kernel, or the default one, if it can serve these inputs."""
     check_inputs(X)
     if check_flag("ard", ard) and kernel is not None:
         raise ValueError(
@@ -182,10 +182,10 @@ def resolve_covariance(kernel: Any, ard: Any, X: np.ndarray) -> Covariance:
             "length-scale per feature, such as RBF(np.ones(n_features))."
         )
     if kernel is None:
-        return make_covariance(default_kernel(X.shape[1], ard=ard), X)
+        return default_kernel(X.shape[1], ard=ard)
     kernel = clone(check_kernel(kernel, X.shape[1]))
     check_matrix(kernel, X)
-    return make_covariance(kernel, X)
+    return kernel
 
 
 def check_inputs(X: np.ndarray) -> None:

@@ -11,7 +11,6 @@ from sklearn.callback import with_callbacks
 
 from .._params import check_choice
 from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
-from ..model import Observations
 from ..run import diagnose
 from . import _validation as check
 from ._base import element_names
@@ -22,7 +21,6 @@ from ._data import (
     replace_fitted,
     rows_to_predict,
     validated,
-    weighted_rows,
 )
 from ._docs import documented
 from ._latent import LatentClassifier
@@ -73,7 +71,7 @@ class BayesianGPClassifier(LatentClassifier):
     theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
         Posterior draws of the hyper-parameters (natural logs), in the order of ``kernel_.theta``.
     latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
-        Posterior draws of f at the training inputs, without rows of weight zero; for a softmax of
+        Posterior draws of f at the training rows, those of weight zero included; for a softmax of
         shape (n_chains, n_draws, n_train, n_classes).
     marked_samples_ : MarkedSamples
         Only with ``sampler="discretizing"``: the values of theta after each move of the sampler,
@@ -176,17 +174,19 @@ class BayesianGPClassifier(LatentClassifier):
         """
         check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validated(self, X, y)
-        weight, X, y, kept = weighted_rows(sample_weight, X, y, np.arange(len(X)))
-        classes, index = numbered_classes(y)
+        number = np.unique(y, return_inverse=True)[1].ravel()
         if self.multi_class == "one_vs_rest":
-            likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods).of_rows(kept)
+            likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+            rows = self._training_rows(X, sample_weight, likelihood, number)
+            classes, index = numbered_classes(y[rows.kept])
             targets = one_versus_rest(index, len(classes))
         else:
-            likelihood = self._softmax(len(classes))
-            targets = [index.astype(float)]
-        observed = [Observations(likelihood, target, None, weight) for target in targets]
-        run = self._sample(X, *observed)
-        return self._finish(X, run, {"classes_": classes, **features})
+            rows = self._training_rows(X, sample_weight, Softmax(2), number)
+            classes, index = numbered_classes(y[rows.kept])
+            likelihood, targets = self._softmax(len(classes)), [index.astype(float)]
+        targets = [rows.of_model(target) for target in targets]
+        run = self._sample(rows, *(rows.observed(likelihood, target) for target in targets))
+        return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _softmax(self, n_classes):
         if not isinstance(self.likelihood, str) or self.likelihood not in self._likelihoods:
@@ -212,9 +212,7 @@ class BayesianGPClassifier(LatentClassifier):
         return super()._joined(run, models, noise, names)
 
     def _as_reported(self, f):
-        if self._one_versus_rest:
-            return f
-        return np.swapaxes(f.reshape(*f.shape[:2], len(self.classes_), -1), 2, 3)
+        return f[:, :, 0] if self._one_versus_rest else np.swapaxes(f, 2, 3)
 
     def _one_per_class(self, run, models, noise, names, labels):
         """Fitted attributes with one-vs-rest: a binary classifier for each class."""

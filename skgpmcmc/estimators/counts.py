@@ -12,9 +12,8 @@ from sklearn.metrics import d2_tweedie_score
 
 from .._params import check_choice, check_flag
 from ..likelihoods import Likelihood, NegativeBinomial, Poisson
-from ..model import Observations
 from . import _validation as check
-from ._data import check_numbers, check_rows, rows_to_predict, validated, weighted_rows
+from ._data import check_numbers, check_rows, rows_to_predict, validated
 from ._docs import documented
 from ._latent import OneLatentFunction
 from ._predictive import predicted
@@ -135,20 +134,18 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         X, y, features = validated(self, X, y, y_numeric=True)
         likelihood = self._resolved_likelihood()
         exposure = self._exposure(exposure, len(X))
-        weight, X, y, exposure, kept = weighted_rows(
-            sample_weight, X, y.astype(float), exposure, np.arange(len(X))
-        )
-        likelihood = likelihood.of_rows(kept)
-        self._check_counts(y, likelihood)
-        _check_size(y)
+        rows = self._training_rows(X, sample_weight, likelihood, y, exposure)
+        self._check_counts(y[rows.kept], likelihood)
+        _check_size(y[rows.kept])
+        y, exposure, weight = y[rows.chosen].astype(float), exposure[rows.chosen], rows.weight
         center = 0.0
         if check_flag("center", self.center):
             # Half a count more, for there may be none.
             total = np.sum(y if weight is None else weight * y)
             shares = exposure if weight is None else weight * exposure
             center = float(np.log(max(total, 0.5) / np.sum(shares)))
-        run = self._sample(X, Observations(likelihood, y, center + np.log(exposure), weight))
-        return self._finish(X, run, features, units=(center, 1.0))
+        run = self._sample(rows, rows.observed(likelihood, y, center + np.log(exposure)))
+        return self._finish(X, rows, run, features, units=(center, 1.0))
 
     def _resolved_likelihood(self) -> Likelihood:
         choices = ("error", "allow")

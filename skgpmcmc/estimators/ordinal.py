@@ -10,7 +10,6 @@ from scipy.special import ndtri
 from sklearn.callback import with_callbacks
 
 from ..likelihoods import OrdinalProbit
-from ..model import Observations
 from ._data import (
     check_labels,
     check_numbers,
@@ -19,7 +18,6 @@ from ._data import (
     numbered_classes,
     rows_to_predict,
     validated,
-    weighted_rows,
 )
 from ._docs import documented
 from ._latent import LatentClassifier
@@ -129,12 +127,14 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
             If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y)
-        weight, X, y = weighted_rows(sample_weight, X, y)
+        number = np.unique(y, return_inverse=True)[1].ravel()
+        rows = self._training_rows(X, sample_weight, OrdinalProbit(), number)
+        y = y[rows.kept]
         classes = self._ordered_classes(y)
-        position = known_labels(y, classes, len(X))
-        likelihood = self._likelihood_of(position, len(classes))
-        run = self._sample(X, Observations(likelihood, position.astype(float), None, weight))
-        return self._finish(X, run, {"classes_": classes, **features})
+        position = rows.of_model(known_labels(y, classes, len(y)))
+        likelihood = self._likelihood_of(position, rows.weight, len(classes))
+        run = self._sample(rows, rows.observed(likelihood, position.astype(float)))
+        return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _ordered_classes(self, y: np.ndarray) -> np.ndarray:
         found, _ = numbered_classes(y)
@@ -156,7 +156,9 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
             )
         return order
 
-    def _likelihood_of(self, position: np.ndarray, n_classes: int) -> OrdinalProbit:
+    def _likelihood_of(
+        self, position: np.ndarray, weight: np.ndarray | None, n_classes: int
+    ) -> OrdinalProbit:
         if self.thresholds is not None:
             given = check_numbers("thresholds", self.thresholds)
             increasing = given.shape == (n_classes - 1,) and np.all(np.diff(given) > 0.0)
@@ -167,7 +169,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
                 )
             return OrdinalProbit(tuple(given.tolist()), fixed=True)
         # As if f were standard normal; classes that no row has get a little room.
-        counts = np.bincount(position, minlength=n_classes) + 0.5
+        counts = np.bincount(position, weight, n_classes) + 0.5
         share = np.cumsum(counts)[:-1] / counts.sum()
         start = np.sqrt(2.0) * ndtri(share)
         gaps = np.maximum(np.diff(start), _LEAST_GAP)

@@ -12,7 +12,6 @@ from sklearn.metrics import r2_score
 
 from .._params import check_flag, check_in
 from ..likelihoods import Gaussian, Likelihood, StudentT
-from ..model import Observations
 from . import _validation as check
 from ._data import (
     check_rows,
@@ -21,7 +20,6 @@ from ._data import (
     root_mean_square,
     rows_to_predict,
     validated,
-    weighted_rows,
 )
 from ._docs import documented
 from ._latent import OneLatentFunction, require_joint_memory
@@ -158,19 +156,19 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
-        rows = None
+        variance = None
         if noise_variance is not None:
-            rows = check_rows("noise_variance", noise_variance, len(X), "not negative")
+            variance = check_rows("noise_variance", noise_variance, len(X), "not negative")
         _check_row_variance(self.likelihood, len(X))
-        weight, X, y, rows, kept = weighted_rows(
-            sample_weight, X, y.astype(float), rows, np.arange(len(X))
-        )
-        shift, scale = self._normalization(y, weight)
-        likelihood = self._resolved_likelihood(scale, rows, kept)
-        targets = _standardized(y, shift, scale)
-        check.check_targets(targets, likelihood, remedy=_REMEDY if self.normalize_y else "")
-        run = self._sample(X, Observations(likelihood, targets, None, weight))
-        return self._finish(X, run, features, units=(shift, scale))
+        of_rows = self._resolved_likelihood(1.0, variance)  # whose scale tells no rows apart
+        rows = self._training_rows(X, sample_weight, of_rows, y)
+        shift, scale = self._normalization(y[rows.chosen].astype(float), rows.weight)
+        likelihood = self._resolved_likelihood(scale, variance)
+        targets = _standardized(y.astype(float), shift, scale)
+        remedy = _REMEDY if self.normalize_y else ""
+        check.check_targets(targets[rows.kept], likelihood.of_rows(rows.kept), remedy=remedy)
+        run = self._sample(rows, rows.observed(likelihood, targets[rows.chosen]))
+        return self._finish(X, rows, run, features, units=(shift, scale))
 
     def _normalization(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
         """Shift and scale of the targets."""
@@ -184,10 +182,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         center = float(np.average(inside, weights=weight))
         return unit * center, unit * root_mean_square(inside - center, weight)
 
-    def _resolved_likelihood(
-        self, scale: float, rows: np.ndarray | None, kept: np.ndarray
-    ) -> Likelihood:
-        """Likelihood of the rows that are kept, to which `rows` belongs; an object knows all."""
+    def _resolved_likelihood(self, scale: float, rows: np.ndarray | None) -> Likelihood:
+        """Likelihood of all rows, where `rows` are their variances in units of y squared."""
         remedy = " For one variance per row use fit(X, y, noise_variance=...)."
         alpha = check_in("alpha", self.alpha, "[0, inf)", remedy)
         if isinstance(self.likelihood, str) and self.likelihood == "gaussian":
@@ -199,7 +195,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
                 "alpha and noise_variance are variances of Gaussian noise; with likelihood="
                 f"{self.likelihood!r} leave them out."
             )
-        return check.resolve_likelihood(self.likelihood, self._likelihoods).of_rows(kept)
+        return check.resolve_likelihood(self.likelihood, self._likelihoods)
 
     def _log_density_shift(self):
         return -float(np.log(self._units[1]))

@@ -13,14 +13,12 @@ from sklearn.callback import with_callbacks
 
 from .._params import check_flag
 from ..likelihoods import Likelihood, Volatility
-from ..model import Observations
 from ._data import (
     check_rows,
     check_weights,
     root_mean_square,
     rows_to_predict,
     validated,
-    weighted_rows,
 )
 from ._docs import documented
 from ._latent import OneLatentFunction
@@ -135,7 +133,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
             If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
-        weight, X, y = weighted_rows(sample_weight, X, y.astype(float))
+        rows = self._training_rows(X, sample_weight, Volatility(), y)
+        y, weight = y[rows.chosen].astype(float), rows.weight
         if not np.any(y):
             raise ValueError("y is zero in every row, so it has no scale to learn.")
         scale = root_mean_square(y, weight)
@@ -146,8 +145,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         if not check_flag("center", self.center):
             _check_scale(scale)
             targets, scale = targets * scale, 1.0
-        run = self._sample(X, Observations(Volatility(), targets, None, weight))
-        return self._finish(X, run, features, units=(float(np.log(scale)), 1.0))
+        run = self._sample(rows, rows.observed(Volatility(), targets))
+        return self._finish(X, rows, run, features, units=(float(np.log(scale)), 1.0))
 
     def _log_density_shift(self):
         return -self._units[0]

@@ -315,8 +315,17 @@ class Likelihood(ABC):
         return self
 
     def of_rows(self, rows: IntArray) -> Likelihood:
-        """Return the likelihood of a subset of the training rows, given by their indices."""
+        """Return the likelihood of some of the training rows, given by their indices."""
         return self
+
+    def row_data(self, n_rows: int) -> FloatArray:
+        """Return what tells p(y | f) of training rows apart, (n_rows, k): here nothing.
+
+        A likelihood with data for each row is taken to have others for every row.
+        """
+        if type(self).of_rows is Likelihood.of_rows:
+            return np.empty((n_rows, 0))
+        return np.arange(n_rows, dtype=float)[:, None]
 
     def tilted(
         self, y: FloatArray, mean: FloatArray, var: FloatArray, weight: FloatArray | None
@@ -328,10 +337,11 @@ class Likelihood(ABC):
                 f"The {self.name} likelihood is not log-concave, and the quadrature for tilted "
                 "moments and predictions then needs `bend` to return `Cuts`."
             )
-        density = quadrature.LogDensity(self.log_prob, self._slopes, self.log_concave)
+        density = quadrature.LogDensity(self.log_prob, self.slopes, self.log_concave)
         return quadrature.Tilted(density, shape, y, mean, var, weight)
 
-    def _slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first two of `derivatives`."""
         first, second, _ = self.derivatives(y, f)
         return first, second
 

@@ -109,7 +109,7 @@ class Logit(Likelihood):
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y q, -q (1 - q) and -q (1 - q) (1 - 2 p), p and q the logistics of f and -y f."""
-        first, second = self._slopes(y, f)
+        first, second = self.slopes(y, f)
         return Derivatives(first, second, -second * np.tanh(0.5 * f))
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
@@ -124,7 +124,8 @@ class Logit(Likelihood):
         """At zero; the nearest poles are at plus and minus pi times i."""
         return Bend(np.asarray(0.0), np.asarray(6.0))
 
-    def _slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first two derivatives of log p(y | f)."""
         z = y * f
         tail = np.exp(-np.abs(z))
         larger = 1.0 / (1.0 + tail)

@@ -62,6 +62,12 @@ class Gaussian(OneScale):
         own = None if self.row_variance is None else np.asarray(self.row_variance)[rows]
         return replace(self, row_variance=own)
 
+    def row_data(self, n_rows: int) -> FloatArray:
+        """Return the variances of the rows, if they have some; (n_rows, k)."""
+        if self.row_variance is None:
+            return np.empty((n_rows, 0))
+        return np.asarray(self.row_variance, dtype=float)[:, None]
+
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of N(f, V) at y."""
         V = self.variance(f)

@@ -4,7 +4,7 @@ from .classwise import ClasswiseGP, ClasswisePrior
 from .composite import Composite
 from .covariance import Covariance, CrossCovariance, make_covariance
 from .hyperpriors import HyperPrior
-from .joint import GPState, LatentGP, Observations
+from .joint import GPState, LatentGP
 from .kernels import (
     check_gradient,
     check_kernel,
@@ -17,6 +17,7 @@ from .kernels import (
     variance_position,
 )
 from .low_rank import EigenGP, LowRankPrior, NystromGP
+from .observations import Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
 
 __all__ = [

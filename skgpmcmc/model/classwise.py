@@ -10,7 +10,8 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from .._typing import FloatArray
-from .joint import LatentGP, Observations
+from .joint import LatentGP
+from .observations import Observations
 from .prior import Conditional, GaussianPrior, OfAlikeFunctions, OfFunctions
 
 

@@ -64,9 +64,9 @@ class Covariance:
         """Whether the class has code of its own for a kernel; scikit-learn evaluates others."""
         return False
 
-    def of_rows(self, rows: IntArray) -> Covariance:
-        """Return the covariance of some of the inputs, given by the numbers of their rows."""
-        return type(self)(self.kernel, self.X[rows])
+    def of_inputs(self, inputs: IntArray) -> Covariance:
+        """Return the covariance of some of the inputs, given by their positions."""
+        return type(self)(self.kernel, self.X[inputs])
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """K at the training inputs; (n, n), Fortran order."""

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
+from ..likelihoods import Likelihood
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
 from .nugget import WithNugget
+from .observations import Observations
 from .prior import GaussianPrior
 
 
@@ -28,142 +29,6 @@ class GPState(NamedTuple):
     def theta(self) -> FloatArray:
         """Hyper-parameters; (p,)."""
         return self.prior.theta
-
-
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """The function f -> log p(y | f) of n rows, at given parameters of the likelihood.
-
-    Row i contributes weight_i log p(y_i | f_i + offset_i).
-
-    Attributes
-    ----------
-    likelihood : Likelihood
-        With its parameters at their values.
-    y : ndarray of shape (n,)
-        Targets as the likelihood encodes them (classes are -1.0 and +1.0).
-    offset : ndarray of shape (n,) or None
-        Added to f, such as the log of an exposure; latent scale. None is zero.
-    weight : ndarray of shape (n,) or None
-        Positive; multiplies log p(y | f). None is one.
-    """
-
-    likelihood: Likelihood
-    y: FloatArray
-    offset: FloatArray | None = None
-    weight: FloatArray | None = None
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def with_parameters(self, values: FloatArray) -> Observations:
-        """Return the same observations with other parameters of the likelihood."""
-        return replace(self, likelihood=self.likelihood.with_parameters(values))
-
-    def of_rows(self, rows: IntArray) -> Observations:
-        """Return what was observed of some rows, given by their numbers."""
-        return Observations(
-            self.likelihood.of_rows(rows),
-            self.y[rows],
-            None if self.offset is None else self.offset[rows],
-            None if self.weight is None else self.weight[rows],
-        )
-
-    def in_copies(self) -> tuple[FloatArray | float, Observations]:
-        """Part weights above one into equal copies of rows: their numbers, and one copy of each.
-
-        So an integer weight means just what repeated rows mean.
-        """
-        if self.weight is None:
-            return 1.0, self
-        share = np.minimum(self.weight, 1.0)
-        one = replace(self, weight=None if np.all(share == 1.0) else share)
-        return np.maximum(self.weight, 1.0), one
-
-    def log_prob(self, f: FloatArray) -> FloatArray:
-        """Contribution of each row, for f of shape (n,) or (n, m)."""
-        return self._weighted(self.likelihood.log_prob(self._column(self.y, f), self._shifted(f)))
-
-    def total(self, f: FloatArray) -> float:
-        """Log p(y | f) for f of shape (n,), natural log."""
-        return float(self.log_prob(f).sum())
-
-    def totals(self, f: FloatArray) -> FloatArray:
-        """Log p(y | f) for each column of f of shape (n, m); (m,)."""
-        return np.asarray(self.log_prob(f).sum(axis=0))
-
-    def derivatives(self, f: FloatArray) -> Derivatives:
-        """Return derivatives in f of shape (n,) or (n, m), row by row."""
-        parts = self.likelihood.derivatives(self._column(self.y, f), self._shifted(f))
-        return Derivatives(*(self._weighted(part) for part in parts))
-
-    def slope_and_precision(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the slope in f, and the precision that stands for its curvature; see there."""
-        slope, precision = self.likelihood.slope_and_precision(self.y, self._shifted(f))
-        return self._weighted(slope), self._weighted(precision)
-
-    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return a precision that follows f of shape (n,), and its derivative; see there."""
-        precision, slope = self.likelihood.curvature(self.y, self._shifted(f))
-        return self._weighted(precision), self._weighted(slope)
-
-    def fisher_information(self, f: FloatArray) -> FloatArray:
-        """Mean over y of minus the second derivative, for f of shape (n,)."""
-        return self._weighted(self.likelihood.fisher_information(self._shifted(f)))
-
-    def tilted_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
-        """Log normalizers of p(y | f)^weight N(f; mean, var) and their derivatives; each (n,)."""
-        mean = self._shifted(mean)
-        if self.weight is None:
-            return self.likelihood.tilted_moments(self.y, mean, var)
-        return self.likelihood.weighted_tilted_moments(self.y, self.weight, mean, var)
-
-    def probit_signs(self) -> FloatArray | None:
-        """Return s where p(y | f) = Phi(s (f + offset)), or None; (n,)."""
-        return None if self.weight is not None else self.likelihood.probit_signs(self.y)
-
-    def tilted_powers(
-        self, cavities: tuple[FloatArray, FloatArray], mean: FloatArray, sd: FloatArray, degree: int
-    ) -> FloatArray:
-        """Return means of ((f - mean) / sd)^k, k = 1 to `degree`, under tilted densities.
-
-        Those of `tilted_moments`, with means and variances `cavities`; (degree, n).
-        """
-        center, var = cavities
-        tilted = self.likelihood.tilted(self.y, self._shifted(center), var, self.weight)
-        return tilted.powers(self._shifted(mean), sd, degree)
-
-    def parameter_derivatives(self, f: FloatArray) -> ParameterDerivatives:
-        """Return derivatives in the k parameters of the likelihood; each (k, n)."""
-        parts = self.likelihood.parameter_derivatives(self.y, self._shifted(f))
-        if self.weight is None:
-            return parts
-        return ParameterDerivatives(*(self.weight * part for part in parts))
-
-    def tilted_parameter_gradient(self, mean: FloatArray, var: FloatArray) -> FloatArray:
-        """Return derivatives of `tilted_moments().log_z` in the parameters; (k, n)."""
-        return self.likelihood.tilted_parameter_gradient(
-            self.y, self.weight, self._shifted(mean), var
-        )
-
-    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw targets for f of shape (n,); weights do not enter."""
-        return self.likelihood.sample(self._shifted(f), rng)
-
-    def _shifted(self, f: FloatArray) -> FloatArray:
-        return f if self.offset is None else f + self._column(self.offset, f)
-
-    def _weighted(self, values: FloatArray) -> FloatArray:
-        if self.weight is None:
-            return values
-        # Where a row has several latent values, they are stacked function after function.
-        weight = np.tile(self.weight, len(values) // len(self.weight))
-        return self._column(weight, values) * values
-
-    @staticmethod
-    def _column(values: FloatArray, like: FloatArray) -> FloatArray:
-        """Values of shape (n,), ready to go with an array of shape (n,) or (n, m)."""
-        return values if like.ndim == 1 else values[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,18 +58,18 @@ class LatentGP:
         return self.observations.likelihood
 
     @property
-    def y(self) -> FloatArray:
-        """Targets as the likelihood encodes them; (n,)."""
-        return self.observations.y
+    def n_inputs(self) -> int:
+        """Number of distinct inputs n: of latent values of a function."""
+        return len(self.covariance.X)
 
     def with_nugget(self, nugget: float) -> Self:
         """Return the model with noise on f, see `WithNugget`."""
         return replace(self, covariance=WithNugget(self.covariance, nugget))
 
-    def of_rows(self, rows: IntArray) -> Self:
-        """Return the model of some of the rows, given by their numbers; theta means the same."""
-        own = self.observations.of_rows(rows)
-        return replace(self, covariance=self.covariance.of_rows(rows), observations=own)
+    def of_inputs(self, inputs: IntArray) -> Self:
+        """Return the model of the rows at some inputs, given by their positions."""
+        own = self.observations.of_inputs(inputs)
+        return replace(self, covariance=self.covariance.of_inputs(inputs), observations=own)
 
     def observing(self, **changes: Any) -> Self:
         """Return the same model with other observations: fields of these by their names."""
@@ -216,14 +81,14 @@ class LatentGP:
         own = [parameter.start for parameter in self.likelihood.parameters]
         return np.concatenate([self.covariance.start, own])
 
-    def shape_at(self, n_rows: int) -> tuple[int, ...]:
-        """Return the shape of the latent values of so many rows: (n,)."""
-        return (n_rows,)
+    def shape_at(self, n_inputs: int) -> tuple[int, ...]:
+        """Return the shape of the latent values at so many inputs: (n,)."""
+        return (n_inputs,)
 
     @property
     def n_latent(self) -> int:
         """Length of f."""
-        return prod(self.shape_at(len(self.y)))
+        return prod(self.shape_at(self.n_inputs))
 
     def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
         """Return the hyper-parameters of the kernel: one set of them."""

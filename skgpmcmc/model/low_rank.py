@@ -112,7 +112,7 @@ class NystromGP(LatentGP):
     @cached_property
     def _blocks(self) -> tuple[Covariance, CrossCovariance]:
         """Covariance of these rows, and of these with all rows."""
-        some = self.covariance.of_rows(self.rows)
+        some = self.covariance.of_inputs(self.rows)
         return some, some.at_new(self.covariance.X)
 
     def prior_at(self, theta: FloatArray) -> NystromPrior:

@@ -29,9 +29,9 @@ class WithNugget(Covariance):
         self.plain = plain
         self.nugget = nugget
 
-    def of_rows(self, rows: IntArray) -> WithNugget:
+    def of_inputs(self, inputs: IntArray) -> WithNugget:
         """See `Covariance`."""
-        return WithNugget(self.plain.of_rows(rows), self.nugget)
+        return WithNugget(self.plain.of_inputs(inputs), self.nugget)
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""

@@ -502,7 +502,7 @@ class GaussianPrior:
         A has the shape (r, n), and S, of which only S + S' matters, (r, r).
         """
         pivots, theta = self.root.pivots, self.kernel_theta
-        own, columns = self.covariance.of_rows(pivots), self.pivot_columns
+        own, columns = self.covariance.of_inputs(pivots), self.pivot_columns
         square, others = np.asfortranarray(S + A[:, pivots]), A.copy()
         others[:, pivots] = 0.0
         of_square = own.contract(theta, square, K=columns[:, pivots], overwrite=True)

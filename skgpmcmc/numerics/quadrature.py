@@ -25,7 +25,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Self
 
@@ -47,6 +47,9 @@ _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line with
 _MOST_STEPS = 10_000.0
 _PANEL_NODES = 32
 _GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
+#: Peaks that are looked at, steps of Newton's method to each, and cuts in their own units.
+_N_PEAKS, _PEAK_STEPS = 4, 8
+_PEAK_CUTS = np.array([-9.0, -4.5, -1.5, 0.0, 1.5, 4.5, 9.0])
 #: How far a falling function may be off one and zero at its ends, the standard deviations that
 #: count (4e-11 lies beyond), and nodes in between.
 FALL_TAIL, _FALL_REACH, _FALL_NODES = 1e-10, 6.5, 40
@@ -59,10 +62,13 @@ class Bend(NamedTuple):
     The nodes are spaced in proportion to sqrt(width^2 + (f - center)^2). Away from the center,
     log p(y | f) must be nearly linear or quadratic, or vary on a scale that grows with the
     distance. A good `width` is twice the distance from `center` to the nearest complex singularity.
+    A term with several bends has the smallest of their widths, and is to know how far they are from
+    the center between them: nodes lie closer by so much that they are close enough there.
     """
 
     center: FloatArray  # (n,) or (), latent scale
     width: FloatArray  # (n,) or (), latent scale, positive
+    apart: FloatArray = np.asarray(0.0)  # (n,) or (), latent scale, from the center
 
 
 class Cuts(NamedTuple):
@@ -82,8 +88,8 @@ class LogDensity(NamedTuple):
     nodes); `y` is passed through untouched, except that it is cut into blocks.
     """
 
-    log_prob: Callable[[FloatArray, FloatArray], FloatArray]
-    slopes: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+    log_prob: Callable[[Any, FloatArray], FloatArray]
+    slopes: Callable[[Any, FloatArray], Sequence[FloatArray]]
     log_concave: bool = True
 
 
@@ -91,7 +97,7 @@ class _Block(NamedTuple):
     """Some of the points; each (m,), or (m, 1) to go with nodes."""
 
     density: LogDensity
-    y: FloatArray
+    y: Any
     mean: FloatArray
     sd: FloatArray
     power: FloatArray
@@ -148,7 +154,7 @@ class Tilted(NamedTuple):
 
     density: LogDensity
     shape: Bend | Cuts  # where the term bends, or where to cut
-    y: FloatArray  # (n,), what the term wants to know about each point
+    y: FloatArray | IntArray  # (n,), what the term wants to know about each point
     mean: FloatArray  # (n,), latent scale
     var: FloatArray  # (n,); zero is legal
     power: FloatArray | None = None  # (n,), positive; None is one
@@ -160,7 +166,7 @@ class Tilted(NamedTuple):
             log_z[rows] = nodes.log_z
         return log_z
 
-    def average(self, function: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
+    def average(self, function: Callable[[Any, FloatArray], FloatArray]) -> FloatArray:
         """Return the means of functions of (y, f); (k, n).
 
         Parameters
@@ -268,10 +274,35 @@ def _panel_rule(block: _Block, cuts: Cuts) -> _Nodes:
         own = np.broadcast_to(_GAUSSIAN_CUTS, (len(sd), len(_GAUSSIAN_CUTS)))
     places = np.clip(places, own.min(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
     edges = np.sort(np.concatenate([places, own], axis=1), axis=1)
+    if not block.density.log_concave:
+        edges = np.sort(np.concatenate([edges, _around_peaks(block, edges)], axis=1), axis=1)
     node, share = _legendre(_PANEL_NODES)
     half = 0.5 * np.diff(edges, axis=1)[:, :, None]
     x = (edges[:, :-1, None] + half * (1.0 + node)).reshape(len(sd), -1)
     return _Nodes.of(block, x, (half * share).reshape(len(sd), -1))
+
+
+def _around_peaks(block: _Block, edges: FloatArray) -> FloatArray:
+    """Return more cuts, where a large power makes a peak narrower than all panels; (m, k).
+
+    The logarithm of the term is smooth between the edges (m, number of edges), whatever its power:
+    its highest places are seen there.
+    """
+    column = block.column
+    grid = np.sort(np.concatenate([edges, 0.5 * (edges[:, 1:] + edges[:, :-1])], axis=1), axis=1)
+    height = column.height(grid)
+    inner = height[:, 1:-1]
+    is_peak = (inner >= height[:, :-2]) & (inner >= height[:, 2:])
+    order = np.argsort(np.where(is_peak, -inner, np.inf), axis=1, kind="stable")[:, :_N_PEAKS]
+    low, x, high = (np.take_along_axis(grid, order + shift, axis=1) for shift in range(3))
+    for _ in range(_PEAK_STEPS):
+        d1, d2 = column.slopes(x)
+        curvature = column.sd**2 * d2 - 1.0
+        newton = x - (column.sd * d1 - x) / np.minimum(curvature, -1.0)
+        x = np.clip(newton, low, high)
+    spread = 1.0 / np.sqrt(np.maximum(1.0 - column.sd**2 * column.slopes(x)[1], 1.0))
+    cuts = (x[:, :, None] + spread[:, :, None] * _PEAK_CUTS).reshape(len(x), -1)
+    return np.clip(cuts, edges[:, :1], edges[:, -1:])
 
 
 @cache
@@ -292,7 +323,8 @@ def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
     u_low, u_high = np.arcsinh((low - c) / a), np.arcsinh((high - c) / a)
     # A Gaussian has its edges at sqrt(2 * 40) = 8.9 standard deviations.
     scale = np.minimum(near_mode - low, high - near_mode) / np.sqrt(2.0 * _DROP)
-    largest_step = np.minimum(_STEP, _GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
+    of_bend = _STEP * bend.width / np.hypot(bend.width, bend.apart)
+    largest_step = np.minimum(of_bend, _GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
     wanted = (u_high - u_low) / largest_step
     lost = ~(wanted <= _MOST_STEPS)  # the mode is farther away than numbers can tell
     n_steps = int(np.ceil(max(wanted[~lost].max(initial=0.0), 1.0)))

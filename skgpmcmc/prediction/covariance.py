@@ -1,4 +1,4 @@
-"""Posterior covariance of the latent function at several new rows."""
+"""The latent function at several new rows jointly: its posterior covariance, and draws."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._typing import FloatArray
+from ..model import LatentGP
+from ..numerics.threads import one_thread
 from .subset import equal_rows
 
 if TYPE_CHECKING:
@@ -49,3 +51,33 @@ def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArr
     covariance = within + between - first[..., :, None] * first[..., None, :]
     covariance = 0.5 * (covariance + np.swapaxes(covariance, -1, -2))  # to the last bit
     return first + (0.0 if origin is None else origin), covariance
+
+
+def transposed_root(covariance: FloatArray) -> FloatArray:
+    """R' with R R' = covariance (..., m, m), singular where new rows are training rows."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
+    return np.swapaxes(root, -1, -2)
+
+
+def draws_at(
+    model: LatentGP, theta: FloatArray, f: FloatArray, X_new: FloatArray, seed: int
+) -> FloatArray:
+    """Draw f* at all rows of X_new jointly, one for each draw of theta (S, p) and f (S, n).
+
+    Returns
+    -------
+    ndarray of shape (S, C, m)
+        C is the number of latent functions.
+    """
+    n_functions, m = model.likelihood.n_functions, len(X_new)
+    noise = np.random.default_rng(seed).standard_normal((len(theta), n_functions, m))
+    out = np.empty_like(noise)
+    with one_thread():
+        for members in equal_rows(theta):
+            given = model.prior_at(theta[members[0]]).given(np.asfortranarray(f[members].T))
+            means, covariances = given.predict_jointly(X_new)
+            steps = np.moveaxis(noise[members], 0, -2) @ transposed_root(covariances)
+            by_function = np.swapaxes(means.reshape(n_functions, m, -1), -1, -2)
+            out[members] = np.moveaxis(by_function + steps, -2, 0)
+    return out

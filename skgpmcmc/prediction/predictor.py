@@ -25,6 +25,7 @@ from .._typing import FloatArray, IntArray
 from ..approximations import ReferenceDensity
 from ..model import Conditional, CrossCovariance, LatentGP
 from ..numerics.threads import one_thread
+from .covariance import latent_covariance, transposed_root
 from .strategy import (
     ClassProbabilities,
     Expectation,
@@ -201,8 +202,6 @@ class Predictor:
 
         With an axis in front for C latent functions.
         """
-        from .covariance import latent_covariance  # few predictions need it
-
         with one_thread(), _overflow_is_refused_later():
             mean, covariance = latent_covariance(self, X_new)
         self._refuse_covariances(covariance, X_new)
@@ -297,7 +296,7 @@ class Predictor:
         means, covariances = conditional.of(distinct).predict_jointly(X_new)
         self._refuse_covariances(covariances, X_new)
         # One draw a row, where there are several functions for each of them.
-        steps = np.moveaxis(noise, 0, -2) @ _transposed_root(covariances)
+        steps = np.moveaxis(noise, 0, -2) @ transposed_root(covariances)
         return np.moveaxis(np.swapaxes(means[..., which], -1, -2) + steps, -2, 0)
 
     def _refuse_covariances(self, covariances: FloatArray, X_new: FloatArray) -> None:
@@ -391,13 +390,6 @@ class Predictor:
 def _overflow_is_refused_later() -> np.errstate:
     """Context without warnings about numbers that `Predictor.refuse_overflow` looks for."""
     return np.errstate(over="ignore", invalid="ignore")
-
-
-def _transposed_root(covariance: FloatArray) -> FloatArray:
-    """R' with R R' = covariance (..., m, m), singular where new rows are training rows."""
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
-    return np.swapaxes(root, -1, -2)
 
 
 def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> FloatArray:

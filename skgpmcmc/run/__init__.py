@@ -12,7 +12,7 @@ from .diagnostics import (
     summarize_convergence,
 )
 from .effort import Effort
-from .leave_one_out import LeaveOneOut, leave_one_out
+from .leave_one_out import GivenRows, LeaveOneOut, leave_one_out
 from .records import Draws, MarkedSamples, ModelRun, SamplingRun, with_latent_draws
 from .scale_reduction import ScaleReduction, autocorrelation, gelman_rubin
 
@@ -21,6 +21,7 @@ __all__ = [
     "Diagnostics",
     "Draws",
     "Effort",
+    "GivenRows",
     "LeaveOneOut",
     "MarkedSamples",
     "ModelRun",

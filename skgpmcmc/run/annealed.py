@@ -198,7 +198,7 @@ def _laplace(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
 
 def _prior(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
     prior = model.prior_at(theta)
-    nothing = np.zeros(len(model.y))
+    nothing = np.zeros(model.n_inputs)
     return gaussian_family(prior, True)(prior, Sites(nothing, nothing))
 
 

@@ -76,7 +76,7 @@ def plan_for(
     model = models[0]
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
     return Plan(
-        n_rows=len(model.y),
+        n_rows=model.n_inputs,
         n_functions=model.likelihood.n_functions,
         n_learned=len(models) * n_learned,
         n_iterations=len(models) * n_iterations,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
 from .._shown import Shown
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 from ..model import LatentGP
 from .diagnostics import min_draws
 from .records import Draws
@@ -48,35 +49,50 @@ class LeaveOneOut(Shown):
         return f"elpd {self.elpd:.1f} +- {self.se:.1f}, p_loo {self.p_loo:.1f}{warning}"
 
 
-def pointwise_log_lik(model: LatentGP, draws: Draws, shift: float = 0.0) -> FloatArray:
-    """Log p(y_i | f_i, theta) of every draw and row, (n_chains, n_draws, n).
+class GivenRows(NamedTuple):
+    """Rows as they were given: a model has rows that are equal in all as one."""
+
+    row_of: IntArray  # (n_given,), the row of the model that each is, or is part of
+    weight: FloatArray  # (n_given,), positive
+
+    def distinct(self) -> tuple[GivenRows, IntArray]:
+        """Return those that differ, and the position of each row among them."""
+        pairs, which = np.unique(np.column_stack(self), axis=0, return_inverse=True)
+        return GivenRows(pairs[:, 0].astype(np.intp), np.asarray(pairs[:, 1])), which.ravel()
+
+
+def pointwise_log_lik(
+    model: LatentGP, draws: Draws, given: GivenRows, shift: float = 0.0
+) -> FloatArray:
+    """Log p(y_i | f_i, theta) of every draw and given row, (n_chains, n_draws, n_given).
 
     A weight multiplies the log density of its row, after `shift` is added.
     """
     log_lik = np.array(
         [
-            [model.observations_at(theta).log_prob(f) for theta, f in zip(*chain, strict=True)]
+            [
+                model.observations_at(theta).unweighted().log_prob(f)
+                for theta, f in zip(*chain, strict=True)
+            ]
             for chain in zip(draws.theta, draws.f, strict=True)
         ]
     )
-    return log_lik + _weighted(model, shift)
+    return (log_lik[..., given.row_of] + shift) * given.weight
 
 
-def _weighted(model: LatentGP, shift: float) -> FloatArray | float:
-    """What a shift of every log density of one row adds to those of weighted rows."""
-    weight = model.observations.weight
-    return shift if weight is None else shift * weight
-
-
-def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOneOut:
+def leave_one_out(
+    model: LatentGP, draws: Draws, given: GivenRows, shift: float = 0.0
+) -> LeaveOneOut:
     """Estimate log p(y_i | y_-i) for every row by importance sampling from the posterior draws.
 
     Parameters
     ----------
     model : LatentGP
-        Of which the draws are; a weight multiplies the log density of its row.
+        Of which the draws are.
     draws : Draws
         Draws of theta and f.
+    given : GivenRows
+        What is left out, one at a time; a weight multiplies the log density of its row.
     shift : float
         Added to every log p(y | f).
 
@@ -92,17 +108,18 @@ def leave_one_out(model: LatentGP, draws: Draws, shift: float = 0.0) -> LeaveOne
             f"n_chains={n_chains} with {n_draws} draws each are too few: increase n_draws "
             "(warm_start=True continues these chains)."
         )
-    log_lik = pointwise_log_lik(model, draws)
-    possible = np.isfinite(log_lik).all(axis=(0, 1))
+    distinct, which = given.distinct()
+    log_lik = pointwise_log_lik(model, draws, distinct)
+    possible = np.asarray(np.isfinite(log_lik).all(axis=(0, 1)))[which]
     if not possible.all():
         raise ValueError(
             f"loo: row {int(np.argmin(possible))} of the training data has no finite log density "
             "under some draws, so that they cannot tell what the others predict of it: check the "
             "units of its target, or leave it out."
         )
-    elpd_i, pareto_k, p_loo_i = _smoothed(log_lik)
+    elpd_i, pareto_k, p_loo_i = _smoothed(log_lik)[:, which]
     # Not before: a constant changes nothing else, and costs digits.
-    elpd_i = elpd_i + _weighted(model, shift)
+    elpd_i = elpd_i + shift * given.weight
     return LeaveOneOut(
         float(elpd_i.sum()),
         _sd_of_sum(elpd_i) if len(elpd_i) > 1 else float("nan"),

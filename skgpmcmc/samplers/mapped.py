@@ -90,7 +90,7 @@ class MappedSampler(Sampler):
         count = N_IMPORTANCE if request.n_importance is None else request.n_importance
         cost = evidence_cost(request.model, request.approximation)
         if not isinstance(request.approximation, Exact):
-            cost += 2.0 * count * float(len(request.model.y)) ** 2
+            cost += 2.0 * count * float(request.model.n_inputs) ** 2
         operator = self._operator(len(request.model.start))
         make = self._maker(partial(_exact, request.approximation, count, self.defensive))
         wanted = Mapped(cheap, [operator] * len(cheap), self._n_updates(len(cheap)), make, cost)

@@ -133,17 +133,17 @@ class WithinGibbs(Sampler):
     def set_up(self, request: Request) -> SetUp:
         """Tune every move on the posterior itself; `n_importance` is not used."""
         model = request.model
-        latent = [(self._latent_move(len(model.y)), self.n_latent)]
+        latent = [(self._latent_move(model.n_inputs), self.n_latent)]
         moves = self._hyper_moves(request) if len(model.start) else []
         hyper = [(move, 1) for move in moves]
         both = hyper + latent if self._theta_first else latent + hyper
         sweep = Sweep(*zip(*both, strict=True))
         return set_up_sweep(request, sweep, learns_shape=self.learn_shape)
 
-    def _latent_move(self, n_rows: int) -> Transition[GPState]:
+    def _latent_move(self, dim: int) -> Transition[GPState]:
         if isinstance(self.latent, Transition):
             return self.latent
-        return latent_moves(n_rows, self.max_leapfrog)[self.latent]
+        return latent_moves(dim, self.max_leapfrog)[self.latent]
 
     @abstractmethod
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:

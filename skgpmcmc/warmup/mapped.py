@@ -208,7 +208,7 @@ def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Map
     of their own. The dearest come first, and the others begin where those before them have ended:
     on their way from a poor pi* to the target they would seem to move well.
     """
-    candidates = wanted.cheap[0].candidates(len(request.model.y))
+    candidates = wanted.cheap[0].candidates(request.model.n_inputs)
     if len(candidates) == 1:
         return request, wanted._replace(cheap=(candidates[0], *wanted.cheap[1:])), 0
     dim = len(request.model.start)

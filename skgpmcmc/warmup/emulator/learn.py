@@ -304,11 +304,11 @@ def quarter(request: Request) -> Step[Knowledge | None]:
     sequence of Task
         Work whose results are to be sent back.
     """
-    n = len(request.model.y)
+    n = request.model.n_inputs
     if n < _SHARE * _FEWEST_ROWS or len(request.starts[0]) > FEW:
         return None
     rows = np.sort(request.rng.choice(n, n // _SHARE, replace=False))
-    some = request._replace(model=request.model.of_rows(rows))
+    some = request._replace(model=request.model.of_inputs(rows))
     known = yield from searched(some, (yield from quarter(some)), afresh=True)
     known = yield from measured(known)
     known = yield from refined(known, enough=_ROUGHLY)

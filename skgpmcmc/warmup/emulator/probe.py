@@ -199,7 +199,9 @@ def _planned(
     share = None if known.in_turn else strength.value(theta)
     log_variance = by_variant(rows, share, many_hyperparameters=not known.few)
     # By little noise: with more a Gaussian seems cheap where its weights have heavy tails.
-    plan = cheapest_plan(log_variance, len(known.model.y), *goals(settings, known)[:2], quiet=True)
+    plan = cheapest_plan(
+        log_variance, known.model.n_inputs, *goals(settings, known)[:2], quiet=True
+    )
     return plan, strength if VARIANTS[plan.variant].skewed else 0.0
 
 
@@ -236,7 +238,7 @@ def _probed(
     # The cost of a plan, once more, over many draws.
     draws = pool.theta.reshape(-1, known.dim)
     everywhere = of_log_variance.value(draws)
-    n, (*aims, quiet) = len(known.model.y), goals(settings, known)
+    n, (*aims, quiet) = known.model.n_inputs, goals(settings, known)
     plan = plan_for(plan.variant, everywhere, n, *aims, quiet=quiet or less_noise > 1.0)
     more = less_noise**2  # times as many draws
     most = MOST_ANNEALED if settings.annealing else min(int(more * plan.most), most_draws(n, more))
@@ -302,7 +304,7 @@ def compare_variants(
     fewest draws of a Gaussian bring the noise that is aimed at, and a sweep costs as much as n.
     """
     rng, variance = np.random.default_rng(seed), (0.5 * settings.noise) ** 2
-    enough, defensive = (FEWEST_DRAWS * variance, len(model.y) * variance), settings.defensive
+    enough, defensive = (FEWEST_DRAWS * variance, model.n_inputs * variance), settings.defensive
     arguments = (reference, model, theta, N_DRAWS, rng)
     try:
         found = variances_of_variants(*arguments, defensive=defensive, enough=enough)

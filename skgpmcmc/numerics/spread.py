@@ -1,4 +1,4 @@
-"""Choice of a subset of the rows: at random, or spread over the inputs."""
+"""Choice of some of the rows, and an order of all, by how they are spread over the inputs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 
+#: Rows that are put in order by distances at most.
+_MOST_IN_ORDER = 3000
 #: From the squared distances of all rows to the nearest one chosen so far, the next one.
 Choice = Callable[[FloatArray, np.random.Generator], int]
 
@@ -55,17 +57,42 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     """
     if way == "random" or size == len(X):
         return np.sort(rng.choice(len(X), size, replace=False))
-    spread = X.std(axis=0)
-    Z = X / np.where(spread > 0.0, spread, 1.0)
-    left = np.ones(len(X), dtype=bool)
-    squared = np.full(len(X), np.inf)
-    row = int(rng.integers(len(X)))
-    for _ in range(size):
+    first = int(rng.integers(len(X)))
+    return np.sort(_one_by_one(X, size, first, lambda squared: _SPREAD[way](squared, rng)))
+
+
+def farthest_first(X: FloatArray) -> IntArray:
+    """Order different rows of X such that those at the beginning are spread over all.
+
+    It begins in the middle, and goes on with the row that is farthest from those before. Beyond
+    many rows the others follow as they are. The order depends on that of X where distances are
+    equal.
+    """
+    Z = _standardized(X)
+    middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
+    size = min(len(X), _MOST_IN_ORDER)
+    order = _one_by_one(X, size, middle, lambda squared: int(np.argmax(squared)))
+    return np.concatenate([order, np.delete(np.arange(len(X)), order)])
+
+
+def _one_by_one(
+    X: FloatArray, size: int, first: int, next_row: Callable[[FloatArray], int]
+) -> IntArray:
+    """Choose rows one after the other by the squared distances to those before; (size,)."""
+    Z, row = _standardized(X), first
+    left, squared = np.ones(len(X), dtype=bool), np.full(len(X), np.inf)
+    chosen = np.empty(size, dtype=np.intp)
+    for i in range(size):
+        chosen[i] = row
         left[row] = False
         squared = np.minimum(squared, ((Z - Z[row]) ** 2).sum(axis=1))
-        if not left.any():
-            break
         # Rounding must not choose a row twice; what is left may be copies of what was chosen.
         eligible = np.where(left, squared, 0.0) if squared[left].any() else left.astype(float)
-        row = _SPREAD[way](eligible, rng)
-    return np.flatnonzero(~left)
+        row = next_row(eligible) if left.any() else row
+    return chosen
+
+
+def _standardized(X: FloatArray) -> FloatArray:
+    """Divide the columns by their standard deviations."""
+    spread = X.std(axis=0)
+    return np.asarray(X / np.where(spread > 0.0, spread, 1.0))

@@ -1,0 +1,293 @@
+"""What was observed: log p(y | f) as a function of the latent values at distinct inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
+from ..numerics import quadrature
+
+
+class _Rows(NamedTuple):
+    """The rows of some inputs, one input after the other."""
+
+    numbers: IntArray  # (m,), of the rows
+    input: IntArray  # (m,), position of each row's input among these
+    first: IntArray  # (k,), position of the first row of each input
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """The function f -> log p(y | f) of some rows, at given parameters of the likelihood.
+
+    Row j contributes weight_j log p(y_j | f_i + offset_j), with f_i the latent value at its input
+    i. Several rows may have the same input: then they follow one another. What is asked for is
+    asked for each input, the sum over its rows.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+        With its parameters at their values.
+    y : ndarray of shape (n_rows,)
+        Targets as the likelihood encodes them (classes are -1.0 and +1.0).
+    offset : ndarray of shape (n_rows,) or None
+        Added to f, such as the log of an exposure; latent scale. None is zero.
+    weight : ndarray of shape (n_rows,) or None
+        Positive; multiplies log p(y | f). None is one.
+    first : ndarray of int of shape (n,) or None
+        Position of the first row of each input, increasing from 0. None is one row for each.
+    """
+
+    likelihood: Likelihood
+    y: FloatArray
+    offset: FloatArray | None = None
+    weight: FloatArray | None = None
+    first: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of distinct inputs n."""
+        return len(self.y) if self.first is None else len(self.first)
+
+    @property
+    def several(self) -> bool:
+        """Whether some input has more than one row, or a weighted one."""
+        return self.first is not None or self.weight is not None
+
+    @cached_property
+    def input_of_row(self) -> IntArray:
+        """Position of the input of each row; (n_rows,)."""
+        if self.first is None:
+            return np.arange(len(self.y))
+        return np.repeat(np.arange(self.n_inputs), np.diff(np.append(self.first, len(self.y))))
+
+    def with_parameters(self, values: FloatArray) -> Observations:
+        """Return the same observations with other parameters of the likelihood."""
+        return replace(self, likelihood=self.likelihood.with_parameters(values))
+
+    def of_inputs(self, inputs: IntArray) -> Observations:
+        """Return what was observed at some inputs, given by their positions."""
+        rows = self._rows_of(inputs)
+        return Observations(
+            self.likelihood.of_rows(rows.numbers),
+            self.y[rows.numbers],
+            None if self.offset is None else self.offset[rows.numbers],
+            None if self.weight is None else self.weight[rows.numbers],
+            None if len(rows.numbers) == len(inputs) else rows.first,
+        )
+
+    def unweighted(self) -> Observations:
+        """Return the same rows, each with a weight of one."""
+        return replace(self, weight=None)
+
+    # --- at given f -----------------------------------------------------------------------------
+
+    def log_prob(self, f: FloatArray) -> FloatArray:
+        """Contribution of each row, (n_rows,) or (n_rows, m), for f of shape (n,) or (n, m)."""
+        at_rows = self._at_rows(f)
+        values = self.likelihood.log_prob(self._column(self.y, at_rows), at_rows)
+        return self._weighted(values)
+
+    def total(self, f: FloatArray) -> float:
+        """Log p(y | f) for f of shape (n,), natural log."""
+        return float(self.log_prob(f).sum())
+
+    def totals(self, f: FloatArray) -> FloatArray:
+        """Log p(y | f) for each column of f of shape (n, m); (m,)."""
+        return np.asarray(self.log_prob(f).sum(axis=0))
+
+    def derivatives(self, f: FloatArray) -> Derivatives:
+        """Return derivatives in f of shape (n,) or (n, m), input by input."""
+        at_rows = self._at_rows(f)
+        parts = self.likelihood.derivatives(self._column(self.y, at_rows), at_rows)
+        return Derivatives(*(self._by_input(part) for part in parts))
+
+    def slope_and_precision(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the slope in f, and the precision that stands for its curvature.
+
+        Where log p(y | f) of an input is not concave, the precision is zero.
+        """
+        if self.first is None:
+            slope, precision = self.likelihood.slope_and_precision(self.y, self._at_rows(f))
+            return self._weighted(slope), self._weighted(precision)
+        slope, second, _ = self.derivatives(f)
+        return slope, np.maximum(-second, 0.0)
+
+    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a precision that follows f of shape (n,), and its derivative; see there."""
+        precision, slope = self.likelihood.curvature(self.y, self._at_rows(f))
+        return self._by_input(precision), self._by_input(slope)
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Mean over y of minus the second derivative, for f of shape (n,)."""
+        return self._by_input(self.likelihood.fisher_information(self._at_rows(f)))
+
+    def parameter_derivatives(self, f: FloatArray) -> ParameterDerivatives:
+        """Return derivatives in the k parameters of the likelihood; each (k, n)."""
+        parts = self.likelihood.parameter_derivatives(self.y, self._at_rows(f))
+        return ParameterDerivatives(*(self._by_input(part.T).T for part in parts))
+
+    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw targets of all rows for f of shape (n,); weights do not enter."""
+        return self.likelihood.sample(self._at_rows(f), rng)
+
+    def _at_rows(self, f: FloatArray) -> FloatArray:
+        """Return f + offset row by row, for f of shape (n,) or (n, m).
+
+        Where an input has several latent values, they are stacked function after function.
+        """
+        if self.first is not None:
+            by_function = f.reshape(self.likelihood.n_functions, self.n_inputs, *f.shape[1:])
+            f = by_function[:, self.input_of_row].reshape(-1, *f.shape[1:])
+        return f if self.offset is None else f + self._column(self.offset, f)
+
+    def _by_input(self, values: FloatArray) -> FloatArray:
+        """Sum weighted values of rows, (n_rows,) or (n_rows, m), input by input."""
+        values = self._weighted(values)
+        if self.first is None:
+            return values
+        by_function = values.reshape(self.likelihood.n_functions, len(self), *values.shape[1:])
+        sums = np.add.reduceat(by_function, self.first, axis=1)
+        return np.asarray(sums.reshape(-1, *values.shape[1:]))
+
+    def _weighted(self, values: FloatArray) -> FloatArray:
+        if self.weight is None:
+            return values
+        weight = np.tile(self.weight, len(values) // len(self.weight))
+        return self._column(weight, values) * values
+
+    @staticmethod
+    def _column(values: FloatArray, like: FloatArray) -> FloatArray:
+        """Values of shape (n,), ready to go with an array of shape (n,) or (n, m)."""
+        return values if like.ndim == 1 else values[:, None]
+
+    # --- f integrated out -----------------------------------------------------------------------
+
+    def tilted_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
+        """Log normalizers of p(y_i | f) N(f; mean, var) and their derivatives; each (n,).
+
+        p(y_i | f) is the product over the rows of an input, to the powers of their weights. In
+        closed form where the likelihood has one, by quadrature elsewhere.
+        """
+        if self.likelihood.quadratic and self.first is not None:
+            return self._gaussian_moments(mean, var)
+        if self.first is None and self.weight is None:
+            return self.likelihood.tilted_moments(self.y, self._at_rows(mean), var)
+        if self.first is None:
+            shifted = self._at_rows(mean)
+            return self.likelihood.weighted_tilted_moments(self.y, self.weight, shifted, var)
+        moments = np.empty((3, self.n_inputs))
+        alone = np.diff(np.append(self.first, len(self))) == 1
+        if self.weight is not None:
+            alone &= self.weight[self.first] == 1.0
+        own, others = np.flatnonzero(alone), np.flatnonzero(~alone)
+        if len(own):
+            moments[:, own] = self.of_inputs(own).unweighted().tilted_moments(mean[own], var[own])
+        moments[:, others] = self._tilted(others, mean[others], var[others]).moments()
+        return TiltedMoments(*moments)
+
+    def _gaussian_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
+        """Return `tilted_moments` where the rows of an input act as one: their weighted mean."""
+        nowhere = np.zeros(self.n_inputs)
+        slope, precision = self.slope_and_precision(nowhere)
+        target = slope / precision
+        rest = np.bincount(self.input_of_row, self.log_prob(target), self.n_inputs)
+        beta = np.where(var >= 0.0, precision, np.nan) / (1.0 + precision * var)
+        alpha = beta * (target - mean)
+        log_z = rest - 0.5 * np.log1p(precision * var) - 0.5 * alpha * (target - mean)
+        return TiltedMoments(log_z, alpha, beta)
+
+    def tilted_powers(
+        self, cavities: tuple[FloatArray, FloatArray], mean: FloatArray, sd: FloatArray, degree: int
+    ) -> FloatArray:
+        """Return means of ((f - mean) / sd)^k, k = 1 to `degree`, under tilted densities.
+
+        Those of `tilted_moments`, with means and variances `cavities`; (degree, n).
+        """
+        return self._tilted(np.arange(self.n_inputs), *cavities).powers(mean, sd, degree)
+
+    def tilted_parameter_gradient(self, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Return derivatives of `tilted_moments().log_z` in the parameters; (k, n)."""
+        if self.first is None:
+            shifted = self._at_rows(mean)
+            return self.likelihood.tilted_parameter_gradient(self.y, self.weight, shifted, var)
+        if self.likelihood.quadratic:
+            _, alpha, beta = self.tilted_moments(mean, var)
+            derivatives = self.parameter_derivatives(mean + var * alpha)
+            return derivatives.log_prob + 0.5 * var * (1.0 - var * beta) * derivatives.second
+        tilted = self._tilted(np.arange(self.n_inputs), mean, var)
+        slopes = self._summed(lambda own, y, f: own.parameter_derivatives(y, f).log_prob)
+        return tilted.average(slopes)
+
+    def probit_signs(self) -> FloatArray | None:
+        """Return s where p(y_i | f) = Phi(s (f + offset)), or None; (n,)."""
+        return None if self.several else self.likelihood.probit_signs(self.y)
+
+    def _tilted(self, inputs: IntArray, mean: FloatArray, var: FloatArray) -> quadrature.Tilted:
+        """Return the tilted densities of some inputs, what they want to know being the input."""
+        slopes = self._summed(lambda own, y, f: np.array(own.slopes(y, f)))
+        density = quadrature.LogDensity(
+            self._summed(lambda own, y, f: own.log_prob(y, f)),
+            lambda inputs, f: tuple(slopes(inputs, f)),
+            self.likelihood.log_concave,
+        )
+        return quadrature.Tilted(density, self._shape(inputs), inputs, mean, var)
+
+    def _summed(
+        self, function: Callable[[Likelihood, FloatArray, FloatArray], FloatArray]
+    ) -> Callable[[IntArray, FloatArray], FloatArray]:
+        """Turn a function of a likelihood, y and f into its sum over the rows of an input.
+
+        It is called with inputs of shape (m,) or (m, 1), and f that broadcasts with them.
+        """
+
+        def sums(inputs: IntArray, f: FloatArray) -> FloatArray:
+            """Return the weighted sums; of the shape of f behind what `function` stacks."""
+            axis, rows = -inputs.ndim, self._rows_of(inputs.ravel())
+            column = (slice(None),) + (None,) * (inputs.ndim - 1)
+            at_rows = np.take(f, rows.input, axis=axis)
+            if self.offset is not None:
+                at_rows = at_rows + self.offset[rows.numbers][column]
+            own = self.likelihood.of_rows(rows.numbers)
+            values = function(own, self.y[rows.numbers][column], at_rows)
+            if self.weight is not None:
+                values = values * self.weight[rows.numbers][column]
+            return np.asarray(np.add.reduceat(values, rows.first, axis=axis))
+
+        return sums
+
+    def _shape(self, inputs: IntArray) -> quadrature.Bend | quadrature.Cuts:
+        """Return where log p(y_i | f) of some inputs changes its form, of all their rows."""
+        rows = self._rows_of(inputs)
+        shape = self.likelihood.bend(self.y[rows.numbers])
+        offset = np.zeros(len(rows.numbers)) if self.offset is None else self.offset[rows.numbers]
+        if isinstance(shape, quadrature.Bend):
+            center = np.broadcast_to(shape.center, offset.shape) - offset
+            low, high = (ends.reduceat(center, rows.first) for ends in (np.minimum, np.maximum))
+            width = np.minimum.reduceat(np.broadcast_to(shape.width, offset.shape), rows.first)
+            return quadrature.Bend(0.5 * (low + high), width, 0.5 * (high - low))
+        places = shape.places - offset[:, None]
+        count = np.diff(np.append(rows.first, len(rows.numbers)))
+        # The last row of an input stands for those that others have more.
+        numbers = rows.first[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
+        return quadrature.Cuts(places[numbers].reshape(len(inputs), -1))
+
+    def _rows_of(self, inputs: IntArray) -> _Rows:
+        """Return the rows of some inputs."""
+        if self.first is None:
+            return _Rows(inputs, np.arange(len(inputs)), np.arange(len(inputs)))
+        begin = self.first[inputs]
+        count = np.append(self.first, len(self.y))[inputs + 1] - begin
+        first = np.cumsum(count) - count
+        input_of_row = np.repeat(np.arange(len(inputs)), count)
+        numbers = np.arange(len(input_of_row)) - (first - begin)[input_of_row]
+        return _Rows(numbers, input_of_row, first)
