@@ -164,7 +164,7 @@ def in_one_test(names, cases, ids=None):
 # --- models ---------------------------------------------------------------------------------------
 
 
-def make_model(X, y, likelihood="probit", kernel=None, *, priors=None, jitter=1e-8):
+def make_model(X, y, likelihood="probit", kernel=None, *, priors=None, nugget=0.0):
     """Model on the inputs X, with a default kernel and the papers' priors.
 
     `likelihood` is a name or an object; `priors` maps names to distributions, the rest the papers'.
@@ -172,7 +172,7 @@ def make_model(X, y, likelihood="probit", kernel=None, *, priors=None, jitter=1e
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     n_features = X.shape[1]
     kernel = default_kernel(n_features) if kernel is None else kernel
-    covariance = make_covariance(kernel, X, jitter)
+    covariance = make_covariance(kernel, X)
     distributions = {name: paper_prior(name, X) for name in covariance.names}
     distributions.update(priors or {})
     if isinstance(likelihood, str):

@@ -308,6 +308,7 @@ class SequentialApproximation:
         Without counts, of itself.
         """
         counts = [len(self.rows)] if counts is None else counts
+        counts = [self._turns.n_first(count) for count in counts]
         of_turns = yield Asked(_log_ratios, (self._turns, delta, counts), len(self._turns.rows))
         return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
 
@@ -330,6 +331,7 @@ class _Turns(NamedTuple):
     """
 
     rows: IntArray  # (r,)
+    turn: IntArray  # (r,), counted with those that are left out
     directions: FloatArray  # (rank of K, r), of u among the whitened draws of q; orthonormal
     inverse: FloatArray  # (r, r), of R
     coupling: FloatArray  # (r, r), of u in z; strictly lower
@@ -346,6 +348,7 @@ class _Turns(NamedTuple):
         gram.flat[:: len(gram) + 1] *= 1.0 + _ROUNDING
         factor = _factor(gram)
         free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
+        turn = np.flatnonzero(free)
         if not free.all():
             rows, half, factor = rows[free], half[:, free], _factor(gram[np.ix_(free, free)])
         inverse, _ = lapack.dtrtri(factor, lower=1)
@@ -365,13 +368,18 @@ class _Turns(NamedTuple):
         coupling.flat[:: len(coupling) + 1] = 0.0
         constant = (wider * mean - cavity * shift + offset) / scale
         values = (constant, scale, cavity, spread, offset, shift, mean + offset)
-        return cls(rows, half @ inverse.T, inverse, coupling, np.array(values))
+        return cls(rows, turn, half @ inverse.T, inverse, coupling, np.array(values))
 
     def first(self, count: int) -> Self:
-        """Return the first ones, so many at most."""
-        k = slice(count)
+        """Return those among the first `count` turns."""
+        k = slice(self.n_first(count))
         square = self.inverse[k, k], self.coupling[k, k]
-        return type(self)(self.rows[k], self.directions[:, k], *square, self.values[:, k])
+        rows, turn = self.rows[k], self.turn[k]
+        return type(self)(rows, turn, self.directions[:, k], *square, self.values[:, k])
+
+    def n_first(self, count: int) -> int:
+        """Return how many of the first `count` turns there are."""
+        return int(np.searchsorted(self.turn, count))
 
 
 def _values(several: Sequence[_Turns]) -> FloatArray:

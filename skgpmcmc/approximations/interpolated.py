@@ -177,11 +177,12 @@ class InterpolatedSites:
         theta = q.prior.theta
         if len(self.turns):
             return SequentialApproximation(q, model.observations_at(theta), self.turns)
-        # Where K is singular, margins that are skewed one by one leave the range of its root.
-        if self.strength is None or q.prior.rank < q.prior.size:
+        if self.strength is None:
             return q
         log_sd, skewness = self._interpolated(theta).reshape(4, -1)[2:]
-        return SkewedApproximation(q, np.exp(log_sd), asymmetry_of(self.share_at(theta) * skewness))
+        # Where K is singular, margins that are skewed one by one leave the range of its root.
+        share = self.share_at(theta) * (q.prior.rank == q.prior.size)
+        return SkewedApproximation(q, np.exp(log_sd), asymmetry_of(share * skewness))
 
     def graded(self, q: GaussianApproximation, model: LatentGP) -> list[Density]:
         """Return the densities made of q with every grade of what is not Gaussian."""

@@ -62,6 +62,8 @@ class SkewedApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
+        if not self.asymmetry.any():
+            return self.q.sample(rng, size)
         deviation = self.q.sample_white(rng, size)
         delta = self.q.prior.unwhiten(deviation)
         sd, (center, spread) = self.sd[:, None], self._moments()
@@ -75,6 +77,8 @@ class SkewedApproximation:
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
+        if not self.asymmetry.any():
+            return self.q.log_ratio_to_prior(f)
         offset = f - self.q.mean[:, None]
         sd, (center, spread) = self.sd[:, None], self._moments()
         y = spread * offset / sd + center

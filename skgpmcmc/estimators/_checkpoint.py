@@ -102,7 +102,7 @@ def _of_data(X: np.ndarray, observed: Sequence[Observations]) -> dict[str, str]:
     """What the models hold of the data, in digests by the names of the arguments of `fit`."""
     likelihood = observed[0].likelihood
     return {
-        "X": _in_words(X),
+        "X": _in_words([X, *(own.first for own in observed)]),
         "y": _in_words([own.y for own in observed]),
         "sample_weight": _in_words([own.weight for own in observed]),
         "exposure": _in_words([own.offset for own in observed]),

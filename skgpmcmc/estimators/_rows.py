@@ -12,8 +12,8 @@ from ..model import Observations
 from ..numerics.spread import farthest_first
 from ._data import check_weights
 
-#: Inputs with which a kernel is tried.
-_N_TRIED = 5
+#: Inputs with which a kernel is tried, and how it may round the covariance of equal ones.
+_N_TRIED, _ROUNDING = 5, 1e-6
 
 
 class TrainingRows(NamedTuple):
@@ -57,7 +57,8 @@ class TrainingRows(NamedTuple):
         weight = check_weights(sample_weight, len(X))
         weight = np.ones(len(X)) if weight is None else weight
         kept, aside = np.flatnonzero(weight > 0.0), np.flatnonzero(weight == 0.0)
-        own = np.arange(len(kept)) if _tells_rows_apart(kernel, X[kept]) else np.zeros(len(kept))
+        apart = _tells_rows_apart(kernel, X[kept])
+        own = np.arange(len(kept)) if apart else np.zeros(len(kept))
         distinct, input_of_kept = _distinct(np.column_stack([X[kept] + 0.0, own]))
         order = farthest_first(distinct[:, :-1])
         inputs = distinct[order, :-1]
@@ -71,7 +72,9 @@ class TrainingRows(NamedTuple):
         row_of, input_of = np.full(len(X), -1), np.empty(len(X), dtype=np.intp)
         row_of[kept], input_of[kept] = row_of_kept, input_of_kept
         X_aside = np.empty((0, X.shape[1]))
-        if len(aside):
+        if apart:
+            X_aside, input_of[aside] = X[aside], len(inputs) + np.arange(len(aside))
+        elif len(aside):
             X_aside, input_of[aside] = _placed_aside(X[aside] + 0.0, inputs)
         return cls(
             inputs,
@@ -114,8 +117,7 @@ def _placed_aside(X: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.nda
     stacked = np.concatenate([inputs, X])
     distinct, inverse = _distinct(stacked)
     position = np.full(len(distinct), -1)
-    # Of several equal inputs, which a kernel may tell apart, the first.
-    position[inverse[: len(inputs)][::-1]] = np.arange(len(inputs))[::-1]
+    position[inverse[: len(inputs)]] = np.arange(len(inputs))
     new = np.flatnonzero(position < 0)
     position[new] = len(inputs) + np.arange(len(new))
     return distinct[new], position[inverse[len(inputs) :]]
@@ -125,4 +127,4 @@ def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:
     """Whether rows with equal inputs have values of their own, as with a `WhiteKernel`."""
     some = np.repeat(X[:_N_TRIED], 2, axis=0)
     K = np.asarray(kernel(some))
-    return bool(np.any(K[::2, 1::2].diagonal() != K.diagonal()[::2]))
+    return not np.allclose(K[::2, 1::2].diagonal(), K.diagonal()[::2], rtol=_ROUNDING, atol=0.0)

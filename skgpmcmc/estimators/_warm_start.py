@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -79,5 +79,7 @@ def _same(a: Any, b: Any) -> bool:
     if hasattr(a, "get_params"):
         return _same(a.get_params(), b.get_params())
     if type(a).__eq__ is object.__eq__:  # says nothing of its own: compare what it holds
+        if is_dataclass(a):  # not what it has computed
+            return all(_same(getattr(a, own.name), getattr(b, own.name)) for own in fields(a))
         return _same(vars(a), vars(b)) if hasattr(a, "__dict__") else a is b
     return bool(np.all(a == b))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from .._typing import FloatArray, IntArray
 from ..numerics.linalg import add_to_diagonal
 from .covariance import Covariance, CrossCovariance
@@ -12,9 +14,9 @@ from .covariance import Covariance, CrossCovariance
 class WithNugget(Covariance):
     """Another covariance, and independent noise on f at the training inputs.
 
-    The noise has the same variance everywhere: a share of the mean variance of f, so that K stays
-    proportional to a constant factor of the kernel. K then has an inverse and a determinant in
-    double precision, which the density of a given f needs.
+    The noise has the same variance everywhere: a share of the largest variance of f, so that K
+    stays proportional to a constant factor of the kernel. K then has an inverse and a determinant
+    in double precision, which the density of a given f needs.
 
     Attributes
     ----------
@@ -33,20 +35,25 @@ class WithNugget(Covariance):
         """See `Covariance`."""
         return WithNugget(self.plain.of_inputs(inputs), self.nugget)
 
+    def _largest(self, theta: FloatArray) -> int:
+        """Position of the input with the largest variance."""
+        return int(np.argmax(self.plain.diagonal(theta, self.X)))
+
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self._noisy(self.plain.matrix(theta))
-
-    def _noisy(self, matrix: FloatArray) -> FloatArray:
-        """Add the share of its mean diagonal to the diagonal of a matrix."""
-        return add_to_diagonal(matrix, self.nugget * matrix.diagonal().mean())
+        K = self.plain.matrix(theta)
+        return add_to_diagonal(K, self.nugget * K.diagonal().max())
 
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         """See `Covariance`."""
-        return map(self._noisy, self.plain.derivatives(theta))
+        at = self._largest(theta)
+        for dK in self.plain.derivatives(theta):
+            yield add_to_diagonal(dK, self.nugget * dK[at, at])
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        return self.plain.contract(theta, self._noisy(A), overwrite=True)
+        at = self._largest(theta)
+        A[at, at] += self.nugget * A.trace()
+        return self.plain.contract(theta, A, overwrite=True)
 
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
         """See `Covariance`."""

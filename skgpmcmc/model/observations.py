@@ -116,9 +116,9 @@ class Observations:
 
         Where log p(y | f) of an input is not concave, the precision is zero.
         """
-        if self.first is None:
+        if self.first is None or self.likelihood.log_concave:
             slope, precision = self.likelihood.slope_and_precision(self.y, self._at_rows(f))
-            return self._weighted(slope), self._weighted(precision)
+            return self._by_input(slope), self._by_input(precision)
         slope, second, _ = self.derivatives(f)
         return slope, np.maximum(-second, 0.0)
 
@@ -146,8 +146,9 @@ class Observations:
         Where an input has several latent values, they are stacked function after function.
         """
         if self.first is not None:
-            by_function = f.reshape(self.likelihood.n_functions, self.n_inputs, *f.shape[1:])
-            f = by_function[:, self.input_of_row].reshape(-1, *f.shape[1:])
+            n_functions, others = self.likelihood.n_functions, f.shape[1:]
+            by_function = f.reshape(n_functions, self.n_inputs, *others)
+            f = by_function[:, self.input_of_row].reshape(n_functions * len(self), *others)
         return f if self.offset is None else f + self._column(self.offset, f)
 
     def _by_input(self, values: FloatArray) -> FloatArray:
@@ -155,9 +156,10 @@ class Observations:
         values = self._weighted(values)
         if self.first is None:
             return values
-        by_function = values.reshape(self.likelihood.n_functions, len(self), *values.shape[1:])
+        n_functions, others = self.likelihood.n_functions, values.shape[1:]
+        by_function = values.reshape(n_functions, len(self), *others)
         sums = np.add.reduceat(by_function, self.first, axis=1)
-        return np.asarray(sums.reshape(-1, *values.shape[1:]))
+        return np.asarray(sums.reshape(n_functions * self.n_inputs, *others))
 
     def _weighted(self, values: FloatArray) -> FloatArray:
         if self.weight is None:

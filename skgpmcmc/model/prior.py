@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from .._typing import BoolArray, FloatArray, IntArray
+from .._typing import FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.dynamics import FactorRoot
 from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
@@ -282,7 +282,10 @@ class GaussianPrior:
 
     @property
     def low_rank(self) -> bool:
-        """Whether r is at most n / 2: then matrices of r rows are to be factored, and not of n."""
+        """Whether matrices of r rows are to be factored instead of n, as r is at most n / 2.
+
+        It is not so where n is small, as that would not save time.
+        """
         return self._low_rank_root is not None
 
     @cached_property
@@ -365,10 +368,6 @@ class GaussianPrior:
         B = np.eye(self.size) + precision[:, None] * self.K
         return np.asarray(np.linalg.solve(B, g), dtype=float)
 
-    def columns(self, which: BoolArray) -> FloatArray:
-        """Return columns of K where the mask of shape (n,) says so; copied in Fortran order."""
-        return self.K.T[which].T  # K is symmetric
-
     def smoothed_factor(self, root_precision: FloatArray) -> FloatArray:
         """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""
         if (root_precision == root_precision[0]).all():  # the noise of all rows is the same
@@ -424,8 +423,8 @@ class GaussianPrior:
 
     def half_given(self, factor: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
         """``T^-1 R'`` of some rows: ``half' half`` is their covariance given sites; (r, n)."""
-        rows_of_root = self.root.factor[rows]
-        return linalg.solve_lower(factor, np.asfortranarray(rows_of_root.T), overwrite=True)
+        copied = np.array(self.root.factor[rows].T, order="F")
+        return linalg.solve_lower(factor, copied, overwrite=True)
 
     def variance_given(self, factor: FloatArray) -> FloatArray:
         """Return variances of f given sites, from T = `whitened_factor`; (n,), one solve."""

@@ -18,7 +18,9 @@ from . import linalg
 from .linalg import NotPositiveDefiniteError
 
 #: Variance that a column must still have, in units of the largest at the beginning, in each pass.
-_PASSES = (1e-4, 1e-8, 1e-12)
+_PASSES = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
+#: With fewer rows calls take longer than what is done to matrices.
+_FEWEST_ROWS = 400
 #: Columns that are chosen at once.
 _BLOCK = 32
 #: A variance below minus this share of the largest is no rounding error.
@@ -115,11 +117,13 @@ class TriangularRoot(PivotedRoot):
 def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     """Return the root of K if it has at most half as many columns as rows, else None.
 
-    A variance falls by the same factor in every pass, which takes no fewer columns each time. So
-    this gives up early, where the first pass takes more than a third of that.
+    It gives up early, where a pass takes more than its share of these columns: the first one two
+    sevenths, as it takes the most, and every other one a seventh. It does not begin with few rows.
     """
     n = len(K)
-    limits = (n // 6, n // 3, n // 2)
+    if n < _FEWEST_ROWS:
+        return None
+    limits = [n * share // 14 for share in range(2, 2 + len(_PASSES))]
     first = slice(limits[0] + 1)
     factor, info = lapack.dpotrf(K[first, first], lower=1)
     if info == 0 and factor.diagonal().min() ** 2 > _PASSES[0] * _largest(K):
@@ -163,9 +167,9 @@ def _largest(K: FloatArray) -> float:
 def _pivoted(K: FloatArray, limits: Sequence[int]) -> PivotedRoot | None:
     """Factor K by its columns in their order, as long as they have enough variance left.
 
-    Three passes with falling thresholds keep the errors of what is left small, as full pivoting
-    would (Higham, 2002, section 10.3); unlike that, they let the columns follow one another in
-    nearly the same order at all theta, and so R v change little when theta does.
+    Passes with falling thresholds keep the errors of what is left small, as full pivoting would
+    (Higham, 2002, section 10.3); unlike that, they let the columns follow one another in nearly
+    the same order at all theta, and so R v change little when theta does.
 
     Returns None as soon as there are more columns than the `limits` of a pass allow.
     """
@@ -213,6 +217,8 @@ def _chosen(square: FloatArray, threshold: float) -> tuple[IntArray, FloatArray]
         if count == len(rows):
             return rows, factor
         first, others = rows[:count], rows[count + 1 :]  # without the row that has failed
-        half, _ = lapack.dtrtrs(factor[:count, :count], square[first[:, None], others], lower=1)
-        left = square.diagonal()[others] - np.einsum("ij,ij->j", half, half)
+        left = square.diagonal()[others]
+        if count and len(others):
+            half, _ = lapack.dtrtrs(factor[:count, :count], square[first[:, None], others], lower=1)
+            left = left - np.einsum("ij,ij->j", half, half)
         rows = np.concatenate([first, others[left > threshold]])

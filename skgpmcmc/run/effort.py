@@ -14,7 +14,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from ..numerics.linalg import cholesky
+from ..numerics.linalg import NotPositiveDefiniteError, cholesky
 from ..numerics.threads import one_thread
 from ..warmup import Counts
 from .diagnostics import StoppingRule, summarize_convergence
@@ -41,6 +41,7 @@ class Plan(NamedTuple):
     n_learned: float  # evaluations that set-ups learn from, of all models
     n_iterations: int  # of all chains of all models
     n_workers: int
+    rank_share: float = 1.0  # (r / n)^2 where K has a low rank r: operations cost so much less
 
     @property
     def in_step(self) -> bool:
@@ -49,7 +50,8 @@ class Plan(NamedTuple):
 
     def effort(self, seconds_per_operation: float, judged_by: str) -> Effort:
         """Return the effort of the whole plan."""
-        operations = _OF_ITERATION * self.n_iterations + _OF_LEARNING * self.n_learned
+        whole = _OF_ITERATION * self.n_iterations + _OF_LEARNING * self.n_learned
+        operations = self.rank_share * whole
         seconds = seconds_per_operation * self.n_functions * operations / self.n_workers
         return Effort(self, seconds, judged_by)
 
@@ -81,7 +83,17 @@ def plan_for(
         n_learned=len(models) * n_learned,
         n_iterations=len(models) * n_iterations,
         n_workers=n_workers,
+        rank_share=_rank_share(model),
     )
+
+
+def _rank_share(model: LatentGP) -> float:
+    """Share of an operation that one takes by a root of K, at the kernel's own values."""
+    prior = model.prior_at(model.start)
+    try:
+        return (prior.rank / prior.size) ** 2 if prior.low_rank else 1.0
+    except NotPositiveDefiniteError:
+        return 1.0
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:

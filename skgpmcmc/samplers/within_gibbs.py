@@ -239,8 +239,9 @@ class Interweaving(_GivenLatent):
     target_acceptance, latent, n_latent, max_leapfrog, learn_shape, hyper : as in `Augmented`
         Moves of f and theta.
     nugget : float in [1e-10, 1], default=1e-8
-        Variance of independent noise on f at the training rows, as a share of the mean variance of
-        f. It is part of the model that is sampled: f, while it stands still, must have a density.
+        Variance of independent noise on f at the training rows, as a share of the largest variance
+        of f. It is part of the model that is sampled: f, while it stands still, must have a
+        density.
 
     References
     ----------

@@ -16,9 +16,9 @@ from .invariance import (
     JointDraws,
     Statistic,
     _component,
+    _law_of_norm,
     _log_lik,
     _second,
-    _whitened_norm,
     simulate_joint,
 )
 
@@ -88,7 +88,7 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
         *(Statistic(name, _component(j), None) for j, name in enumerate(names)),
         Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
         Statistic("log p(y | f)", _log_lik(model), None),
-        Statistic("f'K(theta)^-1 f", _whitened_norm(model), None),
+        Statistic("law of the norm of v", _law_of_norm(model), None),
     ]
 
 

@@ -188,7 +188,7 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
     def agreement(draws: JointDraws) -> FloatArray:
         """Return f times y, or for a softmax the latent value of the observed class."""
         if model.likelihood.n_functions == 1:
-            return draws.f * draws.y
+            return draws.f[:, model.observations.input_of_row] * draws.y
         # Targets are numbers of functions: the value of that one.
         by_function = draws.f.reshape(len(draws.f), model.likelihood.n_functions, -1)
         return np.take_along_axis(by_function, draws.y[:, None].astype(np.intp), axis=1)[:, 0]
@@ -202,7 +202,7 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
 
     statistics = [
-        Statistic("f'K(theta)^-1 f", _whitened_norm(model), stats.chi2(model.n_latent).cdf),
+        Statistic("law of the norm of v", _law_of_norm(model), stats.uniform().cdf),
         Statistic("mean f y", mean_agreement, None),
         Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
@@ -220,11 +220,14 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
     return statistics
 
 
-def _whitened_norm(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+def _law_of_norm(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     def values(draws: JointDraws) -> FloatArray:
-        """Return f'K(theta)^-1 f of each draw."""
-        pairs = zip(draws.theta, draws.f, strict=True)
-        return np.array([float((model.prior_at(t).whiten(f) ** 2).sum()) for t, f in pairs])
+        """Return P(X < |v|^2) of each draw, f = R v, for X of r degrees of freedom."""
+        found = []
+        for theta, f in zip(draws.theta, draws.f, strict=True):
+            v = model.prior_at(theta).whiten(f)
+            found.append(stats.chi2(len(v)).cdf(v @ v))
+        return np.array(found)
 
     return values
 

@@ -37,6 +37,12 @@ def matrix(kernel, X):
     return np.asfortranarray(kernel(X))
 
 
+@pytest.fixture(autouse=True)
+def few_rows_are_enough(monkeypatch):
+    """Low ranks are looked for however few rows there are."""
+    monkeypatch.setattr(roots, "_FEWEST_ROWS", 0)
+
+
 ORDERS = ("spread", "random", "sorted")
 MATRICES = {
     **{
@@ -93,16 +99,26 @@ def test_the_rank_is_hardly_above_that_of_full_pivoting(K):
 def test_a_low_rank_is_found_where_there_is_one(K):
     root, found = full_root(K), low_rank_root(K)
     if found is None:
-        # With less than a third of the columns in the first pass it would have been one.
-        assert root.rank > len(K) // 2 or (rank_of_first_pass(K) > len(K) // 6)
+        # With less than its share of the columns in some pass it would have been one.
+        shares = zip(roots._PASSES, range(2, 8), strict=True)
+        too_many = [rank_of_pass(K, least) > len(K) * share // 14 for least, share in shares]
+        assert any(too_many)
     else:
         assert found.rank <= len(K) // 2
         check_root(found, K)
 
 
-def rank_of_first_pass(K):
-    _, _, rank, _ = lapack.dpstrf(K, lower=1, tol=1e-4 * K.diagonal().max())
+def rank_of_pass(K, least):
+    _, _, rank, _ = lapack.dpstrf(K, lower=1, tol=least * K.diagonal().max())
     return 1.15 * rank + 2
+
+
+def test_few_rows_are_not_worth_a_low_rank(monkeypatch):
+    K = MATRICES["RBF 1.0, n = 100, d = 1, spread"]
+    assert low_rank_root(K).rank < 30
+    monkeypatch.setattr(roots, "_FEWEST_ROWS", len(K) + 1)
+    assert low_rank_root(K) is None
+    assert full_root(K).rank < 30
 
 
 def test_smooth_functions_of_two_inputs_have_a_low_rank():
