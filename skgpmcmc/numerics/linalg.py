@@ -87,6 +87,11 @@ def count_in(count: OperationCount) -> None:
     _active_count.set(count)
 
 
+def count_root(n: int, rank: int) -> None:
+    """Count a root of so many columns of an n x n matrix."""
+    _active_count.get(_UNREAD).cholesky += float(n * rank**2)
+
+
 def _pieces(n_columns: int, work: int) -> list[slice]:
     """Part columns into pieces that are brief to handle; `work` counts multiplications of one."""
     width = max(_NARROWEST, _BRIEF // max(work, 1))

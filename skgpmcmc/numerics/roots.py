@@ -6,23 +6,22 @@ the first columns; what is left over is dropped here, as no jitter could be: a c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.linalg import blas, lapack, qr
+from scipy.linalg import lapack, qr
 
 from .._typing import FloatArray, IntArray
 from . import linalg
 from .linalg import NotPositiveDefiniteError
 
-#: Variance that a column must still have, in units of the largest at the beginning, in each pass.
-_PASSES = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
-#: With fewer rows calls take longer than what is done to matrices.
+#: Variance that is left out, in units of the largest.
+_TOLERANCE = 1e-12
+#: How much less the variance of the last input counts than that of the first, as a pivot.
+_LAST = 0.1
+#: With fewer rows a root of low rank does not save time.
 _FEWEST_ROWS = 400
-#: Columns that are chosen at once.
-_BLOCK = 32
 #: A variance below minus this share of the largest is no rounding error.
 _INDEFINITE = 1e-6
 
@@ -117,18 +116,17 @@ class TriangularRoot(PivotedRoot):
 def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     """Return the root of K if it has at most half as many columns as rows, else None.
 
-    It gives up early, where a pass takes more than its share of these columns: the first one two
-    sevenths, as it takes the most, and every other one a seventh. It does not begin with few rows.
+    It does not begin with few rows, or where the first seventh of the inputs all have a hundredth
+    of the largest variance left, given those before: then there is little hope.
     """
-    n = len(K)
-    if n < _FEWEST_ROWS:
+    if len(K) < _FEWEST_ROWS:
         return None
-    limits = [n * share // 14 for share in range(2, 2 + len(_PASSES))]
-    first = slice(limits[0] + 1)
+    first = slice(len(K) // 7 + 1)
     factor, info = lapack.dpotrf(K[first, first], lower=1)
-    if info == 0 and factor.diagonal().min() ** 2 > _PASSES[0] * _largest(K):
-        return None  # the first pass would take all of these
-    return _pivoted(K, limits)
+    if info == 0 and factor.diagonal().min() ** 2 > 0.01 * _largest(K):
+        return None
+    root = _pivoted(K)
+    return root if 2 * root.rank <= len(K) else None
 
 
 def full_root(K: FloatArray) -> PivotedRoot:
@@ -145,16 +143,14 @@ def full_root(K: FloatArray) -> PivotedRoot:
         If K is not finite, or has clearly negative eigenvalues.
     """
     try:
-        return TriangularRoot.of(linalg.cholesky(K, least=_tolerance(K) * _largest(K)))
+        return TriangularRoot.of(linalg.cholesky(K, least=_tolerance(K)))
     except NotPositiveDefiniteError:
-        root = _pivoted(K, (len(K),) * len(_PASSES))
-    assert root is not None  # no rank exceeds the number of rows
-    return root
+        return _pivoted(K)
 
 
 def _tolerance(K: FloatArray) -> float:
-    """Share of the largest variance below which rounding determines what is left of one."""
-    return max(_PASSES[-1], len(K) * float(np.finfo(float).eps))
+    """Variance below which rounding determines what is left of one."""
+    return max(_TOLERANCE, len(K) * float(np.finfo(float).eps)) * _largest(K)
 
 
 def _largest(K: FloatArray) -> float:
@@ -164,61 +160,26 @@ def _largest(K: FloatArray) -> float:
     return largest
 
 
-def _pivoted(K: FloatArray, limits: Sequence[int]) -> PivotedRoot | None:
-    """Factor K by its columns in their order, as long as they have enough variance left.
+def _pivoted(K: FloatArray) -> PivotedRoot:
+    """Factor K by the input with the most variance left, as long as that is above the tolerance.
 
-    Passes with falling thresholds keep the errors of what is left small, as full pivoting would
-    (Higham, 2002, section 10.3); unlike that, they let the columns follow one another in nearly
-    the same order at all theta, and so R v change little when theta does.
-
-    Returns None as soon as there are more columns than the `limits` of a pass allow.
+    Full pivoting keeps errors of what is left small (Higham, 2002, section 10.3), but at theta
+    nearby it may choose other inputs of many that are as good. Inputs therefore count less the
+    later they are: where their order is spread, pivots come in nearly the same order at all theta,
+    and R v changes little when theta does.
     """
-    n, largest = len(K), _largest(K)
-    factor, rank = np.empty((n, limits[-1]), order="F"), 0
-    pivots = np.empty(limits[-1], dtype=np.intp)
-    left = K.diagonal().copy()  # variances given the pivots so far
-    for share, limit in zip((*_PASSES[:-1], _tolerance(K)), limits, strict=True):
-        threshold, begin = share * largest, 0
-        while len(waiting := begin + np.flatnonzero(left[begin:] > threshold)):
-            block = waiting[: min(_BLOCK, limit + 1 - rank)]
-            begin = int(block[-1]) + 1
-            before = factor[:, :rank]
-            known = before[block]
-            square = K[block[:, None], block] - known @ known.T
-            chosen, triangle = _chosen(square, threshold)
-            if rank + len(chosen) > limit:
-                return None
-            new, end = block[chosen], rank + len(chosen)
-            panel = K.T[new].T  # K is symmetric; columns in Fortran order
-            panel -= linalg.product(before, known[chosen].T)
-            panel = blas.dtrsm(1.0, triangle, panel, side=1, lower=1, trans_a=1, overwrite_b=1)
-            pivots[rank:end] = new
-            panel[pivots[:rank]] = 0.0  # where rounding has left something
-            panel[new] = triangle
-            left -= np.einsum("ij,ij->i", panel, panel)
-            left[new] = 0.0
-            factor[:, rank:end], rank = panel, end
-    if not left.min() > -_INDEFINITE * largest:
+    n = len(K)
+    share = np.geomspace(1.0, np.sqrt(_LAST), n)
+    scaled = np.multiply(K, share[:, None], order="F")
+    scaled *= share
+    factor, order, rank, _ = lapack.dpstrf(
+        scaled, lower=1, tol=_LAST * _tolerance(K), overwrite_a=1
+    )
+    linalg.count_root(n, rank)
+    root = np.empty((n, rank), order="F")
+    root[order - 1] = np.tril(factor[:, :rank])
+    root /= share[:, None]
+    left = K.diagonal() - np.einsum("ij,ij->i", root, root)
+    if not left.min() > -_INDEFINITE * _largest(K):
         raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
-    return PivotedRoot(factor[:, :rank], pivots[:rank])
-
-
-def _chosen(square: FloatArray, threshold: float) -> tuple[IntArray, FloatArray]:
-    """Choose rows of a small matrix whose variance given those before exceeds a threshold.
-
-    Returns their positions, and the lower Cholesky factor of their square.
-    """
-    rows = np.arange(len(square))
-    while True:
-        factor, info = lapack.dpotrf(square[rows[:, None], rows], lower=1, clean=1)
-        n_factored = info - 1 if info > 0 else len(rows)
-        low = factor.diagonal()[:n_factored] ** 2 <= threshold
-        count = int(np.argmax(low)) if low.any() else n_factored
-        if count == len(rows):
-            return rows, factor
-        first, others = rows[:count], rows[count + 1 :]  # without the row that has failed
-        left = square.diagonal()[others]
-        if count and len(others):
-            half, _ = lapack.dtrtrs(factor[:count, :count], square[first[:, None], others], lower=1)
-            left = left - np.einsum("ij,ij->j", half, half)
-        rows = np.concatenate([first, others[left > threshold]])
+    return PivotedRoot(root, order[:rank] - 1)

@@ -99,18 +99,12 @@ def test_the_rank_is_hardly_above_that_of_full_pivoting(K):
 def test_a_low_rank_is_found_where_there_is_one(K):
     root, found = full_root(K), low_rank_root(K)
     if found is None:
-        # With less than its share of the columns in some pass it would have been one.
-        shares = zip(roots._PASSES, range(2, 8), strict=True)
-        too_many = [rank_of_pass(K, least) > len(K) * share // 14 for least, share in shares]
-        assert any(too_many)
+        few = len(K) // 7 + 1
+        first = K[:few, :few]
+        assert root.rank > len(K) // 2 or np.linalg.cholesky(first).diagonal().min() > 0.1
     else:
         assert found.rank <= len(K) // 2
         check_root(found, K)
-
-
-def rank_of_pass(K, least):
-    _, _, rank, _ = lapack.dpstrf(K, lower=1, tol=least * K.diagonal().max())
-    return 1.15 * rank + 2
 
 
 def test_few_rows_are_not_worth_a_low_rank(monkeypatch):
@@ -230,8 +224,7 @@ def test_a_root_of_low_rank_counts_by_its_columns():
     with count_operations() as count:
         root = low_rank_root(K)
     r = root.rank
-    # Each column less those before: n r^2 / 2 for all.
-    assert 0.4 * (r / n) ** 2 < count.per(n).total < (r / n) ** 2
+    assert count.per(n).total == pytest.approx((r / n) ** 2)
 
 
 def test_a_root_that_is_not_of_low_rank_is_given_up_at_once():
@@ -239,12 +232,3 @@ def test_a_root_that_is_not_of_low_rank_is_given_up_at_once():
     with count_operations() as count:
         assert low_rank_root(K) is None
     assert count.per(600).total < 0.01
-
-
-def test_wide_blocks_and_narrow_ones_give_the_same_root(monkeypatch):
-    K = MATRICES["RBF 1.0, n = 120, d = 2, spread"]
-    wide = full_root(K)
-    monkeypatch.setattr(roots, "_BLOCK", 5)
-    narrow = full_root(K)
-    assert_array_equal(narrow.pivots, wide.pivots)
-    assert_allclose(narrow.factor, wide.factor, atol=1e-7)

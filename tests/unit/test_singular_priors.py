@@ -41,21 +41,21 @@ def few_rows_are_enough(monkeypatch):
     monkeypatch.setattr(roots, "_FEWEST_ROWS", 0)
 
 
-N = 24
+N = 42
 LINE = np.random.default_rng(0).uniform(-2.0, 2.0, size=(N, 1))
 PLANE = np.random.default_rng(1).uniform(-1.0, 1.0, size=(N, 2))
 LINE, PLANE = LINE[farthest_first(LINE)], PLANE[farthest_first(PLANE)]
 
 #: Kernel, inputs and theta.
 PROBLEMS = {
-    "low": (ConstantKernel() * RBF(), LINE, np.array([0.4, 1.5])),
-    "low, ard": (ConstantKernel() * RBF([1.0, 1.0]), PLANE, np.array([0.4, 2.1, 5.0])),
+    "low": (ConstantKernel() * RBF(), LINE, np.array([0.4, 0.5])),
+    "low, ard": (ConstantKernel() * RBF([1.0, 1.0]), PLANE, np.array([0.4, 1.5, 3.0])),
     "low, sum": (
         ConstantKernel() * RBF() + ConstantKernel() * RBF(3.0),
         LINE,
-        np.array([0.4, 1.4, -0.5, 1.8]),
+        np.array([0.4, 0.6, -0.5, 1.4]),
     ),
-    "in between": (ConstantKernel() * RBF(), PLANE, np.array([0.4, 1.6])),
+    "in between": (ConstantKernel() * RBF(), PLANE, np.array([0.4, 0.9])),
 }
 every_problem = in_one_test("name", PROBLEMS)
 
