@@ -178,6 +178,14 @@ def test_a_root_can_be_made_at_once(prior):
     assert count.cholesky == 0
 
 
+def test_a_kernel_in_single_precision_has_a_root():
+    """Its rounding errors make eigenvalues of -1e-7, which are no fault of the kernel."""
+    X = np.random.default_rng(0).uniform(size=(60, 2))
+    K = (ConstantKernel(2.0) * RBF(0.6))(X).astype(np.float32).astype(float)
+    root = GaussianPrior(GivenCovariance(K), NO_THETA).made().root.factor
+    assert_allclose(root @ root.T, K, atol=1e-5)
+
+
 @in_one_test(
     "K",
     [
