@@ -20,7 +20,7 @@ from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
-from skgpmcmc.samplers import Marginal, PseudoMarginal
+from skgpmcmc.samplers import Marginal, PseudoMarginal, Sufficient
 from skgpmcmc.transitions import MarginalMetropolis
 
 from ..helpers import in_one_test, short_chains
@@ -152,6 +152,10 @@ BAD_PARAMETERS = [
     (
         {"sampler": PseudoMarginal(defensive=-0.1)},
         r"defensive must be a number in \[0, 1\); got -0.1",
+    ),
+    (
+        {"sampler": Sufficient(nugget=0.0)},
+        r"sampler: nugget must be a number in \[1e-10, 1\]; got 0.0",
     ),
     (
         {"approximation": "variational"},
