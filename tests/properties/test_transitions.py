@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Approximation, Laplace, log_importance_weights
+from skgpmcmc.model.nugget import WithNugget
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.transitions import (
     CheapPoint,
@@ -172,7 +173,7 @@ def arrays(value):
     elif hasattr(value, "theta") and hasattr(value, "covariance"):  # a GaussianPrior
         yield value.theta
         yield value.K
-        yield value.chol
+        yield value.root.factor
     elif hasattr(value, "chol_B"):  # a GaussianApproximation
         yield from (value.weights, value.precision, value.mean, value.root_precision, value.chol_B)
         yield from arrays(value.prior)
@@ -275,19 +276,36 @@ def test_no_hyper_parameters(transition):
 
 
 @every_transition
-def test_no_start_where_K_is_singular(transition):
-    """Duplicated rows without jitter; B = I + W^1/2 K W^1/2 would not notice."""
+@in_one_test("n_inputs", [N - 2, 2])
+def test_rows_with_equal_inputs_have_equal_latent_values(transition, n_inputs):
+    """K is singular there, of next to full rank or of a low one, and f is in its range."""
     X, y = toy_classes(N, 2, seed=1)
-    X[3] = X[7]
-    X[4] = X[7]
-    model = make_model(X, y, jitter=0.0)
+    which = np.arange(N) % n_inputs
+    model = make_model(X[which], y)
+    rng = np.random.default_rng(10)
+    state = transition.start(model, THETA, rng)
+    assert state.f.shape == ((N,) if getattr(transition, "with_latent", True) else (0,))
+    n_accepted = 0
+    for _ in range(20):
+        state, info = transition.step(model, state, rng)
+        assert not info.failed
+        n_accepted += info.accepted
+        if len(state.f):
+            assert_allclose(state.f, state.f[:n_inputs][which], rtol=1e-6, atol=1e-6)
+    assert n_accepted > 0
+
+
+@every_transition
+def test_no_start_where_K_is_no_covariance(model, transition):
+    """Its eigenvalues are negative; B = I + W^1/2 K W^1/2 would not notice."""
+    wrong = model.with_nugget(-0.1)
     with pytest.raises(NotPositiveDefiniteError):
-        _ = model.prior_at(THETA).chol
-    state = transition.start(model, THETA, np.random.default_rng(10))
+        wrong.prior_at(THETA).made()
+    state = transition.start(wrong, THETA, np.random.default_rng(10))
     if getattr(transition, "with_latent", True):
         assert state is None
     else:
-        assert state.f.shape == (0,)  # theta alone needs no factor of K
+        assert state.f.shape == (0,)  # theta alone needs no root of K
 
 
 # --- caches ---------------------------------------------------------------------------------------
@@ -441,20 +459,39 @@ def test_a_factorization_that_fails_is_a_rejection_and_counted(model, make):
     assert transition.start(model, THETA + 0.3, rng) is None
 
 
+SHORT, LONG = np.array([0.8, -3.0]), np.array([0.8, 10.0])
+
+
 @every_metropolis
-def test_a_proposal_where_K_is_singular_is_a_rejection_and_counted(make):
-    """Without jitter, a long length-scale leaves K of rank one; the evidence is finite there."""
-    X, y = toy_classes(N, 2, seed=1)
-    model = make_model(X, y, jitter=0.0)
-    long = np.array([0.8, 10.0])
-    with pytest.raises(NotPositiveDefiniteError):
-        _ = model.prior_at(long).chol
-    short = np.array([0.8, -3.0])
-    transition = make(Fixed(long, np.inf))
+def test_a_proposal_where_K_has_lost_its_rank_is_one_like_others(model, make):
+    """A long length-scale leaves two columns of K, and all rows have nearly the same value."""
+    transition = make(Fixed(LONG, np.inf))
     rng = np.random.default_rng(19)
-    state = transition.start(model, short, rng)
+    state = transition.start(model, SHORT, rng)
     after, info = transition.step(model, state, rng)
-    assert_array_equal(after.theta, short)
+    assert_array_equal(after.theta, LONG)
+    assert info == StepInfo(transition.name, True, 1.0, 1, False)
+    assert model.prior_at(LONG).rank < N / 2
+    assert_allclose(after.f, after.f.mean(), atol=1e-2)
+
+
+class NotEverywhere(WithNugget):
+    """No covariance at long length-scales, where the nugget is negative."""
+
+    def matrix(self, theta):
+        return super().matrix(theta) if theta[1] > 0.0 else self.plain.matrix(theta)
+
+
+@every_metropolis
+def test_a_proposal_where_K_is_no_covariance_is_a_rejection_and_counted(model, make):
+    model = replace(model, covariance=NotEverywhere(model.covariance, -0.1))
+    with pytest.raises(NotPositiveDefiniteError):
+        model.prior_at(LONG).made()
+    transition = make(Fixed(LONG, np.inf))
+    rng = np.random.default_rng(19)
+    state = transition.start(model, SHORT, rng)
+    after, info = transition.step(model, state, rng)
+    assert_array_equal(after.theta, SHORT)
     assert info == StepInfo(transition.name, False, 0.0, 1, True)
 
 

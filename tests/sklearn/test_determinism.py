@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.linalg import solve_triangular
 from scipy.special import expit, log_ndtr, logsumexp, ndtr
 from sklearn.datasets import load_iris
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -223,10 +224,10 @@ def test_rows_do_not_see_one_another(method, name, request):
     X = np.concatenate([new_inputs(40), binary_data()[0]])
     together = predict(model, X)
     order = np.random.default_rng(0).permutation(len(X))
-    assert_allclose(predict(model, X[order]), together[order], rtol=0.0, atol=1e-10)
+    assert_allclose(predict(model, X[order]), together[order], rtol=0.0, atol=1e-9)
     pieces = [predict(model, part) for part in np.array_split(X, [1, 2, 33])]
-    assert_allclose(np.concatenate(pieces), together, rtol=0.0, atol=1e-10)
-    assert_allclose(predict(model, np.asfortranarray(X)), together, rtol=0.0, atol=1e-10)
+    assert_allclose(np.concatenate(pieces), together, rtol=0.0, atol=1e-9)
+    assert_allclose(predict(model, np.asfortranarray(X)), together, rtol=0.0, atol=1e-9)
 
 
 @short_chains()
@@ -282,6 +283,17 @@ def test_predictions_do_not_use_the_parameters_of_a_later_day():
 # --- slow references ------------------------------------------------------------------------------
 
 
+def given(kernel, rows, X, X_new, f):
+    """Mean (g, m) and covariance (m, m) of f* given f (n, g), by the textbook formulas.
+
+    Of `rows` that determine all others in double precision: of those alone K has an inverse.
+    """
+    L = np.linalg.cholesky(kernel(X[rows]))
+    half = solve_triangular(L, kernel(X[rows], X_new), lower=True)
+    mean = solve_triangular(L, f[rows], lower=True).T @ half
+    return mean, kernel(X_new) - half.T @ half
+
+
 def conditionals(model, X, X_new):
     """Mean (S, m) and covariance (S, m, m) of f* given each draw, by the textbook formulas."""
     theta = np.concatenate(model.theta_samples_)
@@ -289,11 +301,10 @@ def conditionals(model, X, X_new):
     means, covariances = [], []
     for s in range(len(theta)):
         kernel = model.kernel_.clone_with_theta(theta[s])
-        K = kernel(X) + 1e-8 * np.diag(kernel.diag(X))
-        cross = kernel(X, X_new)
-        projection = np.linalg.solve(K, cross)
-        means.append(projection.T @ f[s])
-        covariances.append(kernel(X_new) - cross.T @ projection)
+        rows = model._predictor.model.prior_at(theta[s]).root.pivots
+        mean, covariance = given(kernel, rows, X, X_new, f[s][:, None])
+        means.append(mean[0])
+        covariances.append(covariance)
     return np.array(means), np.array(covariances)
 
 
@@ -310,7 +321,6 @@ class Averaged:
 
     def __init__(self, model, X, X_new):
         used = model._predictor
-        jitter = used.model.covariance.jitter
         means, covariances, log_shares = [], [], []
         for theta, f, weight, *arrays in zip(
             used.theta, used.f, used.multiplicity, *used.density_arrays, strict=True
@@ -325,11 +335,10 @@ class Averaged:
             log_weights = np.concatenate([own, fresh.log_weights])
             log_shares.append(np.log(weight) + log_weights - logsumexp(log_weights))
             kernel = model.kernel_.clone_with_theta(theta)
-            K = kernel(X) + jitter * np.diag(kernel.diag(X))
-            cross = kernel(X, X_new)
-            projection = np.linalg.solve(K, cross)
-            means.append(np.column_stack([f, fresh.particles]).T @ projection)
-            covariances.append(kernel(X_new) - cross.T @ projection)
+            f = np.column_stack([f, fresh.particles])
+            mean, covariance = given(kernel, q.q.prior.root.pivots, X, X_new, f)
+            means.append(mean)
+            covariances.append(covariance)
         most = max(len(mean) for mean in means)
         self.mean = np.zeros((len(means), most, len(X_new)))
         self.log_weight = np.full((len(means), most), -np.inf)
@@ -495,13 +504,13 @@ def test_latent_draws_are_joint(fitted):
 
 
 def test_latent_draws_pass_through_the_sampled_values(fitted):
-    # Given f at the training inputs there is nothing left to draw there, but for the jitter.
+    # Given f at the training inputs there is nothing left to draw there.
     X, _ = binary_data()
     f = np.concatenate(fitted.latent_samples_)
     draws = own_latent(fitted).sample_latent(X, len(f), np.random.default_rng(0))
     scale = np.abs(f).max()
     # Every draw is used once; sorting undoes the order.
-    assert_allclose(np.sort(draws, axis=0), np.sort(f, axis=0), atol=2e-3 * scale)
+    assert_allclose(np.sort(draws, axis=0), np.sort(f, axis=0), atol=1e-5 * scale)
 
 
 def test_latent_draws_of_the_marginal_sampler_at_the_training_inputs(fitted_marginal):
@@ -538,13 +547,13 @@ def test_log_predictive_density_is_the_log_of_the_probability_of_the_label(fitte
 def test_log_densities_of_tiny_probabilities(likelihood):
     X = np.linspace(-4.0, 4.0, 24)[:, None]
     y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
-    kernel = ConstantKernel(1e6, "fixed") * RBF(3.0, "fixed")
+    kernel = ConstantKernel(1e7, "fixed") * RBF(3.0, "fixed")
     settings = {"likelihood": likelihood, "kernel": kernel, "approximation": "ep"}
     model = brief(**settings, max_predict_draws=None).fit(X, y)
     X_new = np.array([[-3.0], [-2.6], [2.6], [3.0]])
     wrong = np.array([1.0, 1.0, -1.0, -1.0])
     averaged = Averaged(model, X, X_new)
-    mean, variance = averaged.mean, averaged.var
+    mean, variance = averaged.mean, np.maximum(averaged.var, 0.0)  # of 1e7, with rounding errors
     if likelihood == "probit":
         terms = log_ndtr(wrong * mean / np.sqrt(1.0 + variance))
     else:

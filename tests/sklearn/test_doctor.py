@@ -26,7 +26,7 @@ def counts(accepted=400, move="surrogate"):
 
 
 def said(samples, sampler="pm", **rates):
-    chains = Chains(samples, NAMES, [counts(**rates)] * len(samples), sampler)
+    chains = Chains(samples, NAMES, [counts(**rates)] * len(samples), 20, sampler)
     return " | ".join(findings(chains, 1.01, 400.0))
 
 

@@ -15,7 +15,6 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.run import diagnose
 from skgpmcmc.samplers import DiscretizingChain, Marginal, PseudoMarginal, TemperedTransitions
 from skgpmcmc.warmup import work
 
@@ -87,8 +86,6 @@ def run(name, sampler, seed):
         if name != "softmax" and sampler is WALK:
             results.append(model.loo().elpd_i)
     assert all(np.isfinite(result).all() for result in results)
-    assert model.diagnostics_.jitter.tolist() == [1e-8]
-    assert "jitter of K: 1e-08 of its diagonal" in str(model.diagnostics_)
 
 
 def naming(value):
@@ -109,17 +106,3 @@ def test_no_number_leaves_double_precision_with_any_sampler(name, sampler, nothi
 def test_what_leaves_double_precision_in_a_chain_is_not_hidden(nothing_is_hidden):
     with pytest.raises(FloatingPointError), work.at_work():
         np.exp(np.full(1, 1e3))
-
-
-def test_every_class_has_its_jitter(models):
-    assert models("one_vs_rest").model.diagnostics_.jitter.tolist() == 3 * [1e-8]
-
-
-def test_more_jitter_is_said():
-    model = BayesianGPRegressor(sampler="sa", n_chains=1, n_warmup=2, n_draws=3, random_state=0)
-    with short_chains():
-        model.fit(X, REAL)
-    own = model._sampling.run.models[0]
-    object.__setattr__(own, "model", own.model.with_jitter(1e-6))
-    again = diagnose(model._sampling.run, model.hyperparameter_names_, np.zeros(1), [0])
-    assert "jitter of K: 1e-06 of its diagonal" in str(again)

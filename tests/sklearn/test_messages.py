@@ -476,7 +476,7 @@ def test_no_start_says_which_part_of_the_model_has_no_density():
     model = make_model(X, 2.0 * Y - 1.0, Undefined())
     assert "the log-likelihood at f = 0 is nan" in no_density(model, theta)
     model = make_model(X, 2.0 * Y - 1.0, kernel=ConstantKernel() * Indefinite())
-    assert "K of the training rows cannot be factored" in no_density(model, theta)
+    assert "K of the training rows is no covariance" in no_density(model, theta)
     prior = default_hyperprior(model.covariance, Probit(), {"k1__constant_value": stats.uniform(2)})
     model = dataclasses.replace(model, hyperprior=prior)
     assert "the log density of the priors is -inf" in no_density(model, theta)

@@ -271,16 +271,15 @@ def test_with_everything_fixed_predictions_are_the_closed_form(sampler):
         FIXED, likelihood=Gaussian(0.3, fixed=True), sampler=sampler, normalize_y=False, **QUICK
     ).fit(X, y)
     assert reg.theta_samples_.shape == (2, 40, 0)
-    # The kernel's relative jitter, which scikit-learn's has not, is noise of the prior variance.
-    mean, std = closed_form(y, 0.09 + 2.0 * 1e-8, X_NEW)
+    mean, std = closed_form(y, 0.09, X_NEW)
     found, spread = reg.predict(X_NEW, return_std=True)
     if sampler == "pm":  # f is averaged over about a hundred draws, whose mean is off by this much
         error = 4.0 * std / np.sqrt(80)
         assert np.all(np.abs(found - mean) < error)
         assert_allclose(spread, np.sqrt(std**2 + 0.09), rtol=0.25)
         return
-    assert_allclose(found, mean, atol=1e-8)
-    assert_allclose(spread, np.sqrt(std**2 + 0.09), atol=1e-8)
+    assert_allclose(found, mean, atol=1e-10)
+    assert_allclose(spread, np.sqrt(std**2 + 0.09), atol=1e-10)
     expected = stats.norm(found, spread).logpdf([0.1, 0.2, -1.0, 0.0])
     assert_allclose(reg.log_predictive_density(X_NEW, [0.1, 0.2, -1.0, 0.0]), expected, atol=1e-8)
     quantiles = reg.predict(X_NEW, return_quantiles=[0.05, 0.5, 0.9])[1]

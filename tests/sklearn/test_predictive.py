@@ -124,7 +124,8 @@ def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, m
     monkeypatch.setattr(quantiles, "_TERMS", 10**6)
     every = est.predict(rows, return_quantiles=PROBABILITIES)[1]
     std = est.predict(rows, return_std=True)[1]
-    assert np.all(np.abs(few - every) <= 0.02 * std + (name == "poisson"))
+    error = np.array([[0.05], [0.02], [0.02], [0.05]])  # there is less in the tails
+    assert np.all(np.abs(few - every) <= error * std + (name == "poisson"))
     if name != "poisson":
         assert not np.array_equal(few, every)
 

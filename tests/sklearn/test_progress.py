@@ -117,8 +117,8 @@ def test_the_bar_climbs_in_small_steps_to_its_end(monkeypatch, capsys):
     share = shares(monkeypatch, learning(), *moons())
     assert (np.diff(share) >= 0.0).all()
     assert share[-1] == 1.0
-    # Six rounds of set-up, one of settling, and two of draws.
-    assert np.diff([0.0, *share]).max() == pytest.approx(1.0 / 9.0)
+    # Four rounds of set-up, one of settling, and two of draws.
+    assert np.diff([0.0, *share]).max() == pytest.approx(1.0 / 7.0)
 
 
 def test_the_bar_ends_where_target_ess_is_reached(monkeypatch, capsys):
@@ -245,7 +245,7 @@ def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
     """The warning is an error here: nothing has been factored when it comes."""
     monkeypatch.setattr(chains, "_MANY_ROWS", 15)
     monkeypatch.setattr(chains, "seconds_per_operation", lambda n_rows: 10.0)
-    monkeypatch.setattr(chains, "_with_safe_jitter", None)
+    monkeypatch.setattr(chains, "perform", None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=f"{LONG}, judged by the time of a small"):

@@ -172,10 +172,13 @@ def test_a_file_has_no_factors_and_draws_once(fitted, name):
     assert matrices(pickled(model)) == []
     arrays = arrays_of(model)
     assert not any(array.shape.count(N) > 1 for array in arrays)
-    held = sum(array.size == parts[0].latent_samples_.size for array in arrays)
-    # Regression has the means that chains go on from, too, and draws once somebody asked for them;
-    # where predictions use every draw they have them as one chain.
-    assert held == (2 if name in ("regressor", "asis") else len(parts))
+    size = parts[0].latent_samples_.size
+    held, used = sum(array.size == size for array in arrays), parts[0]._predictor
+    # Where predictions use every draw they have them as one chain, with their sites.
+    as_one_chain = sum(np.size(array) == size for array in (used.f, *used.density_arrays))
+    assert as_one_chain == {"asis": 1}.get(name, 0) or name == "classifier"
+    # Regression has the means that chains go on from, too, and draws once somebody asked for them.
+    assert held == (2 if name == "regressor" else len(parts)) + as_one_chain
 
 
 def test_draws_are_found_where_they_are():

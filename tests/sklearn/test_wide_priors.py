@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor
@@ -60,10 +61,14 @@ def test_estimates_that_are_zero_have_an_infinite_noise():
 
 @short_chains()
 def test_rows_that_are_all_alike_and_a_variance_without_bounds():
-    """The set-up comes to many places where there is a mode, but no importance density."""
+    """K is of rank one, and has a density however large it is."""
     model = BayesianGPClassifier(multi_class="softmax", priors=WIDE, random_state=0, **SHORT)
-    with pytest.raises(RuntimeError, match=r"No chain can start: .*'k1__constant_value': "):
-        model.fit(np.full((3, 2), 3.0), [0, 1, 2])
+    model.fit(np.full((3, 2), 3.0), [0, 1, 2])
+    proba = model.predict_proba(np.full((3, 2), 3.0))
+    assert np.isfinite(proba).all()
+    assert_allclose(proba, proba[:1].repeat(3, axis=0), rtol=1e-9)
+    f = model.latent_samples_
+    assert_allclose(f, f[:, :, :1].repeat(3, axis=2), rtol=1e-9)  # of each class
 
 
 def test_a_class_too_far_out_for_doubles_is_impossible():

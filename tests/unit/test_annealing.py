@@ -19,8 +19,8 @@ from skgpmcmc.approximations.annealing import (
     linear_temperatures,
     scheduled,
 )
-from skgpmcmc.approximations.base import gaussian_family
 from skgpmcmc.approximations.importance import log_importance_weights
+from skgpmcmc.approximations.whitened import gaussian_family
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.parameterizations import LatentConditional
 from skgpmcmc.run.annealed import AnnealedImportance
@@ -59,7 +59,7 @@ def beginning(model, theta, start):
         return EP().fit(model, theta).q
     prior = model.prior_at(theta)
     nothing = np.zeros(len(model.y))
-    return gaussian_family(prior)(prior, Sites(nothing, nothing), True)
+    return gaussian_family(prior, True)(prior, Sites(nothing, nothing))
 
 
 def wide_model():

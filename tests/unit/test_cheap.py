@@ -183,12 +183,28 @@ def test_it_depends_on_theta_and_the_draw_of_rows_alone(kind):
 def test_where_there_is_no_density_there_is_no_point(kind):
     X = np.linspace(0.0, 1.0, 20)[:, None]
     priors = {"k2__length_scale": stats.uniform(0.0, 1e30)}
-    model = make_model(X, np.ones(20), "probit", priors=priors, jitter=0.0)
+    model = make_model(X, np.ones(20), "probit", priors=priors)
     posterior = kind(10).posterior(model, np.random.default_rng(0))
     assert posterior.at(np.array([0.0, 80.0])) is None  # outside the prior's support
     assert posterior.at(np.array([0.0, -3.0])) is not None
     if kind is Nystrom:
-        assert posterior.at(np.array([0.0, 20.0])) is None  # its part of K has no factor
+        wrong = kind(10).posterior(model.with_nugget(-0.5), np.random.default_rng(0))
+        assert wrong.at(np.array([0.0, -1.0])) is None  # its part of K is no covariance
+
+
+@every_kind
+def test_a_long_length_scale_leaves_one_latent_value(kind):
+    """K is of rank one: a density like that of all rows at the same input."""
+    X, y = np.linspace(0.0, 1.0, 20)[:, None], np.where(np.arange(20) % 3 == 0, -1.0, 1.0)
+    priors = {"k2__length_scale": stats.uniform(0.0, 1e30)}
+    model, theta = make_model(X, y, "logit", priors=priors), np.array([0.5, 20.0])
+    same = replace(model, covariance=make_covariance(default_kernel(1), np.zeros((20, 1))))
+    one, other = (kind(10).posterior(m, np.random.default_rng(0)).at(theta) for m in (model, same))
+    if kind is not SubsetOfData:  # whose rows are not the same
+        assert one.log_density == pytest.approx(other.log_density, rel=1e-9)
+        assert_allclose(one.gradient, other.gradient, rtol=1e-6, atol=1e-8)
+    assert np.isfinite(one.log_density)
+    assert one.gradient[1] == pytest.approx(model.hyperprior.gradient(theta)[1], abs=1e-8)
 
 
 @every_kind

@@ -28,11 +28,12 @@ from skgpmcmc.model import (
     variance_position,
 )
 from skgpmcmc.model import covariance as covariances
+from skgpmcmc.model.nugget import WithNugget
 
 from ..helpers import in_one_test
 
 N, D = 9, 3
-JITTERS = [0.0, 1e-8, 0.3]  # the last one so large that its place in the gradient shows
+NUGGETS = [1e-8, 0.3]  # the last one so large that its place in the gradient shows
 
 
 def inputs(n=N, d=D, seed=0):
@@ -135,10 +136,9 @@ def moved(kernel):
     return kernel.theta + np.linspace(-0.4, 0.3, len(kernel.theta))
 
 
-def with_jitter(K, jitter):
-    """The definition: K_ii (1 + j), or j times the mean diagonal where K_ii = 0."""
-    diagonal = K.diagonal()
-    return K + np.diag(jitter * np.where(diagonal > 0.0, diagonal, diagonal.mean()))
+def noisy(matrix, nugget):
+    """The definition: a share of the mean diagonal is added to the diagonal."""
+    return matrix + nugget * matrix.diagonal().mean() * np.eye(len(matrix))
 
 
 def symmetric(n, seed=1):
@@ -146,14 +146,10 @@ def symmetric(n, seed=1):
     return A + A.T
 
 
-def reference_contraction(kernel, theta, X, A, jitter):
-    """The same sum from scikit-learn's (n, n, p) gradient, the jitter differentiated as well."""
-    K, dK = kernel.clone_with_theta(theta)(X, eval_gradient=True)
-    total = np.einsum("ij,ijr->r", A, dK)
-    d_diagonal = np.einsum("iir->ir", dK)
-    positive = K.diagonal() > 0.0
-    d_jitter = np.where(positive[:, None], d_diagonal, d_diagonal.mean(axis=0))
-    return total + jitter * A.diagonal() @ d_jitter
+def reference_contraction(kernel, theta, X, A, nugget=0.0):
+    """The same sum from scikit-learn's (n, n, p) gradient, with the nugget's share of it."""
+    _, dK = kernel.clone_with_theta(theta)(X, eval_gradient=True)
+    return np.array([np.sum(A * noisy(dK[:, :, r], nugget)) for r in range(len(theta))])
 
 
 # --- against scikit-learn -------------------------------------------------------------------------
@@ -173,13 +169,13 @@ def test_an_outlier_among_many_rows_leaves_the_distances_of_others_exact(monkeyp
 def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel):
     """Where distances are made anew, a few rows at a time: here seven."""
     X, theta = inputs(), moved(kernel)
-    kept = make_covariance(kernel, X, 1e-8)
+    kept = make_covariance(kernel, X)
     K, A = kept.matrix(theta), symmetric(len(X))
     gradient = kept.contract(theta, A, K=K)
     with monkeypatch.context() as patched:
         patched.setattr(covariances, "_MANY_ROWS", 5)
         patched.setattr(covariances, "_AT_ONCE", 7 * len(X))
-        anew = make_covariance(kernel, X, 1e-8)
+        anew = make_covariance(kernel, X)
         assert_allclose(anew.matrix(theta), K, rtol=1e-12)
         assert_allclose(anew.contract(theta, A), gradient, rtol=1e-10, atol=1e-12)
     assert not [v for v in vars(anew).values() if np.shape(v).count(len(X)) > 1]
@@ -189,9 +185,9 @@ def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel):
 def test_matrices_are_scikit_learns(kernel):
     X, X_new = inputs(), inputs(5, seed=2)
     theta = moved(kernel)
-    covariance = make_covariance(kernel, X, 1e-8)
+    covariance = make_covariance(kernel, X)
     own = kernel.clone_with_theta(theta)
-    assert_allclose(covariance.matrix(theta), with_jitter(own(X), 1e-8), rtol=1e-10, atol=1e-12)
+    assert_allclose(covariance.matrix(theta), own(X), rtol=1e-10, atol=1e-12)
     assert_allclose(covariance.cross(theta, X_new), own(X, X_new), rtol=1e-10, atol=1e-12)
     assert_allclose(covariance.diagonal(theta, X_new), own.diag(X_new), rtol=1e-12)
     assert_allclose(covariance.square(theta, X_new), own(X_new), rtol=1e-10, atol=1e-12)
@@ -199,13 +195,12 @@ def test_matrices_are_scikit_learns(kernel):
 
 
 @every_kernel
-@in_one_test("jitter", JITTERS)
-def test_contraction_is_that_of_scikit_learns_gradient(kernel, jitter):
+def test_contraction_is_that_of_scikit_learns_gradient(kernel):
     X, A = inputs(), symmetric(N)
     theta = moved(kernel)
     before = A.copy()
-    contraction = make_covariance(kernel, X, jitter).contract(theta, A)
-    expected = reference_contraction(kernel, theta, X, A, jitter)
+    contraction = make_covariance(kernel, X).contract(theta, A)
+    expected = reference_contraction(kernel, theta, X, A)
     assert contraction.shape == theta.shape
     assert_allclose(contraction, expected, rtol=1e-10, atol=1e-10 * np.abs(A).sum())
     assert_array_equal(A, before)
@@ -215,7 +210,7 @@ def test_contraction_is_that_of_scikit_learns_gradient(kernel, jitter):
 @in_one_test("order", ["C", "F"])
 def test_contraction_with_half_of_the_matrix_and_with_K(kernel, order):
     """Only A + A' matters, and a K at hand changes nothing but the time."""
-    covariance, theta = make_covariance(kernel, inputs(), 0.3), moved(kernel)
+    covariance, theta = make_covariance(kernel, inputs()), moved(kernel)
     A = symmetric(N)
     triangle = (np.tril(A, -1) + 0.5 * np.diag(A.diagonal())).copy(order=order)
     expected = covariance.contract(theta, A)
@@ -288,7 +283,7 @@ def test_the_kernel_itself_is_never_changed(kernel):
 
 @every_path
 def test_bound_inputs_serve_every_theta(kernel):
-    covariance, X_new = make_covariance(kernel, inputs(), 0.3), inputs(5, seed=2)
+    covariance, X_new = make_covariance(kernel, inputs()), inputs(5, seed=2)
     new = covariance.at_new(X_new)
     assert isinstance(new, CrossCovariance)
     assert covariance.at_new(new) is new
@@ -309,39 +304,88 @@ def test_a_new_input_does_not_notice_the_others(kernel):
         assert_allclose(some, every[:, rows], rtol=1e-13, atol=1e-15)
 
 
-# --- jitter ---------------------------------------------------------------------------------------
+# --- nugget ---------------------------------------------------------------------------------------
 
 
-@in_one_test("jitter", JITTERS)
-def test_jitter_where_the_diagonal_vanishes(jitter):
+def with_nugget(kernel, nugget, X=None):
+    return WithNugget(make_covariance(kernel, inputs() if X is None else X), nugget)
+
+
+@every_path
+@in_one_test("nugget", NUGGETS)
+def test_a_nugget_adds_a_share_of_the_mean_variance_to_the_diagonal(kernel, nugget):
+    covariance, theta = with_nugget(kernel, nugget), moved(kernel)
+    K = covariance.matrix(theta)
+    expected = noisy(kernel.clone_with_theta(theta)(inputs()), nugget)
+    assert_allclose(K, expected, rtol=1e-10, atol=1e-12)
+    assert K.flags.f_contiguous
+    assert_array_equal(
+        covariance.plain.matrix(theta), make_covariance(kernel, inputs()).matrix(theta)
+    )
+
+
+@every_path
+@in_one_test("nugget", NUGGETS)
+def test_contraction_with_a_nugget(kernel, nugget):
+    """The nugget moves with theta, as the mean variance does."""
+    covariance, theta, A = with_nugget(kernel, nugget), moved(kernel), symmetric(N)
+    before, scale = A.copy(), np.abs(A).sum()
+    contraction = covariance.contract(theta, A)
+    expected = reference_contraction(kernel, theta, inputs(), A, nugget)
+    assert_allclose(contraction, expected, rtol=1e-10, atol=1e-10 * scale)
+    assert_array_equal(A, before)
+    triangle = np.tril(A, -1) + 0.5 * np.diag(A.diagonal())
+    halves = covariance.contract(theta, triangle, K=covariance.matrix(theta), overwrite=True)
+    assert_allclose(2.0 * halves, contraction, atol=1e-13 * scale)
+
+
+def test_a_nugget_where_the_variance_of_some_rows_is_zero():
     """A linear kernel without intercept has K_ii = 0 at the origin."""
     kernel = ConstantKernel(1.7) * DotProduct(0.0, "fixed")
     X, A = inputs(), symmetric(N)
     X[[2, 5]] = 0.0
-    covariance = make_covariance(kernel, X, jitter)
-    theta = moved(kernel)
+    covariance, theta = with_nugget(kernel, 0.3, X), moved(kernel)
     K = kernel.clone_with_theta(theta)(X)
     assert K[2, 2] == 0.0
-    assert_allclose(covariance.matrix(theta), with_jitter(K, jitter), rtol=1e-12)
-    expected = reference_contraction(kernel, theta, X, A, jitter)
+    assert_allclose(covariance.matrix(theta), noisy(K, 0.3), rtol=1e-12)
+    expected = reference_contraction(kernel, theta, X, A, 0.3)
     assert_allclose(covariance.contract(theta, A), expected, rtol=1e-10)
 
 
-def test_jitter_keeps_K_proportional_to_the_constant():
-    covariance = make_covariance(default_kernel(D), inputs(), 1e-3)
+def test_a_nugget_keeps_K_proportional_to_the_constant():
+    covariance = with_nugget(default_kernel(D), 1e-3)
     one, many = covariance.matrix(np.array([0.0, 0.2])), covariance.matrix(np.array([7.0, 0.2]))
     assert_allclose(many, np.exp(7.0) * one, rtol=1e-13)
 
 
+@every_path
+def test_new_inputs_have_no_nugget(kernel):
+    """Not even where they are the training inputs: the function itself is predicted there."""
+    plain, covariance = make_covariance(kernel, inputs()), with_nugget(kernel, 0.3)
+    theta = moved(kernel)
+    for X_new in (inputs(5, seed=2), inputs()):
+        expected = plain.cross(theta, X_new)
+        assert_array_equal(covariance.cross(theta, X_new), expected)
+        assert_array_equal(covariance.cross(theta, covariance.at_new(X_new)), expected)
+        assert_array_equal(covariance.diagonal(theta, X_new), plain.diagonal(theta, X_new))
+        assert_array_equal(covariance.square(theta, X_new), plain.square(theta, X_new))
+
+
 @in_one_test("name", ["constant first, nu=rbf, ard", "sum with noise"])
-def test_with_jitter_changes_nothing_else(name):
-    covariance = make_covariance(KERNELS[name], inputs(), 1e-8)
-    other = covariance.with_jitter(1e-4)
-    assert type(other) is type(covariance)
-    assert (covariance.jitter, other.jitter) == (1e-8, 1e-4)
-    assert other.kernel is covariance.kernel
-    K = KERNELS[name](covariance.X)
-    assert_allclose(other.matrix(covariance.start), with_jitter(K, 1e-4), rtol=1e-12)
+def test_a_nugget_changes_nothing_else(name):
+    covariance = with_nugget(KERNELS[name], 1e-4)
+    assert covariance.kernel is covariance.plain.kernel
+    assert covariance.X is covariance.plain.X
+    assert covariance.names == covariance.plain.names
+    assert_array_equal(covariance.start, covariance.plain.start)
+
+
+def test_some_rows_of_a_covariance_with_a_nugget():
+    kernel, rows = KERNELS["sum with noise"], np.array([4, 0, 7])
+    some = with_nugget(kernel, 0.3).of_rows(rows)
+    assert some.nugget == 0.3
+    expected = with_nugget(kernel, 0.3, inputs()[rows])
+    assert_array_equal(some.matrix(moved(kernel)), expected.matrix(moved(kernel)))
 
 
 # --- awkward inputs -------------------------------------------------------------------------------
@@ -365,10 +409,10 @@ def test_duplicated_rows_and_constant_columns(name):
     X[7] = X[1]
     X[:, 2] = 5.0
     theta = moved(kernel)
-    covariance = make_covariance(kernel, X, 0.0)
+    covariance = make_covariance(kernel, X)
     K = kernel.clone_with_theta(theta)(X)
     assert_allclose(covariance.matrix(theta), K, rtol=1e-10, atol=1e-12)
-    expected = reference_contraction(kernel, theta, X, A, 0.0)
+    expected = reference_contraction(kernel, theta, X, A)
     contraction = covariance.contract(theta, A)
     assert np.isfinite(contraction).all()
     assert_allclose(contraction, expected, rtol=1e-10, atol=1e-10 * np.abs(A).sum())
@@ -378,23 +422,23 @@ def test_duplicated_rows_and_constant_columns(name):
 def test_inputs_far_from_the_origin(nu):
     """Squared distances through a product must not lose what the offset swamps."""
     kernel = constant() * stationary(nu, ARD)
-    near, far = (make_covariance(kernel, inputs() + shift, 0.0) for shift in (0.0, 1e4))
+    near, far = (make_covariance(kernel, inputs() + shift) for shift in (0.0, 1e4))
     assert_allclose(far.matrix(far.start), near.matrix(near.start), rtol=1e-9, atol=1e-9)
 
 
 @in_one_test("nu", ["rbf", 0.5, 1.5, 2.5])
 def test_gradients_far_from_the_origin(nu):
     kernel, A = constant() * stationary(nu, ARD), symmetric(N)
-    near, far = (make_covariance(kernel, inputs() + shift, 0.0) for shift in (0.0, 1e4))
+    near, far = (make_covariance(kernel, inputs() + shift) for shift in (0.0, 1e4))
     atol = 1e-9 * np.abs(A).sum()
     assert_allclose(far.contract(far.start, A), near.contract(near.start, A), atol=atol)
 
 
 def test_a_single_point():
-    covariance = make_covariance(default_kernel(D, ard=True), inputs(1), 1e-8)
+    covariance = make_covariance(default_kernel(D, ard=True), inputs(1))
     theta = np.array([0.7, 0.1, 0.2, 0.3])
-    assert_allclose(covariance.matrix(theta), [[np.exp(0.7) * (1.0 + 1e-8)]], rtol=1e-14)
-    expected = [3.0 * np.exp(0.7) * (1.0 + 1e-8), 0.0, 0.0, 0.0]
+    assert_allclose(covariance.matrix(theta), [[np.exp(0.7)]], rtol=1e-14)
+    expected = [3.0 * np.exp(0.7), 0.0, 0.0, 0.0]
     assert_allclose(covariance.contract(theta, np.array([[3.0]])), expected, atol=1e-14)
 
 
@@ -486,17 +530,17 @@ def test_default_kernel():
 
 
 @every_path
-@in_one_test("jitter", JITTERS)
-def test_derivatives_are_what_contractions_contract(kernel, jitter):
-    covariance = make_covariance(kernel, inputs(), jitter)
+@in_one_test("nugget", [0.0, *NUGGETS])
+def test_derivatives_are_what_contractions_contract(kernel, nugget):
+    covariance = with_nugget(kernel, nugget) if nugget else make_covariance(kernel, inputs())
     theta = covariance.start + 0.1
     A = np.random.default_rng(1).standard_normal((N, N))
     each = [(A * dK).sum() for dK in covariance.derivatives(theta)]
     assert_allclose(each, covariance.contract(theta, A), rtol=1e-8, atol=1e-10)
 
 
-def test_derivatives_of_a_kernel_without_variance_at_a_point():
-    covariance = make_covariance(DotProduct(0.5, "fixed") * ConstantKernel(2.0), inputs(), 0.3)
+def test_the_derivative_in_the_constant_is_K_with_its_nugget():
+    covariance = with_nugget(DotProduct(0.5, "fixed") * ConstantKernel(2.0), 0.3)
     theta = covariance.start
     (dK,) = covariance.derivatives(theta)
     assert_allclose(dK, covariance.matrix(theta), rtol=1e-12)

@@ -77,7 +77,7 @@ def log_target_over_proposal(model, update, state):
 @pytest.mark.parametrize("defensive", [0.0, 0.4])
 def test_a_joint_update_accepts_by_the_exact_ratio(defensive):
     """Both f are weighed with the mixture that they are drawn from, each with that of its theta."""
-    model = three_point_model(jitter=1e-3)
+    model = three_point_model(nugget=1e-3)
     update = JointUpdate(Laplace(tol=1e-10), RandomWalk(0.3), defensive)
     rng = np.random.default_rng(2)
     state = update.start(model, THREE_THETA, rng)

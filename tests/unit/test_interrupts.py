@@ -57,12 +57,9 @@ OPERATIONS = {
     "transposed_lower_product": lambda kind: linalg.transposed_lower_product(
         factor(kind), square(kind)
     ),
-    "wide_product": lambda kind: linalg.wide_product(square(kind)[:60], square(kind, seed=2)),
-    "wide_gram": lambda kind: linalg.wide_gram(square(kind)[:100]),
+    "tall_gram": lambda kind: linalg.tall_gram(square(kind)[:, :100]),
     "product": lambda kind: linalg.product(square(kind), square(kind, seed=2)),
-    "product with a wide matrix": lambda kind: linalg.product(
-        square(kind)[:40], square(kind, seed=2)
-    ),
+    "product with few rows": lambda kind: linalg.product(square(kind)[:60], square(kind, seed=2)),
 }
 
 

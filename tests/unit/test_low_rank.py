@@ -1,6 +1,7 @@
 """Priors of low rank and their Gaussians, against dense matrices and finite differences."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.approximations import EP, Exact, Laplace, LowRankGaussian, Sites
+from skgpmcmc.approximations import EP, Exact, Laplace, Sites, WhitenedApproximation
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
 from skgpmcmc.model import (
     EigenGP,
@@ -63,7 +64,7 @@ every_kernel = in_one_test("kernel", KERNELS.values(), ids=KERNELS.keys())
 every_likelihood = in_one_test("name", LIKELIHOODS)
 
 
-def make(kernel=None, name="gaussian", *, weighted=True, jitter=1e-8):
+def make(kernel=None, name="gaussian", *, weighted=True):
     """A model of N rows, with offsets and weights that differ."""
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(N, 2))
@@ -74,7 +75,7 @@ def make(kernel=None, name="gaussian", *, weighted=True, jitter=1e-8):
     )
     offset = 0.2 * rng.standard_normal(N) if weighted else None
     weight = rng.uniform(0.5, 2.0, size=N) if weighted else None
-    covariance = make_covariance(default_kernel(2) if kernel is None else kernel, X, jitter)
+    covariance = make_covariance(default_kernel(2) if kernel is None else kernel, X)
     observations = Observations(likelihood, y, offset, weight)
     return LatentGP(covariance, observations, default_hyperprior(covariance, likelihood))
 
@@ -95,17 +96,12 @@ def elsewhere(model):
     return model.start + np.linspace(0.45, -0.25, len(model.start))
 
 
-def ordered(model):
-    """The rows of a model, in the order in which `nystrom` takes them."""
-    return model.of_rows(np.concatenate([ROWS, np.delete(np.arange(N), ROWS)]))
-
-
 def low_rank_matrix(cheap, model, theta):
     """K^ by the textbook formula."""
     kernel_theta = theta[: len(model.covariance.start)]
     if isinstance(cheap, NystromGP):
-        K = ordered(model).covariance.matrix(kernel_theta)
-        return K[:, :M] @ np.linalg.solve(K[:M, :M], K[:M])
+        K = model.covariance.matrix(kernel_theta)
+        return K[:, ROWS] @ np.linalg.solve(K[np.ix_(ROWS, ROWS)], K[ROWS])
     values, vectors = eigh(model.covariance.matrix(kernel_theta))
     return (vectors[:, -M:] * values[-M:]) @ vectors[:, -M:].T
 
@@ -117,7 +113,8 @@ def test_covariance(cheaper, kernel):
     cheap, theta = cheaper(model), elsewhere(model)
     prior = cheap.prior_at(theta)
     expected = low_rank_matrix(cheap, model, theta)
-    assert prior.root.shape == (M, N)
+    assert prior.root.factor.shape == (N, M)
+    assert (prior.rank, prior.low_rank) == (M, True)
     assert_allclose(prior.K, expected, atol=1e-9)
     assert_allclose(prior.variance, expected.diagonal(), atol=1e-9)
     assert np.linalg.matrix_rank(prior.K, tol=1e-12) <= M
@@ -131,12 +128,13 @@ def test_verbs_of_the_prior(cheaper):
     g, W = rng.standard_normal((N, 3)), rng.standard_normal(N)
     assert_allclose(prior.times(g), prior.K @ g, atol=1e-12)
     assert_allclose(prior.times(g[:, 0]), prior.K @ g[:, 0], atol=1e-12)
-    assert_allclose(prior.gram(W), (prior.root * W) @ prior.root.T, atol=1e-12)
+    R = prior.root.factor
+    assert_allclose(prior.gram(W), (R.T * W) @ R, atol=1e-12)
     expected = np.linalg.solve(np.eye(N) + W[:, None] * prior.K, g[:, 0])
     assert_allclose(prior.solve_added(W, g[:, 0]), expected, atol=1e-9)
     assert prior.sample(rng).shape == (N,)
     white = np.random.default_rng(3).standard_normal((4, M)).T
-    assert_allclose(prior.sample(np.random.default_rng(3), 4), prior.root.T @ white, atol=1e-12)
+    assert_allclose(prior.sample(np.random.default_rng(3), 4), R @ white, atol=1e-12)
 
 
 @both
@@ -146,7 +144,7 @@ def test_gaussian_against_woodbury_and_the_determinant_lemma(cheaper):
     rng = np.random.default_rng(2)
     W = rng.gamma(1.0, size=N)
     W[3] = 0.0
-    q = LowRankGaussian(prior, Sites(rng.standard_normal(N), W))
+    q = WhitenedApproximation(prior, Sites(rng.standard_normal(N), W))
     covariance = np.linalg.solve(np.eye(N) + prior.K * W, prior.K)
     assert_allclose(q.mean, covariance @ q.sites.shift, atol=1e-10)
     assert_allclose(prior.K @ q.weights, q.mean, atol=1e-10)
@@ -169,12 +167,23 @@ def test_kernel_gradient_is_the_contraction_of_a_dense_matrix(cheaper):
     prior = cheaper(model).prior_at(theta)
     rng = np.random.default_rng(2)
     W, x, y = rng.gamma(1.0, size=N), rng.standard_normal(N), rng.standard_normal(N)
-    q = LowRankGaussian(prior, Sites(rng.standard_normal(N), W))
+    q = WhitenedApproximation(prior, Sites(rng.standard_normal(N), W))
     E = np.linalg.solve(np.eye(N) + W[:, None] * prior.K, np.diag(W))
     G = 0.5 * np.outer(q.weights, q.weights) - 0.5 * E + np.outer(x, y)
     expected = finite_difference(lambda t: np.sum(G * cheaper(model).prior_at(t).K), theta)
     assert_allclose(q.kernel_gradient((x, y)), expected[: len(model.covariance.start)], atol=1e-8)
-    assert_allclose(prior.contract(G), expected[: len(model.covariance.start)], atol=1e-8)
+    R, symmetric = prior.root.factor, 0.5 * (G + G.T)
+    contracted = prior.contract_root(R.T, symmetric, R.T @ symmetric @ R)
+    assert_allclose(contracted, expected[: len(model.covariance.start)], atol=1e-8)
+
+
+@both
+def test_contraction_of_any_matrix(cheaper):
+    model = make(KERNELS["ard"])
+    theta, G = elsewhere(model), np.random.default_rng(2).standard_normal((N, N))
+    expected = finite_difference(lambda t: np.sum(G * cheaper(model).prior_at(t).K), theta)
+    contracted = cheaper(model).prior_at(theta).contract(G)
+    assert_allclose(contracted, expected[: len(model.covariance.start)], atol=1e-8)
 
 
 @both
@@ -189,13 +198,13 @@ def test_evidence_of_a_gaussian_likelihood(cheaper):
 
 @both
 @every_likelihood
-def test_like_a_dense_prior_with_a_little_jitter(cheaper, name):
-    """The same rows under K^ + e I, which every approximation knows how to handle."""
+def test_like_a_dense_prior_of_the_same_rank(cheaper, name):
+    """The same rows under K^, of which the root is then made."""
     model = make(KERNELS["ard"], name)
     theta = elsewhere(model)
     cheap, approximation = cheaper(model), LIKELIHOODS[name][1].refined()
     fit = approximation.fit(cheap, theta)
-    K = low_rank_matrix(cheap, model, theta) + 1e-9 * np.eye(N)
+    K = low_rank_matrix(cheap, model, theta)
     values = theta[len(model.covariance.start) :]
     observed = cheap.observations.with_parameters(values) if len(values) else cheap.observations
     fixed = given_model(K, cheap.y, observed.likelihood)
@@ -204,10 +213,10 @@ def test_like_a_dense_prior_with_a_little_jitter(cheaper, name):
         LatentGP(GivenCovariance(K), observed, fixed.hyperprior), np.array(parameters)
     )
     assert fit.converged
-    assert isinstance(fit.q, LowRankGaussian)
-    assert fit.log_evidence == pytest.approx(dense.log_evidence, abs=1e-6)
-    assert_allclose(fit.q.mean, dense.q.mean, atol=1e-5)
-    assert_allclose(fit.q.marginal_variance, dense.q.marginal_variance, atol=1e-5)
+    assert isinstance(fit.q, WhitenedApproximation)
+    assert fit.log_evidence == pytest.approx(dense.log_evidence, abs=1e-7)
+    assert_allclose(fit.q.mean, dense.q.mean, atol=1e-7)
+    assert_allclose(fit.q.marginal_variance, dense.q.marginal_variance, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -273,10 +282,10 @@ def test_rows_without_prior_variance(cheaper, name):
     approximation = LIKELIHOODS[name][1].refined()
     fit = approximation.fit(cheap, theta)
     assert (fit.q.marginal_variance > 0.0).all()
-    whole = approximation.fit(model, theta)  # K itself has rank 2, up to its jitter
-    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-6)
+    whole = approximation.fit(model, theta)  # K itself has rank 2
+    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-9)
     gradients = [approximation.gradient(*pair) for pair in ((cheap, fit), (model, whole))]
-    assert relative_error(*gradients) < 1e-4
+    assert relative_error(*gradients) < 1e-7
 
 
 @in_one_test("name", ["probit", "student t", "gaussian"])
@@ -287,8 +296,8 @@ def test_length_scales_at_which_rows_see_nothing_of_each_other(name):
     theta[1] = -12.0
     approximation = LIKELIHOODS[name][1]
     fit = approximation.fit(cheap, theta)
-    seen = approximation.fit(ordered(model).of_rows(np.arange(M)), theta)
-    alone = cheap.observations_at(theta).log_prob(np.zeros(N))[M:].sum()
+    seen = approximation.fit(model.of_rows(ROWS), theta)
+    alone = np.delete(cheap.observations_at(theta).log_prob(np.zeros(N)), ROWS).sum()
     assert fit.log_evidence == pytest.approx(seen.log_evidence + alone, abs=1e-3)
     assert np.isfinite(approximation.gradient(cheap, fit)).all()
 
@@ -306,17 +315,43 @@ def test_gradient_between_two_sets_of_inputs(kernel):
     assert_allclose(gradient, expected, atol=1e-9)
 
 
-def test_more_jitter_reaches_the_chosen_rows():
+def test_a_nugget_reaches_the_chosen_rows():
+    """It is noise of these alone: others are known by them."""
     model = make()
     cheap, theta = nystrom(model), elsewhere(model)
-    some = nystrom(model.with_jitter(1e-3)).prior_at(theta)
-    assert_allclose(cheap.with_jitter(1e-3).prior_at(theta).K, some.K, rtol=1e-12)
+    some = nystrom(model.with_nugget(1e-3)).prior_at(theta)
+    K = model.covariance.matrix(theta[:2])
+    square = K[np.ix_(ROWS, ROWS)] + 1e-3 * K[0, 0] * np.eye(M)
+    columns = K[ROWS]
+    columns[:, ROWS] = square
+    assert_allclose(some.K, columns.T @ np.linalg.solve(square, columns), rtol=1e-9)
+    assert_allclose(cheap.with_nugget(1e-3).prior_at(theta).K, some.K, rtol=1e-12)
     assert not np.allclose(cheap.prior_at(theta).K, some.K, rtol=1e-6)
+
+
+def test_chosen_rows_that_are_equal_count_once():
+    model = make()
+    X = model.covariance.X.copy()
+    X[[3, 12, 5]] = X[0]  # two of the chosen rows, and another
+    model = replace(model, covariance=make_covariance(KERNELS["ard"], X))
+    theta = elsewhere(make(KERNELS["ard"]))
+    one, other = (
+        nystrom(model).prior_at(theta),
+        nystrom(model, ROWS[[0, 1, 3, 4, 6]]).prior_at(theta),
+    )
+    assert one.rank == other.rank == M - 2
+    assert_allclose(one.K, other.K, rtol=1e-10)
+    approximation = Exact()
+    fits = [approximation.fit(nystrom(model, rows), theta) for rows in (ROWS, one.root.pivots)]
+    assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, rel=1e-12)
+    expected = finite_difference(lambda t: approximation.fit(nystrom(model), t).log_evidence, theta)
+    assert relative_error(approximation.gradient(nystrom(model), fits[0]), expected) < 1e-6
 
 
 def test_a_model_that_has_been_used_travels_as_lightly_as_before():
     model = nystrom(make())
     before = len(pickle.dumps(model))
-    root = model.prior_at(elsewhere(model)).root
+    root = model.prior_at(elsewhere(model)).root.factor
     assert len(pickle.dumps(model)) == before
-    assert_allclose(pickle.loads(pickle.dumps(model)).prior_at(elsewhere(model)).root, root)
+    again = pickle.loads(pickle.dumps(model)).prior_at(elsewhere(model)).root.factor
+    assert_allclose(again, root)

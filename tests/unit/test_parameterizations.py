@@ -27,12 +27,14 @@ from skgpmcmc.likelihoods import (
     Volatility,
 )
 from skgpmcmc.model import (
+    HyperPrior,
     LatentGP,
     Observations,
     default_hyperprior,
     default_kernel,
     make_covariance,
 )
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.parameterizations import (
     Ancillary,
     DenseRoot,
@@ -71,15 +73,21 @@ every_kernel = in_one_test("kernel", KERNELS)
 N = 9
 
 
-def problem(likelihood, kernel="isotropic"):
-    """Model with offsets and weights, a state, and a stream."""
+def problem(likelihood, kernel="isotropic", rows=None, log_length=None):
+    """Model with offsets and weights, a state, and a stream.
+
+    K is singular where some `rows` are equal, or where the length-scale is very long.
+    """
     rng = np.random.default_rng(1)
-    covariance = make_covariance(KERNELS[kernel], rng.uniform(0.0, 2.0, size=(N, 2)))
+    X = rng.uniform(0.0, 2.0, size=(N, 2))
+    covariance = make_covariance(KERNELS[kernel], X if rows is None else X[rows])
     law = LIKELIHOODS[likelihood]
     offset = np.linspace(-0.2, 0.3, N)
     observations = Observations(law, np.zeros(N), offset)
     model = LatentGP(covariance, observations, default_hyperprior(covariance, law, "paper"))
     theta = model.start + 0.2
+    if log_length is not None:
+        theta[1] = log_length
     f = model.prior_at(theta).sample(rng)
     weight = np.linspace(0.5, 1.5, N)
     model = model.observing(y=model.observations_at(theta).sample(f, rng), weight=weight)
@@ -104,6 +112,57 @@ def test_gradient_in_theta(name, likelihood, kernel):
     assert relative_error(point.gradient, finite_difference(log_density, theta)) < 1e-6
 
 
+#: Rows of which some are equal, and rows that next to nothing tells apart: ranks 6 and 3.
+SINGULAR = {
+    "equal rows": {"rows": [0, 1, 2, 1, 3, 4, 4, 0, 5]},
+    "long length-scale": {"log_length": 8.0},
+}
+every_singular = in_one_test("singular", SINGULAR)
+
+
+@pytest.mark.parametrize("name", ["aa", "surr"])
+@in_one_test("likelihood", ["probit", "negative binomial"])
+@every_singular
+def test_gradient_in_theta_where_K_is_singular(name, likelihood, singular):
+    model, state, rng = problem(likelihood, **SINGULAR[singular])
+    parameterization = PARAMETERIZATIONS[name]
+    auxiliary = parameterization.auxiliary(model, state, rng)
+
+    def log_density(theta):
+        return parameterization.relocate(model, auxiliary, model.prior_at(theta)).log_density
+
+    theta = state.theta + 0.1
+    point = parameterization.relocate(model, auxiliary, model.prior_at(theta))
+    prior = point.state.prior
+    assert (prior.rank, prior.low_rank) == (
+        (6, False) if "rows" in SINGULAR[singular] else (3, True)
+    )
+    assert relative_error(point.gradient, finite_difference(log_density, theta)) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["aa", "surr"])
+@every_likelihood
+@every_singular
+def test_f_is_where_it_was_where_K_is_singular(name, likelihood, singular):
+    model, state, rng = problem(likelihood, **SINGULAR[singular])
+    conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
+    assert_allclose(conditional.begin.state.f, state.f, atol=1e-9)
+    assert_allclose(conditional.at(state.theta).state.f, state.f, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["aa", "surr"])
+@every_singular
+def test_f_moves_little_where_theta_does(name, singular):
+    """Also where the rank changes with theta: what is new there has next to no variance."""
+    model, state, rng = problem("probit", **SINGULAR[singular])
+    conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
+    path = [conditional.at(state.theta - [0.0, step]) for step in np.linspace(0.0, 4.0, 401)]
+    ranks = [point.state.prior.rank for point in path]
+    steps = np.diff([point.state.f for point in path], axis=0)
+    assert np.abs(steps).max() < 0.1
+    assert (len(set(ranks)) > 2) == (singular == "long length-scale")
+
+
 @every_parameterization
 @every_likelihood
 def test_f_is_where_it_was(name, likelihood):
@@ -115,9 +174,10 @@ def test_f_is_where_it_was(name, likelihood):
 
 
 @every_likelihood
-def test_surrogate_density_is_that_of_dense_matrices(likelihood):
+@in_one_test("singular", [None, *SINGULAR])
+def test_surrogate_density_is_that_of_dense_matrices(likelihood, singular):
     """N(g; 0, K + S) p(y | f) p(theta), and f = m + D eta with the moments of p(f | g)."""
-    model, state, rng = problem(likelihood)
+    model, state, rng = problem(likelihood, **SINGULAR.get(singular, {}))
     parameterization = SurrogateData()
     auxiliary = parameterization.auxiliary(model, state, rng)
     prior = model.prior_at(state.theta + 0.3)
@@ -134,6 +194,8 @@ def test_surrogate_density_is_that_of_dense_matrices(likelihood):
     covariance = K - K @ np.linalg.solve(K + S, K)
     other = parameterization.relocate(model, auxiliary._replace(eta=np.zeros(N)), prior)
     assert_allclose(other.state.f, mean, atol=1e-6)
+    if singular:
+        return
     deviation = point.state.f - mean
     # eta'eta is the squared Mahalanobis distance, whichever root D is.
     assert deviation @ np.linalg.solve(covariance, deviation) == pytest.approx(
@@ -234,34 +296,68 @@ def test_some_components_of_theta():
 
 
 @every_parameterization
-def test_no_density_outside_the_prior_or_where_K_is_singular(name):
+def test_no_density_outside_the_prior_or_where_K_is_no_covariance(name):
     model, state, rng = problem("probit")
     conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
     assert conditional.at(np.array([60.0, 0.0])) is None
-    singular = replace(model, covariance=model.covariance.with_jitter(0.0))
-    state = singular.state_at(np.array([0.0, -2.0]), state.f)
-    conditional = HyperConditional.of(singular, PARAMETERIZATIONS[name], state, rng)
-    assert conditional.at(np.array([0.0, 12.0])) is None
+    names = model.hyperprior.names
+    hyperprior = HyperPrior(names, dict.fromkeys(names, stats.lognorm(100.0)))
+    wide = replace(model, hyperprior=hyperprior)
+    conditional = HyperConditional.of(wide, PARAMETERIZATIONS[name], state, rng)
+    assert conditional.at(np.array([6.0, 0.0])) is not None
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert conditional.at(np.array([800.0, 0.0])) is None  # K is infinite
+
+
+@pytest.mark.parametrize("name", ["aa", "surr"])
+def test_all_rows_may_be_all_but_the_same(name):
+    """A K of rank one is a prior of one latent value."""
+    model, state, rng = problem("probit")
+    parameterization = PARAMETERIZATIONS[name]
+    auxiliary = parameterization.auxiliary(model, state, rng)
+    point = parameterization.relocate(model, auxiliary, model.prior_at(np.array([0.3, 20.0])))
+    assert point.state.prior.rank == 1
+    assert_allclose(point.state.f, point.state.f[0], rtol=1e-12)
+    if name == "aa":
+        assert point.state.f[0] == pytest.approx(np.exp(0.15) * auxiliary[0])
+    assert np.isfinite(point.log_density)
+
+
+def test_f_has_a_density_where_K_has_an_inverse():
+    """That is what a nugget is for."""
+    model, state, _ = problem("probit", rows=SINGULAR["equal rows"]["rows"])
+    with pytest.raises(NotPositiveDefiniteError, match="inverse does not exist"):
+        Sufficient().relocate(model, state.f, state.prior)
+    model = model.with_nugget(1e-6)
+    prior = model.prior_at(state.theta)
+    f = prior.sample(np.random.default_rng(0))
+    point = Sufficient().relocate(model, f, prior)
+    expected = multivariate_normal(np.zeros(N), prior.K).logpdf(f)
+    expected += model.observations_at(prior.theta).total(f)
+    expected += model.hyperprior.log_prob(prior.theta)
+    assert point.log_density == pytest.approx(expected, rel=1e-6)
 
 
 # --- f in whitened coordinates --------------------------------------------------------------------
 
 
 @every_likelihood
-def test_whitened_latents(likelihood):
-    model, state, _ = problem(likelihood)
+@in_one_test("singular", [None, *SINGULAR])
+def test_whitened_latents(likelihood, singular):
+    model, state, _ = problem(likelihood, **SINGULAR.get(singular, {}))
     conditional = LatentConditional(model.observations_at(state.theta), state.prior)
     point = conditional.point_of(state)
     v = point.position
-    assert_allclose(state.prior.chol @ v, state.f, atol=1e-8)
+    L = state.prior.root.factor
+    assert_allclose(L @ v, state.f, atol=1e-8)
     assert point.log_density == pytest.approx(state.log_lik - 0.5 * v @ v)
     expected = finite_difference(lambda x: conditional.at(x).log_density, v)
     assert relative_error(point.gradient, expected) < 1e-6
-    L = state.prior.chol
     R = model.observations_at(state.theta).fisher_information(state.f)
-    metric = np.eye(N) + L.T @ (R[:, None] * L)
-    B = np.array([point.metric_root.apply(e) for e in np.eye(N)]).T
-    assert_allclose(B @ B.T @ metric, np.eye(N), atol=1e-9)
+    eye = np.eye(state.prior.rank)
+    metric = eye + L.T @ (R[:, None] * L)
+    B = np.array([point.metric_root.apply(e) for e in eye]).T
+    assert_allclose(B @ B.T @ metric, eye, atol=1e-9)
 
 
 def test_a_point_travels_without_matrices():
@@ -269,7 +365,8 @@ def test_a_point_travels_without_matrices():
     point = LatentConditional(model.observations_at(state.theta), state.prior).point_of(state)
     _ = point.metric_root, point.gradient
     after = pickle.loads(pickle.dumps(point))
-    assert set(vars(after)) == {"observed", "state", "position"}
+    assert set(vars(after)) == {"observed", "state"}
+    assert_allclose(after.position, point.position, atol=0.0)
     assert_allclose(after.gradient, point.gradient, atol=0.0)
 
 
@@ -289,16 +386,19 @@ def test_roots(name):
 
 
 @in_one_test("full", [True, False])
-def test_root_of_a_mass_matrix(full):
-    """f = L B z has covariance M^-1."""
-    _, state, _ = problem("probit")
+@in_one_test("singular", [None, *SINGULAR])
+def test_root_of_a_mass_matrix(full, singular):
+    """f = R B z has covariance M^-1, or as much of that as K of lower rank lets be."""
+    _, state, _ = problem("probit", **SINGULAR.get(singular, {}))
     mass = np.diag(np.linspace(0.5, 2.0, N)) + (0.2 if full else 0.0)
     root_mass = np.asfortranarray(np.linalg.cholesky(mass)) if full else np.sqrt(mass.diagonal())
     root = state.prior.mass_root(root_mass)
-    B = np.array([root.apply(e) for e in np.eye(N)]).T
-    A = state.prior.chol @ B
-    assert_allclose(A @ A.T @ mass, np.eye(N), atol=1e-8)
-    assert_allclose(np.array([root.pull(e) for e in np.eye(N)]), B, atol=1e-8)
+    R, eye = state.prior.root.factor, np.eye(state.prior.rank)
+    B = np.array([root.apply(e) for e in eye]).T
+    assert_allclose(B @ B.T @ (R.T @ mass @ R), eye, atol=1e-8)
+    if not singular:
+        assert_allclose(R @ B @ B.T @ R.T @ mass, eye, atol=1e-8)
+    assert_allclose(np.array([root.pull(e) for e in eye]), B, atol=1e-8)
 
 
 # --- priors ---------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ INTEGRATED = Integrated()
 def predictor(strategy=INTEGRATED, approximation=None, n_distinct=4, likelihood="probit"):
     """Ten draws at a few thetas, some of them shared, with weights."""
     X, y = toy_classes(N, 2, seed=1)
-    model = make_model(X, y, likelihood)
+    model = make_model(X, y, likelihood, nugget=1e-8)
     rng = np.random.default_rng(3)
     distinct = np.array([0.8, -0.9]) + 0.3 * rng.standard_normal((n_distinct, 2))
     theta = distinct[np.arange(10) % n_distinct]
@@ -215,9 +215,8 @@ BOTH = [np.full(7, -1.0), np.full(7, 1.0)]
 def dense_moments(model, theta, f, X_new):
     """Mean (m, g) and variance (m,) of f* given f (n, g), in numpy."""
     X, kernel = model.covariance.X, model.covariance.kernel.clone_with_theta(theta)
-    K = kernel(X) + model.covariance.jitter * np.diag(kernel.diag(X))
     cross = kernel(X, X_new)
-    projection = np.linalg.solve(K, cross)
+    projection = np.linalg.solve(model.covariance.matrix(theta), cross)
     return projection.T @ f, kernel.diag(X_new) - np.einsum("im,im->m", cross, projection)
 
 

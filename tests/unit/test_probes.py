@@ -290,12 +290,22 @@ def test_equal_seeds_give_equal_probes(model, reference):
     assert first[1] == second[1] != other[1]
 
 
-def test_no_probes_where_K_is_singular(reference):
+def test_equal_rows_are_probed_as_all_others_are(reference):
     X, y = toy_classes(20, 2, seed=4)
     X[3] = X[7]
     X[4] = X[7]
-    singular = make_model(X, y, jitter=0.0)
+    singular = make_model(X, y)
     arguments = (singular, reference, THETA, wanted(), np.random.SeedSequence(0))
+    assert compare_variants(*arguments) is not None
+    probe = take_probe(*arguments)
+    q = EP().fit(singular, THETA).q
+    exact = importance_estimate(singular, q, 50_000, np.random.default_rng(3), defensive=0.05)
+    assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
+
+
+def test_no_probes_where_K_is_no_covariance(model, reference):
+    wrong = model.with_nugget(-0.5)
+    arguments = (wrong, reference, THETA, wanted(), np.random.SeedSequence(0))
     assert compare_variants(*arguments) is None
     assert take_probe(*arguments) is None
 

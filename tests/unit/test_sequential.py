@@ -36,7 +36,7 @@ OFFSET = np.array([0.5, -1.0, 0.0, 2.0, -0.3, 0.1])
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "offset"])
 def model(request):
-    model = make_model(*toy_classes(6, 2, seed=3), jitter=1e-6)
+    model = make_model(*toy_classes(6, 2, seed=3), nugget=1e-6)
     return model.observing(offset=OFFSET) if request.param else model
 
 
@@ -142,9 +142,8 @@ def test_all_rows_in_turn_leave_next_to_no_noise():
     density = in_turn(alone, (3.0, -1.0), np.arange(6))
     weights = importance_estimate(alone, density, 50, np.random.default_rng(0)).log_weights
     assert_allclose(weights, 6.0 * np.log(0.5), atol=1e-7)
-    X, _ = toy_classes(40, 2, seed=3)
-    model = make_model(X, np.sign(X[:, 0]))
-    some = in_turn(model, (5.0, 0.7), np.arange(40))
+    model = make_model(toy_classes(40, 2, seed=3)[0], np.ones(40))
+    some = in_turn(model, (5.0, -1.0), np.arange(40))
     rng = np.random.default_rng(0)
     plain, turns = (
         importance_estimate(model, d, 2000, rng).log_weights.std() for d in (some.q, some)
@@ -157,7 +156,7 @@ def test_rows_that_others_determine_are_left_out():
     K = 9.0 * np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])
     K[0, 0] += 1e-12
     model = three_point_model()
-    model = replace(model, covariance=GivenCovariance(K, 1e-13))
+    model = replace(model, covariance=GivenCovariance(K))
     density = in_turn(model, (), [1, 0, 2])
     rng = np.random.default_rng(3)
     estimate = importance_estimate(model, density, 50_000, rng)

@@ -9,8 +9,18 @@ from scipy import stats
 from skgpmcmc.approximations import EP, Exact, Laplace
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
+from skgpmcmc.model.nugget import WithNugget
 from skgpmcmc.run import sample_chains
-from skgpmcmc.samplers import Collapsed, PseudoMarginal, Sampler
+from skgpmcmc.samplers import (
+    SAMPLERS,
+    WITHIN_GIBBS,
+    Ancillary,
+    Collapsed,
+    Interweaving,
+    PseudoMarginal,
+    Sampler,
+    Sufficient,
+)
 from skgpmcmc.transitions import (
     Directed,
     PseudoMarginalMetropolis,
@@ -94,20 +104,18 @@ def test_chains_begin_where_draws_from_the_prior_are():
         assert stats.kstest(np.exp(begun[:, r]), law.cdf).pvalue > 1e-4
 
 
-# --- jitter ---------------------------------------------------------------------------------------
+# --- K ill-conditioned ----------------------------------------------------------------------------
 
 
 class Defective(type(make_covariance(default_kernel(2), np.zeros((2, 2))))):
-    """Its matrices have a negative eigenvalue, -5e-8 of the variance, where theta[0] > 0."""
+    """Its matrices have a negative eigenvalue, -1e-12 of the variance, where theta[0] > 0."""
 
     def matrix(self, theta):
         K = super().matrix(theta)
         if theta[0] > 0.0:
-            np.fill_diagonal(K, np.exp(theta[0]))  # without jitter
             values, vectors = np.linalg.eigh(K)
-            shift = values[0] + 5e-8 * K[0, 0]
+            shift = values[0] + 1e-12 * K[0, 0]
             K = np.asfortranarray(K - shift * np.outer(vectors[:, 0], vectors[:, 0]))
-            self._jittered(K)
         return K
 
 
@@ -128,39 +136,78 @@ def defective_model(likelihood, y):
 
 
 ALTERNATING = np.where(np.arange(10) % 3 == 0, 1.0, -1.0)
-SAMPLERS = {
+CASES = {
     "emulated": (PseudoMarginal(), EP(), Probit(), 2),
     "random walk": (PseudoMarginal(moves="random_walk"), Laplace(), Probit(), 60),
     "collapsed": (Collapsed(), Exact(), Gaussian(0.5, fixed=True), 2),
+    "ancillary": (Ancillary(), None, Probit(), 60),
 }
 
 
 @pytest.mark.parametrize(
-    "case", ["emulated", "random walk", pytest.param("collapsed", marks=pytest.mark.statistical)]
+    "case",
+    [
+        "emulated",
+        "random walk",
+        "ancillary",
+        pytest.param("collapsed", marks=pytest.mark.statistical),
+    ],
 )
-def test_the_jitter_suits_the_posterior_and_not_the_starts_alone(case):
-    """K is singular where the posterior is: chains must not be kept out of there."""
-    sampler, approximation, likelihood, n_warmup = SAMPLERS[case]
+def test_rounding_errors_of_K_keep_chains_out_of_nowhere(case):
+    """K is singular where the posterior is, and not where chains start."""
+    sampler, approximation, likelihood, n_warmup = CASES[case]
     model = defective_model(likelihood, ALTERNATING)
     run = sample_chains(
         [model], sampler, approximation, n_importance=4, n_chains=2, n_warmup=n_warmup,
         n_draws=20, seed=np.random.SeedSequence(1),
     )  # fmt: skip
-    assert model.covariance.jitter == 1e-8
-    assert run.models[0].model.covariance.jitter == pytest.approx(1e-7)
+    assert run.models[0].model.covariance is model.covariance
     assert np.mean(run.models[0].draws.theta[..., 0] > 0.0) > 0.5
-    # Where K is all but diagonal, the row that has lost its diagonal gets no jitter: a proposal to
-    # such a length-scale fails, but those to where the posterior is do not.
-    assert run.models[0].draws.sampling_counts.n_failed <= 2
+    assert run.models[0].draws.sampling_counts.n_failed == 0
 
 
-def test_the_jitter_stays_where_it_is_not_needed():
-    model = make_model(*toy_classes(8, 2, 0))
+# --- nugget ---------------------------------------------------------------------------------------
+
+
+@in_one_test("name", WITHIN_GIBBS)
+def test_samplers_that_hold_f_still_have_a_nugget(name):
+    model, sampler = make_model(*toy_classes(8, 2, 0)), SAMPLERS[name](n_latent=1)
     run = sample_chains(
-        [model], PseudoMarginal(), Laplace(), n_importance=4, n_chains=2, n_warmup=2, n_draws=2,
+        [model], sampler, Laplace(), n_importance=None, n_chains=1, n_warmup=2, n_draws=2,
         seed=np.random.SeedSequence(1),
     )  # fmt: skip
-    assert run.models[0].model.covariance.jitter == 1e-8
+    covariance = run.models[0].model.covariance
+    if name in ("sa", "asis"):
+        assert isinstance(covariance, WithNugget)
+        assert covariance.plain is model.covariance
+        assert covariance.nugget == sampler.nugget == 1e-8
+    else:
+        assert covariance is model.covariance
+        assert not hasattr(sampler, "nugget")
+
+
+@in_one_test("sampler", [Sufficient(nugget=0.3), Interweaving(nugget=0.3)])
+def test_the_model_that_is_sampled_has_the_nugget_that_was_asked_for(sampler):
+    model = make_model(*toy_classes(8, 2, 0))
+    sampled = sampler.sampled(model)
+    assert sampled.covariance.nugget == 0.3
+    assert sampled.observations is model.observations
+    assert sampled.hyperprior is model.hyperprior
+    expected = model.prior_at(model.start).K + 0.3 * np.eye(8)
+    np.testing.assert_allclose(sampled.prior_at(model.start).K, expected, rtol=1e-12)
+
+
+@in_one_test("kind", [Sufficient, Interweaving])
+@in_one_test("nugget", [0.0, -1e-8, 9e-11, 1.1, np.nan, np.inf, "1e-8", None])
+def test_an_impossible_nugget_is_named(kind, nugget):
+    with pytest.raises(ValueError, match=r"sampler: nugget must be a number in \[1e-10, 1\]"):
+        kind(nugget=nugget).check()
+
+
+@in_one_test("kind", [Sufficient, Interweaving])
+@in_one_test("nugget", [1e-10, 1e-8, 1, 1.0])
+def test_a_possible_nugget_passes(kind, nugget):
+    kind(nugget=nugget).check()
 
 
 # --- trust ----------------------------------------------------------------------------------------

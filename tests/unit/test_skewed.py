@@ -35,7 +35,7 @@ ASYMMETRIES = np.array([-1.5, -0.6, -0.1, 0.0, 0.3, 1.0])
 
 @pytest.fixture(scope="module")
 def model():
-    return make_model(*toy_classes(6, 2, seed=3), jitter=1e-6)
+    return make_model(*toy_classes(6, 2, seed=3), nugget=1e-6)
 
 
 def skewed(model, theta=(1.4, -0.7), asymmetry=ASYMMETRIES):

@@ -36,7 +36,7 @@ def test_parameters_of_a_likelihood_far_out(likelihood, value):
 
 @in_one_test("log_length", [-400.0, 400.0])
 def test_length_scales_far_out_have_their_limits(log_length):
-    covariance = make_covariance(default_kernel(2), X, 0.0)
+    covariance = make_covariance(default_kernel(2), X)
     theta = np.array([0.0, log_length])
     expected = np.eye(8) if log_length < 0.0 else np.ones((8, 8))
     assert_allclose(covariance.matrix(theta), expected)
