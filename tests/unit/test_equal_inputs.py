@@ -50,7 +50,7 @@ _RNG = np.random.default_rng(0)
 PLACES = _RNG.uniform(size=(8, 2))
 PLACE = np.concatenate([np.arange(8), _RNG.integers(8, size=10)])
 X = PLACES[PLACE]
-TIMES = _RNG.integers(1, 6, 18)
+TIMES = _RNG.integers(1, 4, 18)
 OFFSET = _RNG.uniform(-0.5, 0.5, 18)
 SIGNS = np.where(np.sin(5.0 * X.sum(axis=1)) + _RNG.normal(size=18) > 0.0, 1.0, -1.0)
 AMOUNTS = _RNG.poisson(3.0, 18).astype(float)
@@ -103,7 +103,7 @@ def forms_of(likelihood, y, offset=None):
     rng = np.random.default_rng(1)
     every = np.arange(18)
     again = rng.permutation(np.repeat(every, TIMES))
-    pieces = rng.permutation(np.repeat(every, 3))
+    pieces = rng.permutation(np.repeat(every, 2))
     share = rng.uniform(0.1, 1.0, len(pieces))
     share = TIMES[pieces] * share / np.bincount(pieces, share)[pieces]
     ways = {
@@ -115,7 +115,7 @@ def forms_of(likelihood, y, offset=None):
     }
     models = {name: form(likelihood, y, offset, *way) for name, way in ways.items()}
     assert len(models["rows repeated, apart"].observations) == TIMES.sum()
-    assert len(models["weights split, apart"].observations) == 54
+    assert len(models["weights split, apart"].observations) == 36
     columns = [X, y, likelihood.row_data(18), *([] if offset is None else [offset])]
     n_different = len(np.unique(np.column_stack(columns), axis=0))
     assert len(models["weights"].observations) == n_different < TIMES.sum()
@@ -272,7 +272,7 @@ def check_gradient(approximation, model):
 @in_one_test("name", LOG_CONCAVE)
 @in_one_test("approximation", [EP().refined(), Laplace().refined()], repr)
 def test_gradients_against_finite_differences(approximation, name):
-    check_gradient(approximation, forms_of(*CASES[name])["rows repeated, apart"])
+    check_gradient(approximation, forms_of(*CASES[name])["weights"])
 
 
 @in_one_test("name", QUADRATIC)
@@ -458,7 +458,7 @@ class TestLeaveOneOut:
                 self.evidence([3, 1, 0]),
             ]
         )
-        assert_allclose(result.elpd_i, expected, atol=0.05)
+        assert_allclose(result.elpd_i, expected, atol=0.08)
         assert result.elpd_i[0] == result.elpd_i[2] == result.elpd_i[3]
         assert result.elpd == pytest.approx(result.elpd_i.sum())
 
@@ -468,7 +468,7 @@ class TestLeaveOneOut:
         expected = whole - np.array(
             [self.evidence([0, 1, 1]), self.evidence([3, 0, 1]), self.evidence([3, 1, 0])]
         )
-        assert_allclose(result.elpd_i, expected, atol=0.15)
+        assert_allclose(result.elpd_i, expected, atol=0.16)
         assert len(result.elpd_i) == len(result.pareto_k) == 3
 
     def test_the_draws_are_used_as_arviz_uses_them(self):

@@ -4,7 +4,7 @@ References take one row after the other from the likelihood's `log_prob` and `de
 have tests of their own, and integrals are trapezoidal sums over the whole of the integrand.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 
 import numpy as np
@@ -393,6 +393,41 @@ def test_student_t_rows_may_pull_far_from_a_narrow_cavity(weight, offset):
 def test_forty_student_t_rows_may_pull_far_from_a_narrow_cavity():
     y = 2.0 + np.linspace(-0.5, 0.5, 40)
     check_integrals(StudentT(0.1, 4.0), y, np.ones(40), None, [(0.0, 0.1)])
+
+
+def values_for_each_row(likelihood, y, offset):
+    """How many values of the log density of one row the moments of one input take."""
+    n_values = []
+
+    class Counted(type(likelihood)):
+        def log_prob(self, y, f):
+            n_values.append(np.broadcast(y, f).size)
+            return super().log_prob(y, f)
+
+    counted = Counted(*(getattr(likelihood, field.name) for field in fields(likelihood)))
+    observed = Observations(counted, y, offset, None, np.array([0]))
+    observed.tilted_moments(np.zeros(1), np.ones(1))
+    return sum(n_values) / len(y)
+
+
+@in_one_test(
+    ("likelihood", "targets"),
+    [
+        (Logit(), [-1.0, 1.0]),
+        (Poisson(), [0.0, 3.0, 7.0]),
+        (NegativeBinomial(2.0), [0.0, 3.0, 7.0]),
+        (Volatility(), [0.1, -0.5, 2.0]),
+        (StudentT(0.5, 4.0), [-0.9, 0.1, 0.8]),
+    ],
+)
+def test_an_integral_takes_no_more_nodes_for_many_rows_than_for_few(likelihood, targets):
+    """So that its cost goes with the number of rows, not with the square of it."""
+    rng = np.random.default_rng(4)
+    few, many = (
+        values_for_each_row(likelihood, np.resize(targets, n) * 1.0, rng.uniform(-1.0, 1.0, n))
+        for n in (6, 60)
+    )
+    assert many < 2.0 * few
 
 
 def test_powers_of_gaussian_rows_with_variances_of_their_own():
