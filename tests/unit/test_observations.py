@@ -368,6 +368,10 @@ def test_rows_with_bends_far_from_one_another():
         check_integrals(Logit(), [1.0, -1.0], [1.0, 2.0], [-20.0, 30.0], cavities)
         check_integrals(Poisson(), [0.0, 1e6], [1.0, 1.0], [-9.0, 4.0], cavities)
         check_integrals(Volatility(), [1e-9, 1e3], [3.0, 1.0], None, cavities)
+    # Beside the place of a row, its noise is too narrow to be seen.
+    sharp = OrdinalProbit((-0.1, 0.0), 0.01)
+    check_integrals(sharp, [0.0, 1.0, 2.0], [1.0, 1.0, 2.0], [-0.4, 0.8, 1.5], [(0.0, 1.0)])
+    check_integrals(StudentT(0.01, 4.0), [3.0, 3.1], [0.3, 0.2], [4.0, 2.5], [(0.0, 1.0)])
 
 
 #: Rows of Student-t noise that disagree.

@@ -460,6 +460,13 @@ def test_of_very_many_rows_some_are_put_in_order(monkeypatch):
     check_rows(TrainingRows.of(SMOOTH, X, None, y), X, y)
 
 
+@in_one_test("kernel", [SMOOTH, NOISY])
+def test_inputs_of_a_model_are_in_this_order(kernel):
+    places = np.random.default_rng(0).normal(size=(25, 2))[np.arange(40) % 25]
+    rows = TrainingRows.of(kernel, places, None, np.zeros(40))
+    check_order(rows.X, np.arange(len(rows.X)))
+
+
 def test_maximin_goes_on_as_the_order_does():
     X = np.random.default_rng(0).normal(size=(25, 2))
     rng = np.random.default_rng(7)
