@@ -290,14 +290,20 @@ def test_with_a_white_kernel_every_row_has_its_own_input(kernel):
     assert_array_equal(rows.weight, weight[rows.chosen])
     assert_array_equal(rows.row_of[rows.chosen], np.arange(len(kept)))
     assert_array_equal(rows.input_of[kept], rows.row_of[kept])
-    # Rows without weight are at the first of the equal inputs.
-    for row in np.flatnonzero(weight == 0.0):
-        assert rows.input_of[row] == np.flatnonzero((X[row] == rows.X).all(axis=1))[0]
-    assert rows.X_aside.shape == (0, 2)
+    # Rows without weight have values of their own, too.
+    without = np.flatnonzero(weight == 0.0)
+    assert_array_equal(rows.X_aside, X[without])
+    assert_array_equal(rows.input_of[without], len(kept) + np.arange(len(without)))
+    assert_array_equal(rows.row_of[without], -1)
 
 
 def test_white_noise_that_is_small_beside_the_variance_still_counts():
-    for kernel in (SMOOTH + WhiteKernel(1e-17), DotProduct(1e8) + WhiteKernel(0.5)):
+    """Its level is inferred, and may grow."""
+    for kernel in (
+        ConstantKernel(1e6) * RBF(0.7) + WhiteKernel(0.01),
+        SMOOTH + WhiteKernel(1e-17),
+        DotProduct(1e8) + WhiteKernel(0.5),
+    ):
         assert len(TrainingRows.of(kernel, X, None, Y).X) == 30
 
 
