@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._params import Configuration
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from ..likelihoods import Likelihood
 from ..model import Conditional, GaussianPrior, LatentGP, Observations
 from ..model.prior import GivenSites
@@ -219,21 +219,21 @@ class GaussianApproximation:
         """Diagonal of Sigma; (n,). Costs one inverse of a triangle.
 
         ``s Sigma s = I - B^-1`` cancels where W_i Sigma_ii is small: the relative error is about
-        eps / (W_i Sigma_ii). Where it has lost four digits, sums of squares from the root of K
-        step in, in which nothing cancels.
+        eps / (W_i Sigma_ii). That of ``Sigma = K - K s B^-1 s K`` is eps K_ii / Sigma_ii, hence
+        smaller where W_i K_ii < 1; there it steps in once the first has lost four digits.
         """
         prior_variance = self.prior.variance
         weight = self.precision * prior_variance  # never below W_i Sigma_ii
         if not weight.any():
             return prior_variance.copy()
         if np.mean(weight < _CANCELLED) > 0.5:  # an inverse would not be worth its cost
-            return self.prior.variance_given(self.chol_white)
+            return self._positive(self._variance_by_solving(np.full(len(weight), True)))
         factor = self._inverse_factor
         shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)
         cancelled = (shrinkage < _CANCELLED) & (weight < 1.0)
         variance = shrinkage / np.where(cancelled, 1.0, self.precision)
         if cancelled.any():
-            variance[cancelled] = self.prior.variance_given(self.chol_white)[cancelled]
+            variance[cancelled] = self._variance_by_solving(cancelled)
         return self._positive(variance)
 
     def _positive(self, variance: FloatArray) -> FloatArray:
@@ -248,6 +248,13 @@ class GaussianApproximation:
                 "the kernel is no covariance at these hyper-parameters"
             )
         return np.where(variance > 0.0, variance, np.finfo(float).eps * prior_variance)
+
+    def _variance_by_solving(self, which: BoolArray) -> FloatArray:
+        """Diagonal of ``K - K s B^-1 s K`` where the mask of shape (n,) says so."""
+        half = self.prior.columns(which)
+        half *= self.root_precision[:, None]
+        half = linalg.solve_lower(self.chol_B, half, overwrite=True)
+        return np.asarray(self.prior.variance[which] - np.einsum("ij,ij->j", half, half))
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return ``s o B^-1 s o g`` = (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""

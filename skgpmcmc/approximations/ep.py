@@ -93,16 +93,16 @@ class EP(Approximation):
     ) -> ApproximationFit:
         """Return q at the last sites and log Z_EP.
 
-        Unless told otherwise the sweeps begin with empty sites, or for a steep likelihood, under
-        which these would lead astray, with those of the Laplace approximation. Sweeps that are
-        lost all the same fall back on it.
+        Unless told otherwise the sweeps begin with empty sites. For a steep likelihood, and where
+        inputs have many rows, these would lead astray: there sweeps begin with the sites of the
+        Laplace approximation. Sweeps that are lost all the same fall back on it.
         """
         prior = model.prior_at(theta)
         family, matching = gaussian_family(prior), _Matching.of(model, prior)
         steep, log_concave = model.likelihood.steep, model.likelihood.log_concave
         if start is not None:
             sites = start
-        elif steep:
+        elif steep or matching.observed.several:
             sites = Laplace(tol=_START_TOLERANCE).fit(model, theta).q.sites
         else:
             sites = Sites(np.zeros(prior.size), np.zeros(prior.size))

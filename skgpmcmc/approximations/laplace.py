@@ -154,14 +154,14 @@ def _gaussian_at(
     return family(prior, family.sites_at(prior, observed, point.f, point.weights))
 
 
-# A step that leaves the numbers has no objective, and is halved until it has one.
-@np.errstate(over="ignore", invalid="ignore")
 def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray) -> FloatArray:
     """K^-1 times the full Newton step from f; R&W algorithm 3.1, lines 4 to 7."""
     family = gaussian_family(prior)
     return family(prior, family.sites_at(prior, observed, f)).weights
 
 
+# A step that leaves the numbers has no objective, and is halved until it has one.
+@np.errstate(over="ignore", invalid="ignore")
 def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) -> _Point:
     """Halve the Newton step until the objective does not fall."""
     direction = _newton_weights(observed, prior, point.f) - point.weights

@@ -25,7 +25,7 @@ from ..estimators._data import (
 from ..estimators._link import DocumentationLink
 from ..estimators._saving import Versioned
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from ..model import LatentGP, Observations, check_gradient
+from ..model import LatentGP, Observations, check_gradient, make_covariance
 from ..numerics.threads import one_thread
 from ..run.effort import require_memory
 
@@ -163,7 +163,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         approximation = check.named_approximation(self.approximation)
-        covariance = check.resolve_covariance(self.kernel, self.ard, X)
+        covariance = make_covariance(check.resolve_kernel(self.kernel, self.ard, X), X)
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
         return LatentGP(covariance, Observations(likelihood, y), hyperprior), approximation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from ..likelihoods import Likelihood
 from ..model import Observations
@@ -67,7 +67,8 @@ class TrainingRows(NamedTuple):
         rows, row_of_kept = _distinct(np.column_stack([input_of_kept, *of_kept]))
         chosen = np.empty(len(rows), dtype=np.intp)
         chosen[row_of_kept[::-1]] = kept[::-1]
-        row_weight = np.bincount(row_of_kept, weight[kept], len(rows))
+        ascending = np.lexsort((weight[kept], row_of_kept))  # sums that no order changes
+        row_weight = np.bincount(row_of_kept[ascending], weight[kept][ascending], len(rows))
         first = np.searchsorted(rows[:, 0], np.arange(len(inputs)))
         row_of, input_of = np.full(len(X), -1), np.empty(len(X), dtype=np.intp)
         row_of[kept], input_of[kept] = row_of_kept, input_of_kept
@@ -76,23 +77,15 @@ class TrainingRows(NamedTuple):
             X_aside, input_of[aside] = X[aside], len(inputs) + np.arange(len(aside))
         elif len(aside):
             X_aside, input_of[aside] = _placed_aside(X[aside] + 0.0, inputs)
-        return cls(
-            inputs,
-            chosen,
-            None if np.all(row_weight == 1.0) else row_weight,
-            None if len(rows) == len(inputs) else first,
-            row_of,
-            weight,
-            input_of,
-            X_aside,
-        )
+        of_rows = None if np.all(row_weight == 1.0) else row_weight
+        of_inputs = None if len(rows) == len(inputs) else first
+        return cls(inputs, chosen, of_rows, of_inputs, row_of, weight, input_of, X_aside)
 
     def observed(
         self, likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None = None
     ) -> Observations:
         """Return what a model has of them, for a target (n_rows,) of each of its rows."""
-        own = likelihood.of_rows(self.chosen)
-        return Observations(own, y, offset, self.weight, self.first)
+        return Observations(likelihood.of_rows(self.chosen), y, offset, self.weight, self.first)
 
     @property
     def kept(self) -> np.ndarray:
@@ -125,6 +118,8 @@ def _placed_aside(X: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:
     """Whether rows with equal inputs have values of their own, as with a `WhiteKernel`."""
+    if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
+        return True  # however small its variance is now
     some = np.repeat(X[:_N_TRIED], 2, axis=0)
     K = np.asarray(kernel(some))
     return not np.allclose(K[::2, 1::2].diagonal(), K.diagonal()[::2], rtol=_ROUNDING, atol=0.0)

@@ -128,7 +128,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         """
         X, y, features = validated(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()
-        rows = self._training_rows(X, sample_weight, OrdinalProbit(), number)
+        rows = self._training_rows(X, sample_weight, OrdinalProbit((0.0,)), number)
         y = y[rows.kept]
         classes = self._ordered_classes(y)
         position = rows.of_model(known_labels(y, classes, len(y)))

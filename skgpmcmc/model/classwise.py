@@ -50,10 +50,7 @@ class ClasswisePrior(GaussianPrior):
             prior.made()
         return self
 
-    @property
-    def low_rank(self) -> bool:
-        """Whatever the ranks: coupled sites go by other matrices."""
-        return False
+    low_rank = False  # whatever the ranks: coupled sites go by other matrices
 
     @property
     def rank(self) -> int:

@@ -58,6 +58,11 @@ class LatentGP:
         return self.observations.likelihood
 
     @property
+    def y(self) -> FloatArray:
+        """Targets of all rows as the likelihood encodes them; (n_rows,)."""
+        return self.observations.y
+
+    @property
     def n_inputs(self) -> int:
         """Number of distinct inputs n: of latent values of a function."""
         return len(self.covariance.X)

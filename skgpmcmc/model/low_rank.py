@@ -27,6 +27,11 @@ class LowRankPrior(GaussianPrior):
         """``R R'``; (n, n). It is large, and no method uses it."""
         return np.asfortranarray(self.root.factor @ self.root.factor.T)
 
+    def contract(self, A: FloatArray) -> FloatArray:
+        """``sum_ij A_ij dK^_ij / dtheta_r`` for A of shape (n, n)."""
+        half = self.pull(0.5 * (A + A.T))
+        return self.contract_root(np.eye(self.rank), half, half @ self.root.factor)
+
     @cached_property
     def variance(self) -> FloatArray:
         """Variances of f, none of them zero; (n,)."""

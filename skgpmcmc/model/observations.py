@@ -13,6 +13,9 @@ from .._typing import FloatArray, IntArray
 from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
 from ..numerics import quadrature
 
+#: Cuts of an integral: with many rows, those of several rows have the same distances.
+_MOST_CUTS = 128
+
 
 class _Rows(NamedTuple):
     """The rows of some inputs, one input after the other."""
@@ -194,7 +197,8 @@ class Observations:
         own, others = np.flatnonzero(alone), np.flatnonzero(~alone)
         if len(own):
             moments[:, own] = self.of_inputs(own).unweighted().tilted_moments(mean[own], var[own])
-        moments[:, others] = self._tilted(others, mean[others], var[others]).moments()
+        if len(others):
+            moments[:, others] = self._tilted(others, mean[others], var[others]).moments()
         return TiltedMoments(*moments)
 
     def _gaussian_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
@@ -281,7 +285,9 @@ class Observations:
         count = np.diff(np.append(rows.first, len(rows.numbers)))
         # The last row of an input stands for those that others have more.
         numbers = rows.first[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
-        return quadrature.Cuts(places[numbers].reshape(len(inputs), -1))
+        places = np.sort(places[numbers].reshape(len(inputs), -1), axis=1)
+        some = np.linspace(0, places.shape[1] - 1, min(places.shape[1], _MOST_CUTS))
+        return quadrature.Cuts(places[:, some.round().astype(np.intp)])
 
     def _rows_of(self, inputs: IntArray) -> _Rows:
         """Return the rows of some inputs."""

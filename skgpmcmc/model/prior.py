@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from .._typing import FloatArray, IntArray
+from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.dynamics import FactorRoot
 from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
@@ -113,7 +113,7 @@ class OfFunction(Conditional):
     @property
     def n_bytes(self) -> int:
         """See `Conditional`."""
-        return self.factor.nbytes + self.coefficients.nbytes
+        return sum(own.nbytes for own in vars(self).values() if isinstance(own, np.ndarray))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +142,6 @@ class GivenWhiteSites(GivenLatent):
     def _projected(self, cross: FloatArray) -> _Projection:
         mean, half, _ = super()._projected(cross)
         return _Projection(mean, half, linalg.solve_lower(self.white_factor, half))
-
-    @property
-    def n_bytes(self) -> int:
-        """See `Conditional`."""
-        return super().n_bytes + self.white_factor.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,12 +356,13 @@ class GaussianPrior:
 
     def solve_added(self, precision: FloatArray, g: FloatArray) -> FloatArray:
         """``(I + W K)^-1 g`` for a diagonal W of any sign and g of shape (n,)."""
-        if self.low_rank:
-            inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
-            solved = np.asarray(np.linalg.solve(inner, self.pull(g)), dtype=float)
-            return np.asarray(g - precision * self.unwhiten(solved))
-        B = np.eye(self.size) + precision[:, None] * self.K
-        return np.asarray(np.linalg.solve(B, g), dtype=float)
+        inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
+        solved = np.asarray(np.linalg.solve(inner, self.pull(g)), dtype=float)
+        return np.asarray(g - precision * self.unwhiten(solved))
+
+    def columns(self, which: BoolArray) -> FloatArray:
+        """Return columns of K where the mask of shape (n,) says so; copied in Fortran order."""
+        return self.K.T[which].T  # K is symmetric
 
     def smoothed_factor(self, root_precision: FloatArray) -> FloatArray:
         """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""

@@ -270,9 +270,9 @@ def _panel_rule(block: _Block, cuts: Cuts) -> _Nodes:
         ends = np.stack(_edges(block, middle), axis=1)
         inner = 0.5 * (ends + middle[:, None])
         own = np.concatenate([ends, inner, middle[:, None]], axis=1)
-    else:
+        places = np.clip(places, own.min(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
+    else:  # many rows can pull a peak as far as they are
         own = np.broadcast_to(_GAUSSIAN_CUTS, (len(sd), len(_GAUSSIAN_CUTS)))
-    places = np.clip(places, own.min(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
     edges = np.sort(np.concatenate([places, own], axis=1), axis=1)
     if not block.density.log_concave:
         edges = np.sort(np.concatenate([edges, _around_peaks(block, edges)], axis=1), axis=1)

@@ -16,14 +16,14 @@ from .._typing import FloatArray, IntArray
 from . import linalg
 from .linalg import NotPositiveDefiniteError
 
-#: Variance that is left out, in units of the largest.
-_TOLERANCE = 1e-12
+#: Variance that is left out, in units of the largest; more where a kernel rounds by more.
+_TOLERANCE, _ROUGHER = 1e-12, (1e-9, 1e-6)
 #: How much less the variance of the last input counts than that of the first, as a pivot.
 _LAST = 0.1
 #: With fewer rows a root of low rank does not save time.
 _FEWEST_ROWS = 400
-#: A variance below minus this share of the largest is no rounding error.
-_INDEFINITE = 1e-6
+#: A negative variance of so many tolerances is no rounding error.
+_INDEFINITE = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     factor, info = lapack.dpotrf(K[first, first], lower=1)
     if info == 0 and factor.diagonal().min() ** 2 > 0.01 * _largest(K):
         return None
-    root = _pivoted(K)
+    root = _root(K)
     return root if 2 * root.rank <= len(K) else None
 
 
@@ -145,7 +145,17 @@ def full_root(K: FloatArray) -> PivotedRoot:
     try:
         return TriangularRoot.of(linalg.cholesky(K, least=_tolerance(K)))
     except NotPositiveDefiniteError:
-        return _pivoted(K)
+        return _root(K)
+
+
+def _root(K: FloatArray) -> PivotedRoot:
+    """Return the root by the least tolerance at which K is positive semidefinite."""
+    for tolerance in (_tolerance(K), *(share * _largest(K) for share in _ROUGHER)):
+        root = _pivoted(K, tolerance)
+        left = K.diagonal() - np.einsum("ij,ij->i", root.factor, root.factor)
+        if left.min() > -_INDEFINITE * tolerance:
+            return root
+    raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
 
 
 def _tolerance(K: FloatArray) -> float:
@@ -160,7 +170,7 @@ def _largest(K: FloatArray) -> float:
     return largest
 
 
-def _pivoted(K: FloatArray) -> PivotedRoot:
+def _pivoted(K: FloatArray, tolerance: float) -> PivotedRoot:
     """Factor K by the input with the most variance left, as long as that is above the tolerance.
 
     Full pivoting keeps errors of what is left small (Higham, 2002, section 10.3), but at theta
@@ -172,14 +182,9 @@ def _pivoted(K: FloatArray) -> PivotedRoot:
     share = np.geomspace(1.0, np.sqrt(_LAST), n)
     scaled = np.multiply(K, share[:, None], order="F")
     scaled *= share
-    factor, order, rank, _ = lapack.dpstrf(
-        scaled, lower=1, tol=_LAST * _tolerance(K), overwrite_a=1
-    )
+    factor, order, rank, _ = lapack.dpstrf(scaled, lower=1, tol=_LAST * tolerance, overwrite_a=1)
     linalg.count_root(n, rank)
     root = np.empty((n, rank), order="F")
     root[order - 1] = np.tril(factor[:, :rank])
     root /= share[:, None]
-    left = K.diagonal() - np.einsum("ij,ij->i", root, root)
-    if not left.min() > -_INDEFINITE * _largest(K):
-        raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
     return PivotedRoot(root, order[:rank] - 1)

@@ -21,7 +21,6 @@ from skgpmcmc.approximations import (
     evidence_cost,
     find_mode,
 )
-from skgpmcmc.approximations.rows import WAYS, choose_rows
 from skgpmcmc.likelihoods import Gaussian, Probit, Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -31,6 +30,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
+from skgpmcmc.numerics.spread import WAYS, choose_rows
 from skgpmcmc.transitions import RandomWalk, Trajectory, UnivariateSlice
 from skgpmcmc.warmup import Emulated
 

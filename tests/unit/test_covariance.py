@@ -138,7 +138,7 @@ def moved(kernel):
 
 def noisy(matrix, nugget):
     """The definition: a share of the mean diagonal is added to the diagonal."""
-    return matrix + nugget * matrix.diagonal().mean() * np.eye(len(matrix))
+    return matrix + nugget * matrix.diagonal().max() * np.eye(len(matrix))
 
 
 def symmetric(n, seed=1):
@@ -313,7 +313,7 @@ def with_nugget(kernel, nugget, X=None):
 
 @every_path
 @in_one_test("nugget", NUGGETS)
-def test_a_nugget_adds_a_share_of_the_mean_variance_to_the_diagonal(kernel, nugget):
+def test_a_nugget_adds_a_share_of_the_largest_variance_to_the_diagonal(kernel, nugget):
     covariance, theta = with_nugget(kernel, nugget), moved(kernel)
     K = covariance.matrix(theta)
     expected = noisy(kernel.clone_with_theta(theta)(inputs()), nugget)
@@ -327,7 +327,7 @@ def test_a_nugget_adds_a_share_of_the_mean_variance_to_the_diagonal(kernel, nugg
 @every_path
 @in_one_test("nugget", NUGGETS)
 def test_contraction_with_a_nugget(kernel, nugget):
-    """The nugget moves with theta, as the mean variance does."""
+    """The nugget moves with theta, as the largest variance does."""
     covariance, theta, A = with_nugget(kernel, nugget), moved(kernel), symmetric(N)
     before, scale = A.copy(), np.abs(A).sum()
     contraction = covariance.contract(theta, A)
@@ -382,7 +382,7 @@ def test_a_nugget_changes_nothing_else(name):
 
 def test_some_rows_of_a_covariance_with_a_nugget():
     kernel, rows = KERNELS["sum with noise"], np.array([4, 0, 7])
-    some = with_nugget(kernel, 0.3).of_rows(rows)
+    some = with_nugget(kernel, 0.3).of_inputs(rows)
     assert some.nugget == 0.3
     expected = with_nugget(kernel, 0.3, inputs()[rows])
     assert_array_equal(some.matrix(moved(kernel)), expected.matrix(moved(kernel)))

@@ -65,9 +65,9 @@ def test_three_rows_against_the_orthant():
 
 
 def test_a_weight_is_a_number_of_rows():
-    weighted = given_model(TWO, [1.0, -1.0]).observing(weight=np.array([2.0, 1.0]))
-    rows = [0, 0, 1]
-    repeated = given_model(TWO[np.ix_(rows, rows)] + 1e-9 * np.eye(3), [1.0, 1.0, -1.0])
+    model = given_model(TWO, [1.0, -1.0])
+    weighted = model.observing(weight=np.array([2.0, 1.0]))
+    repeated = model.observing(y=np.array([1.0, 1.0, -1.0]), first=np.array([0, 2]))
     found = [second_order_log_evidence(model, NO_THETA) for model in (weighted, repeated)]
     assert found[0] == pytest.approx(found[1], abs=1e-6)
 

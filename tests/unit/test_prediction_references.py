@@ -17,7 +17,7 @@ from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Logit
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, density_arrays_at
-from skgpmcmc.run import leave_one_out
+from skgpmcmc.run import GivenRows, leave_one_out
 from skgpmcmc.run.records import Draws
 
 from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score
@@ -145,8 +145,8 @@ def test_noise_of_rows_goes_by_the_square_of_the_scale(scale):
 def test_known_noise_enters_the_model_in_normalized_units():
     rows = np.linspace(0.1, 2.0, N)
     reg = BayesianGPRegressor(FIXED, alpha=0.3, **QUICK).fit(X, Y, noise_variance=rows)
-    likelihood = reg._predictor.model.likelihood
-    assert_allclose(likelihood.row_variance, rows / Y.var(), rtol=1e-12)
+    likelihood, row_of = reg._predictor.model.likelihood, reg._rows.row_of
+    assert_allclose(likelihood.row_variance[row_of], rows / Y.var(), rtol=1e-12)
     assert likelihood.alpha == pytest.approx(0.3 / Y.var(), rel=1e-12)
 
 
@@ -253,7 +253,7 @@ def test_leave_one_out_of_chains_that_hardly_move():
     )
     f = np.where([True, False, False], moving, still)
     draws = Draws(np.zeros((2, 100, 2)), f, [], None)
-    result = leave_one_out(model, draws)
+    result = leave_one_out(model, draws, GivenRows(np.arange(3), np.ones(3)))
     log_lik = model.observations.log_prob(f.reshape(200, 3).T)
     plain = np.log(200.0) - logsumexp(-log_lik, axis=1)
     assert np.isinf(result.pareto_k[1:]).all()
@@ -266,5 +266,6 @@ def test_leave_one_out_names_a_row_without_density():
     model = make_model([[0.0], [1.0], [2.0]], [1.0, -1.0, 1.0])
     f = np.random.default_rng(0).standard_normal((2, 100, 3))
     f[1, 3, 1] = 1e200  # log Phi(-1e200) is below all numbers
+    draws, given = Draws(np.zeros((2, 100, 2)), f, [], None), GivenRows(np.arange(3), np.ones(3))
     with pytest.raises(ValueError, match="loo: row 1 of the training data has no finite"):
-        leave_one_out(model, Draws(np.zeros((2, 100, 2)), f, [], None))
+        leave_one_out(model, draws, given)

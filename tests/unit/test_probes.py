@@ -327,7 +327,7 @@ def planned(rows, excess=None, coupled=False, in_turn=False, few=True):
         coupled=coupled,
         in_turn=in_turn,
         few=few,
-        model=SimpleNamespace(y=np.zeros(200)),
+        model=SimpleNamespace(n_inputs=200),
     )
     excess = np.zeros(len(rows)) if excess is None else excess
     places = [SimpleNamespace(theta=t, promised=e) for t, e in zip(theta, excess, strict=True)]
