@@ -107,13 +107,15 @@ def _repeated(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndar
     rows = row_of[row_of >= 0]
     likelihood = observed.likelihood.of_rows(rows)
     offset = 0.0 if observed.offset is None else observed.offset[rows]
-    n_parameters = len(likelihood.parameters)
+    many, n_parameters = draws.theta.shape[:2], len(likelihood.parameters)
+    by_function = draws.f.reshape(*many, likelihood.n_functions, -1)
+    at_rows = by_function[..., observed.input_of_row[rows]].reshape(*many, -1)
     every = [
         likelihood.with_parameters(theta[len(theta) - n_parameters :]).sample(f + offset, rng)
-        for chain in zip(draws.theta, draws.f[..., observed.input_of_row[rows]], strict=True)
+        for chain in zip(draws.theta, at_rows, strict=True)
         for theta, f in zip(*chain, strict=True)
     ]
-    return estimator._as_given(np.reshape(every, (*draws.theta.shape[:2], -1)))
+    return estimator._as_given(np.reshape(every, (*many, -1)))
 
 
 def _other_groups(

@@ -226,12 +226,12 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         streams = seed.spawn(len(run.models))
         pairs = list(zip(run.models, map(np.random.default_rng, streams), strict=True))
         noise = np.array([_noise(own, rng) for own, rng in pairs])
-        fitted = self._joined(run, [self._of_model(run, *pair) for pair in pairs], noise, names)
+        models = [{**self._of_model(run, *pair), "_rows": rows} for pair in pairs]
+        fitted = self._joined(run, models, noise, names)
         kept = {
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
             "_for_predictions": prediction_params(self),
             "_units": units,
-            "_rows": rows,
         }
         replace_fitted(self, {**fitted, **names, **kept})
         _warn_about_scales(self, X, names.get("feature_names_in_"))

@@ -92,7 +92,13 @@ class Composite(Covariance):
         return self.contracted(theta, A, entries, lambda part, *rest: part._contract(*rest))
 
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
-        """See `Covariance`."""
+        """See `Covariance`.
+
+        Yields
+        ------
+        ndarray of shape (n, n)
+            Freshly allocated.
+        """
         slopes = self.slopes(*self._matrices(theta))
         for (part, own), slope in zip(self.shares(theta), slopes, strict=True):
             if len(own):

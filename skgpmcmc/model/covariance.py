@@ -351,7 +351,13 @@ class ConstantTimesStationary(Covariance):
         return gradient
 
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
-        """See `Covariance`."""
+        """See `Covariance`.
+
+        Yields
+        ------
+        ndarray of shape (n, n)
+            Freshly allocated.
+        """
         constant, length_scale = self.values(theta)
         K = self.matrix(theta)
         whole = [K] if len(theta[self.of_constant]) else []

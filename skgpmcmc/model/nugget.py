@@ -45,7 +45,13 @@ class WithNugget(Covariance):
         return add_to_diagonal(K, self.nugget * K.diagonal().max())
 
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
-        """See `Covariance`."""
+        """See `Covariance`.
+
+        Yields
+        ------
+        ndarray of shape (n, n)
+            Freshly allocated.
+        """
         at = self._largest(theta)
         for dK in self.plain.derivatives(theta):
             yield add_to_diagonal(dK, self.nugget * dK[at, at])
