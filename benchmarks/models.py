@@ -103,12 +103,13 @@ def _iris() -> tuple[np.ndarray, np.ndarray]:
 def _poisson_peer(model: LatentGP) -> Callable[[], None]:
     offset = model.observations.offset
     assert offset is not None
-    covariance = model.covariance
-    return make_poisson_model(covariance.X, model.y, offset, jitter=covariance.jitter)
+    X = model.covariance.X[model.observations.input_of_row]
+    return make_poisson_model(X, model.y, offset)
 
 
 def _regression_peer(model: LatentGP) -> Callable[[], None]:
-    return make_marginal_model(model.covariance.X, model.y, jitter=model.covariance.jitter)
+    X = model.covariance.X[model.observations.input_of_row]
+    return make_marginal_model(X, model.y)
 
 
 MODELS: dict[str, ModelCase] = {

@@ -44,9 +44,10 @@ class Problem:
     @property
     def model(self) -> LatentGP:
         """The model of the package."""
-        covariance = make_covariance(default_kernel(1), INPUTS, JITTER)
+        covariance = make_covariance(default_kernel(1), INPUTS)
         hyperprior = default_hyperprior(covariance, self.likelihood, "paper")
-        return LatentGP(covariance, Observations(self.likelihood, self.y, self.offset), hyperprior)
+        observations = Observations(self.likelihood, self.y, self.offset)
+        return LatentGP(covariance, observations, hyperprior).with_nugget(JITTER)
 
     def peer(self) -> Callable[[], None]:
         """NumPyro's model of the same; regression has f integrated out."""

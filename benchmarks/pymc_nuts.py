@@ -1,4 +1,4 @@
-"""PyMC's NUTS on the default classifier, as a peer: same model, priors, jitter and data.
+"""PyMC's NUTS on the default classifier, as a peer: same model, priors and data.
 
 Run as ``python -m benchmarks.pymc_nuts --case sim2 [--seed 0] [--n-draws 500] [--core 0]``, with
 ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``; needs ``pip install pymc``. The model is written with
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from skgpmcmc.model.covariance import DEFAULT_JITTER
 from skgpmcmc.run import summarize_convergence
 
 from .common import CASES, Case, use_core
+from .nuts import DEFAULT_JITTER
 from .sampling import EFFECTIVE, MAX_RHAT, Record, run_ours
 
 N_CHAINS = 4
@@ -33,7 +33,7 @@ def make_model(X: np.ndarray, y: np.ndarray, *, ard: bool) -> Any:
     with pm.Model() as model:
         constant = pm.Gamma("constant_value", 1.1, 0.1)
         scale = pm.Gamma("length_scale", 1.0, 1.0 / np.sqrt(d), shape=d if ard else None)
-        # The jitter is relative to the constant, as it is here.
+        # The jitter is relative to the constant.
         shape = pm.gp.cov.ExpQuad(d, ls=scale) + pm.gp.cov.WhiteNoise(np.sqrt(DEFAULT_JITTER))
         f = pm.gp.Latent(cov_func=constant * shape).prior("f", X=X, jitter=0.0)
         pm.Potential("likelihood", pm.logcdf(pm.Normal.dist(0.0, 1.0, shape=n), y * f).sum())

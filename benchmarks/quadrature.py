@@ -197,7 +197,6 @@ def reference(
         "n_nodes": int(pooled.size),
         "n_draws_per_node": n_draws * N_BATCHES,
         "edge_depth": float(pooled.max() - edges.max()),
-        "jitter": model.covariance.jitter,
     }
 
 

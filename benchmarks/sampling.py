@@ -299,7 +299,7 @@ def run_case(name: str, args: argparse.Namespace) -> None:
         data = str(seed) if case.simulated else "all"
         if not case.ard:
             known = record.results["reference"].get(data)
-            if args.reference and (known is None or known["jitter"] != model.covariance.jitter):
+            if args.reference and known is None:
                 draws = classifier.theta_samples_.reshape(-1, 2)
                 known = quadrature.reference(model, draws, args.reference_draws)
                 keep("reference", data, known)
@@ -314,7 +314,7 @@ def run_case(name: str, args: argparse.Namespace) -> None:
         if args.sklearn and number == 0:
             keep("sklearn", str(seed), run_sklearn(case, X, y, seed))
         if args.nuts and number < args.nuts_seeds:
-            peer = make_model(X, y, ard=case.ard, jitter=model.covariance.jitter)
+            peer = make_model(X, y, ard=case.ard)
             keep("nuts", str(seed), run_numpyro(peer, seed, ours, args))
     show(case, record.results)
 

@@ -287,7 +287,7 @@ def _chosen(transition: Transition[Any]) -> str:
     if not isinstance(transition, DiscretizingMap):
         return ""
     posterior: Any = transition.layer.target
-    m = getattr(posterior.model, "n_first", len(posterior.model.y))
+    m = len(getattr(posterior.model, "rows", posterior.model.y))
     return f"m = {m}" + (", whole sweeps" if whole else "")
 
 

@@ -134,7 +134,10 @@ def start(
     with at_work() as operations:
         state, attempt = transition.start(model, theta, rng), 1
         while state is None and attempt < _MAX_START_ATTEMPTS:
-            theta = 0.5 * (theta + model.start)
+            last = (
+                attempt == _MAX_START_ATTEMPTS - 1
+            )  # which may be at the end of a prior's support
+            theta = model.start if last else 0.5 * (theta + model.start)
             state, attempt = transition.start(model, theta, rng), attempt + 1
     if state is None:
         raise RuntimeError(no_density(model, theta))

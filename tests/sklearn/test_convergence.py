@@ -435,7 +435,7 @@ def other_data():
     return {
         "values": (X + 1e-9, y),
         "fewer rows": (X[:-1], y[:-1]),
-        "order": (X[::-1], y[::-1]),
+        "targets in another order": (X, y[::-1]),
         "columns": (X[:, :1], y),
         "labels": (X, other_y),
         "flipped": (X, 1 - y),

@@ -49,21 +49,12 @@ ESTIMATORS = [
     EPMLClassifier(ConstantKernel(4.0, "fixed") * RBF(), approximation="laplace", n_restarts=0),
 ]
 
-#: Why a check cannot apply. Chains draw f for every row, so that other rows mean other draws; that
-#: weights are repeated rows is shown exactly in tests/unit/test_approximations_of_the_papers.py.
-_OTHER_DRAWS = "other rows mean other draws; the exact statement is tested on the evidence"
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": _OTHER_DRAWS,
-    "check_sample_weight_equivalence_on_sparse_data": _OTHER_DRAWS,
-}
-
 
 def expected_failures(estimator):
-    if isinstance(estimator, EPMLClassifier):
-        return {}
+    """Why a check cannot apply, by its name."""
     if isinstance(estimator, BayesianGPOrdinalClassifier):
-        return {**EXPECTED_FAILURES, "check_classifiers_classes": "strings need class_order"}
-    return EXPECTED_FAILURES
+        return {"check_classifiers_classes": "strings need class_order"}
+    return {}
 
 
 def takes_longer(estimator, name):
