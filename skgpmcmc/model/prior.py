@@ -452,8 +452,8 @@ class GaussianPrior:
         RA = self.unwhiten(A)
         return RA, np.einsum("ij,ij->i", RA, self.root.factor)
 
-    def root_change(self, dK: FloatArray) -> FloatArray:
-        """Return the change of R that a change dK of K makes; (n, r).
+    def root_change(self, dK: FloatArray, v: FloatArray | None = None) -> FloatArray:
+        """Return the change dR of R that a change dK of K makes, (n, r), or dR v, (n,).
 
         It is ``(dK_P - R dR_P') R_P'^-1``, dK_P the columns of the pivots, where these stay what
         they are.
@@ -461,11 +461,12 @@ class GaussianPrior:
         pivots, triangle = self.root.pivots, self.root.triangle
         square = np.asfortranarray(dK[pivots[:, None], pivots])
         whitened = linalg.cholesky_pushforward(triangle, square)  # R_P^-1 dR_P
-        if self.rank == self.size:
-            return self.unwhiten(whitened)
+        if isinstance(self.root, TriangularRoot):
+            return self.unwhiten(whitened if v is None else whitened @ v)
         change = linalg.lower_product(triangle, whitened)
         rest = dK.T[pivots] - linalg.product(change, self.root.factor.T)
-        return linalg.solve_lower(triangle, np.asfortranarray(rest)).T
+        dR = linalg.solve_lower(triangle, np.asfortranarray(rest)).T
+        return dR if v is None else dR @ v
 
     def root_gradient(self, R_bar: FloatArray) -> FloatArray:
         """Turn derivatives in R, (n, r), into those in the kernel's hyper-parameters, (p,).

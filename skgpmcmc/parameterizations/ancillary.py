@@ -54,7 +54,7 @@ class AncillaryPoint(HyperPoint):
         """``J' R J`` with R the information of f and J = df / dtheta."""
         prior, n_all = self.state.prior, len(self.state.theta)
         v = self.auxiliary[prior.root.pivots]
-        moves = [prior.root_change(dK) @ v for dK in prior.derivatives()]
+        moves = [prior.root_change(dK, v) for dK in prior.derivatives()]
         J = np.reshape(moves, (len(moves), -1))
         information = np.zeros((n_all, n_all))
         information[: len(J), : len(J)] = (

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model import LatentGP
-from ..numerics.linalg import NotPositiveDefiniteError, cholesky
+from ..numerics.linalg import cholesky
 from ..numerics.threads import one_thread
 from ..warmup import Counts
 from .diagnostics import StoppingRule, summarize_convergence
@@ -90,10 +90,7 @@ def plan_for(
 def _rank_share(model: LatentGP) -> float:
     """Share of an operation that one takes by a root of K, at the kernel's own values."""
     prior = model.prior_at(model.start)
-    try:
-        return (prior.rank / prior.size) ** 2 if prior.low_rank else 1.0
-    except NotPositiveDefiniteError:
-        return 1.0
+    return (prior.rank / prior.size) ** 2 if prior.low_rank else 1.0
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:

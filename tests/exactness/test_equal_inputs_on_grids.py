@@ -1,8 +1,8 @@
 """Posteriors of theta where inputs repeat, against grids that know nothing of the package.
 
 The first two data sets are those on which a jitter was noise that chains could buy: they ended at
-variances of millions. The reference on a grid is importance sampling of f around the mode of v, from
-a root of K by eigenvectors.
+variances of millions. The reference on a grid is importance sampling of f around the mode of v,
+from a root of K by eigenvectors.
 """
 
 from typing import NamedTuple

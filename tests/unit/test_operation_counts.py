@@ -168,7 +168,7 @@ VERBS = {
         Cost(vector_solves=1),
         Cost(cholesky=1, vector_products=1),
         Cost(derivative=1),
-        Cost(products=P, solves=2 * P),
+        Cost(solves=2 * P, vector_products=P),
     ),
     "surr": (
         SurrogateData(),
