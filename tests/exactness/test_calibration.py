@@ -75,7 +75,7 @@ def test_exact_draws_pass():
         "k1__constant_value",
         "f at the first point",
         "log p(y | f)",
-        "f'K(theta)^-1 f",
+        "law of the norm of v",
     ]
     every = np.concatenate(list(report.ranks.values()))
     assert (every.min(), every.max()) == (0, 63)

@@ -123,16 +123,26 @@ def test_summary_is_that_of_the_diagnostics(fitted, trees, name):
     "name", [name for name in CASES if name not in ("separate", "discretizing")]
 )  # whose chains hardly move
 def test_loo_is_ours(fitted, trees, name):
-    """With the relative efficiency that ours uses: that of the densities, not of the draws."""
+    """With the relative efficiency that ours uses: that of the densities, not of the draws.
+
+    Draws that repeat may be a whole quarter of a tail. Then ArviZ has no number for the row, and
+    ours says that it knows nothing of the tail.
+    """
     log_lik = trees[name]["log_likelihood"]["y"].values
     axes = {"chain_axis": 0, "draw_axis": 1}
     relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
     efficiency = float(np.clip(relative.mean(), 1.0 / log_lik[..., 0].size, 1.0))
-    found = arviz_stats.loo(trees[name], reff=efficiency, pointwise=True)
-    ours = fitted[name].loo()
-    assert found.elpd == pytest.approx(ours.elpd, rel=1e-10)
-    assert_allclose(found.elpd_i, ours.elpd_i, rtol=1e-8)
-    assert found.p == pytest.approx(ours.p_loo, rel=1e-8)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = arviz_stats.loo(trees[name], reff=efficiency, pointwise=True)
+    ours, of_rows = fitted[name].loo(), np.asarray(found.elpd_i)
+    known = np.isfinite(of_rows)
+    assert known.mean() > 0.5
+    assert_allclose(of_rows[known], ours.elpd_i[known], rtol=1e-8)
+    assert_array_equal(np.isinf(ours.pareto_k), ~known)
+    assert np.isfinite(ours.elpd_i).all()
+    if known.all():
+        assert found.elpd == pytest.approx(ours.elpd, rel=1e-10)
+        assert found.p == pytest.approx(ours.p_loo, rel=1e-8)
 
 
 def test_densities_are_per_unit_of_y(fitted, trees):

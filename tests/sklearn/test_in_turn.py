@@ -155,12 +155,10 @@ def test_a_grid_search_reaches_their_fields():
 def test_predictions_condition_on_the_draws(name):
     model = quick(name, max_predict_draws=None).fit(X, Y)
     new = X[:4] + 0.1
-    run = model._sampling.run
+    (own,) = model._sampling.run.models
     expected = []
-    for theta, f in zip(
-        model.theta_samples_.reshape(12, -1), model.latent_samples_.reshape(12, -1), strict=True
-    ):
-        mean, var = run.models[0].model.prior_at(theta).given(f[:, None]).predict(new)
+    for theta, f in zip(*map(np.concatenate, (own.draws.theta, own.draws.f)), strict=True):
+        mean, var = own.model.prior_at(theta).given(f[:, None]).predict(new)
         expected.append(stats.norm.cdf(mean[:, 0] / np.sqrt(1.0 + var)))
     assert_allclose(model.predict_proba(new)[:, 1], np.mean(expected, axis=0), rtol=1e-8)
     latent = model.sample_latent(new, n_draws=5, random_state=0)

@@ -164,7 +164,8 @@ def test_reject_option_of_scikit_fallback(fitted):
     skfb = pytest.importorskip("skfb.estimators")
     # Its label takes the data type of the classes: a longer word than theirs would be cut.
     rejecting = {"fallback_label": "none", "fallback_mode": "return"}
-    tuned = skfb.ThresholdFallbackClassifierCV(quick(), thresholds=(0.55, 0.6), cv=2, **rejecting)
+    # The best row is surer than 0.52, however short the chains are: not all rows are rejected.
+    tuned = skfb.ThresholdFallbackClassifierCV(quick(), thresholds=(0.5, 0.52), cv=2, **rejecting)
     half = np.median(confidence := fitted.predict_proba(X).max(axis=1))
     given = skfb.ThresholdFallbackClassifier(quick(), threshold=half, **rejecting)
     for model in (tuned.fit(X, LABEL), given.fit(X, LABEL)):
@@ -172,7 +173,7 @@ def test_reject_option_of_scikit_fallback(fitted):
         expected = np.where(confidence < threshold, "none", fitted.predict(X))
         assert_array_equal(model.predict(X), expected)
     assert np.mean(given.predict(X) == "none") == 0.5
-    assert tuned.threshold_ in (0.55, 0.6)
+    assert tuned.threshold_ in (0.5, 0.52)
 
 
 # --- metadata -------------------------------------------------------------------------------------

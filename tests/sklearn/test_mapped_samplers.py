@@ -28,7 +28,7 @@ SHORT = {"n_chains": 2, "n_warmup": 5, "n_draws": N_DRAWS, "random_state": 0}
 SAMPLERS = {
     "discretizing": "discretizing",
     "tempered": "tempered",
-    "several moves": DiscretizingChain(n_moves=3, jump=2, operator="mh"),
+    "several moves": DiscretizingChain(n_moves=3, jump=2),
     "trajectories": TemperedTransitions(n_updates=2, operator="hmc"),
     "layers": TemperedTransitions(layers=[SubsetOfData(5)]),
 }

@@ -127,12 +127,17 @@ def test_predictions_depend_on_each_row_alone(models, name):
 @short_chains()
 def test_rows_of_weight_zero_are_not_there(cls):
     y = targets()[cls]
-    odd, of_odd = np.concatenate([[[50.0]], X, [[-9.0], [0.0]]]), np.concatenate([y[:1], y, y[:2]])
+    odd, of_odd = np.concatenate([[[50.0]], X, [[-9.0], X[7]]]), np.concatenate([y[:1], y, y[:2]])
     weight = np.concatenate([[0.0], np.ones(N), [0.0, 0.0]])
     weighted = quickest(cls).fit(odd, of_odd, sample_weight=weight)
     assert_array_equal(weighted.theta_samples_, plain(cls).theta_samples_)
     assert_array_equal(weighted.predict(X_NEW), plain(cls).predict(X_NEW))
-    assert weighted.latent_samples_.shape == (2, 6, N)
+    f = weighted.latent_samples_
+    assert f.shape == (2, 6, N + 3)
+    assert_array_equal(f[:, :, 1:-2], plain(cls).latent_samples_)
+    assert_array_equal(f[:, :, -1], f[:, :, 8])  # which have one input
+    for aside in (f[:, :, 0], f[:, :, -2]):  # drawn, and not the prediction
+        assert len(np.unique(aside)) == 12
 
 
 @short_chains()
@@ -182,8 +187,9 @@ def test_own_likelihoods_forget_the_rows_of_weight_zero(cls, likelihood):
     kept[[3, 11, 12]] = 0.0
     est = quickest(cls).set_params(likelihood=likelihood(known=np.arange(N)))
     est.fit(X, targets()[cls], sample_weight=kept)
-    own = est._sampling.run.models[0].model.likelihood
-    assert_array_equal(own.known, np.flatnonzero(kept))
+    own = est._sampling.run.models[0].model
+    assert_array_equal(np.sort(own.likelihood.known), np.flatnonzero(kept))
+    assert_array_equal(X[own.likelihood.known], own.covariance.X)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

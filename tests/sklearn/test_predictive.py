@@ -57,10 +57,9 @@ class Mixture:
         node = np.linspace(-9.0, 9.0, 601)
         self.weight = stats.norm.pdf(node) / stats.norm.pdf(node).sum()
         thetas = np.concatenate(est.theta_samples_)
-        shift, scale = est._units
         self.laws, self.moments = [], []
-        for theta, f in zip(thetas, np.concatenate(est.latent_samples_), strict=True):
-            conditional = model.prior_at(theta).given((f - shift)[:, None] / scale)
+        for theta, f in zip(thetas, np.concatenate(est._draws.f), strict=True):
+            conditional = model.prior_at(theta).given(f[:, None])
             mean, var = conditional.predict(X_NEW)
             at = mean + np.sqrt(var)[:, None] * node
             self.laws.append(targets_given(est, name, theta, at))

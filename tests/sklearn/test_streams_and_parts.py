@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import leave_one_out
+from skgpmcmc.run import GivenRows, leave_one_out
 from skgpmcmc.samplers import Marginal
 
 from ..helpers import toy_classes
@@ -51,9 +51,11 @@ def test_each_class_against_the_rest_can_be_left_one_out():
         model.loo()
     outcomes = [binary.loo() for binary in model.estimators_]
     for k, (binary, outcome) in enumerate(zip(model.estimators_, outcomes, strict=True)):
-        run = model._sampling.run
-        expected = leave_one_out(run.models[k].model, run.models[k].draws)
+        own, given = model._sampling.run.models[k], GivenRows(binary._rows.row_of, np.ones(20))
+        expected = leave_one_out(own.model, own.draws, given)
         assert_array_equal(outcome.elpd_i, expected.elpd_i)
+        in_order = leave_one_out(own.model, own.draws, GivenRows(np.arange(20), np.ones(20)))
+        assert_array_equal(outcome.elpd_i, in_order.elpd_i[binary._rows.row_of])
         assert np.isfinite(outcome.elpd)
         assert binary.theta_samples_ is binary._draws.theta
     assert len({outcome.elpd for outcome in outcomes}) == 3
