@@ -247,7 +247,7 @@ class ConjugateVariance(FromPrior):
     """Draw the constant factor sigma of the kernel from its conditional distribution.
 
     With K = sigma Q, Q of rank r, and the prior InvGamma(shape, scale), this distribution given f
-    and all other variables is InvGamma(shape + r / 2, scale + |v|^2 / 2), where f = Q^1/2 v.
+    and all other variables is InvGamma(shape + r / 2, scale + v'v / 2), where f = Q^1/2 v.
 
     **Invariant:** leaves p(sigma | f, all else) unchanged, and so p(theta, f | y).
 
