@@ -52,9 +52,12 @@ def changing_model(likelihood="probit", *, several=False):
 
 
 def conjugate_model():
-    """The same with the prior that a conjugate draw of the variance wants."""
+    """The same with the prior that a conjugate draw of the variance wants, and mostly low ranks."""
     model = changing_model()
-    priors = {**model.hyperprior.distributions, "k1__constant_value": stats.invgamma(3.0, scale=8)}
+    priors = {
+        "k1__constant_value": stats.invgamma(3.0, scale=8.0),
+        "k2__length_scale": stats.lognorm(1.0, scale=60.0),
+    }
     return make_model(model.covariance.X, np.ones(6), priors=priors)
 
 

@@ -292,40 +292,42 @@ def test_marginal_follows_its_own_evidence(forty_points):
 
 # --- tails of the emulated posterior --------------------------------------------------------------
 
-#: Largest log p-hat + log p(theta) - log pi*(theta), beyond its value at the center.
+#: Log p-hat + log p(theta) - log pi*(theta), beyond its value at the center: at most this where the
+#: log posterior is less than eight below its largest value.
 MOST_OVER_EMULATED = 3.0
+REACHED = -8.0
 
 
-def over_emulated(model, surrogate, theta, rng):
-    """log p-hat + log p(theta) - log pi*(theta), with log p-hat of many draws."""
+def log_target_and_emulated(model, surrogate, theta, rng):
+    """log p-hat + log p(theta), with log p-hat of many draws, and log pi*(theta)."""
     q = EP().fit(model, theta).q
     estimate = importance_estimate(model, q, 1000, rng, defensive=0.05)
     log_target = estimate.log_likelihood + model.hyperprior.log_prob(theta)
-    return log_target - float(surrogate.proposal.target.log_prob(theta))
+    return log_target, float(surrogate.proposal.target.log_prob(theta))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("offset", [0, 1])
 def test_the_target_is_never_far_above_the_emulated_posterior(forty_points, exact, offset):
-    """A ratio that grew in the tails would let chains stay there for ever."""
+    """A ratio that grew as fast as the posterior falls would let chains stay there for ever.
+
+    Where the posterior is, the two are alike. In its far tails the emulated one may be lower, but
+    by much less than the posterior itself has fallen.
+    """
     rng = np.random.default_rng(seeded(offset))
     ready = prepared(PseudoMarginal(), forty_points, EP(), rng)
     surrogate = ready.transition.moves[0]
     center, sd = exact.theta.mean, np.sqrt(exact.of_tails.mean[:2])
     steps = np.linspace(-8.0, 8.0, 17)
-    gaps = np.array(
-        [
-            [over_emulated(forty_points, surrogate, center + sd * [a, b], rng) for a in steps]
-            for b in steps
-        ]
-    )
-    middle = gaps[8, 8]
+    places = (center + sd * [a, b] for b in steps for a in steps)
+    found = [log_target_and_emulated(forty_points, surrogate, at, rng) for at in places]
+    target, approximate = np.reshape(found, (17, 17, 2)).transpose(2, 0, 1)
+    gaps, height = target - approximate, target - target.max()
+    gaps -= gaps[8, 8]
     assert np.isfinite(gaps).all()
-    assert gaps.max() - middle < MOST_OVER_EMULATED, np.round(gaps - middle, 1)
-    inner = gaps[6:11, 6:11] - middle
-    assert np.abs(inner).max() < 1.0, np.round(inner, 2)
-    outer = np.concatenate([gaps[[0, -1]].ravel(), gaps[:, [0, -1]].ravel()])
-    assert outer.max() - middle < MOST_OVER_EMULATED
+    assert np.abs(gaps[6:11, 6:11]).max() < 1.0, np.round(gaps, 1)
+    assert gaps[height > REACHED].max() < MOST_OVER_EMULATED, np.round(gaps, 1)
+    assert np.all(gaps < MOST_OVER_EMULATED - 0.25 * height), np.round(gaps, 1)
 
 
 # --- three points: p(y | theta) in closed form ----------------------------------------------------
