@@ -104,7 +104,7 @@ def _of_data(X: np.ndarray, observed: Sequence[Observations]) -> dict[str, str]:
     return {
         "X": _in_words([X, *(own.first for own in observed)]),
         "y": _in_words([own.y for own in observed]),
-        "sample_weight": _in_words([own.weight for own in observed]),
+        "sample_weight (or how often a row occurs)": _in_words([own.weight for own in observed]),
         "exposure": _in_words([own.offset for own in observed]),
         "noise_variance": _in_words(getattr(likelihood, "row_variance", None)),
     }
