@@ -68,7 +68,8 @@ F_MOVES = EllipticalSlice()
 
 def hyper(parameterization, operator=WALK):
     """Several moves of theta to one of f: what a change of the rank has lost is not drawn anew."""
-    return Sweep((F_MOVES, HyperUpdate(parameterization, operator)), (1, 8))
+    n_moves = 8 if operator is WALK else 2  # the others are long, and evaluate more
+    return Sweep((F_MOVES, HyperUpdate(parameterization, operator)), (1, n_moves))
 
 
 TRANSITIONS = {
