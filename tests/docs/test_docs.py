@@ -97,7 +97,7 @@ def test_an_example_needs_nothing_that_is_not_there():
 
 @pytest.mark.statistical
 # Chains that are too short say so, and so does ArviZ of them.
-@pytest.mark.filterwarnings("ignore:Chains are:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:Chains (are|have):sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto:UserWarning")
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
 def test_example_scripts(script, monkeypatch):

@@ -343,7 +343,7 @@ def test_regression_against_quadrature(scheme):
     model = LatentGP(covariance, Observations(Gaussian(), y), hyperprior)
     mean, sd = moments_on_a_grid(model)
     transition = schemes(MarginalMetropolis, model, approximation=Exact())[scheme]
-    draws = np.array([run(transition, model, seeded(chain), 900) for chain in range(2)])
+    draws = np.array([run(transition, model, seeded(chain), 900) for chain in range(6)])
     report = exact_answer_test(draws, Reference(mean))
     assert report.ess.min() > 50
     assert report.worst < 4.0, report
