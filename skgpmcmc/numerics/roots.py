@@ -116,17 +116,19 @@ class TriangularRoot(PivotedRoot):
 def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     """Return the root of K if it has at most half as many columns as rows, else None.
 
-    It does not begin with few rows, or where the first seventh of the inputs all have a hundredth
-    of the largest variance left, given those before: then there is little hope.
+    With few rows it does not try; nor where the first half of the inputs, which should be spread
+    over all, have no values that others of them determine.
     """
-    if len(K) < _FEWEST_ROWS:
+    n = len(K)
+    if n < _FEWEST_ROWS:
         return None
-    first = slice(len(K) // 7 + 1)
-    factor, info = lapack.dpotrf(K[first, first], lower=1)
-    if info == 0 and factor.diagonal().min() ** 2 > 0.01 * _largest(K):
+    tolerance, half = _tolerance(K), slice(n // 2 + 1)
+    factor, info = lapack.dpotrf(K[half, half], lower=1)
+    if info == 0 and factor.diagonal().min() ** 2 > tolerance:
+        linalg.count_root(len(factor), len(factor))
         return None
     root = _root(K)
-    return root if 2 * root.rank <= len(K) else None
+    return root if 2 * root.rank <= n else None
 
 
 def full_root(K: FloatArray) -> PivotedRoot:
