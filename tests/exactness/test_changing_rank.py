@@ -139,7 +139,7 @@ def test_particles(name):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["ancillary", "surrogate, hmc", "joint, ep"])
+@pytest.mark.parametrize("name", ["ancillary", "surrogate", "joint, ep"])
 def test_where_inputs_have_several_rows(name):
     check(latent_report(TRANSITIONS[name], model=changing_model(several=True)))
 
