@@ -127,6 +127,5 @@ def _check_targets(models: Mapping[str, Any]) -> None:
 
 
 def _standardized(model: Any) -> np.ndarray:
-    rows = model._rows
-    y = model._predictor.model.observations.y[rows.row_of[rows.kept]]
+    y = model._predictor.model.observations.y[model._rows.given.row_of]
     return (y - y.mean()) / (y.std() or 1.0)

@@ -47,7 +47,8 @@ def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
     has matched two moments the terms with l = 1 and 2 are zero; elsewhere they are part of it. The
     series ends at l = 4. What is said here of rows holds for the products of all rows of an input.
     """
-    observed, sd = model.observations_at(q.prior.theta), np.sqrt(q.marginal_variance)
+    observed = model.observations_at(q.prior.theta)
+    sd = np.sqrt(q.marginal_variance)
     m1, m2, m3, m4 = observed.tilted_powers(q.cavities().moments, q.mean, sd, 4)
     hermite = (m1, m2 - 1.0, m3 - 3.0 * m1, m4 - 6.0 * m2 + 3.0)
     power, correlation, total = np.ones(()), _correlation(q), 0.0

@@ -178,7 +178,8 @@ class _Matching(NamedTuple):
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> Self:
         """Return what the sweeps at the theta of a prior share."""
-        variance, observed = prior.variance, model.observations_at(prior.theta)
+        variance = prior.variance
+        observed = model.observations_at(prior.theta)
         least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / variance
         return cls(variance, observed, least)
 

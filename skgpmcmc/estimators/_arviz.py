@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..run import Draws, GivenRows
+from ..run import Draws
 from ..run.leave_one_out import pointwise_log_lik
 from . import _validation as check
 
@@ -33,12 +33,11 @@ def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> An
     rows = estimator._rows
     values["f"] = estimator.latent_samples_[:, :, rows.kept]
     dims["f"] = ["row", "class"][: values["f"].ndim - 2]
-    given = GivenRows(rows.row_of[rows.kept], rows.given_weight[rows.kept])
-    log_lik = pointwise_log_lik(model, draws, given, estimator._log_density_shift())
+    log_lik = pointwise_log_lik(model, draws, rows.given, estimator._log_density_shift())
     groups = {
         "posterior": values,
         "log_likelihood": {"y": log_lik},
-        "observed_data": {"y": estimator._as_given(model.observations.y[given.row_of])},
+        "observed_data": {"y": estimator._as_given(model.observations.y[rows.given.row_of])},
     }
     if posterior_predictive:
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
@@ -103,13 +102,14 @@ def _dimension(estimator: Any, name: str, length: int) -> str:
 
 def _repeated(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
     """Draw targets of the training rows from each draw of (theta, f); (n_chains, n_draws, n)."""
-    observed, row_of = estimator._predictor.model.observations, estimator._rows.row_of
-    rows = row_of[row_of >= 0]
-    likelihood = observed.likelihood.of_rows(rows)
-    offset = 0.0 if observed.offset is None else observed.offset[rows]
-    many, n_parameters = draws.theta.shape[:2], len(likelihood.parameters)
-    by_function = draws.f.reshape(*many, likelihood.n_functions, -1)
-    at_rows = by_function[..., observed.input_of_row[rows]].reshape(*many, -1)
+    observed = estimator._predictor.model.observations
+    rows = estimator._rows
+    numbers = rows.given.row_of
+    likelihood = observed.likelihood.of_rows(numbers)
+    offset = 0.0 if observed.offset is None else observed.offset[numbers]
+    n_parameters = len(likelihood.parameters)
+    many = draws.theta.shape[:2]
+    at_rows = estimator._latent_at_rows()[..., rows.kept].reshape(*many, -1)
     every = [
         likelihood.with_parameters(theta[len(theta) - n_parameters :]).sample(f + offset, rng)
         for chain in zip(draws.theta, at_rows, strict=True)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_choice, check_integer
 from ..prediction.covariance import draws_at
-from ..run import Draws, GivenRows, LeaveOneOut, leave_one_out, with_latent_draws
+from ..run import Draws, LeaveOneOut, leave_one_out, with_latent_draws
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
@@ -177,8 +177,8 @@ class OneLatentFunction(BaseBayesianGP):
         check_is_fitted(self)
         self._check_single("loo")
         self._require_draws("loo")
-        draws, rows = self._with_latent_draws(), self._rows
-        given = GivenRows(rows.row_of[rows.kept], rows.given_weight[rows.kept])
+        draws = self._with_latent_draws()
+        given = self._rows.given
         return leave_one_out(self._predictor.model, draws, given, self._log_density_shift())
 
     def to_arviz(self, posterior_predictive: bool = False, random_state: Any = 0) -> Any:
@@ -222,13 +222,15 @@ class OneLatentFunction(BaseBayesianGP):
 
     def _latent_at_rows(self) -> np.ndarray:
         """Draws of f at the training rows as they were given; (n_chains, n_draws, C, n_given)."""
-        draws, rows, model = self._with_latent_draws(), self._rows, self._predictor.model
-        n_functions, many = model.likelihood.n_functions, draws.f.shape[:2]
-        f = draws.f.reshape(*many, n_functions, -1)
+        draws = self._with_latent_draws()
+        rows = self._rows
+        model = self._predictor.model
+        many = draws.f.shape[:2]
+        f = draws.f.reshape(*many, model.likelihood.n_functions, -1)
         if len(rows.X_aside):
             flat = (part.reshape(many[0] * many[1], -1) for part in (draws.theta, draws.f))
             aside = draws_at(model, *flat, rows.X_aside, self._evidence_parts[1])
-            f = np.concatenate([f, aside.reshape(*many, n_functions, -1)], axis=-1)
+            f = np.concatenate([f, aside.reshape(*many, *aside.shape[1:])], axis=-1)
         return f[..., rows.input_of]
 
     def _with_latent_draws(self) -> Draws:

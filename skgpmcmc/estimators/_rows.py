@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 from ..likelihoods import Likelihood
 from ..model import Observations
 from ..numerics.spread import farthest_first
+from ..run import GivenRows
 from ._data import check_weights
 
 #: Inputs with which a kernel is tried, and how it may round the covariance of equal ones.
@@ -56,30 +57,33 @@ class TrainingRows(NamedTuple):
         """
         weight = check_weights(sample_weight, len(X))
         weight = np.ones(len(X)) if weight is None else weight
-        kept, aside = np.flatnonzero(weight > 0.0), np.flatnonzero(weight == 0.0)
-        apart = _tells_rows_apart(kernel, X[kept])
-        own = np.arange(len(kept)) if apart else np.zeros(len(kept))
-        distinct, input_of_kept = _distinct(np.column_stack([X[kept] + 0.0, own]))
-        order = farthest_first(distinct[:, :-1])
-        inputs = distinct[order, :-1]
-        input_of_kept = np.argsort(order)[input_of_kept]
+        kept = np.flatnonzero(weight > 0.0)
+        own = np.arange(len(X)) if _tells_rows_apart(kernel, X[kept]) else np.zeros(len(X))
+        places, place_of = _distinct(np.column_stack([X + 0.0, own]))
+        has_rows = np.bincount(place_of[kept], minlength=len(places)) > 0
+        inputs = np.flatnonzero(has_rows)
+        inputs = inputs[farthest_first(places[inputs, :-1])]
+        order = np.concatenate([inputs, np.flatnonzero(~has_rows)])
+        input_of = np.argsort(order)[place_of]
         of_kept = [np.asarray(values, dtype=float)[kept] for values in columns]
-        rows, row_of_kept = _distinct(np.column_stack([input_of_kept, *of_kept]))
+        rows, row_of_kept = _distinct(np.column_stack([input_of[kept], *of_kept]))
         chosen = np.empty(len(rows), dtype=np.intp)
         chosen[row_of_kept[::-1]] = kept[::-1]
         ascending = np.lexsort((weight[kept], row_of_kept))  # sums that no order changes
         row_weight = np.bincount(row_of_kept[ascending], weight[kept][ascending], len(rows))
+        row_of = np.full(len(X), -1)
+        row_of[kept] = row_of_kept
         first = np.searchsorted(rows[:, 0], np.arange(len(inputs)))
-        row_of, input_of = np.full(len(X), -1), np.empty(len(X), dtype=np.intp)
-        row_of[kept], input_of[kept] = row_of_kept, input_of_kept
-        X_aside = np.empty((0, X.shape[1]))
-        if apart:
-            X_aside, input_of[aside] = X[aside], len(inputs) + np.arange(len(aside))
-        elif len(aside):
-            X_aside, input_of[aside] = _placed_aside(X[aside] + 0.0, inputs)
-        of_rows = None if np.all(row_weight == 1.0) else row_weight
-        of_inputs = None if len(rows) == len(inputs) else first
-        return cls(inputs, chosen, of_rows, of_inputs, row_of, weight, input_of, X_aside)
+        return cls(
+            X=places[inputs, :-1],
+            chosen=chosen,
+            weight=None if np.all(row_weight == 1.0) else row_weight,
+            first=None if len(rows) == len(inputs) else first,
+            row_of=row_of,
+            given_weight=weight,
+            input_of=input_of,
+            X_aside=places[~has_rows, :-1],
+        )
 
     def observed(
         self, likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None = None
@@ -92,6 +96,11 @@ class TrainingRows(NamedTuple):
         """Positions of the given rows that take part."""
         return np.flatnonzero(self.row_of >= 0)
 
+    @property
+    def given(self) -> GivenRows:
+        """The rows that take part, in the order in which they were given."""
+        return GivenRows(self.row_of[self.kept], self.given_weight[self.kept])
+
     def of_model(self, values: np.ndarray) -> np.ndarray:
         """Return those of the model's rows, for values of all rows that are `kept`."""
         found = np.empty(len(self.chosen), dtype=values.dtype)
@@ -103,17 +112,6 @@ def _distinct(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorted distinct rows, and the position of each row among them."""
     rows, inverse = np.unique(table, axis=0, return_inverse=True)
     return rows, inverse.ravel()
-
-
-def _placed_aside(X: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of X that are no inputs, and the position of each row, these following the inputs."""
-    stacked = np.concatenate([inputs, X])
-    distinct, inverse = _distinct(stacked)
-    position = np.full(len(distinct), -1)
-    position[inverse[: len(inputs)]] = np.arange(len(inputs))
-    new = np.flatnonzero(position < 0)
-    position[new] = len(inputs) + np.arange(len(new))
-    return distinct[new], position[inverse[len(inputs) :]]
 
 
 def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:

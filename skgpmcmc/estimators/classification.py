@@ -183,7 +183,8 @@ class BayesianGPClassifier(LatentClassifier):
         else:
             rows = self._training_rows(X, sample_weight, Softmax(2), number)
             classes, index = numbered_classes(y[rows.kept])
-            likelihood, targets = self._softmax(len(classes)), [index.astype(float)]
+            likelihood = self._softmax(len(classes))
+            targets = [index.astype(float)]
         targets = [rows.of_model(target) for target in targets]
         run = self._sample(rows, *(rows.observed(likelihood, target) for target in targets))
         return self._finish(X, rows, run, {"classes_": classes, **features})

@@ -137,7 +137,9 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         rows = self._training_rows(X, sample_weight, likelihood, y, exposure)
         self._check_counts(y[rows.kept], likelihood)
         _check_size(y[rows.kept])
-        y, exposure, weight = y[rows.chosen].astype(float), exposure[rows.chosen], rows.weight
+        y = y[rows.chosen].astype(float)
+        exposure = exposure[rows.chosen]
+        weight = rows.weight
         center = 0.0
         if check_flag("center", self.center):
             # Half a count more, for there may be none.

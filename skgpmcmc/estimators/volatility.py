@@ -134,7 +134,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         """
         X, y, features = validated(self, X, y, y_numeric=True)
         rows = self._training_rows(X, sample_weight, Volatility(), y)
-        y, weight = y[rows.chosen].astype(float), rows.weight
+        y = y[rows.chosen].astype(float)
+        weight = rows.weight
         if not np.any(y):
             raise ValueError("y is zero in every row, so it has no scale to learn.")
         scale = root_mean_square(y, weight)

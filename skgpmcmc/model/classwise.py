@@ -27,6 +27,8 @@ class ClasswisePrior(GaussianPrior):
 
     priors: tuple[GaussianPrior, ...] = ()
 
+    low_rank = False  # whatever the ranks: coupled sites go by other matrices
+
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "priors": self.priors}
 
@@ -49,8 +51,6 @@ class ClasswisePrior(GaussianPrior):
         for prior in self.priors:
             prior.made()
         return self
-
-    low_rank = False  # whatever the ranks: coupled sites go by other matrices
 
     @property
     def rank(self) -> int:

@@ -149,9 +149,8 @@ class Observations:
         Where an input has several latent values, they are stacked function after function.
         """
         if self.first is not None:
-            n_functions, others = self.likelihood.n_functions, f.shape[1:]
-            by_function = f.reshape(n_functions, self.n_inputs, *others)
-            f = by_function[:, self.input_of_row].reshape(n_functions * len(self), *others)
+            by_function = f.reshape(-1, self.n_inputs, *f.shape[1:])
+            f = by_function[:, self.input_of_row].reshape(-1, *f.shape[1:])
         return f if self.offset is None else f + self._column(self.offset, f)
 
     def _by_input(self, values: FloatArray) -> FloatArray:
@@ -159,10 +158,10 @@ class Observations:
         values = self._weighted(values)
         if self.first is None:
             return values
-        n_functions, others = self.likelihood.n_functions, values.shape[1:]
-        by_function = values.reshape(n_functions, len(self), *others)
+        n_functions = self.likelihood.n_functions
+        by_function = values.reshape(n_functions, len(self), *values.shape[1:])
         sums = np.add.reduceat(by_function, self.first, axis=1)
-        return np.asarray(sums.reshape(n_functions * self.n_inputs, *others))
+        return np.asarray(sums.reshape(n_functions * self.n_inputs, *values.shape[1:]))
 
     def _weighted(self, values: FloatArray) -> FloatArray:
         if self.weight is None:
@@ -258,7 +257,8 @@ class Observations:
 
         def sums(inputs: IntArray, f: FloatArray) -> FloatArray:
             """Return the weighted sums; of the shape of f behind what `function` stacks."""
-            axis, rows = -inputs.ndim, self._rows_of(inputs.ravel())
+            axis = -inputs.ndim
+            rows = self._rows_of(inputs.ravel())
             column = (slice(None),) + (None,) * (inputs.ndim - 1)
             at_rows = np.take(f, rows.input, axis=axis)
             if self.offset is not None:

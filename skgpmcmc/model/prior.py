@@ -458,7 +458,8 @@ class GaussianPrior:
         It is ``(dK_P - R dR_P') R_P'^-1``, dK_P the columns of the pivots, where these stay what
         they are.
         """
-        pivots, triangle = self.root.pivots, self.root.triangle
+        pivots = self.root.pivots
+        triangle = self.root.triangle
         square = np.asfortranarray(dK[pivots[:, None], pivots])
         whitened = linalg.cholesky_pushforward(triangle, square)  # R_P^-1 dR_P
         if isinstance(self.root, TriangularRoot):
@@ -497,11 +498,14 @@ class GaussianPrior:
 
         A has the shape (r, n), and S, of which only S + S' matters, (r, r).
         """
-        pivots, theta = self.root.pivots, self.kernel_theta
-        own, columns = self.covariance.of_inputs(pivots), self.pivot_columns
-        square, others = np.asfortranarray(S + A[:, pivots]), A.copy()
-        others[:, pivots] = 0.0
+        theta = self.kernel_theta
+        pivots = self.root.pivots
+        columns = self.pivot_columns
+        own = self.covariance.of_inputs(pivots)
+        square = np.asfortranarray(S + A[:, pivots])
         of_square = own.contract(theta, square, K=columns[:, pivots], overwrite=True)
+        others = A.copy()
+        others[:, pivots] = 0.0
         new = own.at_new(self.covariance.X)
         return of_square + contract_cross(own, theta, new, others, columns)
 
@@ -549,11 +553,12 @@ class GaussianPrior:
 
     def given(self, f: FloatArray) -> Conditional:
         """Return f* at new inputs given f of shape (n, g), one draw per column."""
-        root, theta = self.root, self.kernel_theta
-        return GivenLatent(self.covariance, theta, root.triangle, self.whiten(f), root.pivots)
+        root = self.root
+        about = (self.covariance, self.kernel_theta, root.triangle)
+        return GivenLatent(*about, self.whiten(f), root.pivots)
 
     def given_white_sites(self, mean: FloatArray, factor: FloatArray) -> Conditional:
         """Return f* at new inputs given sites, from T = `whitened_factor` and the mean of v."""
-        root, theta = self.root, self.kernel_theta
-        parts = (root.triangle, mean[:, None], root.pivots)
-        return GivenWhiteSites(self.covariance, theta, *parts, factor)
+        root = self.root
+        about = (self.covariance, self.kernel_theta, root.triangle)
+        return GivenWhiteSites(*about, mean[:, None], root.pivots, factor)

@@ -16,8 +16,9 @@ from .._typing import FloatArray, IntArray
 from . import linalg
 from .linalg import NotPositiveDefiniteError
 
-#: Variance that is left out, in units of the largest; more where a kernel rounds by more.
-_TOLERANCE, _ROUGHER = 1e-12, (1e-9, 1e-6)
+#: Variance that is left out, in units of the largest, and what it is where a kernel rounds by more.
+_TOLERANCE = 1e-12
+_ROUGHER = (1e-9, 1e-6)
 #: How much less the variance of the last input counts than that of the first, as a pivot.
 _LAST = 0.1
 #: With fewer rows a root of low rank does not save time.
@@ -122,9 +123,9 @@ def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     n = len(K)
     if n < _FEWEST_ROWS:
         return None
-    tolerance, half = _tolerance(K), slice(n // 2 + 1)
+    half = slice(n // 2 + 1)
     factor, info = lapack.dpotrf(K[half, half], lower=1)
-    if info == 0 and factor.diagonal().min() ** 2 > tolerance:
+    if info == 0 and factor.diagonal().min() ** 2 > _tolerance(K):
         linalg.count_root(len(factor), len(factor))
         return None
     root = _root(K)

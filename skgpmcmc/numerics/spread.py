@@ -79,8 +79,10 @@ def _one_by_one(
     X: FloatArray, size: int, first: int, next_row: Callable[[FloatArray], int]
 ) -> IntArray:
     """Choose rows one after the other by the squared distances to those before; (size,)."""
-    Z, row = _standardized(X), first
-    left, squared = np.ones(len(X), dtype=bool), np.full(len(X), np.inf)
+    Z = _standardized(X)
+    row = first
+    left = np.ones(len(X), dtype=bool)
+    squared = np.full(len(X), np.inf)
     chosen = np.empty(size, dtype=np.intp)
     for i in range(size):
         chosen[i] = row

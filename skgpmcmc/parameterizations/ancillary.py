@@ -52,7 +52,8 @@ class AncillaryPoint(HyperPoint):
 
     def _information(self) -> FloatArray:
         """``J' R J`` with R the information of f and J = df / dtheta."""
-        prior, n_all = self.state.prior, len(self.state.theta)
+        prior = self.state.prior
+        n_all = len(self.state.theta)
         v = self.auxiliary[prior.root.pivots]
         moves = [prior.root_change(dK, v) for dK in prior.derivatives()]
         J = np.reshape(moves, (len(moves), -1))

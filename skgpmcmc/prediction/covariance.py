@@ -70,7 +70,8 @@ def draws_at(
     ndarray of shape (S, C, m)
         C is the number of latent functions.
     """
-    n_functions, m = model.likelihood.n_functions, len(X_new)
+    m = len(X_new)
+    n_functions = model.likelihood.n_functions
     noise = np.random.default_rng(seed).standard_normal((len(theta), n_functions, m))
     out = np.empty_like(noise)
     with one_thread():

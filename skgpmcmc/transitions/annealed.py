@@ -61,7 +61,8 @@ class TrajectoryKernel(_OfOperator):
         tempered = Tempered(particles.observed, q, beta)
         begin = _Batch(tempered, q.prior, q.prior.whiten(f), f)
         step = self.operator.with_log_scale(log_scale).step_sizes(rng, f.shape[1])
-        begun, n_steps = rng.standard_normal(begin.position.shape), self.operator.max_steps
+        begun = rng.standard_normal(begin.position.shape)
+        n_steps = self.operator.max_steps
         with np.errstate(over="ignore", invalid="ignore"):
             path = leapfrog(begin.at, begin, begun, step, FactorRoot(q.chol_white), n_steps)
             assert path.end is not None  # columns that have left all numbers are rejected

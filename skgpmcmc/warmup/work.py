@@ -132,13 +132,14 @@ def start(
 ) -> Segment:
     """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
     with at_work() as operations:
-        state, attempt = transition.start(model, theta, rng), 1
+        attempt = 1
+        state = transition.start(model, theta, rng)
         while state is None and attempt < _MAX_START_ATTEMPTS:
-            last = (
-                attempt == _MAX_START_ATTEMPTS - 1
-            )  # which may be at the end of a prior's support
+            attempt += 1
+            # The kernel's own values come last: they may lie at the end of a prior's support.
+            last = attempt == _MAX_START_ATTEMPTS
             theta = model.start if last else 0.5 * (theta + model.start)
-            state, attempt = transition.start(model, theta, rng), attempt + 1
+            state = transition.start(model, theta, rng)
     if state is None:
         raise RuntimeError(no_density(model, theta))
     recorder = _Recorder(0, state)

@@ -129,7 +129,8 @@ def probe(
     thetas = thetas if visited is None else np.concatenate([visited, thetas])
     first = thetas[: _N_COMPARED[visited is not None]]
     comparisons = _comparisons(known, first, settings)
-    n_draws, thetas = len(thetas), np.concatenate([thetas, tails])
+    n_draws = len(thetas)
+    thetas = np.concatenate([thetas, tails])
     answers = yield [*known.tasks(thetas), *comparisons]
     points, rows = answers[: len(thetas)], answers[len(thetas) :]
     known = known.joined(points)
@@ -304,7 +305,8 @@ def compare_variants(
     fewest draws of a Gaussian bring the noise that is aimed at, and a sweep costs as much as n.
     """
     rng, variance = np.random.default_rng(seed), (0.5 * settings.noise) ** 2
-    enough, defensive = (FEWEST_DRAWS * variance, model.n_inputs * variance), settings.defensive
+    enough = (FEWEST_DRAWS * variance, model.n_inputs * variance)
+    defensive = settings.defensive
     arguments = (reference, model, theta, N_DRAWS, rng)
     try:
         found = variances_of_variants(*arguments, defensive=defensive, enough=enough)
