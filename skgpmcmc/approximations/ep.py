@@ -178,10 +178,9 @@ class _Matching(NamedTuple):
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> Self:
         """Return what the sweeps at the theta of a prior share."""
-        variance = prior.variance
         observed = model.observations_at(prior.theta)
-        least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / variance
-        return cls(variance, observed, least)
+        least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / prior.variance
+        return cls(prior.variance, observed, least)
 
     def sweep(self, sites: Sites, marginals: tuple[FloatArray, FloatArray]) -> _Sweep:
         """Match the moments of every tilted distribution of q, given its means and variances."""

@@ -74,16 +74,10 @@ class TrainingRows(NamedTuple):
         row_of = np.full(len(X), -1)
         row_of[kept] = row_of_kept
         first = np.searchsorted(rows[:, 0], np.arange(len(inputs)))
-        return cls(
-            X=places[inputs, :-1],
-            chosen=chosen,
-            weight=None if np.all(row_weight == 1.0) else row_weight,
-            first=None if len(rows) == len(inputs) else first,
-            row_of=row_of,
-            given_weight=weight,
-            input_of=input_of,
-            X_aside=places[~has_rows, :-1],
-        )
+        of_rows = None if np.all(row_weight == 1.0) else row_weight
+        of_inputs = None if len(rows) == len(inputs) else first
+        X, X_aside = places[inputs, :-1], places[~has_rows, :-1]
+        return cls(X, chosen, of_rows, of_inputs, row_of, weight, input_of, X_aside)
 
     def observed(
         self, likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None = None

@@ -135,11 +135,10 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         X, y, features = validated(self, X, y, y_numeric=True)
         rows = self._training_rows(X, sample_weight, Volatility(), y)
         y = y[rows.chosen].astype(float)
-        weight = rows.weight
         if not np.any(y):
             raise ValueError("y is zero in every row, so it has no scale to learn.")
-        scale = root_mean_square(y, weight)
-        _warn_about_mean(y / scale, weight, scale)
+        scale = root_mean_square(y, rows.weight)
+        _warn_about_mean(y / scale, rows.weight, scale)
         # p(0 | f) = exp(-f) has no bound, and the posterior of a single exact zero no integral.
         targets = y / scale
         targets = np.where(np.abs(targets) < _RESOLUTION, _RESOLUTION, targets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -28,9 +28,6 @@ class ClasswisePrior(GaussianPrior):
     priors: tuple[GaussianPrior, ...] = ()
 
     low_rank = False  # whatever the ranks: coupled sites go by other matrices
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "priors": self.priors}
 
     @property
     def shared(self) -> bool:

@@ -61,10 +61,6 @@ class NystromPrior(LowRankPrior):
     some: Covariance = field(kw_only=True)
     to_all: CrossCovariance = field(kw_only=True)
 
-    def __getstate__(self) -> dict[str, Any]:
-        own = {"rows": self.rows, "some": self.some, "to_all": self.to_all}
-        return {**super().__getstate__(), **own}
-
     @cached_property
     def _columns(self) -> FloatArray:
         """``K[I, :]``; (m, n)."""
@@ -142,9 +138,6 @@ class EigenPrior(LowRankPrior):
     """
 
     n_kept: int = field(kw_only=True)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "n_kept": self.n_kept}
 
     @cached_property
     def _whole(self) -> FloatArray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -259,7 +259,8 @@ class GaussianPrior:
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices are rebuilt on demand: states stay O(n) when they travel between processes.
-        return {"covariance": self.covariance, "theta": self.theta, "matrix": None}
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**own, "matrix": None}
 
     @property
     def kernel_theta(self) -> FloatArray:
@@ -498,16 +499,15 @@ class GaussianPrior:
 
         A has the shape (r, n), and S, of which only S + S' matters, (r, r).
         """
-        theta = self.kernel_theta
         pivots = self.root.pivots
         columns = self.pivot_columns
         own = self.covariance.of_inputs(pivots)
         square = np.asfortranarray(S + A[:, pivots])
-        of_square = own.contract(theta, square, K=columns[:, pivots], overwrite=True)
+        of_square = own.contract(self.kernel_theta, square, K=columns[:, pivots], overwrite=True)
         others = A.copy()
         others[:, pivots] = 0.0
         new = own.at_new(self.covariance.X)
-        return of_square + contract_cross(own, theta, new, others, columns)
+        return of_square + contract_cross(own, self.kernel_theta, new, others, columns)
 
     @property
     def pivot_columns(self) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -10,24 +11,18 @@ from .._typing import FloatArray, IntArray
 
 #: Rows that are put in order by distances at most.
 _MOST_IN_ORDER = 3000
-#: From the squared distances of all rows to the nearest one chosen so far, the next one.
-Choice = Callable[[FloatArray, np.random.Generator], int]
+#: The ways to choose rows.
+WAYS = ("random", "kmeans++", "maximin")
 
 
-def _in_proportion(squared: FloatArray, rng: np.random.Generator) -> int:
+def _in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
     """Draw a row with a probability in proportion to its squared distance (k-means++)."""
     return int(np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right"))
 
 
-def _farthest(squared: FloatArray, rng: np.random.Generator) -> int:
+def _farthest(squared: FloatArray) -> int:
     """Return the row that is farthest from all that were chosen."""
     return int(np.argmax(squared))
-
-
-_SPREAD: dict[str, Choice] = {"kmeans++": _in_proportion, "maximin": _farthest}
-
-#: The ways to choose rows.
-WAYS = ("random", *_SPREAD)
 
 
 def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) -> IntArray:
@@ -58,7 +53,8 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     if way == "random" or size == len(X):
         return np.sort(rng.choice(len(X), size, replace=False))
     first = int(rng.integers(len(X)))
-    return np.sort(_one_by_one(X, size, first, lambda squared: _SPREAD[way](squared, rng)))
+    next_row = _farthest if way == "maximin" else partial(_in_proportion, rng)
+    return np.sort(_one_by_one(_standardized(X), size, first, next_row))
 
 
 def farthest_first(X: FloatArray) -> IntArray:
@@ -71,18 +67,19 @@ def farthest_first(X: FloatArray) -> IntArray:
     Z = _standardized(X)
     middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
     size = min(len(X), _MOST_IN_ORDER)
-    order = _one_by_one(X, size, middle, lambda squared: int(np.argmax(squared)))
+    order = _one_by_one(Z, size, middle, _farthest)
     return np.concatenate([order, np.delete(np.arange(len(X)), order)])
 
 
 def _one_by_one(
-    X: FloatArray, size: int, first: int, next_row: Callable[[FloatArray], int]
+    Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], int]
 ) -> IntArray:
-    """Choose rows one after the other by the squared distances to those before; (size,)."""
-    Z = _standardized(X)
-    row = first
-    left = np.ones(len(X), dtype=bool)
-    squared = np.full(len(X), np.inf)
+    """Choose rows one after the other, the first being `row`, by squared distances; (size,).
+
+    These are the distances to the nearest of those before.
+    """
+    left = np.ones(len(Z), dtype=bool)
+    squared = np.full(len(Z), np.inf)
     chosen = np.empty(size, dtype=np.intp)
     for i in range(size):
         chosen[i] = row

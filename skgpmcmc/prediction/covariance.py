@@ -70,15 +70,14 @@ def draws_at(
     ndarray of shape (S, C, m)
         C is the number of latent functions.
     """
-    m = len(X_new)
-    n_functions = model.likelihood.n_functions
-    noise = np.random.default_rng(seed).standard_normal((len(theta), n_functions, m))
+    shape = (model.likelihood.n_functions, len(X_new))
+    noise = np.random.default_rng(seed).standard_normal((len(theta), *shape))
     out = np.empty_like(noise)
     with one_thread():
         for members in equal_rows(theta):
             given = model.prior_at(theta[members[0]]).given(np.asfortranarray(f[members].T))
             means, covariances = given.predict_jointly(X_new)
             steps = np.moveaxis(noise[members], 0, -2) @ transposed_root(covariances)
-            by_function = np.swapaxes(means.reshape(n_functions, m, -1), -1, -2)
+            by_function = np.swapaxes(means.reshape(*shape, -1), -1, -2)
             out[members] = np.moveaxis(by_function + steps, -2, 0)
     return out

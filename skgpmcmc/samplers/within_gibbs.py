@@ -215,7 +215,7 @@ class Ancillary(Augmented):
 
 
 @dataclass(eq=False)
-class _GivenLatent(Augmented):
+class _HoldingLatent(Augmented):
     """One that moves theta while f stands still, by the density of f."""
 
     nugget: float = 1e-8
@@ -231,7 +231,7 @@ class _GivenLatent(Augmented):
 
 
 @dataclass(eq=False)
-class Interweaving(_GivenLatent):
+class Interweaving(_HoldingLatent):
     """Alternating moves of f, theta given f, and theta given the whitened f (ASIS): exact.
 
     Parameters
@@ -272,7 +272,7 @@ class Surrogate(Augmented):
 
 
 @dataclass(eq=False)
-class Sufficient(_GivenLatent):
+class Sufficient(_HoldingLatent):
     """Alternating moves of f, and of theta given f (sufficient scheme, SA): exact.
 
     It mixes slowly unless there are many data.

@@ -137,8 +137,7 @@ def start(
         while state is None and attempt < _MAX_START_ATTEMPTS:
             attempt += 1
             # The kernel's own values come last: they may lie at the end of a prior's support.
-            last = attempt == _MAX_START_ATTEMPTS
-            theta = model.start if last else 0.5 * (theta + model.start)
+            theta = model.start if attempt == _MAX_START_ATTEMPTS else 0.5 * (theta + model.start)
             state = transition.start(model, theta, rng)
     if state is None:
         raise RuntimeError(no_density(model, theta))
