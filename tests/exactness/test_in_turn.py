@@ -181,9 +181,13 @@ def test_operator(name):
 # --- joint distributions --------------------------------------------------------------------------
 
 
+#: Some of the moves hold f still while theta moves: they need a density of f at every theta.
+NUGGET = 1e-8
+
+
 def classes():
     """Four points that say little of f."""
-    return small_model(4, 4.0)
+    return small_model(4, 4.0).with_nugget(NUGGET)
 
 
 def numbers():
@@ -196,7 +200,8 @@ def numbers():
     covariance = make_covariance(default_kernel(1), np.linspace(0.0, 2.0, 5)[:, None])
     likelihood = Gaussian(0.5)
     hyperprior = default_hyperprior(covariance, likelihood, priors)
-    return LatentGP(covariance, Observations(likelihood, np.zeros(5)), hyperprior)
+    model = LatentGP(covariance, Observations(likelihood, np.zeros(5)), hyperprior)
+    return model.with_nugget(NUGGET)
 
 
 def conjugate_model():
@@ -334,7 +339,7 @@ def test_every_likelihood_with_moves_by_gradients(name):
     shape, *moves = PARAMETRIC[name]
     latent = LatentUpdate(Langevin(0.0)) if shape is None else LatentUpdate(TRAJECTORY, shape)
     transition = sweep(latent, *(HYPER[move] for move in moves))
-    model = every.small_model(every.LIKELIHOODS[name])
+    model = every.small_model(every.LIKELIHOODS[name]).with_nugget(NUGGET)
     check_joint(JointTest(transition, lambda: model, 400, 4))
 
 
@@ -350,7 +355,8 @@ def gaussian_model():
     }
     y = np.array([1.4, 0.9, -0.6, -0.2])
     X = np.array([[0.0], [0.4], [1.1], [2.0]])
-    return make_model(X, y, Gaussian(np.sqrt(NOISE_VAR), fixed=True), priors=priors)
+    likelihood = Gaussian(np.sqrt(NOISE_VAR), fixed=True)
+    return make_model(X, y, likelihood, priors=priors, nugget=NUGGET)
 
 
 def latent_posterior(model, theta):
