@@ -46,8 +46,9 @@ def validated(
     _check_columns(X)
     if not check_params.get("y_numeric"):
         y = check_labels("y", y)
+        _check_finite(y)
     elif y is not None:
-        check_numbers("y", y)
+        _check_finite(check_numbers("y", y))
     twin = type(estimator).__new__(type(estimator))  # it is given attributes before all is well
     vars(twin).update(vars(estimator))
     vars(twin).pop("feature_names_in_", None)
@@ -56,6 +57,21 @@ def validated(
         X, y = validate_data(twin, X, y, dtype=np.float64, order="C", copy=True, **check_params)
     names = ("n_features_in_", "feature_names_in_")
     return X, y, {name: vars(twin)[name] for name in names if name in vars(twin)}
+
+
+def _check_finite(y: Any) -> None:
+    """Refuse the first target that is no finite number, in scikit-learn's words and by its row."""
+    dtype = getattr(y, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.kind != "f":
+        return
+    values = np.atleast_1d(np.asarray(y))
+    illegal = np.argwhere(~np.isfinite(values))
+    if len(illegal):
+        value, row = values[tuple(illegal[0])], int(illegal[0][0])
+        kind = "NaN" if np.isnan(value) else "infinity or a value too large for dtype('float64')"
+        raise ValueError(
+            f"Input y contains {kind}. It is {value:g} in row {row}: leave the row out."
+        )
 
 
 def new_rows(estimator: Any, X: Any) -> np.ndarray:

@@ -10,25 +10,27 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
-from .._params import check_flag, check_in
+from .._params import check_flag
 from ..likelihoods import Gaussian, Likelihood, StudentT
 from . import _validation as check
 from ._data import (
     check_rows,
     in_units_of_y,
     power_of_two,
-    root_mean_square,
     rows_to_predict,
     validated,
 )
 from ._docs import documented
 from ._latent import OneLatentFunction, require_joint_memory
+from ._noise import (
+    LARGEST,
+    center_and_scale,
+    gaussian_noise,
+    in_normalized_units,
+    with_numerical_noise,
+)
 from ._predictive import predicted
 
-#: Where chains may start: the noise of normalized targets.
-_NOISE_START = 0.3
-#: Largest size of numbers that are squared, and multiplied with others of their kind.
-_LARGEST = 1e100
 #: What to do about targets that a likelihood does not know.
 _REMEDY = (
     " normalize_y=True has standardized them: use normalize_y=False for a likelihood that does not "
@@ -51,7 +53,10 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Distribution of the noise. Its scale is inferred (hyper-parameter ``"noise_scale"``, in
-        units of the normalized targets). "student_t" is robust to outliers.
+        units of the normalized targets), unless `noise` says otherwise. "student_t" is robust to
+        outliers. Of a `skgpmcmc.likelihoods.Gaussian` object, `alpha` and `row_variance` are in
+        units of y squared, and `noise_scale` is a hyper-parameter as any other; with
+        ``Gaussian(0.0, fixed=True)`` all noise is known, as with ``noise="known"``.
     sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
             "discretizing", "tempered"} or Sampler, default="auto"
         "auto" is "collapsed" for Gaussian noise, and "pm" otherwise. "collapsed": integrates the
@@ -65,10 +70,22 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     alpha : float, default=0.0
         Known noise variance, the same for every row, that is added to the inferred one; in units of
         y squared. Only with Gaussian noise.
+    noise : {"inferred", "known", "none"}, default="inferred"
+        What else the noise is made of, if it is Gaussian. "inferred": its standard deviation is a
+        hyper-parameter, ``"noise_scale"``, and `alpha` and the `noise_variance` of ``fit`` are
+        added to its square. "known": these two are all the noise, and one of them must be given.
+        A variance below 1e-8 of the variance of y, zero included, counts as so much. "none": for
+        targets without noise, such as results of a simulation. K is factored with a numerical noise
+        variance of 1e-6 of the variance of y, which is fixed: the function passes all targets at a
+        thousandth of their standard deviation, or less. The noise of new targets is
+        ``noise_scale**2 + alpha`` if it is inferred, `alpha` alone if it is known, as variances of
+        new rows are not, and zero if there is none: their standard deviations, quantiles, draws and
+        densities are then those of the latent function.
     normalize_y : bool, default=True
-        Subtract the mean of y and divide by its standard deviation. Predictions, densities and
-        latent values are still in the units of y; hyper-parameters are those of the normalized
-        targets.
+        Subtract the mean of y and divide by its standard deviation. Both are weighted, by
+        `sample_weight` and, if rows have different known noise variances v, by 1 / (s^2 + v), where
+        s is this very standard deviation. Predictions, densities and latent values are still in the
+        units of y; hyper-parameters are those of the normalized targets.
     %(schedule)s
 
     Attributes
@@ -111,6 +128,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     approximation: Any = "auto"
     n_importance: int | str = "auto"
     alpha: float = 0.0
+    noise: str = "inferred"
     normalize_y: bool = True
     n_chains: int = 4
     n_warmup: int | str = "auto"
@@ -140,8 +158,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             Weights of the rows. The likelihood of a row is raised to the power of its weight: an
             integer weight is equivalent to repeating the row, weight zero to leaving it out.
         noise_variance : array-like of shape (n_samples,), default=None
-            Known noise variance of each row that is added to the inferred one; in units of y
-            squared. Only with Gaussian noise.
+            Known noise variance of each row; in units of y squared. It is added to the inferred
+            one, or is all the noise (see `noise`). Only with Gaussian noise.
 
         Returns
         -------
@@ -156,46 +174,31 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             If the machine has too little memory for this number of rows.
         """
         X, y, features = validated(self, X, y, y_numeric=True)
-        variance = None
-        if noise_variance is not None:
-            variance = check_rows("noise_variance", noise_variance, len(X), "not negative")
-        _check_row_variance(self.likelihood, len(X))
-        of_rows = self._resolved_likelihood(1.0, variance)  # whose scale tells no rows apart
-        rows = self._training_rows(X, sample_weight, of_rows, y)
-        shift, scale = self._normalization(y[rows.chosen].astype(float), rows.weight)
-        likelihood = self._resolved_likelihood(scale, variance)
+        noise = gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
+        likelihood = noise or check.resolve_likelihood(self.likelihood, self._likelihoods)
+        rows = self._training_rows(X, sample_weight, likelihood, y)
+        variance = None if noise is None else noise.of_rows(rows.chosen).row_variance
+        shift, scale, spread = self._normalization(
+            y[rows.chosen].astype(float), rows.weight, variance
+        )
         targets = _standardized(y.astype(float), shift, scale)
+        if noise is not None:
+            noise = in_normalized_units(noise, scale)
+            likelihood = with_numerical_noise(noise, rows, targets, spread)
         remedy = _REMEDY if self.normalize_y else ""
         check.check_targets(targets[rows.kept], likelihood.of_rows(rows.kept), remedy=remedy)
         run = self._sample(rows, rows.observed(likelihood, targets[rows.chosen]))
         return self._finish(X, rows, run, features, units=(shift, scale))
 
-    def _normalization(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
-        """Shift and scale of the targets."""
-        if not check_flag("normalize_y", self.normalize_y):
-            _check_size(y)
-            return 0.0, 1.0
-        if np.ptp(y / 2.0) == 0.0:  # an average may be off by a rounding, which is no scale
-            return float(y[0]), 1.0
-        unit = power_of_two(y)
-        inside = y / unit
-        center = float(np.average(inside, weights=weight))
-        return unit * center, unit * root_mean_square(inside - center, weight)
-
-    def _resolved_likelihood(self, scale: float, rows: np.ndarray | None) -> Likelihood:
-        """Likelihood of all rows, where `rows` are their variances in units of y squared."""
-        remedy = " For one variance per row use fit(X, y, noise_variance=...)."
-        alpha = check_in("alpha", self.alpha, "[0, inf)", remedy)
-        if isinstance(self.likelihood, str) and self.likelihood == "gaussian":
-            row_variance = None if rows is None else _normalized_variance(rows, scale)
-            alpha = float(_normalized_variance(alpha, scale))
-            return Gaussian(_NOISE_START, alpha=alpha, row_variance=row_variance)
-        if rows is not None or alpha > 0.0:
-            raise ValueError(
-                "alpha and noise_variance are variances of Gaussian noise; with likelihood="
-                f"{self.likelihood!r} leave them out."
-            )
-        return check.resolve_likelihood(self.likelihood, self._likelihoods)
+    def _normalization(
+        self, y: np.ndarray, weight: np.ndarray | None, noise_variance: np.ndarray | None = None
+    ) -> tuple[float, float, float]:
+        """Shift and scale of the targets, and the standard deviation of y in units of the scale."""
+        if check_flag("normalize_y", self.normalize_y):
+            return *center_and_scale(y, weight, noise_variance), 1.0
+        _check_size(y)
+        _, spread = center_and_scale(y, weight, noise_variance)
+        return 0.0, 1.0, spread
 
     def _log_density_shift(self):
         return -float(np.log(self._units[1]))
@@ -212,7 +215,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         return_std : bool, default=False
-            Also return the standard deviation of a new target, noise included.
+            Also return the standard deviation of a new target, noise included; see `noise`.
         return_quantiles : sequence of float, default=None
             Also return quantiles of a new target, for these probabilities between 0 and 1.
         return_cov : bool, default=False
@@ -277,7 +280,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         -------
         ndarray of shape (n_samples,)
             Natural logs of the density of each row alone, per unit of y; minus infinity if even the
-            log is below the range of double precision.
+            log is below the range of double precision. Where new targets have no noise (see
+            `noise`), a sampler that draws f knows no density at the inputs of training rows: use
+            "collapsed", which "auto" selects, there.
         """
         X = rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
@@ -323,28 +328,10 @@ def _standardized(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
         return (y / unit - shift / unit) / (scale / unit)
 
 
-def _normalized_variance(variance: Any, scale: float) -> np.ndarray:
-    """Return ``variance / scale**2``, whose square may not be a number."""
-    with np.errstate(over="ignore", divide="ignore"):  # looked for in the next line
-        normalized = np.asarray(variance / scale) / scale
-    if not np.all(normalized < _LARGEST):
-        raise ValueError(
-            f"alpha or noise_variance is {np.max(variance):g}, out of all proportion to y, whose "
-            f"standard deviation is {scale:g}: they are in units of y squared."
-        )
-    return normalized
-
-
-def _check_row_variance(likelihood: Any, n_rows: int) -> None:
-    """Refuse variances that an object has of other rows."""
-    if isinstance(likelihood, Gaussian) and likelihood.row_variance is not None:
-        check_rows("likelihood.row_variance", likelihood.row_variance, n_rows, "not negative")
-
-
 def _check_size(y: np.ndarray) -> None:
     """Refuse targets whose squares leave the range of double precision."""
     size = np.max(np.abs(y))
-    if size > 0.0 and not 1.0 / _LARGEST < size < _LARGEST:
+    if size > 0.0 and not 1.0 / LARGEST < size < LARGEST:
         row = int(np.argmax(np.abs(y)))
         raise ValueError(
             f"y is out of range: its largest absolute value, in row {row}, is {abs(y[row]):g}, "

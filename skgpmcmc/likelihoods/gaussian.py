@@ -36,11 +36,19 @@ class Gaussian(OneScale):
         Standard deviation of the noise. A starting value of the chains, unless `fixed`.
     fixed : bool, default=False
         Keep `noise_scale` fixed instead of inferring it (as hyper-parameter ``"noise_scale"``). It
-        can then be 0.0 if `alpha` or `row_variance` is positive.
+        can then be 0.0 if `alpha` or `row_variance` is positive, or `fit` is told of other known
+        noise: all noise is then known.
     alpha : float, default=0.0
         Known noise variance that is added for every row, including new rows.
     row_variance : ndarray of shape (n,), optional
         Known noise variance of each training row that is added too.
+
+    Notes
+    -----
+    `BayesianGPRegressor` takes `alpha` and `row_variance` in units of y squared, as it does its own
+    parameter `alpha` and the `noise_variance` of ``fit``, which are added to them. `noise_scale` is
+    in the units of all hyper-parameters, fixed or not: those of normalized targets, unless
+    ``normalize_y=False``.
     """
 
     noise_scale: float = 1.0
@@ -129,8 +137,9 @@ class Gaussian(OneScale):
     ) -> FloatArray:
         """Log density of N(mean, var + V) at y; any shapes that broadcast."""
         y, mean, var = (np.asarray(a, dtype=float) for a in (y, mean, var))
-        V = np.where(var >= 0.0, var, np.nan) + self.variance(mean)
-        return np.asarray(-0.5 * (_LOG_TWO_PI + np.log(V) + (y - mean) ** 2 / V))
+        V = self._target_variance(mean, np.where(var >= 0.0, var, np.nan))
+        with np.errstate(over="ignore"):  # minus infinity is the log of what is below all numbers
+            return np.asarray(-0.5 * (_LOG_TWO_PI + np.log(V) + (y - mean) ** 2 / V))
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of a target over f ~ N(mean, var)."""
@@ -138,7 +147,11 @@ class Gaussian(OneScale):
 
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a target over f ~ N(mean, var) is at most y; shapes that broadcast."""
-        return np.asarray(ndtr((y - mean) / np.sqrt(var + self.variance(mean))))
+        return np.asarray(ndtr((y - mean) / np.sqrt(self._target_variance(mean, var))))
+
+    def _target_variance(self, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Variance of a target over f ~ N(mean, var): positive, also where nothing is uncertain."""
+        return np.maximum(var + self.variance(mean), np.finfo(float).tiny)
 
     def variance(self, like: FloatArray) -> FloatArray:
         """Return V in a shape that broadcasts with an array of shape (n,) or (n, m)."""
