@@ -50,13 +50,19 @@ satellites = np.array(SATELLITES.split(), dtype=int)
 # -------------------------------
 # In both, the mean is the number of females times a rate exp(f(width)). The negative binomial
 # distribution multiplies it by a random factor, one per row, whose variance is one over the
-# inferred "shape". The prior of the length-scale says: a few centimeters, up to a factor of four.
-# More draws than usual are used in a prediction, so that the edges of the bands are smooth.
+# inferred "shape". More draws than usual are used in a prediction, so that the edges of the bands
+# are smooth.
+#
+# The prior of the length-scale says: four centimeters, up to a factor of two. It matters. Poisson
+# counts cannot be overdispersed, so under a wide prior the Poisson model has a second explanation:
+# a length-scale of one or two millimeters, with a rate of its own for nearly every width. The
+# posterior then has two modes, far apart, and no chain moves from one to the other. R-hat shows
+# this only if chains happen to start in both.
 
 models = {
     likelihood: BayesianGPPoissonRegressor(
         likelihood=likelihood,
-        priors={"k2__length_scale": stats.lognorm(0.7, scale=3.0)},
+        priors={"k2__length_scale": stats.lognorm(0.4, scale=4.0)},
         n_chains=n_chains,
         n_draws=n_draws,
         max_predict_draws=n_averaged,

@@ -30,7 +30,7 @@ from skgpmcmc.model_selection import compare_evidence
 
 # REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
 reduced = os.environ.get("REDUCED") == "1"
-n_draws, n_rows, n_columns = (60, 40, 2) if reduced else (300, 100, 10)
+n_draws, n_rows, n_columns = (60, 40, 2) if reduced else (500, 100, 10)
 
 # %%
 # 100 rows are used for training, the others for testing.
@@ -44,9 +44,7 @@ X, X_test = scaler.transform(X), scaler.transform(X_test)
 
 # %%
 # All four kernels have a variance and the default priors. The evidence is estimated by importance
-# sampling from a density that is fitted to the draws of theta; its standard error is reported. With
-# a length-scale for each column, the chains should be several times longer, and a warning says so:
-# there are too few effective draws in the tails. The error of the evidence does not depend on them.
+# sampling from a density that is fitted to the draws of theta; its standard error is reported.
 
 kernels = {
     "RBF": RBF(),

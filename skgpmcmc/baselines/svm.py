@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
+from ..estimators._dates import refuse_dates
 from ..estimators._link import DocumentationLink
 from ..estimators._saving import Versioned
 
@@ -126,6 +127,7 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
         ValueError
             If there is one class only, or a class with fewer than three members.
         """
+        refuse_dates(X)
         checked_X, checked_y = check_X_y(X, y, estimator=self)
         check_classification_targets(checked_y)
         classes, n_members = np.unique(checked_y, return_counts=True)
@@ -168,6 +170,7 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
             Columns as in `classes_`; rows sum to one.
         """
         check_is_fitted(self)
+        refuse_dates(X)
         X = validate_data(self, X, reset=False)
         return self.calibrated_.predict_proba(X)
 

@@ -16,6 +16,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._dates import refuse_dates
+
 #: Fitted attributes that are nobody else's business.
 _PRIVATE = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
@@ -120,7 +122,7 @@ def _naming_the_rows() -> Iterator[None]:
 
 
 def _check_columns(X: Any) -> None:
-    """Refuse names that do not tell the columns of a table apart."""
+    """Refuse names that do not tell the columns of a table apart, and dates."""
     names = list(getattr(X, "columns", ()))
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
@@ -128,6 +130,7 @@ def _check_columns(X: Any) -> None:
             f"X has several columns of the name {', '.join(map(repr, repeated))}: rename them, as "
             "predictions match columns by name, or pass X as an array."
         )
+    refuse_dates(X)
 
 
 def check_n_jobs(value: Any) -> None:

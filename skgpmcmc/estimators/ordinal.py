@@ -42,8 +42,9 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
     %(pm)s
     %(approximation)s
     class_order : sequence or None, default=None
-        The classes from the lowest to the highest. None sorts them, which is only possible for
-        numbers; for strings you must give the order.
+        The classes from the lowest to the highest. None takes the order of the categories of an
+        ordered type (an ordered Categorical of pandas, an Enum of polars), and sorts numbers; for
+        other strings you must give the order.
     thresholds : sequence of float or None, default=None
         Fixed thresholds on the latent scale: increasing, one less than there are classes. None
         infers them. The default priors are then N(0, 3^2) for the first threshold and
@@ -126,23 +127,27 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
+        ordered = _ordered_categories(y)
         X, y, features = validated(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()
         rows = self._training_rows(X, sample_weight, OrdinalProbit((0.0,)), number)
         y = y[rows.kept]
-        classes = self._ordered_classes(y)
+        classes = self._ordered_classes(y, ordered)
         position = rows.of_model(known_labels(y, classes, len(y)))
         likelihood = self._likelihood_of(position, rows.weight, len(classes))
         run = self._sample(rows, rows.observed(likelihood, position.astype(float)))
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
-    def _ordered_classes(self, y: np.ndarray) -> np.ndarray:
+    def _ordered_classes(self, y: np.ndarray, ordered: np.ndarray | None) -> np.ndarray:
         found, _ = numbered_classes(y)
+        if self.class_order is None and ordered is not None:
+            return ordered[np.isin(ordered, found)]
         if self.class_order is None:
             if not np.issubdtype(found.dtype, np.number):
                 raise ValueError(
                     f"class_order=None sorts numbers, but the classes are {found.tolist()}: give "
-                    "them in their order, from the lowest to the highest."
+                    "them in their order, from the lowest to the highest, or make y an ordered "
+                    "Categorical."
                 )
             return found
         order = np.asarray(check_labels("class_order", self.class_order))
@@ -216,7 +221,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
 
     def _standard_deviation(self, p):
         """Return that of labels with probabilities p of shape (m, n_classes)."""
-        if not np.issubdtype(self.classes_.dtype, np.number):
+        if self.classes_.dtype.kind not in "iuf":
             raise ValueError(
                 "return_std is for labels that are numbers, and the classes are "
                 f"{self.classes_.tolist()}: use return_quantiles, which are labels."
@@ -241,3 +246,10 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         X = rows_to_predict(self, X)
         every = [np.full(len(X), float(k)) for k in range(len(self.classes_))]
         return normalized_columns(self._predictor.log_predictive(every, X, self.n_jobs))
+
+
+def _ordered_categories(y: Any) -> np.ndarray | None:
+    """Return the categories of an ordered type of pandas or polars, from the lowest; else None."""
+    dtype = getattr(y, "dtype", None)
+    ordered = getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"
+    return np.asarray(dtype.categories) if ordered else None

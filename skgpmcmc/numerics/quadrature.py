@@ -131,14 +131,17 @@ class _Nodes(NamedTuple):
     ) -> Self:
         """Weigh nodes that stand for `step` times `measure` of the line each."""
         log_height = block.column.height(x)
-        # NaN where doubles see nothing of the integrand, as between cuts that rounding has joined.
         top = log_height.max(axis=1)
-        top = np.where(top > -np.inf, top, np.nan)
+        unseen = np.isneginf(top)
+        impossible = unseen & (block.sd == 0.0)  # the term is zero at the only f there is
+        # NaN where doubles see nothing of the integrand, as between cuts that rounding has joined.
+        top = np.where(unseen, np.nan, top)
         weight = np.exp(log_height - top[:, None]) * measure
         total = weight.sum(axis=1)
         total = np.where(total > 0.0, total, np.nan)
         weight /= total[:, None]
-        return cls(x, weight, top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi))
+        log_z = top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi)
+        return cls(x, weight, np.where(impossible, -np.inf, log_z))
 
     def average(self, values: FloatArray) -> FloatArray:
         """Mean of values at the nodes, (..., m, number of nodes); (..., m)."""
@@ -345,6 +348,8 @@ def _near_mode(block: _Block) -> FloatArray:
     def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first two derivatives of g at x."""
         d1, d2 = block.slopes(x)
+        # Without a spread the term does not matter, even where its slope overflows.
+        d1, d2 = np.where(block.sd > 0.0, d1, 0.0), np.where(block.sd > 0.0, d2, 0.0)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
     low, high, x = _bracket(slope_at, block)
@@ -397,7 +402,8 @@ def _bracket(
     side, reached = np.sign(slope), np.zeros_like(slope)
     outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
     while True:
-        beyond = (outer >= farthest) | (side * slope_at(side * outer)[0] <= 0.0)
+        # So that a slope that is no number ends the search.
+        beyond = ~((outer < farthest) & (side * slope_at(side * outer)[0] > 0.0))
         if beyond.all():
             break
         reached = np.where(beyond, reached, outer)

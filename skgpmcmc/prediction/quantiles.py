@@ -23,6 +23,9 @@ _TERMS, _OF_QUANTILES = 200, 2
 _AT_ONCE = 5000
 #: Relative error of a probability; where the quantile is zero nothing else would end the search.
 _TOLERANCE = 1e-9
+#: exp of this is the largest count that is looked for: up to there SciPy's distribution functions
+#: are numbers, far beyond all counts that can be told apart.
+_MOST_LOG_COUNT = 230.0
 #: Roots this near above an integer, relative to it, are that integer.
 _ROUNDING = 1e-9
 
@@ -105,7 +108,7 @@ def quantiles_of(
         if not counts:
             return cdf(place, row) - probability
         # Counts are looked for on the scale of f, and what is below zero stands for zero.
-        at_most = cdf(np.expm1(np.maximum(place, 0.0)), row)
+        at_most = cdf(np.expm1(np.clip(place, 0.0, _MOST_LOG_COUNT)), row)
         return at_most * np.exp(np.minimum(place, 0.0)) - probability
 
     every = np.arange(len(center), dtype=float)

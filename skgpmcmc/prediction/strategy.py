@@ -249,7 +249,10 @@ class Particles(OwnLatent):
         log_share = np.log(group.multiplicity) - log_total
         log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
         every = np.concatenate([own, fresh.particles], axis=1)
-        return Part(density.q.prior.given(every), log_weight)
+        # An f without weight has no part in an average, not even where a function of it overflows:
+        # a wide prior draws such f.
+        used = np.exp(log_weight) > 0.0
+        return Part(density.q.prior.given(every[:, used]), log_weight[used])
 
 
 def _no_factor(model: LatentGP, theta: FloatArray) -> str:

@@ -13,6 +13,7 @@ import runpy
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import validate
@@ -95,21 +96,53 @@ def test_an_example_needs_nothing_that_is_not_there():
     assert [(name, word) for name in texts for word in words if word in texts[name]] == []
 
 
-@pytest.mark.statistical
 # Chains that are too short say so, and so does ArviZ of them.
-@pytest.mark.filterwarnings("ignore:Chains (are|have):sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto:UserWarning")
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
-def test_example_scripts(script, monkeypatch):
+too_short = (
+    pytest.mark.filterwarnings("ignore:Chains (are|have):sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto:UserWarning"),
+)
+
+
+@pytest.fixture
+def run_example(monkeypatch):
+    """`run_example(script)` gives the variables of a script, and sees to its figures."""
     plt = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setenv("REDUCED", "1")
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.switch_backend("Agg")
-    try:
-        runpy.run_path(str(script), run_name="__main__")
+
+    def run(script):
+        variables = runpy.run_path(str(script), run_name="__main__")
         assert plt.get_fignums()
-    finally:
-        plt.close("all")
+        return variables
+
+    yield run
+    plt.close("all")
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("script", [pytest.param(s, marks=too_short, id=s.name) for s in EXAMPLES])
+def test_example_scripts(script, run_example):
+    run_example(script)
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore:Chains (are|have):sklearn.exceptions.ConvergenceWarning")
+def test_the_example_of_exposure_has_one_mode(run_example):
+    """Chains do not find a second one, at a length-scale of a millimeter, and do not say so."""
+    model = run_example(ROOT / "examples" / "plot_exposure.py")["models"]["poisson"]
+
+    def log_density(variance, length):
+        theta = [variance, length]
+        priors = model.priors_.values()
+        log_prior = sum(p.logpdf(x) + np.log(x) for p, x in zip(priors, theta, strict=True))
+        return model.log_evidence(method="ep", theta=theta).value + log_prior
+
+    short, long = (
+        max(log_density(v, length) for v in (0.5, 1.0, 2.0) for length in lengths)
+        for lengths in ((0.1, 0.13, 0.18), (3.0, 5.0, 7.0))
+    )
+    assert short < long - 10.0
 
 
 # --- docstrings -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
 from sklearn.datasets import make_moons
@@ -37,7 +38,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.baselines import EPMLClassifier
+from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
 from skgpmcmc.estimators import _base
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
@@ -367,6 +368,38 @@ def test_columns_of_the_same_name(refused, fits):
     refused(message, data=(table, Y))
     with pytest.raises(ValueError, match=message):
         fits["BayesianGPClassifier"].predict(table)
+
+
+DAYS = pd.Series(pd.date_range("2020-01-01", periods=N))
+FRAME = pd.DataFrame({"x": X[:, 0], "t": DAYS})
+TABLES_WITH_DATES = {
+    "pandas alone": (FRAME[["t"]], r"'t' \(datetime64"),
+    "pandas": (FRAME, r"'t' \(datetime64"),
+    "pandas with a zone": (FRAME.assign(t=DAYS.dt.tz_localize("UTC")), r"'t' \(datetime64.*UTC"),
+    "pandas durations": (FRAME.assign(t=DAYS - DAYS[0], u=DAYS), r"'t' \(timedelta.*'u' \(date"),
+    "pandas periods": (FRAME.assign(t=DAYS.dt.to_period("M")), r"'t' \(period"),
+    "pandas objects": (FRAME.assign(t=DAYS.astype(object)), r"'t' \(Timestamp"),
+    "polars": (pl.DataFrame({"x": X[:, 0], "t": DAYS.to_list()}), r"'t' \(Datetime"),
+    "polars dates": (pl.DataFrame({"t": DAYS.dt.date.to_list()}), r"'t' \(Date\)"),
+    "polars durations": (pl.DataFrame({"t": (DAYS - DAYS[0]).to_list()}), r"'t' \(Duration"),
+    "numpy": (DAYS.to_numpy("datetime64[D]")[:, None], r"0 \(datetime64\[D\]"),
+    "numpy durations": ((DAYS - DAYS[0]).to_numpy()[:, None], r"0 \(timedelta64"),
+    "objects": ([[1.0, day] for day in DAYS], r"1 \(Timestamp"),
+    "list": ([[day] for day in DAYS.to_numpy()], r"0 \(datetime64"),
+}
+
+
+@in_one_test("case", TABLES_WITH_DATES)
+def test_dates_have_no_unit(case, refused, fits):
+    table, named = TABLES_WITH_DATES[case]
+    message = rf"X has dates or durations in column {named}.*\(t - start\) / pd.Timedelta\(days=1\)"
+    for name, model in fits.items():
+        refused(message, name=name, data=(table, targets_of(name)))
+        with pytest.raises(ValueError, match=message):
+            model.predict(table)
+    for baseline in (EPMLClassifier(), svm_platt_classifier()):
+        with pytest.raises(ValueError, match=message):
+            baseline.fit(table, Y)
 
 
 # --- parameters -----------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from itertools import product
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -519,6 +521,50 @@ def test_strings_in_their_order(models):
         numbers.log_predictive_density(numbered.X, numbered.y),
         rtol=1e-12,
     )
+
+
+#: From the lowest; "none" occurs in no row.
+LEVELS = ["none", "poor", "fair", "good"]
+LABELS = np.array(LEVELS[1:])[targets()[BayesianGPOrdinalClassifier]]
+ORDERED_TYPES = {
+    "categorical": pd.Categorical(LABELS, LEVELS, ordered=True),
+    "series": pd.Series(LABELS, dtype=pd.CategoricalDtype(LEVELS, ordered=True)),
+    "enum": pl.Series(LABELS, dtype=pl.Enum(LEVELS)),
+}
+
+
+@in_one_test("y", ORDERED_TYPES.values(), ids=list(ORDERED_TYPES))
+@short_chains()
+def test_an_ordered_type_has_the_order_of_classes(y):
+    clf = quickest(BayesianGPOrdinalClassifier).fit(X, y)
+    assert_array_equal(clf.classes_, LEVELS[1:])
+    expected = quickest(BayesianGPOrdinalClassifier, class_order=LEVELS[1:]).fit(X, LABELS)
+    assert_array_equal(clf.predict_proba(X_NEW), expected.predict_proba(X_NEW))
+    assert set(clf.predict(X_NEW)) <= set(LEVELS)
+    assert clf.score(X, y) == expected.score(X, LABELS)
+    density = expected.log_predictive_density(X, LABELS)
+    assert_array_equal(clf.log_predictive_density(X, y), density)
+
+
+@short_chains()
+def test_a_given_order_and_that_of_the_rows_come_before_that_of_a_type():
+    y = ORDERED_TYPES["categorical"]
+    given = quickest(BayesianGPOrdinalClassifier, class_order=LEVELS[:0:-1]).fit(X, y)
+    assert_array_equal(given.classes_, LEVELS[:0:-1])
+    some = quickest(BayesianGPOrdinalClassifier).fit(X, y, sample_weight=LABELS != "poor")
+    assert_array_equal(some.classes_, LEVELS[2:])
+    numbers = pd.Categorical(targets()[BayesianGPOrdinalClassifier], [2, 1, 0], ordered=True)
+    assert_array_equal(quickest(BayesianGPOrdinalClassifier).fit(X, numbers).classes_, [2, 1, 0])
+
+
+@in_one_test("y", [pd.Categorical(LABELS, LEVELS), pl.Series(LABELS, dtype=pl.Categorical)])
+@short_chains()
+def test_categories_without_an_order_are_labels(y):
+    with pytest.raises(ValueError, match=r"class_order=None sorts numbers.*an ordered Categorical"):
+        quickest(BayesianGPOrdinalClassifier).fit(X, y)
+    clf = quickest(BayesianGPClassifier).fit(X, y)
+    assert_array_equal(clf.classes_, sorted(LEVELS[1:]))
+    assert set(clf.predict(X_NEW)) <= set(LEVELS)
 
 
 @in_one_test(

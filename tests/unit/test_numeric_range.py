@@ -18,7 +18,7 @@ from skgpmcmc import (
 )
 from skgpmcmc.approximations import GaussianApproximation, Sites
 from skgpmcmc.approximations.interpolated import _coordinates
-from skgpmcmc.likelihoods import Logit, NegativeBinomial, OrdinalProbit, Poisson
+from skgpmcmc.likelihoods import Logit, NegativeBinomial, OrdinalProbit, Poisson, Volatility
 from skgpmcmc.model import make_covariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
@@ -317,6 +317,17 @@ def test_a_mode_where_numbers_are_coarser_than_the_likelihood(mean):
     expected = stats.norm.logcdf(mean / sd)
     log_z = Logit().tilted_moments(np.ones(1), np.array([mean]), np.array([sd**2])).log_z
     assert_allclose(log_z, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), Volatility()], ids=lambda law: law.name)
+def test_without_a_spread_a_target_may_be_impossible(likelihood):
+    """The slope at the mean overflows, and a spread of zero takes it away."""
+    mean = np.array([2e3, 1.0, -2e3])
+    log_p = likelihood.log_predictive(3.0, mean, 0.0)
+    with np.errstate(over="ignore"):
+        expected = likelihood.log_prob(np.array(3.0), mean)
+    assert np.isneginf(expected).sum() == 1
+    assert_allclose(log_p, expected, rtol=1e-12)
 
 
 def test_counts_that_cannot_be_counted_are_refused():
