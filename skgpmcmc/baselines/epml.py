@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .._params import check_integer
+from .._warnings import warn
 from ..approximations import Approximation, find_mode
 from ..estimators import _validation as check
 from ..estimators._data import (
@@ -142,11 +142,10 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
                 bounds=model.covariance.kernel.bounds,
             )
         if not mode.converged:
-            warnings.warn(
+            warn(
                 f"The evidence was not maximized from any of {self.n_restarts + 1} starts: "
                 f"{mode.message}. Increase n_restarts or give the kernel narrower bounds.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         best = mode.fit
         attributes = {

@@ -6,7 +6,6 @@ Also the warnings at the end of a fit.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from .._params import check_flag, check_in, check_integer
+from .._warnings import warn
 from ..likelihoods import Likelihood
 from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
 from ..numerics.threads import LostWorkersError, one_thread
@@ -156,11 +156,9 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
     ) -> SamplingRun:
         """Continue the chains of an earlier fit."""
         if self.n_draws <= run.n_draws:
-            warnings.warn(
+            warn(
                 f"warm_start=True found n_draws={self.n_draws}, and the chains already have "
                 f"{run.n_draws} draws each: nothing was added. Increase n_draws to continue.",
-                UserWarning,
-                stacklevel=5,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
         monitor = CallbackMonitor(self, len(run.models) * self.n_chains, n_rounds_left, n_bytes)
@@ -310,11 +308,9 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         try:
             return density_arrays_at(own.model, own.reference, theta, self.n_jobs)
         except (KeyboardInterrupt, LostWorkersError):
-            warnings.warn(
+            warn(
                 "Interrupted after the last draw: all draws are kept, and the first prediction "
                 "takes longer.",
-                UserWarning,
-                stacklevel=2,
             )
             return None
 
@@ -369,12 +365,10 @@ def _warn_about_scales(
     shared = not of_papers and extremes[0] <= high * extremes[1]
     if len(odd) and not shared:
         columns = odd.tolist() if feature_names is None else feature_names[odd].tolist()
-        warnings.warn(
+        warn(
             "The default priors expect features with similar scales, ideally standard deviations "
             f"of one; those of columns {columns} lie outside [1/30, 30]. Use "
             f"make_pipeline(StandardScaler(), {type(estimator).__name__}(...)), or give priors.",
-            UserWarning,
-            stacklevel=5,
         )
 
 
@@ -390,4 +384,4 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     remedy = "To do better, increase n_draws (warm_start=True continues these chains)"
     if noise > 2.0:
         remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
-    warnings.warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning, stacklevel=5)
+    warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning)

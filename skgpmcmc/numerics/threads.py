@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -20,6 +19,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._typing import FloatArray
+from .._warnings import warn
 
 
 @cache
@@ -281,12 +281,10 @@ class Workers:
 
     def _begin_anew(self, n_lost: int) -> None:
         """Make another pool."""
-        warnings.warn(
+        warn(
             f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again, and no "
             "result depends on that. If it happens often, the machine is short of memory: use "
             "fewer workers (n_jobs).",
-            UserWarning,
-            stacklevel=4,
         )
         self._open.close()
         self.__enter__()

@@ -10,7 +10,6 @@ thread.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray
+from .._warnings import warn
 from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
 from ..numerics.linalg import OperationCount
@@ -274,11 +274,9 @@ def _sample_more(
         if not n_kept or any(one.is_followed for one in grown):
             raise
         interrupted = True
-        warnings.warn(
+        warn(
             f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
             f"{n_draws} asked for) are kept. {error}".rstrip(),
-            UserWarning,
-            stacklevel=2,
         )
     seconds = run.seconds_sampling + time.perf_counter() - clock
     models = [one.ended() for one in grown]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import platform
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from .._warnings import warn
 from ..numerics.archive import Written, from_arrays, to_arrays
 from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
 from ..numerics.threads import Call
@@ -266,11 +266,9 @@ class Checkpoint:
 
     def _complain(self, error: OSError) -> None:
         if not self._warned:
-            warnings.warn(
+            warn(
                 f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes on, and "
                 "the file stays as it was. Make room, and later rounds are written again.",
-                UserWarning,
-                stacklevel=2,
             )
         self._warned = True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -13,6 +12,7 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray
+from .._warnings import warn
 from ..model import LatentGP
 from ..numerics.linalg import cholesky
 from ..numerics.threads import one_thread
@@ -228,13 +228,11 @@ class CallbackMonitor:
             self._say(self._in_words(left))
         if left.seconds > _LONG and not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"This fit will be long: {self._in_words(left)}. Fewer rows help most, as the "
                 "time grows with their cube. More workers (n_jobs) help too, and fewer draws: a "
                 "smaller n_draws or target_ess. Ctrl-C ends the fit and keeps its draws, once "
                 "there are any.",
-                UserWarning,
-                stacklevel=2,
             )
 
     def sampled(self, progress: Progress) -> None:
@@ -288,12 +286,10 @@ class CallbackMonitor:
         """Tell callbacks that chains and fit have ended; warn if `max_time` ended it."""
         progress = self._progress
         if self._late and progress is not None and not progress.enough:
-            warnings.warn(
+            warn(
                 f"max_time={self._estimator.max_time:g} seconds are over: sampling has ended after "
                 f"{progress}. These draws are kept. A fit with more time continues them, with a "
                 "checkpoint or with warm_start=True.",
-                UserWarning,
-                stacklevel=5,
             )
         for context in [*self._chains, self._root]:
             context.call_on_fit_task_end(estimator=self._estimator)
