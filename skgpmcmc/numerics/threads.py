@@ -189,6 +189,14 @@ class Journal(Protocol):
     def completed(self, done: list[Any]) -> list[Any]:
         """Store the results that were computed, and return those of all calls."""
 
+    @property
+    def follows(self) -> bool:
+        """Whether there are stored results that nobody has asked for yet."""
+
+    @property
+    def n_followed(self) -> int:
+        """Draws of a chain that were stored before, and have been returned."""
+
 
 class Workers:
     """A pool of workers, which is replaced when a worker is lost.
@@ -235,6 +243,20 @@ class Workers:
             return self._recorded
         # Alone there is nobody to be lost.
         return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
+
+    @property
+    def follows(self) -> bool:
+        """Whether the next results come from the journal."""
+        return self._journal is not None and self._journal.follows
+
+    @property
+    def n_followed(self) -> int:
+        """Draws of a chain that have come from the journal."""
+        return 0 if self._journal is None else self._journal.n_followed
+
+    def leave_journal(self) -> None:
+        """Go on without the journal: what follows is not what another run would do."""
+        self._journal = None
 
     def in_parts(
         self,

@@ -16,7 +16,7 @@ from .._warnings import warn
 from ..model import LatentGP
 from ..numerics.linalg import cholesky
 from ..numerics.threads import one_thread
-from ..warmup import Counts
+from ..warmup import Counts, TimeLimit, time_limit
 from .diagnostics import StoppingRule, summarize_convergence
 
 #: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
@@ -29,6 +29,16 @@ _SMALL = 1000
 _DRAWS_PER_EFFECTIVE, _A_ROUND = 2.0, 50
 #: Most rows with which the chains of a worker go in step: their matrices stay in the cache.
 _IN_STEP = 300
+#: Seconds after which another line says how far a set-up is.
+_NEWS_AFTER = 5.0
+#: What a fit that `max_time` ended lets do.
+_CONTINUED = "A fit with more time continues them, with a checkpoint or with warm_start=True."
+_HURRIED = (
+    "The set-up was cut short, so that the moves of the chains are as good as was known by then: "
+    "do not rely on these draws before you have looked at diagnostics_. warm_start=True continues "
+    "them with the same moves. A fit with more time has a complete set-up, which a checkpoint "
+    "continues from where this one was."
+)
 #: Seconds from which a fit is announced as a long one, unasked.
 _LONG = 600.0
 
@@ -137,17 +147,30 @@ class Progress(NamedTuple):
 
     n_draws: int  # of each chain
     n_wanted: int  # at most
-    seconds: float  # for each draw of all chains
+    seconds: float | None  # for each draw of all chains; None if none was made by now
     enough: bool  # whether these are all that are wanted
     standing: Callable[[], Standing]
 
     def __str__(self) -> str:
-        pace = 1.0 / max(self.seconds, 1e-9)
-        return f"{self.n_draws} of at most {self.n_wanted} draws per chain, {pace:.3g} per second"
+        so_far = f"{self.n_draws} of at most {self.n_wanted} draws per chain"
+        if self.seconds is None:
+            return f"{so_far}, all from the checkpoint"
+        return f"{so_far}, {1.0 / max(self.seconds, 1e-9):.3g} per second"
 
 
 class Monitor(Protocol):
-    """Receives reports of a run, round by round."""
+    """Receives reports of a run, round by round.
+
+    Attributes
+    ----------
+    limit : TimeLimit
+        When set-ups are to end; it notes whether any ended sooner for it.
+    """
+
+    limit: TimeLimit
+
+    def set_up(self, stage: str) -> None:
+        """Receive what set-ups do from now on."""
 
     def expect(self, left: Effort) -> None:
         """Receive an estimate of the remaining work."""
@@ -164,6 +187,12 @@ class Monitor(Protocol):
 
 class Silent:
     """A monitor that does nothing."""
+
+    def __init__(self) -> None:
+        self.limit = TimeLimit()
+
+    def set_up(self, stage: str) -> None:
+        """Do nothing."""
 
     def expect(self, left: Effort) -> None:
         """Do nothing."""
@@ -216,7 +245,9 @@ class CallbackMonitor:
         self._left: Effort | None = None
         self._progress: Progress | None = None
         self._standing: Standing | None = None
-        self._begun, self._late = time.perf_counter(), False
+        self._begun, self._stage, self._said = time_limit.clock(), "", (0.0, "")
+        seconds = np.inf if estimator.max_time is None else float(estimator.max_time)
+        self.limit, self._late = TimeLimit(self._begun + seconds, seconds), False
         for chain in self._chains:
             chain.call_on_fit_task_begin(estimator=estimator)
 
@@ -235,6 +266,19 @@ class CallbackMonitor:
                 "there are any.",
             )
 
+    def set_up(self, stage: str) -> None:
+        """Print with `verbose` what a set-up does: whenever it is another thing, and now and then.
+
+        The first words of a stage say what it does, and what follows a colon how far it is.
+        """
+        self._stage = stage
+        seconds, thing = time_limit.clock() - self._begun, stage.partition(":")[0]
+        if not self._estimator.verbose:
+            return
+        if thing != self._said[1] or seconds - self._said[0] > _NEWS_AFTER:
+            self._said = seconds, thing
+            self._say(f"set-up, {_duration(seconds)} so far: {stage}")
+
     def sampled(self, progress: Progress) -> None:
         """Pass on and print the progress of the chains, where wanted."""
         self._progress = progress
@@ -251,8 +295,10 @@ class CallbackMonitor:
         """Tell callbacks that a round of all chains starts."""
         first, *others = self._chains
         news = self._news()
+        doing, self._stage = self._stage, ""
+        name = f"round, {doing}" if doing else f"round{news}"
         self._round = [
-            first.subcontext(task_name=f"round{news}", max_subtasks=1 if news else 0),
+            first.subcontext(task_name=name, max_subtasks=1 if news else 0),
             *(chain.subcontext(task_name="round") for chain in others),
         ]
         for task in self._round:
@@ -278,18 +324,16 @@ class CallbackMonitor:
             for task in self._round
         ]
         self._stop_requested |= any(stops)  # remembered: warm-up does not stop
-        limit = self._estimator.max_time
-        self._late = limit is not None and time.perf_counter() - self._begun > limit
+        self._late = self.limit.is_over
         return self._stop_requested or self._late
 
     def end(self) -> None:
         """Tell callbacks that chains and fit have ended; warn if `max_time` ended it."""
-        progress = self._progress
-        if self._late and progress is not None and not progress.enough:
+        progress, hurried = self._progress, self.limit.was_noticed
+        if progress is not None and (hurried or (self._late and not progress.enough)):
             warn(
                 f"max_time={self._estimator.max_time:g} seconds are over: sampling has ended after "
-                f"{progress}. These draws are kept. A fit with more time continues them, with a "
-                "checkpoint or with warm_start=True.",
+                f"{progress}. These draws are kept. {_HURRIED if hurried else _CONTINUED}"
             )
         for context in [*self._chains, self._root]:
             context.call_on_fit_task_end(estimator=self._estimator)
