@@ -272,9 +272,9 @@ class CallbackMonitor:
         The first words of a stage say what it does, and what follows a colon how far it is.
         """
         self._stage = stage
-        seconds, thing = time_limit.clock() - self._begun, stage.partition(":")[0]
         if not self._estimator.verbose:
             return
+        seconds, thing = time_limit.clock() - self._begun, stage.partition(":")[0]
         if thing != self._said[1] or seconds - self._said[0] > _NEWS_AFTER:
             self._said = seconds, thing
             self._say(f"set-up, {_duration(seconds)} so far: {stage}")

@@ -43,6 +43,7 @@ from .emulator.fit import EmulatedPosterior
 from .emulator.learn import (
     LATER_ROUNDS,
     LEAST_ACCEPTANCE,
+    TRUSTED,
     Knowledge,
     Step,
     explored,
@@ -92,9 +93,9 @@ _MOVES = ((0.98, 0.01, 0.01), (0.94, 0.05, 0.01))
 #: Those where the emulator is poor, and with trajectories on the approximate posterior first.
 _CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
 _ROTATED = 0.94  # of rotations, which take the place of most surrogate moves
-#: Where the time of a set-up is over: probabilities of a random walk and of a refresh, and sweeps
-#: that improve sites of which nobody knows how good they are.
-_WALKS, _N_SWEEPS = (0.95, 0.05), 1
+#: Probability of a refresh where the time was over before it was known what suits chains; other
+#: moves share what is left, as nobody knows which is good.
+_REFRESHED = 0.05
 #: Where more than the first share of proposals is predicted to be accepted, the retained particle
 #: moves this often: always would take a fifth of the time with fifty rows. Else, and with many
 #: hyper-parameters, it always does: rare weights may make chains stay.
@@ -160,7 +161,7 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
             known, probed = yield from probe(known, pool, settings, less_noise=_LESS_NOISE)
             trajectories = tuned.corrected(probed.reference, probed.target.correction)
     if probed is None or not (trajectories or (settings.emulates and probed.trusted)):
-        return _walking(request, known, settings, probed)
+        return _cut_short(request, known, settings, probed)
     known, pool = known.posterior_pool()
     thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
     settling = _transition(known, probed, pool, trajectories, settings)
@@ -169,23 +170,34 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     return _prepared(request, rotates, thetas, known.n_evaluations, probed, cautious, settling)
 
 
-def _walking(
+def _cut_short(
     request: Request, known: Knowledge, settings: EmulatorSettings, probed: Probed | None
 ) -> Prepared:
-    """Return what needs nothing but the scale of the posterior, and sites near its modes."""
-    reference = probed.reference if probed else known.reference(_N_SWEEPS, 0.0)
+    """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
+    reference = probed.reference if probed else known.reference(0, 0.0)
     count = probed.n_importance if probed else settings.n_importance or N_IMPORTANCE
     share, annealing = settings.defensive, settings.annealing
-    estimate = PseudoMarginalMetropolis(
-        reference, known.walk, count, share, "random walk", annealing
-    )
-    moves = Mixture(
-        (estimate, ParticleRefresh(share, annealing)),
-        _WALKS,
+    known, proposals = _proposals_in_a_hurry(known)
+    moves = [
+        PseudoMarginalMetropolis(reference, proposal, count, share, name, annealing)
+        for name, proposal in proposals.items()
+    ]
+    each = (1.0 - _REFRESHED) / len(moves)
+    transition = Mixture(
+        (*moves, ParticleRefresh(share, annealing)),
+        (*(each for _ in moves), _REFRESHED),
         RetainedParticle(share, annealing=annealing),
     )
     thetas = list(known.pool_starts()[: len(request.rngs)])
-    return _prepared(request, moves, thetas, known.n_evaluations)
+    return _prepared(request, transition, thetas, known.n_evaluations)
+
+
+def _proposals_in_a_hurry(known: Knowledge) -> tuple[Knowledge, dict[str, Proposal]]:
+    """Return a random walk, and moves by the emulator if that has predicted its last points."""
+    if not 0.0 < known.held_out_error < TRUSTED:
+        return known, {"random walk": known.walk}
+    known, pool = known.posterior_pool()
+    return known, proposals_by_name(known, known.target(), pool, None)
 
 
 def _prepared(
@@ -405,19 +417,22 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
         if report.predicted_acceptance < LEAST_ACCEPTANCE:
             known, trajectories = yield from tuned_trajectories(known, None)
     if report is None or not (trajectories or report.predicted_acceptance >= LEAST_ACCEPTANCE):
+        known, proposals = _proposals_in_a_hurry(known)
+        walks = [
+            MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
+            for name, proposal in proposals.items()
+        ]
         return Prepared(
-            MarginalMetropolis(
-                approximation, known.walk, with_mean=not draws_latent, name="random walk"
-            ),
+            transition=Mixture(tuple(walks), (1.0 / len(walks),) * len(walks)),
+            reference=approximation,
             thetas=list(known.pool_starts()[: len(rngs)]),
             rngs=rngs,
             n_settle=request.n_warmup,
             n_evaluations=known.n_evaluations,
-            reference=approximation,
             draws_latent=draws_latent,
         )
-    target = known.target()
     known, pool = known.posterior_pool()
+    target = known.target()
     moves = [
         MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
         for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
