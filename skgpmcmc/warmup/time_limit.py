@@ -45,7 +45,7 @@ class TimeLimit:
     @property
     def is_over(self) -> bool:
         """Whether the time is over."""
-        return clock() > self.end
+        return self.end < math.inf and clock() > self.end
 
 
 _NONE = TimeLimit()

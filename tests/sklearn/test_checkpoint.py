@@ -31,7 +31,7 @@ from skgpmcmc.numerics.threads import LostWorkersError, Workers
 from skgpmcmc.run import chains, checkpoint
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import Segment, sum_counts
+from skgpmcmc.warmup import Segment, sum_counts, time_limit
 from skgpmcmc.warmup.work import Counts
 
 from ..helpers import in_one_test, rounds_of, seeded
@@ -555,11 +555,20 @@ def test_a_stop_request_waits_until_the_file_was_followed(tmp_path):
     assert_same_draws(model, walk(n_draws=20).fit(X, y))
 
 
-def test_max_time_ends_after_a_round_and_keeps_all(tmp_path):
+def test_max_time_ends_after_a_round_and_keeps_all(tmp_path, monkeypatch):
     X, y = moons()
-    message = "max_time=1e-06 seconds are over: sampling has ended after 10 of at most 14 draws"
-    with pytest.warns(UserWarning, match=message):
-        model = walk(max_time=1e-6, checkpoint=tmp_path / "file").fit(X, y)
+    message = "max_time=100 seconds are over: sampling has ended after 10 of at most 14 draws"
+    sample, late = chains._sample_more, time_limit.clock() + 1000.0
+
+    def beginning_late(*arguments):
+        monkeypatch.setattr(time_limit, "clock", lambda: late)
+        return sample(*arguments)
+
+    monkeypatch.setattr(chains, "_sample_more", beginning_late)
+    with pytest.warns(UserWarning, match=message) as caught:
+        model = walk(max_time=100.0, checkpoint=tmp_path / "file").fit(X, y)
+    monkeypatch.undo()
+    assert not [w for w in caught if "set-up was cut short" in str(w.message)]
     assert_same_draws(model, walk(n_draws=ROUND_LENGTH).fit(X, y))
     # The file goes on, and so does a warm start.
     later = walk(checkpoint=tmp_path / "file", max_time=1e6).fit(X, y)

@@ -1,5 +1,6 @@
 """How far a fit is, how long it will take and how large it gets: what a user hears of it."""
 
+import itertools
 import re
 import warnings
 
@@ -13,6 +14,7 @@ from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.run import Effort, chains, diagnostics, effort
 from skgpmcmc.run.effort import Plan
 from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.warmup import TimeLimit, time_limit
 
 from ..helpers import in_one_test, rounds_of
 
@@ -169,7 +171,7 @@ def test_a_small_factorization_tells_of_a_large_one():
 
 def test_verbose_says_how_long_it_takes(capsys):
     quick().set_params(verbose=1).fit(*moons())
-    first, then, *_ = capsys.readouterr().out.splitlines()
+    first, then, *_ = [line for line in capsys.readouterr().out.splitlines() if "judged by" in line]
     assert first.startswith("BayesianGPClassifier: about ")
     assert "of memory for n = 20 rows and 1 worker, judged by the first evaluations." in first
     assert "judged by the draws so far." in then
@@ -189,6 +191,54 @@ def test_verbose_says_how_far_it_is_after_every_round(capsys):
     assert f"least effective sample size {least.min():.0f} (" in lines[-1]
     assert "left" in lines[0]
     assert "left" not in lines[1]
+
+
+def stages(said):
+    """What set-ups have said that they do, and after how many seconds."""
+    found = re.findall(r"BayesianGP\w+: set-up, (.*?) so far: (.*)\.\n", said)
+    return [stage.partition(":")[0] for _, stage in found], [seconds for seconds, _ in found]
+
+
+LEARNING = ("search for modes", "scale of the posterior at a mode", "learning")
+PROBING = ("comparing importance densities", "measuring the noise of estimates")
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (learning(), [*LEARNING, *PROBING, "settling"]),
+        (learning().set_params(sampler="marginal"), [*LEARNING, "examining the emulator"]),
+        (quick(), ["start of the chains", "tuning", "settling"]),
+    ],
+    ids=["emulated", "marginal", "sweep"],
+)
+def test_verbose_says_what_a_set_up_does(model, expected, capsys, monkeypatch):
+    monkeypatch.setattr(time_limit, "clock", lambda: 1000.0)  # no time goes by
+    model.set_params(verbose=1).fit(*moons())
+    said, seconds = stages(capsys.readouterr().out)
+    assert list(dict.fromkeys(said))[: len(expected)] == expected
+    assert set(seconds) == {"0 seconds"}
+
+
+def test_verbose_says_now_and_then_how_far_a_set_up_is(capsys, monkeypatch):
+    now = itertools.count(0.0, 2.0)  # two seconds go by between two stages
+    monkeypatch.setattr(time_limit, "clock", lambda: next(now))
+    quick(verbose=1, n_warmup=20).fit(*moons())
+    lines = re.findall(r"set-up, (.*?) so far: (tuning: window \d+ of 10)", capsys.readouterr().out)
+    assert lines == [
+        (f"{4 + 2 * i} seconds", f"tuning: window {i + 1} of 10") for i in range(0, 10, 3)
+    ]
+
+
+def test_callbacks_are_told_what_a_set_up_does():
+    class Names(Rounds):
+        def on_fit_task_begin(self, estimator, context):
+            super().on_fit_task_begin(estimator, context)
+            names.append(context.task_name)
+
+    names = []
+    learning().set_callbacks(Names()).fit(*moons())
+    assert "round, search for modes: from 1 start with 20 inputs" in names
 
 
 def test_callbacks_are_told_how_well_chains_have_mixed():
@@ -256,6 +306,11 @@ def test_target_ess_shortens_what_is_expected():
     left = []
 
     class Listener:
+        limit = TimeLimit()
+
+        def set_up(self, stage):
+            pass
+
         def expect(self, what):
             left.append(what.seconds)
 

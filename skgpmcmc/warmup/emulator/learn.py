@@ -343,7 +343,8 @@ def searched(
     model, approximation = request.model, request.approximation
     modes = [] if base is None else [*base.modes_within(_MODE_MARGINS[1])]
     starts = [*modes, *(request.starts if afresh or base is None else [])]
-    stage = f"search for modes: from {len(starts)} starts with {model.n_inputs} inputs"
+    plural = "s" * (len(starts) > 1)
+    stage = f"search for modes: from {len(starts)} start{plural} with {model.n_inputs} inputs"
     found: Sequence[list[DesignPoint] | None] = yield [
         Task(search, (model, approximation, start), stage, needed=i == 0)
         for i, start in enumerate(starts)
