@@ -23,6 +23,7 @@ from ..estimators._data import (
     validated,
 )
 from ..estimators._link import DocumentationLink
+from ..estimators._named import names_methods
 from ..estimators._saving import Versioned
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP, Observations, check_gradient, make_covariance
@@ -33,6 +34,7 @@ from ..run.effort import require_memory
 _N_MATRICES = 9.0
 
 
+@names_methods
 @dataclass(eq=False, repr=False)
 class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin, BaseEstimator):
     """Gaussian-process classifier with type-II maximum likelihood by expectation propagation.

@@ -23,6 +23,7 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import OneLatentFunction, require_joint_memory
+from ._named import names_methods
 from ._predictive import predicted
 
 #: Where chains may start: the noise of normalized targets.
@@ -36,6 +37,7 @@ _REMEDY = (
 )
 
 
+@names_methods
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction):

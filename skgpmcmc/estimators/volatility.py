@@ -22,6 +22,7 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import OneLatentFunction
+from ._named import names_methods
 from ._predictive import predicted
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
@@ -30,6 +31,7 @@ _RESOLUTION = 1e-3
 _LARGEST = 1e100
 
 
+@names_methods
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):

@@ -52,7 +52,7 @@ from .effort import (
     element_names,
     likely_draws,
     plan_for,
-    seconds_per_operation,
+    seconds_per_iteration,
 )
 from .records import Draws, ModelRun, Ongoing, SamplingRun
 
@@ -138,8 +138,9 @@ def sample_chains(
     n_iterations = n_chains * (n_discarded + likely_draws(n_draws, stop, n_chains))
     plan = plan_for(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
     if plan.n_rows > _MANY_ROWS:
-        seconds = seconds_per_operation(plan.n_rows)
-        monitor.expect(plan.effort(seconds, "the time of a small factorization"))
+        in_use = approximation if sampler.approximates or sampler.integrates_f else None
+        seconds = seconds_per_iteration(models[0], in_use)
+        monitor.expect(plan.effort(seconds, "an evaluation with some of the rows"))
     settings = n_importance, n_discarded, cheap, n_warmup is None
     set_ups = [
         set_up(model, sampler, approximation, own, n_chains, *settings)
@@ -303,10 +304,6 @@ def _until(end: int, missing: float) -> int:
     return min(end, max(_SHORTEST, int(np.ceil(min(missing, end)))))
 
 
-#: Batch of work that tells how long others take; in the first one workers are still waking up.
-_TIMED_BATCH = 2
-
-
 class Ready(NamedTuple):
     """What the set-up of a model returns."""
 
@@ -410,9 +407,8 @@ def run_set_ups(
                 monitor.begin_round()
             tasks = [task._replace(limit=limit) for batch in wanted.values() for task in batch]
             all_done = workers.run([joblib.delayed(perform)(task) for task in tasks])
-            if n_batches >= _TIMED_BATCH and not (is_timed or is_followed):
-                is_timed = True
-                _expect_from(all_done, plan, monitor)
+            if not (is_timed or is_followed):
+                is_timed = _expect_from(tasks, all_done, plan, monitor)
             done = iter(all_done)
             for m, batch in wanted.items():
                 results = [next(done) for _ in batch]
@@ -459,9 +455,16 @@ def _stage(wanted: dict[int, Sequence[Task]]) -> str:
     return stages[0] + f", for {len(wanted)} classes" * (len(wanted) > 1) if stages else ""
 
 
-def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
-    """Tell the monitor what the time of some tasks lets expect."""
-    speeds = [d.seconds / d.operations.total for d in done if d.operations.total > 0.0]
-    if speeds:
-        per_operation = float(np.median(speeds)) * float(plan.n_rows) ** 3
-        monitor.expect(plan.effort(per_operation, "the first evaluations"))
+def _expect_from(tasks: Sequence[Task], done: Sequence[Done], plan: Plan, monitor: Monitor) -> bool:
+    """Tell the monitor what the time of some tasks lets expect; returns whether it does.
+
+    That of tasks with a part of the rows does not: small matrices take longer than their share.
+    """
+    each = [
+        result.seconds / task.iterations
+        for task, result in zip(tasks, done, strict=True)
+        if task.iterations and not result.cut and task.arguments[0].n_inputs == plan.n_rows
+    ]
+    if each:
+        monitor.expect(plan.effort(float(np.median(each)), "the first evaluations"))
+    return bool(each)

@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import joblib
@@ -13,16 +14,16 @@ import numpy as np
 
 from .._typing import FloatArray
 from .._warnings import warn
+from ..approximations import Approximation
 from ..model import LatentGP
-from ..numerics.linalg import cholesky
+from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.threads import one_thread
-from ..warmup import Counts, TimeLimit, time_limit
+from ..warmup import ITERATIONS_PER_EVALUATION, Counts, TimeLimit, time_limit
 from .diagnostics import StoppingRule, summarize_convergence
 
-#: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
-#: are 2 to 14 and 3 to 17 with the samplers and approximations that there are.
-_OF_ITERATION, _OF_LEARNING = 4.0, 10.0
-#: Rows of the small problem that is timed.
+#: Factorizations that take as long as an iteration of a chain that uses no approximation, about.
+_FACTORIZATIONS = 4.0
+#: Inputs of the small problem that is timed.
 _SMALL = 1000
 #: Draws that a wanted effective sample takes, about, of all chains together, and how many more are
 #: made until somebody looks.
@@ -47,23 +48,19 @@ class Plan(NamedTuple):
     """The work that a run is going to do."""
 
     n_rows: int
-    n_functions: int  # latent functions of a model
     n_learned: float  # evaluations that set-ups learn from, of all models
     n_iterations: int  # of all chains of all models
     n_workers: int
-    rank_share: float = 1.0  # (r / n)^2 where K has a low rank r: operations cost so much less
 
     @property
     def in_step(self) -> bool:
         """Whether the chains of a worker go in step, as they are small."""
         return self.n_rows <= _IN_STEP
 
-    def effort(self, seconds_per_operation: float, judged_by: str) -> Effort:
-        """Return the effort of the whole plan."""
-        whole = _OF_ITERATION * self.n_iterations + _OF_LEARNING * self.n_learned
-        operations = self.rank_share * whole
-        seconds = seconds_per_operation * self.n_functions * operations / self.n_workers
-        return Effort(self, seconds, judged_by)
+    def effort(self, seconds: float, judged_by: str) -> Effort:
+        """Return the effort of the whole plan where an iteration takes so many seconds."""
+        iterations = self.n_iterations + ITERATIONS_PER_EVALUATION * self.n_learned
+        return Effort(self, seconds * iterations / self.n_workers, judged_by)
 
 
 class Effort(NamedTuple):
@@ -89,18 +86,10 @@ def plan_for(
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
     return Plan(
         n_rows=model.n_inputs,
-        n_functions=model.likelihood.n_functions,
         n_learned=len(models) * n_learned,
         n_iterations=len(models) * n_iterations,
         n_workers=n_workers,
-        rank_share=_rank_share(model),
     )
-
-
-def _rank_share(model: LatentGP) -> float:
-    """Share of an operation that one takes by a root of K, at the kernel's own values."""
-    prior = model.prior_at(model.start)
-    return (prior.rank / prior.size) ** 2 if prior.low_rank else 1.0
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
@@ -355,16 +344,27 @@ def element_names(names: Sequence[str]) -> list[str]:
     return elements
 
 
-def seconds_per_operation(n_rows: int) -> float:
-    """Time an O(n^3) operation in seconds, by a small factorization."""
-    size = min(n_rows, _SMALL)
-    K, taken = np.eye(size, order="F") + 1.0, []
-    with one_thread():
-        for _ in range(3):  # the first one finds memory and libraries cold
+def seconds_per_iteration(model: LatentGP, approximation: Approximation | None) -> float:
+    """Estimate how long an iteration takes, by one evaluation with some of the inputs.
+
+    All rows of these inputs are in it, and the rank of their matrix. It grows with the cube of the
+    number of inputs, or, where K has a low rank, which is then that of more inputs too, with its
+    square. Without an approximation, K is only factored.
+    """
+    n = model.n_inputs
+    some = model.of_inputs(np.unique(np.linspace(0, n - 1, min(n, _SMALL)).astype(np.intp)))
+    taken, low_rank = [], False
+    with one_thread(), suppress(NotPositiveDefiniteError):
+        for _ in range(2):  # the first one finds memory and libraries cold
             begin = time.perf_counter()
-            cholesky(K)
+            prior = some.prior_at(some.start).made()
+            if approximation is not None:
+                approximation.fit(some, some.start)
             taken.append(time.perf_counter() - begin)
-    return min(taken) * (n_rows / size) ** 3
+            low_rank = prior.low_rank
+    per_iteration = ITERATIONS_PER_EVALUATION if approximation else 1.0 / _FACTORIZATIONS
+    growth = (n / some.n_inputs) ** (2 if low_rank else 3)
+    return min(taken, default=0.0) * growth / per_iteration
 
 
 def _duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from .schedule import Schedule
 from .time_limit import TimeLimit, until
 from .tuner import set_up_random_walk, set_up_sweep
 from .work import (
+    ITERATIONS_PER_EVALUATION,
     Counts,
     Done,
     Prepared,
@@ -27,6 +28,7 @@ from .work import (
 )
 
 __all__ = [
+    "ITERATIONS_PER_EVALUATION",
     "N_IMPORTANCE",
     "Counts",
     "Done",

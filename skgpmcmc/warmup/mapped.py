@@ -233,7 +233,9 @@ def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Map
                 trial = own._replace(whole=whole)
                 places = zip(ends or prepared.thetas, request.rng.spawn(_N_PILOTS), strict=True)
                 arguments = [(request.model, trial, layers, *place) for place in places]
-                pilots: Sequence[Pilot] = yield [Task(pilot, each, stage) for each in arguments]
+                pilots: Sequence[Pilot] = yield [
+                    Task(pilot, each, stage, iterations=_N_PILOT) for each in arguments
+                ]
                 check_time()
                 tried.append(trial)
                 ends = [run.theta for run in pilots]

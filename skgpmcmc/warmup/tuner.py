@@ -52,8 +52,16 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
             for move in sweep.moves
         ]
         stage = f"tuning: window {number} of {len(schedule.windows)}"
+        # Where a cheap posterior is tuned to, its iterations are not those of the chains.
+        n_told = 0 if request.cheap else window.n_steps
         found = yield [
-            Task(tune, (model, sweep, s.state, s.rng, window.n_steps, gains), stage) for s in last
+            Task(
+                tune,
+                (model, sweep, s.state, s.rng, window.n_steps, gains),
+                stage,
+                iterations=n_told,
+            )
+            for s in last
         ]
         tuned = [chain for chain in found if chain is not None]  # all, unless the time is over
         if not tuned:

@@ -356,6 +356,10 @@ class Request(NamedTuple):
     settles: bool = False  # whether fewer are enough where chains settle sooner
 
 
+#: Iterations of a chain that take as long as an evaluation that a set-up learns from, about.
+ITERATIONS_PER_EVALUATION = 2.5
+
+
 class Task(NamedTuple):
     """A call that a worker makes; function and arguments can be pickled.
 
@@ -366,6 +370,7 @@ class Task(NamedTuple):
     arguments: tuple[Any, ...]
     stage: str = ""  # what the set-up does with it, for whoever waits
     needed: bool = False  # whether it is done even if the time is over
+    iterations: float = 0.0  # of a chain, which take as long; 0 where it tells nothing of them
     limit: TimeLimit = TimeLimit()  # given by whoever drives the set-up
 
 

@@ -106,7 +106,7 @@ CASES = {
         (0.0, 0.6),
     ),
 }
-EVERYWHERE = tuple(np.linspace(0.0, 0.97, 9))
+EVERYWHERE = tuple(np.linspace(0.0, 0.85, 6))
 LONG_CASES = {
     "emulated everywhere": (classifier, moons, EVERYWHERE),
     "many hyper-parameters": (made(classifier, ard=True), six_columns, EVERYWHERE),
@@ -196,18 +196,18 @@ def test_what_was_done_in_a_hurry_is_not_in_the_file(
     X, y = data()
     whole = looks_in_set_up(monkeypatch, clock, make(), X, y)
     uncut = make(n_draws=ROUND_LENGTH + 3).fit(X, y)
-    file = tmp_path / "file"
-    sizes = [0]
-    for share in shares:  # one file, which every fit takes a little further
+    sizes = []
+    for share in shares[1::2]:
+        file = tmp_path / f"{share}"
         with pytest.warns(UserWarning, match=CUT_SHORT):
             fit_in(clock, 1.0 + int(share * whole), make(checkpoint=file), X, y)
-        sizes.append(len(read_checkpoint(file)["batches"]))
-    assert sizes == sorted(sizes)
-    assert sizes[-1] > 0
-    assert not read_checkpoint(file)["tapes"]
-    later = make(checkpoint=file, n_draws=ROUND_LENGTH + 3).fit(X, y)
-    for one, other in zip(draws(later), draws(uncut), strict=True):
-        assert_array_equal(one, other)
+        content = read_checkpoint(file)
+        assert not content["tapes"]
+        sizes.append(len(content["batches"]))
+        later = make(checkpoint=file, n_draws=ROUND_LENGTH + 3).fit(X, y)
+        for one, other in zip(draws(later), draws(uncut), strict=True):
+            assert_array_equal(one, other)
+    assert sizes[-1] > 0  # what was done in time is there
 
 
 def test_a_file_is_followed_to_its_end_whatever_the_time(clock, tmp_path):

@@ -15,7 +15,7 @@ from ...model import LatentGP
 from ...transitions import MOST_ROTATED, GridDensity, Pool, RandomWalk, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
 from ..time_limit import require_time, time_is_over
-from ..work import Request, Task
+from ..work import ITERATIONS_PER_EVALUATION, Request, Task
 from .design import (
     FEW,
     Design,
@@ -194,7 +194,10 @@ class Knowledge:
         near, scale = self.design.nearest, self.scale
         sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
         parts = self.model, self.approximation
-        return [Task(examine, (*parts, t, sites_at(t)), stage, needed) for t in thetas]
+        return [
+            Task(examine, (*parts, t, sites_at(t)), stage, needed, ITERATIONS_PER_EVALUATION)
+            for t in thetas
+        ]
 
     def progress(self, most: int, enough: float) -> str:
         """Say how far learning is, for whoever waits for it."""
