@@ -60,6 +60,8 @@ from ._warm_start import Continuable
 _COPIES_OF_DRAWS = 3
 #: Where features differ in scale, those outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
+#: Length-scales beyond which a fit is warned of. PLACEHOLDER
+_MANY_LENGTH_SCALES = 50
 #: What random numbers are for; each has a branch of the seed.
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
 
@@ -124,6 +126,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         approximation, cheap = check.resolve_both(self.approximation, sampler, likelihood)
         models = self._models(X, observed)
         sampler.check_model(models[0])
+        _warn_about_length_scales(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(self._n_warmup)) + n_rounds(self.n_draws)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
         run = self._chains_of(X, observed)(
@@ -347,6 +350,19 @@ def _kernel_at(model: LatentGP, theta: np.ndarray) -> Kernel:
 
 
 # --- what a user hears ----------------------------------------------------------------------------
+
+
+def _warn_about_length_scales(model: LatentGP) -> None:
+    """Say before a fit begins that it has more length-scales than are learned in a few minutes."""
+    n = sum(name.endswith("length_scale") for name in model.hyperprior.names)
+    if n > _MANY_LENGTH_SCALES:
+        warn(
+            f"The kernel has {n} length-scales to be sampled. The set-up takes long with so many, "
+            "and the priors do not switch off features that say nothing: each adds noise, and "
+            "predictions may be worse than with one length-scale for all. Use ard=False (or, in a "
+            "kernel of your own, one length-scale for all features), or fewer columns: select "
+            "features, or use PCA."
+        )
 
 
 def _warn_about_scales(
