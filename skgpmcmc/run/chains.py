@@ -400,12 +400,13 @@ def run_set_ups(
             workers.leave_journal()
         if wanted:
             n_batches += 1
+            tasks = [task._replace(limit=limit) for batch in wanted.values() for task in batch]
             is_followed = workers.follows
-            if not is_followed:
-                monitor.set_up(_stage(wanted))
+            if tasks and not is_followed:
+                of_several = f", for {len(wanted)} classes" if len(wanted) > 1 else ""
+                monitor.set_up(tasks[0].stage + of_several)
             if n_batches <= n_rounds:
                 monitor.begin_round()
-            tasks = [task._replace(limit=limit) for batch in wanted.values() for task in batch]
             all_done = workers.run([joblib.delayed(perform)(task) for task in tasks])
             if not (is_timed or is_followed):
                 is_timed = _expect_from(tasks, all_done, plan, monitor)
@@ -447,12 +448,6 @@ def _asked(
             prepared[m] = end.value
         limit.was_noticed |= own.was_noticed
     return wanted, prepared
-
-
-def _stage(wanted: dict[int, Sequence[Task]]) -> str:
-    """Say what the set-ups of some models do next, by that of the first."""
-    stages = [task.stage for batch in wanted.values() for task in batch]
-    return stages[0] + f", for {len(wanted)} classes" * (len(wanted) > 1) if stages else ""
 
 
 def _expect_from(tasks: Sequence[Task], done: Sequence[Done], plan: Plan, monitor: Monitor) -> bool:

@@ -17,8 +17,7 @@ from .._warnings import warn
 from ..approximations import Approximation
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import one_thread
-from ..warmup import ITERATIONS_PER_EVALUATION, Counts, TimeLimit, time_limit
+from ..warmup import ITERATIONS_PER_EVALUATION, Counts, TimeLimit, at_work, time_limit
 from .diagnostics import StoppingRule, summarize_convergence
 
 #: Factorizations that take as long as an iteration of a chain that uses no approximation, about.
@@ -354,7 +353,7 @@ def seconds_per_iteration(model: LatentGP, approximation: Approximation | None) 
     n = model.n_inputs
     some = model.of_inputs(np.unique(np.linspace(0, n - 1, min(n, _SMALL)).astype(np.intp)))
     taken, low_rank = [], False
-    with one_thread(), suppress(NotPositiveDefiniteError):
+    with at_work(), suppress(NotPositiveDefiniteError):
         for _ in range(2):  # the first one finds memory and libraries cold
             begin = time.perf_counter()
             prior = some.prior_at(some.start).made()

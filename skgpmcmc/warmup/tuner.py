@@ -53,7 +53,7 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
         ]
         stage = f"tuning: window {number} of {len(schedule.windows)}"
         # Where a cheap posterior is tuned to, its iterations are not those of the chains.
-        n_told = 0 if request.cheap else window.n_steps
+        n_told = 0 if request.cheap is not None else window.n_steps
         found = yield [
             Task(
                 tune,

@@ -368,7 +368,7 @@ class Task(NamedTuple):
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    stage: str = ""  # what the set-up does with it, for whoever waits
+    stage: str = "work of the sampler"  # what the set-up does, for whoever waits for it
     needed: bool = False  # whether it is done even if the time is over
     iterations: float = 0.0  # of a chain, which take as long; 0 where it tells nothing of them
     limit: TimeLimit = TimeLimit()  # given by whoever drives the set-up

@@ -189,7 +189,9 @@ class Knowledge:
         """Return a seed for each of n tasks."""
         return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
 
-    def tasks(self, thetas: FloatArray, stage: str = "", *, needed: bool = False) -> list[Task]:
+    def tasks(
+        self, thetas: FloatArray, stage: str = "learning", *, needed: bool = False
+    ) -> list[Task]:
         """Return the work of examining points, each from sites that the design lets expect."""
         near, scale = self.design.nearest, self.scale
         sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
