@@ -60,8 +60,10 @@ from ._warm_start import Continuable
 _COPIES_OF_DRAWS = 3
 #: Where features differ in scale, those outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
-#: Length-scales beyond which a fit is warned of. PLACEHOLDER
-_MANY_LENGTH_SCALES = 50
+#: Length-scales beyond which a fit is warned of. Even with sixty rows a default fit takes about as
+#: many seconds as twice their number, so that beyond a hundred it takes many minutes; the tables
+#: that people use ``ard=True`` for have fewer columns.
+_MANY_LENGTH_SCALES = 100
 #: What random numbers are for; each has a branch of the seed.
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
 
