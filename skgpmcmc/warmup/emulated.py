@@ -431,8 +431,9 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
             n_evaluations=known.n_evaluations,
             draws_latent=draws_latent,
         )
-    known, pool = known.posterior_pool()
+    known = known.emulated()
     target = known.target()
+    known, pool = known.posterior_pool()
     moves = [
         MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
         for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
