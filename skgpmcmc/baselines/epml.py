@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .._params import check_integer
+from .._warnings import warn
 from ..approximations import Approximation, find_mode
 from ..estimators import _validation as check
 from ..estimators._data import (
@@ -23,6 +23,7 @@ from ..estimators._data import (
     validated,
 )
 from ..estimators._link import DocumentationLink
+from ..estimators._named import names_methods
 from ..estimators._saving import Versioned
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model import LatentGP, Observations, check_gradient, make_covariance
@@ -33,6 +34,7 @@ from ..run.effort import require_memory
 _N_MATRICES = 9.0
 
 
+@names_methods
 @dataclass(eq=False, repr=False)
 class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin, BaseEstimator):
     """Gaussian-process classifier with type-II maximum likelihood by expectation propagation.
@@ -142,11 +144,10 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
                 bounds=model.covariance.kernel.bounds,
             )
         if not mode.converged:
-            warnings.warn(
+            warn(
                 f"The evidence was not maximized from any of {self.n_restarts + 1} starts: "
                 f"{mode.message}. Increase n_restarts or give the kernel narrower bounds.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         best = mode.fit
         attributes = {

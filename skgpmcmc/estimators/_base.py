@@ -6,7 +6,6 @@ Also the warnings at the end of a fit.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from .._params import check_flag, check_in, check_integer
+from .._warnings import warn
 from ..likelihoods import Likelihood
 from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
 from ..numerics.threads import LostWorkersError, one_thread
@@ -60,6 +60,10 @@ from ._warm_start import Continuable
 _COPIES_OF_DRAWS = 3
 #: Where features differ in scale, those outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
+#: Length-scales beyond which a fit is warned of. Even with sixty rows a default fit takes about as
+#: many seconds as twice their number, so that beyond a hundred it takes many minutes; the tables
+#: that people use ``ard=True`` for have fewer columns.
+_MANY_LENGTH_SCALES = 100
 #: What random numbers are for; each has a branch of the seed.
 _OF_CHAINS, _OF_PREDICTIONS = 0, 1
 
@@ -124,6 +128,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         approximation, cheap = check.resolve_both(self.approximation, sampler, likelihood)
         models = self._models(X, observed)
         sampler.check_model(models[0])
+        _warn_about_length_scales(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(self._n_warmup)) + n_rounds(self.n_draws)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
         run = self._chains_of(X, observed)(
@@ -156,11 +161,9 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
     ) -> SamplingRun:
         """Continue the chains of an earlier fit."""
         if self.n_draws <= run.n_draws:
-            warnings.warn(
+            warn(
                 f"warm_start=True found n_draws={self.n_draws}, and the chains already have "
                 f"{run.n_draws} draws each: nothing was added. Increase n_draws to continue.",
-                UserWarning,
-                stacklevel=5,
             )
         n_rounds_left = n_rounds(self.n_draws - run.n_draws)
         monitor = CallbackMonitor(self, len(run.models) * self.n_chains, n_rounds_left, n_bytes)
@@ -310,11 +313,9 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         try:
             return density_arrays_at(own.model, own.reference, theta, self.n_jobs)
         except (KeyboardInterrupt, LostWorkersError):
-            warnings.warn(
+            warn(
                 "Interrupted after the last draw: all draws are kept, and the first prediction "
                 "takes longer.",
-                UserWarning,
-                stacklevel=2,
             )
             return None
 
@@ -353,6 +354,19 @@ def _kernel_at(model: LatentGP, theta: np.ndarray) -> Kernel:
 # --- what a user hears ----------------------------------------------------------------------------
 
 
+def _warn_about_length_scales(model: LatentGP) -> None:
+    """Say before a fit begins that it has more length-scales than are learned in a few minutes."""
+    n = sum(name.endswith("length_scale") for name in model.hyperprior.names)
+    if n > _MANY_LENGTH_SCALES:
+        warn(
+            f"The kernel has {n} length-scales to be sampled. The set-up takes long with so many, "
+            "and the priors do not switch off features that say nothing: each adds noise, and "
+            "predictions may be worse than with one length-scale for all. Use ard=False (or, in a "
+            "kernel of your own, one length-scale for all features), or fewer columns: select "
+            "features, or use PCA."
+        )
+
+
 def _warn_about_scales(
     estimator: BaseEstimator, X: np.ndarray, feature_names: np.ndarray | None
 ) -> None:
@@ -369,12 +383,10 @@ def _warn_about_scales(
     shared = not of_papers and extremes[0] <= high * extremes[1]
     if len(odd) and not shared:
         columns = odd.tolist() if feature_names is None else feature_names[odd].tolist()
-        warnings.warn(
+        warn(
             "The default priors expect features with similar scales, ideally standard deviations "
             f"of one; those of columns {columns} lie outside [1/30, 30]. Use "
             f"make_pipeline(StandardScaler(), {type(estimator).__name__}(...)), or give priors.",
-            UserWarning,
-            stacklevel=5,
         )
 
 
@@ -390,4 +402,4 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     remedy = "To do better, increase n_draws (warm_start=True continues these chains)"
     if noise > 2.0:
         remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
-    warnings.warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning, stacklevel=5)
+    warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning)

@@ -74,10 +74,16 @@ class _Patient:
     def __init__(self, monitor: CallbackMonitor, journal: Checkpoint) -> None:
         self._monitor = monitor
         self._journal = journal
+        self.limit = monitor.limit
+
+    def set_up(self, stage: str) -> None:
+        """Pass on what set-ups do."""
+        self._monitor.set_up(stage)
 
     def expect(self, left: Effort) -> None:
-        """Pass on the estimate of the remaining effort."""
-        self._monitor.expect(left)
+        """Pass on the estimate of the remaining effort, where nothing more comes from the file."""
+        if not self._journal.follows:
+            self._monitor.expect(left)
 
     def sampled(self, progress: Progress) -> None:
         """Pass on the progress of sampling."""

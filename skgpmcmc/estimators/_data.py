@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -16,6 +15,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._warnings import warn
 from ._dates import refuse_dates
 
 #: Fitted attributes that are nobody else's business.
@@ -95,11 +95,9 @@ def rows_to_predict(estimator: Any, X: Any) -> np.ndarray:
     check_n_jobs(estimator.n_jobs)  # it may have changed since `fit`
     for name, used in estimator._for_predictions.items():
         if (wanted := getattr(estimator, name)) != used:
-            warnings.warn(
+            warn(
                 f"{name}={wanted!r} has no effect before the next fit: {_FOR_PREDICTIONS[name]} in "
                 f"fit, with {name}={used!r}.",
-                UserWarning,
-                stacklevel=3,
             )
     return X
 

@@ -89,16 +89,18 @@ checkpoint : str, path-like or None, default=None
     With a file, `warm_start` has no effect. ``python -m skgpmcmc doctor FILE`` examines a file.
 max_time : float or None, default=None
     Time limit in seconds. Sampling then ends after the current round of iterations, with a warning,
-    and keeps all draws. At least one round of draws is made.
+    and keeps all draws. A set-up that is not complete by then ends too, and one round of draws is
+    made with what is known: exact draws, but of chains that move less well. A limit that is too
+    short for a single evaluation of the likelihood is a RuntimeError.
 random_state : int, RandomState instance or None, default=None
     Seed of all chains; the draws do not depend on `n_jobs`.
 n_jobs : int or None, default=None
     Number of workers, as in joblib: None is one, -1 is one per core; 0 is an error. Workers share
     the chains of all classes, and the work of predictions. Each worker uses one BLAS thread.
 verbose : int, default=0
-    If positive, print: estimates of the duration and the memory of the fit; after every 50 draws
-    the worst R-hat and effective sample size, and the remaining time; at the end the table of
-    convergence diagnostics.
+    If positive, print: estimates of the duration and the memory of the fit; what the set-up does,
+    and for how many seconds it has been at work; after every 50 draws the worst R-hat and
+    effective sample size, and the remaining time; at the end the table of convergence diagnostics.
 warm_start : bool, default=False
     Continue the chains of the last `fit`, on the same data and with the same settings, until they
     have `n_draws` kept draws each or `target_ess` is reached. The draws are the same as those of

@@ -24,6 +24,7 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import LatentClassifier
+from ._named import names_methods
 
 _MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 #: Attributes that one-vs-rest problems have once per class.
@@ -37,6 +38,7 @@ _BINARY_ATTRIBUTES = (
 )
 
 
+@names_methods
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPClassifier(LatentClassifier):

@@ -16,12 +16,14 @@ from . import _validation as check
 from ._data import check_numbers, check_rows, rows_to_predict, validated
 from ._docs import documented
 from ._latent import OneLatentFunction
+from ._named import names_methods
 from ._predictive import predicted
 
 #: Numbers beyond are not counted one by one any more.
 _LARGEST_COUNT = 1e15
 
 
+@names_methods
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):

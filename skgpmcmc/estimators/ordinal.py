@@ -21,12 +21,14 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import LatentClassifier
+from ._named import names_methods
 from ._predictive import check_probabilities, only_point
 
 #: Least gap between two thresholds at the start.
 _LEAST_GAP = 0.05
 
 
+@names_methods
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPOrdinalClassifier(LatentClassifier):

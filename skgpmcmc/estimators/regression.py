@@ -29,6 +29,7 @@ from ._noise import (
     in_normalized_units,
     with_numerical_noise,
 )
+from ._named import names_methods
 from ._predictive import predicted
 
 #: What to do about targets that a likelihood does not know.
@@ -38,6 +39,7 @@ _REMEDY = (
 )
 
 
+@names_methods
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
 from .._params import check_flag
+from .._warnings import warn
 from ..likelihoods import Likelihood, Volatility
 from ._data import (
     check_rows,
@@ -22,6 +22,7 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import OneLatentFunction
+from ._named import names_methods
 from ._predictive import predicted
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
@@ -30,6 +31,7 @@ _RESOLUTION = 1e-3
 _LARGEST = 1e100
 
 
+@names_methods
 @documented
 @dataclass(eq=False, repr=False)
 class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
@@ -232,12 +234,10 @@ def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale:
     sd, df = np.sqrt(max(1.0 - mean**2, 0.0)), len(standardized) - 1
     # Of few targets the mean may be larger than the standard deviation by chance.
     if df > 0 and np.abs(mean) > sd * max(1.0, stdtrit(df, 1.0 - 1e-5) / np.sqrt(df)):
-        warnings.warn(
+        warn(
             f"y has mean {mean * scale:.4g} and standard deviation {sd * scale:.4g}, but the model "
             "assumes targets with mean zero, and would take the mean for a part of their scale: "
             "subtract it from y before fit.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

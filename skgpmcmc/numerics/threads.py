@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -20,6 +19,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._typing import FloatArray
+from .._warnings import warn
 
 
 @cache
@@ -189,6 +189,14 @@ class Journal(Protocol):
     def completed(self, done: list[Any]) -> list[Any]:
         """Store the results that were computed, and return those of all calls."""
 
+    @property
+    def follows(self) -> bool:
+        """Whether there are stored results that nobody has asked for yet."""
+
+    @property
+    def n_followed(self) -> int:
+        """Draws of a chain that were stored before, and have been returned."""
+
 
 class Workers:
     """A pool of workers, which is replaced when a worker is lost.
@@ -236,6 +244,20 @@ class Workers:
         # Alone there is nobody to be lost.
         return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
 
+    @property
+    def follows(self) -> bool:
+        """Whether the next results come from the journal."""
+        return self._journal is not None and self._journal.follows
+
+    @property
+    def n_followed(self) -> int:
+        """Draws of a chain that have come from the journal."""
+        return 0 if self._journal is None else self._journal.n_followed
+
+    def leave_journal(self) -> None:
+        """Go on without the journal: what follows is not what another run would do."""
+        self._journal = None
+
     def in_parts(
         self,
         calls: list[Call],
@@ -281,12 +303,10 @@ class Workers:
 
     def _begin_anew(self, n_lost: int) -> None:
         """Make another pool."""
-        warnings.warn(
+        warn(
             f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again, and no "
             "result depends on that. If it happens often, the machine is short of memory: use "
             "fewer workers (n_jobs).",
-            UserWarning,
-            stacklevel=4,
         )
         self._open.close()
         self.__enter__()

@@ -10,7 +10,6 @@ thread.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray
+from .._warnings import warn
 from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
 from ..numerics.linalg import OperationCount
@@ -32,12 +32,14 @@ from ..warmup import (
     Request,
     Segment,
     Task,
+    TimeLimit,
     perform,
     sample,
     sample_all,
     sum_counts,
     switch,
     switch_all,
+    until,
 )
 from .diagnostics import StoppingRule
 from .effort import (
@@ -50,7 +52,7 @@ from .effort import (
     element_names,
     likely_draws,
     plan_for,
-    seconds_per_operation,
+    seconds_per_iteration,
 )
 from .records import Draws, ModelRun, Ongoing, SamplingRun
 
@@ -136,8 +138,9 @@ def sample_chains(
     n_iterations = n_chains * (n_discarded + likely_draws(n_draws, stop, n_chains))
     plan = plan_for(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
     if plan.n_rows > _MANY_ROWS:
-        seconds = seconds_per_operation(plan.n_rows)
-        monitor.expect(plan.effort(seconds, "the time of a small factorization"))
+        in_use = approximation if sampler.approximates or sampler.integrates_f else None
+        seconds = seconds_per_iteration(models[0], in_use)
+        monitor.expect(plan.effort(seconds, "an evaluation with some of the rows"))
     settings = n_importance, n_discarded, cheap, n_warmup is None
     set_ups = [
         set_up(model, sampler, approximation, own, n_chains, *settings)
@@ -147,6 +150,8 @@ def sample_chains(
     with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
         ready, operations = run_set_ups(workers, set_ups, n_rounds_before, monitor, plan)
+        if not workers.follows:
+            monitor.set_up("settling: iterations that are not kept")
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
         parts = workers.in_parts(calls, switch_all, plan.in_step)
@@ -252,6 +257,7 @@ def _sample_more(
     Every model ends for itself: the draws of one do not depend on the others.
     """
     clock, interrupted = time.perf_counter(), False
+    computing = clock  # since when draws are computed, and not taken from a journal
     grown = [_Grown(own, own.chains) for own in run.models]
     likely = likely_draws(n_draws, stop, len(grown[0].chains))
     try:
@@ -263,8 +269,12 @@ def _sample_more(
                 parts = workers.in_parts(calls, sample_all, plan.in_step)
                 segments = iter(joined(workers.run(parts)))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
-            pace = (time.perf_counter() - clock) / max(one.n_new for one in grown)
-            monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
+            n_computed = max(one.n_new for one in grown) - workers.n_followed
+            if n_computed == 0:
+                computing = time.perf_counter()
+            pace = (time.perf_counter() - computing) / n_computed if n_computed else None
+            if pace is not None:
+                monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
             enough = end >= n_draws or not any(one.missing > 0.0 for one in grown)
             monitor.sampled(Progress(end, n_draws, pace, enough, partial(_standing, grown)))
             if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
@@ -274,11 +284,9 @@ def _sample_more(
         if not n_kept or any(one.is_followed for one in grown):
             raise
         interrupted = True
-        warnings.warn(
+        warn(
             f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
             f"{n_draws} asked for) are kept. {error}".rstrip(),
-            UserWarning,
-            stacklevel=2,
         )
     seconds = run.seconds_sampling + time.perf_counter() - clock
     models = [one.ended() for one in grown]
@@ -296,15 +304,15 @@ def _until(end: int, missing: float) -> int:
     return min(end, max(_SHORTEST, int(np.ceil(min(missing, end)))))
 
 
-#: Batch of work that tells how long others take; in the first one workers are still waking up.
-_TIMED_BATCH = 2
-
-
 class Ready(NamedTuple):
     """What the set-up of a model returns."""
 
     model: LatentGP  # as sampled
     prepared: Prepared  # what its chains need
+
+    def at_once(self) -> Ready:
+        """Return the same without iterations that settle, for which there is no time."""
+        return self._replace(prepared=self.prepared._replace(n_settle=0))
 
     def calls(self) -> Iterator[Call]:
         """Give the work that starts every chain on its frozen transition, and lets it settle.
@@ -376,33 +384,40 @@ def run_set_ups(
 
     How many batches of work there will be is not known: for the monitor each is a round, but the
     last of `n_rounds` takes all that follow, so that no round is announced in vain.
+
+    A journal has what set-ups do that are given their time. So the time limit of the monitor waits
+    until the journal has been followed to its end, and what is done in a hurry is not journaled.
     """
-    n_batches = 0
+    n_batches, is_timed, limit = 0, False, monitor.limit
     prepared: dict[int, Ready] = {}
     operations = [OperationCount() for _ in set_ups]
-    answers: dict[int, Any] = dict.fromkeys(range(len(set_ups)))
+    answers: _Answers = dict.fromkeys(range(len(set_ups)), (None, 0.0))
     while answers:
-        wanted: dict[int, Sequence[Task]] = {}
-        for m, answer in answers.items():
-            try:
-                wanted[m] = set_ups[m].send(answer)
-            except StopIteration as end:
-                prepared[m] = end.value
+        wanted, ended = _asked(set_ups, answers, TimeLimit() if workers.follows else limit)
+        prepared |= ended
         answers = {}
+        if limit.was_noticed:
+            workers.leave_journal()
         if wanted:
             n_batches += 1
+            tasks = [task._replace(limit=limit) for batch in wanted.values() for task in batch]
+            is_followed = workers.follows
+            if tasks and not is_followed:
+                of_several = f", for {len(wanted)} classes" if len(wanted) > 1 else ""
+                monitor.set_up(tasks[0].stage + of_several)
             if n_batches <= n_rounds:
                 monitor.begin_round()
-            tasks = [task for batch in wanted.values() for task in batch]
             all_done = workers.run([joblib.delayed(perform)(task) for task in tasks])
-            if n_batches == _TIMED_BATCH:
-                _expect_from(all_done, plan, monitor)
+            if not (is_timed or is_followed):
+                is_timed = _expect_from(tasks, all_done, plan, monitor)
             done = iter(all_done)
             for m, batch in wanted.items():
                 results = [next(done) for _ in batch]
-                answers[m] = [result.value for result in results]
+                answers[m] = [r.value for r in results], sum(r.seconds for r in results)
                 for result in results:
                     operations[m].add(result.operations)
+            if any(result.cut for result in all_done):  # over for all, whatever their clocks say
+                limit.was_noticed, limit.end = True, -np.inf
             if n_batches < n_rounds:
                 monitor.end_round()  # a stop request waits for the first draws
     if n_batches >= n_rounds:
@@ -410,12 +425,41 @@ def run_set_ups(
     for _ in range(n_rounds - n_batches):  # with nothing to be learned there is nothing to do
         monitor.begin_round()
         monitor.end_round()
-    return [prepared[m] for m in range(len(set_ups))], operations
+    ready = [prepared[m] for m in range(len(set_ups))]
+    return [one.at_once() for one in ready] if limit.was_noticed else ready, operations
 
 
-def _expect_from(done: Sequence[Done], plan: Plan, monitor: Monitor) -> None:
-    """Tell the monitor what the time of some tasks lets expect."""
-    speeds = [d.seconds / d.operations.total for d in done if d.operations.total > 0.0]
-    if speeds:
-        per_operation = float(np.median(speeds)) * float(plan.n_rows) ** 3
-        monitor.expect(plan.effort(per_operation, "the first evaluations"))
+#: What the tasks of each model have returned, and the seconds that they took.
+_Answers = dict[int, tuple[Any, float]]
+
+
+def _asked(
+    set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
+    answers: _Answers,
+    limit: TimeLimit,
+) -> tuple[dict[int, Sequence[Task]], dict[int, Ready]]:
+    """Give set-ups their answers; returns what they ask for next, and what those that end have."""
+    wanted, prepared = {}, {}
+    for m, (values, spent) in answers.items():
+        try:
+            with until(replace(limit, spent=spent)) as own:
+                wanted[m] = set_ups[m].send(values)
+        except StopIteration as end:
+            prepared[m] = end.value
+        limit.was_noticed |= own.was_noticed
+    return wanted, prepared
+
+
+def _expect_from(tasks: Sequence[Task], done: Sequence[Done], plan: Plan, monitor: Monitor) -> bool:
+    """Tell the monitor what the time of some tasks lets expect; returns whether it does.
+
+    That of tasks with a part of the rows does not: small matrices take longer than their share.
+    """
+    each = [
+        result.seconds / task.iterations
+        for task, result in zip(tasks, done, strict=True)
+        if task.iterations and not result.cut and task.arguments[0].n_inputs == plan.n_rows
+    ]
+    if each:
+        monitor.expect(plan.effort(float(np.median(each)), "the first evaluations"))
+    return bool(each)

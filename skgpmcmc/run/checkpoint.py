@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import platform
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +21,11 @@ from typing import Any
 import numpy as np
 import scipy
 
+from .._warnings import warn
 from ..numerics.archive import Written, from_arrays, to_arrays
 from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
 from ..numerics.threads import Call
-from ..warmup import Segment, Task, perform, sample, sum_counts
+from ..warmup import Done, Segment, Task, perform, sample, sum_counts
 
 
 @dataclass(eq=False)
@@ -35,6 +35,7 @@ class _Tape:
     segments: list[Segment] = field(default_factory=list)  # without states and streams
     end: Written | None = None  # state and stream after the last of them
     position: int = 0  # draws that were handed out
+    n_followed: int = 0  # of these, those that were there before anybody asked
     stream: np.random.Generator | None = None  # what was handed out with them; tells chains apart
 
     @property
@@ -118,6 +119,11 @@ class Checkpoint:
         """Whether the file still contains results that the run has not yet taken."""
         return self._next < len(self._batches) or any(tape.ahead > 0 for tape in self._tapes)
 
+    @property
+    def n_followed(self) -> int:
+        """Draws of a chain that the run has taken from the file."""
+        return max((tape.n_followed for tape in self._tapes), default=0)
+
     # --- the journal ------------------------------------------------------------------------------
 
     def missing(self, calls: list[Call]) -> list[Call]:
@@ -135,14 +141,17 @@ class Checkpoint:
         if _is_round(self._calls):
             results = self._completed_draws(done)
         else:
-            if self._next == len(self._batches):
-                names = map(_name_of, self._calls)
-                self._batches.append(list(zip(names, done, strict=True)))
-            batch = self._batches[self._next]
+            is_new = self._next == len(self._batches)
+            computed = list(zip(map(_name_of, self._calls), done, strict=is_new))
+            batch = computed if is_new else self._batches[self._next]
             results = [
                 from_arrays(_copied(written), _given(call))
                 for (_, written), call in zip(batch, self._calls, strict=True)
             ]
+            if any(isinstance(result, Done) and result.cut for result in results):
+                return results  # of a run in a hurry, which nobody is to follow
+            if is_new:
+                self._batches.append(batch)
             self._next += 1
         if done:
             self._write(self._complain)
@@ -168,6 +177,7 @@ class Checkpoint:
         for tape, (_, arguments, _) in zip(self._their_tapes(), self._calls, strict=True):
             model, transition, state, stream, n = arguments
             parts = tape.taken(n)
+            tape.n_followed += sum(len(part.theta) for part in parts)
             self._served.append((tape, parts))
             left = n - sum(len(part.theta) for part in parts)
             if left and parts:  # the tape ends within this call
@@ -266,11 +276,9 @@ class Checkpoint:
 
     def _complain(self, error: OSError) -> None:
         if not self._warned:
-            warnings.warn(
+            warn(
                 f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes on, and "
                 "the file stays as it was. Make room, and later rounds are written again.",
-                UserWarning,
-                stacklevel=2,
             )
         self._warned = True
 

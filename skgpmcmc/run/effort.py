@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import joblib
 import numpy as np
 
 from .._typing import FloatArray
+from .._warnings import warn
+from ..approximations import Approximation
 from ..model import LatentGP
-from ..numerics.linalg import cholesky
-from ..numerics.threads import one_thread
-from ..warmup import Counts
+from ..numerics.linalg import NotPositiveDefiniteError
+from ..warmup import ITERATIONS_PER_EVALUATION, Counts, TimeLimit, at_work, time_limit
 from .diagnostics import StoppingRule, summarize_convergence
 
-#: O(n^3) operations of an iteration, and of an evaluation that a set-up learns from, about: they
-#: are 2 to 14 and 3 to 17 with the samplers and approximations that there are.
-_OF_ITERATION, _OF_LEARNING = 4.0, 10.0
-#: Rows of the small problem that is timed.
+#: Factorizations that take as long as an iteration of a chain that uses no approximation, about.
+_FACTORIZATIONS = 4.0
+#: Inputs of the small problem that is timed.
 _SMALL = 1000
 #: Draws that a wanted effective sample takes, about, of all chains together, and how many more are
 #: made until somebody looks.
 _DRAWS_PER_EFFECTIVE, _A_ROUND = 2.0, 50
 #: Most rows with which the chains of a worker go in step: their matrices stay in the cache.
 _IN_STEP = 300
+#: Seconds after which another line says how far a set-up is.
+_NEWS_AFTER = 5.0
+#: What a fit that `max_time` ended lets do.
+_CONTINUED = "A fit with more time continues them, with a checkpoint or with warm_start=True."
+_HURRIED = (
+    "The set-up was cut short, so that the moves of the chains are as good as was known by then: "
+    "do not rely on these draws before you have looked at diagnostics_. warm_start=True continues "
+    "them with the same moves. A fit with more time has a complete set-up, which a checkpoint "
+    "continues from where this one was."
+)
 #: Seconds from which a fit is announced as a long one, unasked.
 _LONG = 600.0
 
@@ -37,23 +47,19 @@ class Plan(NamedTuple):
     """The work that a run is going to do."""
 
     n_rows: int
-    n_functions: int  # latent functions of a model
     n_learned: float  # evaluations that set-ups learn from, of all models
     n_iterations: int  # of all chains of all models
     n_workers: int
-    rank_share: float = 1.0  # (r / n)^2 where K has a low rank r: operations cost so much less
 
     @property
     def in_step(self) -> bool:
         """Whether the chains of a worker go in step, as they are small."""
         return self.n_rows <= _IN_STEP
 
-    def effort(self, seconds_per_operation: float, judged_by: str) -> Effort:
-        """Return the effort of the whole plan."""
-        whole = _OF_ITERATION * self.n_iterations + _OF_LEARNING * self.n_learned
-        operations = self.rank_share * whole
-        seconds = seconds_per_operation * self.n_functions * operations / self.n_workers
-        return Effort(self, seconds, judged_by)
+    def effort(self, seconds: float, judged_by: str) -> Effort:
+        """Return the effort of the whole plan where an iteration takes so many seconds."""
+        iterations = self.n_iterations + ITERATIONS_PER_EVALUATION * self.n_learned
+        return Effort(self, seconds * iterations / self.n_workers, judged_by)
 
 
 class Effort(NamedTuple):
@@ -79,18 +85,10 @@ def plan_for(
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
     return Plan(
         n_rows=model.n_inputs,
-        n_functions=model.likelihood.n_functions,
         n_learned=len(models) * n_learned,
         n_iterations=len(models) * n_iterations,
         n_workers=n_workers,
-        rank_share=_rank_share(model),
     )
-
-
-def _rank_share(model: LatentGP) -> float:
-    """Share of an operation that one takes by a root of K, at the kernel's own values."""
-    prior = model.prior_at(model.start)
-    return (prior.rank / prior.size) ** 2 if prior.low_rank else 1.0
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
@@ -137,17 +135,30 @@ class Progress(NamedTuple):
 
     n_draws: int  # of each chain
     n_wanted: int  # at most
-    seconds: float  # for each draw of all chains
+    seconds: float | None  # for each draw of all chains; None if none was made by now
     enough: bool  # whether these are all that are wanted
     standing: Callable[[], Standing]
 
     def __str__(self) -> str:
-        pace = 1.0 / max(self.seconds, 1e-9)
-        return f"{self.n_draws} of at most {self.n_wanted} draws per chain, {pace:.3g} per second"
+        so_far = f"{self.n_draws} of at most {self.n_wanted} draws per chain"
+        if self.seconds is None:
+            return f"{so_far}, all from the checkpoint"
+        return f"{so_far}, {1.0 / max(self.seconds, 1e-9):.3g} per second"
 
 
 class Monitor(Protocol):
-    """Receives reports of a run, round by round."""
+    """Receives reports of a run, round by round.
+
+    Attributes
+    ----------
+    limit : TimeLimit
+        When set-ups are to end; it notes whether any ended sooner for it.
+    """
+
+    limit: TimeLimit
+
+    def set_up(self, stage: str) -> None:
+        """Receive what set-ups do from now on."""
 
     def expect(self, left: Effort) -> None:
         """Receive an estimate of the remaining work."""
@@ -164,6 +175,12 @@ class Monitor(Protocol):
 
 class Silent:
     """A monitor that does nothing."""
+
+    def __init__(self) -> None:
+        self.limit = TimeLimit()
+
+    def set_up(self, stage: str) -> None:
+        """Do nothing."""
 
     def expect(self, left: Effort) -> None:
         """Do nothing."""
@@ -216,7 +233,9 @@ class CallbackMonitor:
         self._left: Effort | None = None
         self._progress: Progress | None = None
         self._standing: Standing | None = None
-        self._begun, self._late = time.perf_counter(), False
+        self._begun, self._stage, self._said = time_limit.clock(), "", (0.0, "")
+        seconds = np.inf if estimator.max_time is None else float(estimator.max_time)
+        self.limit, self._late = TimeLimit(self._begun + seconds, seconds), False
         for chain in self._chains:
             chain.call_on_fit_task_begin(estimator=estimator)
 
@@ -228,14 +247,25 @@ class CallbackMonitor:
             self._say(self._in_words(left))
         if left.seconds > _LONG and not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"This fit will be long: {self._in_words(left)}. Fewer rows help most, as the "
                 "time grows with their cube. More workers (n_jobs) help too, and fewer draws: a "
                 "smaller n_draws or target_ess. Ctrl-C ends the fit and keeps its draws, once "
                 "there are any.",
-                UserWarning,
-                stacklevel=2,
             )
+
+    def set_up(self, stage: str) -> None:
+        """Print with `verbose` what a set-up does: whenever it is another thing, and now and then.
+
+        The first words of a stage say what it does, and what follows a colon how far it is.
+        """
+        self._stage = stage
+        if not self._estimator.verbose:
+            return
+        seconds, thing = time_limit.clock() - self._begun, stage.partition(":")[0]
+        if thing != self._said[1] or seconds - self._said[0] > _NEWS_AFTER:
+            self._said = seconds, thing
+            self._say(f"set-up, {_duration(seconds)} so far: {stage}")
 
     def sampled(self, progress: Progress) -> None:
         """Pass on and print the progress of the chains, where wanted."""
@@ -253,8 +283,10 @@ class CallbackMonitor:
         """Tell callbacks that a round of all chains starts."""
         first, *others = self._chains
         news = self._news()
+        doing, self._stage = self._stage, ""
+        name = f"round, {doing}" if doing else f"round{news}"
         self._round = [
-            first.subcontext(task_name=f"round{news}", max_subtasks=1 if news else 0),
+            first.subcontext(task_name=name, max_subtasks=1 if news else 0),
             *(chain.subcontext(task_name="round") for chain in others),
         ]
         for task in self._round:
@@ -280,20 +312,16 @@ class CallbackMonitor:
             for task in self._round
         ]
         self._stop_requested |= any(stops)  # remembered: warm-up does not stop
-        limit = self._estimator.max_time
-        self._late = limit is not None and time.perf_counter() - self._begun > limit
+        self._late = self.limit.is_over
         return self._stop_requested or self._late
 
     def end(self) -> None:
         """Tell callbacks that chains and fit have ended; warn if `max_time` ended it."""
-        progress = self._progress
-        if self._late and progress is not None and not progress.enough:
-            warnings.warn(
+        progress, hurried = self._progress, self.limit.was_noticed
+        if progress is not None and (hurried or (self._late and not progress.enough)):
+            warn(
                 f"max_time={self._estimator.max_time:g} seconds are over: sampling has ended after "
-                f"{progress}. These draws are kept. A fit with more time continues them, with a "
-                "checkpoint or with warm_start=True.",
-                UserWarning,
-                stacklevel=5,
+                f"{progress}. These draws are kept. {_HURRIED if hurried else _CONTINUED}"
             )
         for context in [*self._chains, self._root]:
             context.call_on_fit_task_end(estimator=self._estimator)
@@ -315,16 +343,27 @@ def element_names(names: Sequence[str]) -> list[str]:
     return elements
 
 
-def seconds_per_operation(n_rows: int) -> float:
-    """Time an O(n^3) operation in seconds, by a small factorization."""
-    size = min(n_rows, _SMALL)
-    K, taken = np.eye(size, order="F") + 1.0, []
-    with one_thread():
-        for _ in range(3):  # the first one finds memory and libraries cold
+def seconds_per_iteration(model: LatentGP, approximation: Approximation | None) -> float:
+    """Estimate how long an iteration takes, by one evaluation with some of the inputs.
+
+    All rows of these inputs are in it, and the rank of their matrix. It grows with the cube of the
+    number of inputs, or, where K has a low rank, which is then that of more inputs too, with its
+    square. Without an approximation, K is only factored.
+    """
+    n = model.n_inputs
+    some = model.of_inputs(np.unique(np.linspace(0, n - 1, min(n, _SMALL)).astype(np.intp)))
+    taken, low_rank = [], False
+    with at_work(), suppress(NotPositiveDefiniteError):
+        for _ in range(2):  # the first one finds memory and libraries cold
             begin = time.perf_counter()
-            cholesky(K)
+            prior = some.prior_at(some.start).made()
+            if approximation is not None:
+                approximation.fit(some, some.start)
             taken.append(time.perf_counter() - begin)
-    return min(taken) * (n_rows / size) ** 3
+            low_rank = prior.low_rank
+    per_iteration = ITERATIONS_PER_EVALUATION if approximation else 1.0 / _FACTORIZATIONS
+    growth = (n / some.n_inputs) ** (2 if low_rank else 3)
+    return min(taken, default=0.0) * growth / per_iteration
 
 
 def _duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from arviz_stats.base.array import array_stats
 from scipy import integrate
 
 from .._typing import FloatArray
+from .._warnings import warn
 from ..approximations import (
     EP,
     Approximation,
@@ -268,9 +269,7 @@ def _warn_if_heavy(weights: FloatArray, method: str) -> None:
     if k > _HEAVY:
         integrated = method == "integrated"
         remedy = "run longer chains" if integrated else 'use "ais", or another theta'
-        warnings.warn(
+        warn(
             f"log_evidence(method={method!r}): the weights have a Pareto k of {k:.2f}, above "
             f"{_HEAVY}: rely neither on the value nor on its standard error; {remedy}.",
-            UserWarning,
-            stacklevel=5 if integrated else 6,  # where log_evidence is called
         )

@@ -1,12 +1,15 @@
 """Set-ups and warm-up: all work before the first kept draw."""
 
+from . import time_limit
 from .emulated import N_IMPORTANCE, set_up_emulated, set_up_marginal
 from .emulator.cheap import Emulated
 from .mapped import Mapped, set_up_mapped
 from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule
+from .time_limit import TimeLimit, until
 from .tuner import set_up_random_walk, set_up_sweep
 from .work import (
+    ITERATIONS_PER_EVALUATION,
     Counts,
     Done,
     Prepared,
@@ -25,6 +28,7 @@ from .work import (
 )
 
 __all__ = [
+    "ITERATIONS_PER_EVALUATION",
     "N_IMPORTANCE",
     "Counts",
     "Done",
@@ -38,6 +42,7 @@ __all__ = [
     "Segment",
     "SetUp",
     "Task",
+    "TimeLimit",
     "acceptance_rates",
     "at_work",
     "perform",
@@ -51,4 +56,6 @@ __all__ = [
     "sum_counts",
     "switch",
     "switch_all",
+    "time_limit",
+    "until",
 ]

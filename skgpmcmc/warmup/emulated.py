@@ -8,6 +8,7 @@ collapsed sampler computes the evidence exactly and needs no importance density.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ from .emulator.fit import EmulatedPosterior
 from .emulator.learn import (
     LATER_ROUNDS,
     LEAST_ACCEPTANCE,
+    TRUSTED,
     Knowledge,
     Step,
     explored,
@@ -59,6 +61,7 @@ from .emulator.trajectories import (
     tune_trajectories,
 )
 from .report import EmulatorReport, EmulatorSettings
+from .time_limit import OutOfTimeError, check_time
 from .work import Prepared, Request, SetUp, Task, no_density, switch
 
 #: Importance draws where nothing is learned about them.
@@ -90,6 +93,9 @@ _MOVES = ((0.98, 0.01, 0.01), (0.94, 0.05, 0.01))
 #: Those where the emulator is poor, and with trajectories on the approximate posterior first.
 _CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
 _ROTATED = 0.94  # of rotations, which take the place of most surrogate moves
+#: Probability of a refresh where the time was over before it was known what suits chains; other
+#: moves share what is left, as nobody knows which is good.
+_REFRESHED = 0.05
 #: Where more than the first share of proposals is predicted to be accepted, the retained particle
 #: moves this often: always would take a fifth of the time with fifty rows. Else, and with many
 #: hyper-parameters, it always does: rare weights may make chains stay.
@@ -110,7 +116,8 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     Returns
     -------
     Prepared
-        The frozen transition and the starting points of the chains.
+        The frozen transition and the starting points of the chains. If the time is over before
+        anything is found that may lead chains, they are led by a random walk.
 
     Yields
     ------
@@ -123,36 +130,74 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
     known = yield from measured(known)
     known = yield from explored(known)
     known = yield from refined(known)
-    known, pool = known.posterior_pool()
-    known, probed = yield from probe(known, pool, settings)
-    if probed.too_noisy:
-        settings = yield from annealed(known, pool, probed, settings)
-        known, probed = yield from probe(known, pool, settings)
-    for _ in range(_MOST_LESSONS[not known.few]):
-        if not settings.emulates or probed.trusted:
-            break
-        known = yield from refined(known, LATER_ROUNDS[not known.few], probed.report.held_out_error)
+    probed: Probed | None = None
+    trajectories: Trajectories | None = None
+    with suppress(OutOfTimeError):  # what was found before is in use then
+        check_time()
         known, pool = known.posterior_pool()
         known, probed = yield from probe(known, pool, settings)
-    if settings.emulates and probed.trusted and not known.few:
-        for _ in range(_MOST_REHEARSALS):
-            known, pool, visited = yield from _rehearsed(known, probed, request, settings)
-            known, probed = yield from probe(known, pool, settings, visited)
-            if probed.trusted:
+        if probed.too_noisy:
+            with_annealing = yield from annealed(known, pool, probed, settings)
+            known, probed = yield from probe(known, pool, with_annealing)
+            settings = with_annealing
+        for _ in range(_MOST_LESSONS[not known.few]):
+            if not settings.emulates or probed.trusted:
                 break
-    trajectories: Trajectories | None = None
-    if not (settings.emulates and probed.trusted):
-        known, tuned = yield from tuned_trajectories(known, probed.reference)
-        # What draws from a poor emulator showed need not hold where trajectories go.
-        pool = Pool(tuned.visited[None], tuned.leapfrog)
-        known, probed = yield from probe(known, pool, settings, less_noise=_LESS_NOISE)
-        trajectories = tuned.corrected(probed.reference, probed.target.correction)
+            error = probed.report.held_out_error
+            known = yield from refined(known, LATER_ROUNDS[not known.few], error)
+            check_time()
+            known, pool = known.posterior_pool()
+            known, probed = yield from probe(known, pool, settings)
+        if settings.emulates and probed.trusted and not known.few:
+            for _ in range(_MOST_REHEARSALS):
+                known, pool, visited = yield from _rehearsed(known, probed, request, settings)
+                known, probed = yield from probe(known, pool, settings, visited)
+                if probed.trusted:
+                    break
+        if not (settings.emulates and probed.trusted):
+            known, tuned = yield from tuned_trajectories(known, probed.reference)
+            # What draws from a poor emulator showed need not hold where trajectories go.
+            pool = Pool(tuned.visited[None], tuned.leapfrog)
+            known, probed = yield from probe(known, pool, settings, less_noise=_LESS_NOISE)
+            trajectories = tuned.corrected(probed.reference, probed.target.correction)
+    if probed is None or not (trajectories or (settings.emulates and probed.trusted)):
+        return _cut_short(request, known, settings, probed)
     known, pool = known.posterior_pool()
     thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
     settling = _transition(known, probed, pool, trajectories, settings)
     cautious = trajectories is not None
     rotates = _rotating(settling, known, probed.target, pool, cautious)
     return _prepared(request, rotates, thetas, known.n_evaluations, probed, cautious, settling)
+
+
+def _cut_short(
+    request: Request, known: Knowledge, settings: EmulatorSettings, probed: Probed | None
+) -> Prepared:
+    """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
+    reference = probed.reference if probed else known.reference(0, 0.0)
+    count = probed.n_importance if probed else settings.n_importance or N_IMPORTANCE
+    share, annealing = settings.defensive, settings.annealing
+    known, proposals = _proposals_in_a_hurry(known)
+    moves = [
+        PseudoMarginalMetropolis(reference, proposal, count, share, name, annealing)
+        for name, proposal in proposals.items()
+    ]
+    each = (1.0 - _REFRESHED) / len(moves)
+    transition = Mixture(
+        (*moves, ParticleRefresh(share, annealing)),
+        (*(each for _ in moves), _REFRESHED),
+        RetainedParticle(share, annealing=annealing),
+    )
+    thetas = list(known.pool_starts()[: len(request.rngs)])
+    return _prepared(request, transition, thetas, known.n_evaluations)
+
+
+def _proposals_in_a_hurry(known: Knowledge) -> tuple[Knowledge, dict[str, Proposal]]:
+    """Return a random walk, and moves by the emulator if that has predicted its last points."""
+    if not 0.0 < known.held_out_error < TRUSTED:
+        return known, {"random walk": known.walk}
+    known, pool = known.posterior_pool()
+    return known, proposals_by_name(known, known.target(), pool, None)
 
 
 def _prepared(
@@ -204,10 +249,13 @@ def _rehearsed(
     known, pool = known.posterior_pool()
     transition = _transition(known, probed, pool, None, settings)
     n_chains = len(request.rngs)
+    pairs = zip(pool.theta[-1, :n_chains], known.seeds(n_chains), strict=True)
+    starts = [(theta, np.random.default_rng(seed)) for theta, seed in pairs]
     segments = yield [
-        Task(switch, (known.model, transition, theta, np.random.default_rng(seed), _REHEARSAL))
-        for theta, seed in zip(pool.theta[-1, :n_chains], known.seeds(n_chains), strict=True)
+        Task(switch, (known.model, transition, *start, _REHEARSAL), "rehearsal of the chains")
+        for start in starts
     ]
+    check_time()
     visited = np.concatenate([segment.theta for segment in segments])
     places, dwell = np.unique(visited, axis=0, return_counts=True)
     known = replace(known, n_evaluations=known.n_evaluations + len(visited))
@@ -255,12 +303,15 @@ def tuned_trajectories(
     if len(known.explored):
         root = root_of(known.explored, correlated=_CORRELATED)
     log_step, later, n_points = first_log_step(known.dim), [], 0
+    stage = "tuning trajectories on the approximate posterior"
     for n_trajectories in _TUNING_TRAJECTORIES:
         seeds = known.seeds(len(starts))
+        settings = root, n_trajectories, N_LEAPS, log_step
         tuned = yield [
-            Task(tune_trajectories, (target, start, root, n_trajectories, N_LEAPS, log_step, seed))
+            Task(tune_trajectories, (target, start, *settings, seed), stage)
             for start, seed in zip(starts, seeds, strict=True)
         ]
+        check_time()
         n_points += len(starts) * (n_trajectories * sum(N_LEAPS) // 2 + 1)
         starts = np.array([chain.end for chain in tuned])
         log_step = float(np.mean([chain.log_step for chain in tuned]))
@@ -340,7 +391,8 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
     Returns
     -------
     Prepared
-        The frozen transition and the starting points of the chains.
+        The frozen transition and the starting points of the chains; a random walk if the time is
+        over before anything better is found.
 
     Yields
     ------
@@ -355,13 +407,31 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
     known = yield from measured(known)
     known = yield from explored(known)
     known = yield from refined(known)
-    known, report = yield from _examined(known)
-    if report.held_out_error >= _WELL_EMULATED:
-        known = yield from refined(known, LATER_ROUNDS[not known.few], report.held_out_error)
-        known, report = yield from _examined(known)
+    report: EmulatorReport | None = None
     trajectories: Trajectories | None = None
-    if report.predicted_acceptance < LEAST_ACCEPTANCE:
-        known, trajectories = yield from tuned_trajectories(known, None)
+    with suppress(OutOfTimeError):  # what was found before is in use then
+        known, report = yield from _examined(known)
+        if report.held_out_error >= _WELL_EMULATED:
+            known = yield from refined(known, LATER_ROUNDS[not known.few], report.held_out_error)
+            known, report = yield from _examined(known)
+        if report.predicted_acceptance < LEAST_ACCEPTANCE:
+            known, trajectories = yield from tuned_trajectories(known, None)
+    if report is None or not (trajectories or report.predicted_acceptance >= LEAST_ACCEPTANCE):
+        known, proposals = _proposals_in_a_hurry(known)
+        walks = [
+            MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
+            for name, proposal in proposals.items()
+        ]
+        return Prepared(
+            transition=Mixture(tuple(walks), (1.0 / len(walks),) * len(walks)),
+            reference=approximation,
+            thetas=list(known.pool_starts()[: len(rngs)]),
+            rngs=rngs,
+            n_settle=request.n_warmup,
+            n_evaluations=known.n_evaluations,
+            draws_latent=draws_latent,
+        )
+    known = known.emulated()
     target = known.target()
     known, pool = known.posterior_pool()
     moves = [
@@ -386,6 +456,7 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
 
 def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
     """Compare the emulator with the evidence at draws from pi*, which then join the design."""
+    check_time()
     known = known.emulated()
     target = known.target()
     known, pool = known.posterior_pool()
@@ -393,7 +464,8 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
     n_examined = min(12 + 4 * known.dim, 60)
     typical = draws[known.rng.choice(len(draws), n_examined, replace=False)]
     thetas = np.concatenate([typical, known.tails(target, n_examined // 2)])
-    points = yield known.tasks(thetas)
+    points = yield known.tasks(thetas, "examining the emulator")
+    check_time()
     found = [point for point in points[:n_examined] if point is not None]
     known = known.joined(points)
     if not found:
@@ -425,7 +497,7 @@ def proposals_by_name(
 
     With `trajectories` the emulator is poor: its moves are then rare and short.
     """
-    walk = RandomWalk().with_covariance(known.root @ known.root.T)
+    walk = known.walk
     if trajectories is not None:
         return {
             "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),

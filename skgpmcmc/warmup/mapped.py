@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from ..transitions import (
 )
 from .emulator.cheap import Emulated
 from .emulator.learn import Step
+from .time_limit import OutOfTimeError, check_time, time_is_over
 from .tuner import set_up_sweep
 from .work import Prepared, Request, SetUp, Task, start
 
@@ -185,13 +187,15 @@ def pilot(
     theta: FloatArray,
     rng: np.random.Generator,
 ) -> Pilot:
-    """Run the mapped move for some steps, and count evaluations."""
+    """Run the mapped move for some steps, fewer if the time is over, and count evaluations."""
     counted = [_Counted(layer.target) for layer in layers]
     watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
     move = wanted.move(watched, len(theta))
     log_target_of = _evaluating(move).log_target
     state, log_target, n_evaluations = start(model, move, theta, rng).state, [], 0.0
     for _ in range(_N_PILOT):
+        if time_is_over():
+            break
         state, info = move.step(model, state, rng)
         n_evaluations += info.n_evaluations
         log_target.append(log_target_of(state))
@@ -206,7 +210,8 @@ def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Map
     come from formulas and counts, so that no clock decides about draws. Slices are tried by
     coordinate and as whole sweeps, which serve where pi* is close. Pilot runs have random streams
     of their own. The dearest come first, and the others begin where those before them have ended:
-    on their way from a poor pi* to the target they would seem to move well.
+    on their way from a poor pi* to the target they would seem to move well. If the time is over
+    before any was tried, the cheapest is taken.
     """
     candidates = wanted.cheap[0].candidates(request.model.n_inputs)
     if len(candidates) == 1:
@@ -216,20 +221,29 @@ def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Map
     starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOTS)]
     ends: Sequence[FloatArray] = ()
     tried, costs, runs, n_evaluations = [], [], [], 0.0
-    for candidate in reversed(candidates):
-        own = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
-        rngs = request.rng.spawn(_N_PILOTS)
-        small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
-        layers, _, prepared = yield from _tuned(small, own)
-        for whole in (False, True) if splits else (False,):
-            tried.append(own._replace(whole=whole))
-            places = zip(ends or prepared.thetas, request.rng.spawn(_N_PILOTS), strict=True)
-            tasks = [Task(pilot, (request.model, tried[-1], layers, *place)) for place in places]
-            pilots: Sequence[Pilot] = yield tasks
-            ends = [run.theta for run in pilots]
-            costs.append(_cost(pilots, layers, wanted.cost))
-            runs.append(np.array([run.log_target[-_N_JUDGED:] for run in pilots]))
-            n_evaluations += _N_PILOT * sum(run.n_evaluations for run in pilots)
+    with suppress(OutOfTimeError):
+        for number, candidate in enumerate(reversed(candidates), 1):
+            own = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
+            rngs = request.rng.spawn(_N_PILOTS)
+            small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
+            layers, _, prepared = yield from _tuned(small, own)
+            check_time()
+            stage = f"pilot runs: cheap posterior {number} of {len(candidates)}"
+            for whole in (False, True) if splits else (False,):
+                trial = own._replace(whole=whole)
+                places = zip(ends or prepared.thetas, request.rng.spawn(_N_PILOTS), strict=True)
+                arguments = [(request.model, trial, layers, *place) for place in places]
+                pilots: Sequence[Pilot] = yield [
+                    Task(pilot, each, stage, iterations=_N_PILOT) for each in arguments
+                ]
+                check_time()
+                tried.append(trial)
+                ends = [run.theta for run in pilots]
+                costs.append(_cost(pilots, layers, wanted.cost))
+                runs.append(np.array([run.log_target[-_N_JUDGED:] for run in pilots]))
+                n_evaluations += _N_PILOT * sum(run.n_evaluations for run in pilots)
+    if not tried:
+        return request, wanted._replace(cheap=(candidates[0], *wanted.cheap[1:])), 0
     best = int(np.argmin(np.array(costs) * autocorrelation_times(np.array(runs))))
     return request, tried[best], int(n_evaluations)
 

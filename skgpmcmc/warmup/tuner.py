@@ -9,6 +9,7 @@ import numpy as np
 
 from ..transitions import MarginalWalk, PseudoMarginalMetropolis, RandomWalk, Sweep, Transition
 from .schedule import Schedule, pooled_covariance
+from .time_limit import require_time, time_is_over
 from .work import Prepared, Request, Segment, SetUp, Task, started, tune
 
 #: Standard deviation of the first proposals of a random walk, on the natural-log scale.
@@ -21,7 +22,8 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
     Parameters
     ----------
     request : Request
-        Its chains start with f from the prior. The last iterations use the frozen sweep.
+        Its chains start with f from the prior. The last iterations use the frozen sweep. If the
+        time is over, tuning ends where it is.
     sweep : Sweep
         Its `Tunable` parts with a target acceptance are tuned.
     learns_shape : bool
@@ -40,23 +42,37 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
     """
     model, schedule = request.model, Schedule.of_length(request.n_warmup)
     last: Sequence[Segment] = yield started(request, sweep)
+    require_time(sum(s.counts.n_evaluations for s in last), model)
     rounds, n_tuned = [last], 0
     learns_shape = learns_shape and len(request.starts[0]) > 0
-    for window in schedule.windows:
+    for number, window in enumerate(schedule.windows, 1):
         # The gain begins anew where the shape is new.
         gains = [
             window.first_gain if learns_shape and move.moves_theta else n_tuned
             for move in sweep.moves
         ]
-        tuned = yield [
-            Task(tune, (model, sweep, s.state, s.rng, window.n_steps, gains)) for s in last
+        stage = f"tuning: window {number} of {len(schedule.windows)}"
+        # Where a cheap posterior is tuned to, its iterations are not those of the chains.
+        n_told = 0 if request.cheap is not None else window.n_steps
+        found = yield [
+            Task(
+                tune,
+                (model, sweep, s.state, s.rng, window.n_steps, gains),
+                stage,
+                iterations=n_told,
+            )
+            for s in last
         ]
-        n_tuned += window.n_steps
-        last = [chain.segment for chain in tuned]
-        rounds.append(last)
+        tuned = [chain for chain in found if chain is not None]  # all, unless the time is over
+        if not tuned:
+            break
+        n_tuned += max(len(chain.segment.theta) for chain in tuned)
+        last = [old if new is None else new.segment for old, new in zip(last, found, strict=True)]
+        rounds.append([chain.segment for chain in tuned])
         # The median: a chain that begins far out may still be stuck, and asks for tiny steps.
         sweep = sweep.with_log_scales(np.median([chain.log_scales for chain in tuned], axis=0))
-        if window.learns_shape and learns_shape:
+        # Chains that have ended sooner than others do not make a history.
+        if window.learns_shape and learns_shape and not time_is_over():
             history = np.concatenate([np.stack([s.theta for s in r]) for r in rounds], axis=1)
             sweep = sweep.with_covariance(pooled_covariance(history))
     return Prepared(

@@ -42,6 +42,7 @@ from ..transitions import (
 from ..transitions.base import Moving
 from .report import EmulatorReport
 from .schedule import tuned_log_scale
+from .time_limit import TimeLimit, time_is_over, until
 
 _MAX_START_ATTEMPTS = 30
 #: What is not said of numbers in the tails.
@@ -180,12 +181,15 @@ def tune(
 ) -> TunedSegment:
     """One window of warm-up: the scale of every part follows its acceptance probabilities.
 
-    `first_gains` has, for each part of the sweep, the steps since its tuning began.
+    `first_gains` has, for each part of the sweep, the steps since its tuning began. The window ends
+    sooner if the time is over.
     """
     state = at_rest(model, state)  # the one that was given stays so
     recorder = _Recorder(n_steps, state)
     with at_work() as operations:
         for i in range(n_steps):
+            if time_is_over():
+                break
             state, info = sweep.step(model, state, rng)
             probabilities = sweep.mean_probabilities(info)
             sweep = sweep.with_log_scales(
@@ -248,7 +252,7 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
 
     All set out for a move together; of what they ask for on their way comes first what most of them
     ask for. All their matrices are there at once, which is why only chains with small ones go in
-    step.
+    step. In a set-up, chains end sooner if the time is over.
     """
     chains = [_Chain(*job) for job in jobs]
     wanted: dict[tuple[Callable[[list[Any]], list[Any]], int], dict[_Chain, Any]] = {}
@@ -293,10 +297,11 @@ class _Chain:
         self.operations = OperationCount()
 
     def sets_out(self) -> bool:
-        """Begin a move, if one is left."""
-        if self._left > 0:
+        """Begin a move, if one is left, and time for it."""
+        goes_on = self._left > 0 and not time_is_over()
+        if goes_on:
             self.move = self._transition.moving(self._model, self._state, self._rng)
-        return self._left > 0
+        return goes_on
 
     def arrived(self, state: ChainState, info: StepInfo) -> None:
         """End a move."""
@@ -332,8 +337,9 @@ class _Recorder:
         self, state: ChainState, rng: np.random.Generator, operations: OperationCount
     ) -> Segment:
         """Return what was recorded."""
-        counts = replace(self._counts, operations=operations)
-        return Segment(state, rng, self._theta, self._f, counts, self._marked)
+        counts, made = replace(self._counts, operations=operations), slice(self._row)
+        marked = None if self._marked is None else self._marked[made]
+        return Segment(state, rng, self._theta[made], self._f[made], counts, marked)
 
 
 class Request(NamedTuple):
@@ -350,11 +356,22 @@ class Request(NamedTuple):
     settles: bool = False  # whether fewer are enough where chains settle sooner
 
 
+#: Iterations of a chain that take as long as an evaluation that a set-up learns from, about.
+ITERATIONS_PER_EVALUATION = 2.5
+
+
 class Task(NamedTuple):
-    """A call that a worker makes; function and arguments can be pickled."""
+    """A call that a worker makes; function and arguments can be pickled.
+
+    Where the time is over before it begins, it is left out, and its value is None.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    stage: str = "work of the sampler"  # what the set-up does, for whoever waits for it
+    needed: bool = False  # whether it is done even if the time is over
+    iterations: float = 0.0  # of a chain, which take as long; 0 where it tells nothing of them
+    limit: TimeLimit = TimeLimit()  # given by whoever drives the set-up
 
 
 class Done(NamedTuple):
@@ -363,6 +380,7 @@ class Done(NamedTuple):
     value: Any
     operations: OperationCount
     seconds: float
+    cut: bool = False  # whether it ended sooner, or was left out, as the time was over
 
 
 class Prepared(NamedTuple):
@@ -389,14 +407,18 @@ SetUp = Generator[Sequence[Task], Sequence[Any], Prepared]
 
 
 def started(request: Request, transition: Transition[Any]) -> list[Task]:
-    """Return the work of starting every chain on a transition."""
+    """Return the work of starting every chain on a transition, without which there is nothing."""
     places = zip(request.starts, request.rngs, strict=True)
-    return [Task(start, (request.model, transition, theta, rng)) for theta, rng in places]
+    return [
+        Task(start, (request.model, transition, theta, rng), "start of the chains", needed=True)
+        for theta, rng in places
+    ]
 
 
 def perform(task: Task) -> Done:
-    """Do a task on one BLAS thread."""
+    """Do a task on one BLAS thread, unless the time is over."""
     begin = time.perf_counter()
-    with at_work() as operations:
-        value = task.function(*task.arguments)
-    return Done(value, operations, time.perf_counter() - begin)
+    with until(task.limit) as limit, at_work() as operations:
+        left_out = not task.needed and time_is_over()
+        value = None if left_out else task.function(*task.arguments)
+    return Done(value, operations, time.perf_counter() - begin, limit.was_noticed)

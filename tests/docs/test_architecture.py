@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
 
 # A room may import rooms on earlier lines.
 ORDER = (
-    ("_typing", "_version"),
+    ("_typing", "_version", "_warnings"),
     ("_params", "_shown", "numerics"),
     ("likelihoods",),
     ("model",),
@@ -137,3 +137,17 @@ def test_only_public_scikit_learn():
         and any(part.startswith("_") for part in module.split("."))
     ]
     assert private == []
+
+
+def test_warnings_go_through_one_function():
+    """`warn` of `_warnings` finds the line of the user; `warnings.warn` needs a number of calls."""
+    users = [
+        (str(path.relative_to(PACKAGE)), node.lineno)
+        for path in FILES
+        if room_of(path) != "_warnings"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) == ("warnings", "warn")
+    ]
+    assert users == []

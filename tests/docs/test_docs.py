@@ -200,8 +200,9 @@ def members_of(cls):
                 if key in seen:
                     continue
                 seen.add(key)
+                ours = getattr(member, "__module__", "skgpmcmc").startswith("skgpmcmc")
                 if not key.startswith("_") and (
-                    inspect.isfunction(member) or isinstance(member, kinds)
+                    (ours and inspect.isfunction(member)) or isinstance(member, kinds)
                 ):
                     yield key, member
 

@@ -26,9 +26,7 @@ from skgpmcmc.transitions import (
     RandomWalk,
     RetainedParticle,
 )
-from skgpmcmc.warmup import (
-    Request,
-)
+from skgpmcmc.warmup import Request, TimeLimit, until
 from skgpmcmc.warmup.emulator import probe as probing
 from skgpmcmc.warmup.emulator.probe import VARIANTS
 
@@ -71,19 +69,27 @@ def small_model(n, variance, likelihood="probit"):
 # --- the transitions of samplers, set up for each y -----------------------------------------------
 
 
-def prepared(sampler, model, approximation, rng, *, n_importance=None, n_warmup=0, n_chains=2):
-    """What the set-up of a sampler prepares for a model, given its targets alone."""
+def prepared(
+    sampler, model, approximation, rng, *, n_importance=None, n_warmup=0, n_chains=2, last=None
+):
+    """What the set-up of a sampler prepares for a model, given its targets alone.
+
+    The time is over for it after the first batch of the stage `last`.
+    """
     *rngs, own = rng.spawn(n_chains + 1)
     starts = [model.hyperprior.sample(stream) for stream in rngs]
     request = Request(model, approximation, starts, rngs, own, n_importance, n_warmup)
     set_up = sampler.set_up(request)
-    answers = None
+    answers, limit = None, TimeLimit()
     while True:
         try:
-            tasks = set_up.send(answers)
+            with until(limit):
+                tasks = set_up.send(answers)
         except StopIteration as end:
             return end.value
         answers = [task.function(*task.arguments) for task in tasks]
+        if last is not None and tasks[0].stage.startswith(last):
+            limit = TimeLimit(-np.inf)
 
 
 #: A walk that half of the estimates accept; `test_grid_posterior` has those that a set-up tunes.
@@ -103,6 +109,7 @@ def emulated_test(
     n_importance=2,
     defensive=0.05,
     moves="emulated",
+    last=None,
 ):
     """Prior-invariance test of ``transition_for(mixture)``, the default sampler's for each y.
 
@@ -113,7 +120,8 @@ def emulated_test(
     approximation = approximation or Laplace()
 
     def set_up(model, rng):
-        ready = prepared(sampler, model, approximation, rng, n_importance=n_importance)
+        settings = {"n_importance": n_importance, "last": last}
+        ready = prepared(sampler, model, approximation, rng, **settings)
         return transition_for(ready.transition)
 
     rng = np.random.default_rng(seeded())
@@ -246,6 +254,26 @@ def test_emulated_transition(approximation, n_importance):
             lambda mixture: mixture, approximation=approximation, n_importance=n_importance
         )
     )
+
+
+#: The last stage that there was time for, and the moves that chains then have.
+CUT_SHORT = {
+    "search for modes": {"random walk", "refresh"},
+    "comparing importance": {"surrogate", "random walk", "refresh"},
+}
+
+
+def test_what_a_set_up_that_is_cut_short_prepares():
+    model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
+    for last, names in CUT_SHORT.items():
+        mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0), last=last)
+        assert {move.name for move in mixture.transition.moves} == names
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("last", CUT_SHORT)
+def test_a_set_up_that_is_cut_short(last):
+    check(emulated_test(lambda mixture: mixture, last=last))
 
 
 @pytest.mark.statistical

@@ -31,7 +31,7 @@ from skgpmcmc.numerics.threads import LostWorkersError, Workers
 from skgpmcmc.run import chains, checkpoint
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import Segment, sum_counts
+from skgpmcmc.warmup import Segment, sum_counts, time_limit, work
 from skgpmcmc.warmup.work import Counts
 
 from ..helpers import in_one_test, rounds_of, seeded
@@ -313,6 +313,60 @@ def test_a_killed_process_leaves_a_file_to_go_on_from(make, data, n, tmp_path):
         assert_same_draws(made(checkpoint=path).fit(X, y), uncut)
 
 
+# --- what is said of a fit that goes on -----------------------------------------------------------
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """A clock that each chain takes ten seconds of for a round, and nobody else any."""
+    now, sample = [0.0], work.sample_all
+    monkeypatch.setattr(chains.time, "perf_counter", lambda: now[0])
+
+    def slow(jobs):
+        now[0] += 10.0 * len(jobs)
+        return sample(jobs)
+
+    monkeypatch.setattr(work, "sample_all", slow)
+
+
+def test_the_pace_is_that_of_the_draws_that_are_made_now(ticking, tmp_path, capsys):
+    """Those from the file take no time, and what is left is judged without them."""
+    X, y = moons()
+    make = functools.partial(walk, checkpoint=tmp_path / "file", verbose=1)
+    make(n_draws=3 * ROUND_LENGTH).fit(X, y)
+    capsys.readouterr()
+    make(n_draws=6 * ROUND_LENGTH).fit(X, y)
+    said = capsys.readouterr().out
+    paces = re.findall(r"(\d+) of at most 60 draws per chain, (.*?)[;,]", said)
+    followed = [(str(n), "all from the checkpoint") for n in (10, 20, 30)]
+    # Ten draws of two chains in twenty seconds.
+    assert paces == [*followed, *((str(n), "0.5 per second") for n in (40, 50, 60))]
+    assert re.findall(r"about (.*?) left", said) == ["40 seconds", "20 seconds"]
+    assert "set-up" not in said  # all of it is in the file
+    assert said.count("judged by") == 1
+
+
+def test_a_round_that_is_partly_in_the_file_counts_by_its_rest(ticking, tmp_path, capsys):
+    X, y = moons()
+    make = functools.partial(walk, checkpoint=tmp_path / "file", verbose=1)
+    make(n_draws=ROUND_LENGTH + 4).fit(X, y)
+    capsys.readouterr()
+    make(n_draws=2 * ROUND_LENGTH).fit(X, y)
+    said = capsys.readouterr().out
+    assert "20 of at most 20 draws per chain, 0.3 per second" in said  # six in twenty seconds
+
+
+def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path):
+    X, y = moons()
+    run = chains.perform
+    monkeypatch.setattr(chains, "perform", lambda task: run(task)._replace(seconds=1e6))
+    with pytest.warns(UserWarning, match="This fit will be long"):
+        walk(checkpoint=tmp_path / "file").fit(X, y)
+    monkeypatch.setattr(chains, "_MANY_ROWS", 10)
+    monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 1e6)
+    walk(checkpoint=tmp_path / "file").fit(X, y)  # a warning would be an error
+
+
 # --- files that are refused -----------------------------------------------------------------------
 
 
@@ -555,11 +609,20 @@ def test_a_stop_request_waits_until_the_file_was_followed(tmp_path):
     assert_same_draws(model, walk(n_draws=20).fit(X, y))
 
 
-def test_max_time_ends_after_a_round_and_keeps_all(tmp_path):
+def test_max_time_ends_after_a_round_and_keeps_all(tmp_path, monkeypatch):
     X, y = moons()
-    message = "max_time=1e-06 seconds are over: sampling has ended after 10 of at most 14 draws"
-    with pytest.warns(UserWarning, match=message):
-        model = walk(max_time=1e-6, checkpoint=tmp_path / "file").fit(X, y)
+    message = "max_time=100 seconds are over: sampling has ended after 10 of at most 14 draws"
+    sample, late = chains._sample_more, time_limit.clock() + 1000.0
+
+    def beginning_late(*arguments):
+        monkeypatch.setattr(time_limit, "clock", lambda: late)
+        return sample(*arguments)
+
+    monkeypatch.setattr(chains, "_sample_more", beginning_late)
+    with pytest.warns(UserWarning, match=message) as caught:
+        model = walk(max_time=100.0, checkpoint=tmp_path / "file").fit(X, y)
+    monkeypatch.undo()
+    assert not [w for w in caught if "set-up was cut short" in str(w.message)]
     assert_same_draws(model, walk(n_draws=ROUND_LENGTH).fit(X, y))
     # The file goes on, and so does a warm start.
     later = walk(checkpoint=tmp_path / "file", max_time=1e6).fit(X, y)

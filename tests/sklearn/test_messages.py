@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import warnings
 from itertools import product
 
@@ -40,8 +41,10 @@ from skgpmcmc import (
 )
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
 from skgpmcmc.estimators import _base
+from skgpmcmc.estimators._data import LogProbabilityClassifierMixin
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
+from skgpmcmc.run import chains
 from skgpmcmc.samplers import Ancillary, Interweaving, Marginal, PseudoMarginal, Sufficient
 from skgpmcmc.warmup.work import no_density
 
@@ -589,3 +592,54 @@ def test_a_table_that_is_not_of_numbers(table, kind, why):
 def test_a_kernel_that_cannot_be_shown_is_named_by_its_kind():
     with pytest.raises(ValueError, match=r"ard=True only .* but a DotProduct was given as kernel"):
         BayesianGPClassifier(DotProduct("a"), ard=True).fit(X, Y)
+
+
+# --- names and warnings ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [*ESTIMATORS.values(), EPMLClassifier])
+def test_methods_are_named_by_the_class_that_the_user_has(cls):
+    """As Python says when an argument is wrong: nobody has heard of the class that defines them."""
+    methods = [name for name in dir(cls) if not name.startswith(("_", "set_", "get_"))]
+    found = {name: getattr(cls, name) for name in methods}
+    functions = {name: method for name, method in found.items() if inspect.isfunction(method)}
+    assert {"fit", "predict", "score"} <= functions.keys()
+    for name, method in functions.items():
+        expected = rf"{cls.__name__}\.{name}\(\) got an unexpected keyword argument 'nonsense'"
+        with pytest.raises(TypeError, match=expected):
+            method(cls(), nonsense=1)
+
+
+def test_a_method_that_is_inherited_is_the_same_but_for_its_name():
+    own, inherited = BayesianGPClassifier.predict, LogProbabilityClassifierMixin.predict
+    assert own.__code__ is inherited.__code__
+    assert own.__doc__ == inherited.__doc__
+    assert inspect.signature(own) == inspect.signature(inherited)
+    assert inherited.__qualname__ == "LogProbabilityClassifierMixin.predict"
+
+
+MANY = _base._MANY_LENGTH_SCALES + 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"ard": True}, {"kernel": ConstantKernel() * RBF(np.ones(MANY))}],
+    ids=["default kernel", "kernel of the user"],
+)
+@pytest.mark.parametrize("sampler", ["pm", "asis"])
+def test_many_length_scales_are_warned_of_before_anything_is_evaluated(
+    settings, sampler, monkeypatch
+):
+    """The warning is an error here."""
+    monkeypatch.setattr(chains, "perform", None)
+    wide = np.random.default_rng(0).standard_normal((N, MANY))
+    match = rf"The kernel has {MANY} length-scales to be sampled.*ard=False.*PCA"
+    with pytest.raises(UserWarning, match=match):
+        BayesianGPClassifier(sampler=sampler, **settings).fit(wide, Y)
+
+
+def test_as_many_length_scales_as_are_usual_are_not_warned_of():
+    kernels = [RBF(np.ones(MANY - 1)), RBF(np.ones(MANY), "fixed"), RBF()]
+    for kernel in kernels:
+        width = max(np.size(kernel.length_scale), 2)
+        _base._warn_about_length_scales(make_model(np.zeros((3, width)), np.ones(3), kernel=kernel))

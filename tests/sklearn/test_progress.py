@@ -1,5 +1,6 @@
 """How far a fit is, how long it will take and how large it gets: what a user hears of it."""
 
+import itertools
 import re
 import warnings
 
@@ -7,20 +8,23 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
+from skgpmcmc.numerics import roots
+from skgpmcmc.numerics.linalg import OperationCount
 from skgpmcmc.run import Effort, chains, diagnostics, effort
 from skgpmcmc.run.effort import Plan
 from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.warmup import ITERATIONS_PER_EVALUATION, Done, Task, TimeLimit, time_limit
 
-from ..helpers import in_one_test, rounds_of
+from ..helpers import in_one_test, make_model, rounds_of
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 FIXED = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
-PLAN = Plan(n_rows=1000, n_functions=1, n_learned=200.0, n_iterations=4200, n_workers=2)
+PLAN = Plan(n_rows=1000, n_learned=200.0, n_iterations=4200, n_workers=2)
 
 
 ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
@@ -161,15 +165,60 @@ def test_an_effort_in_words(seconds, words):
     assert str(Effort(PLAN, seconds, "a guess")) == f"about {words}"
 
 
-def test_a_small_factorization_tells_of_a_large_one():
-    small, large = effort.seconds_per_operation(1000), effort.seconds_per_operation(20_000)
-    assert 1e-4 < small < 10.0
-    assert 8000 / 30 < large / small < 8000 * 30  # the machine may be busy
+class Timed:
+    """An approximation whose fit takes a second for each row."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(effort.time, "perf_counter", lambda: self.now)
+
+    def fit(self, model, theta):
+        self.now += len(model.observations)
+
+
+def places(n, kernel, n_each=1):
+    """A model of n inputs, each with as many rows; there is nothing to be found in it."""
+    X = np.linspace(0.0, 1.0, n)[:, None]
+    return make_model(X, np.ones(n), kernel=kernel).observing(
+        y=np.ones(n * n_each), first=None if n_each == 1 else np.arange(n) * n_each
+    )
+
+
+@pytest.mark.parametrize("n_each", [1, 50])
+@pytest.mark.parametrize(("kernel", "power"), [(Matern(1e-3, nu=0.5), 3), (RBF(10.0), 2)])
+def test_an_evaluation_with_some_inputs_tells_of_an_iteration_with_all(
+    kernel, power, n_each, monkeypatch
+):
+    """All rows of an input take their time, and a matrix of low rank takes less."""
+    monkeypatch.setattr(effort, "_SMALL", 30)
+    monkeypatch.setattr(roots, "_FEWEST_ROWS", 30)
+    some = effort.seconds_per_iteration(places(30, kernel, n_each), Timed(monkeypatch))
+    assert some == pytest.approx(30 * n_each / ITERATIONS_PER_EVALUATION)
+    more = effort.seconds_per_iteration(places(120, kernel, n_each), Timed(monkeypatch))
+    assert more == pytest.approx(some * 4.0**power)
+
+
+def test_tasks_with_some_of_the_rows_tell_nothing_of_all():
+    plan = PLAN._replace(n_rows=12, n_workers=1)
+    some, every = places(3, RBF()), places(12, RBF())
+    tasks = [
+        Task(None, (some,), iterations=1.0),
+        Task(None, (every,)),
+        *(Task(None, (every,), iterations=iterations) for iterations in (2.0, 1.0, 4.0)),
+    ]
+    seconds = (5.0, 50.0, 6.0, 4.0, 8.0)
+    done = [Done(None, OperationCount(), each) for each in seconds]
+    monitor = Listener()
+    assert not chains._expect_from(tasks[:2], done[:2], plan, monitor)
+    assert monitor.left == []
+    assert chains._expect_from(tasks, done, plan, monitor)
+    iterations = plan.n_iterations + ITERATIONS_PER_EVALUATION * plan.n_learned
+    assert monitor.left == [pytest.approx(3.0 * iterations)]
 
 
 def test_verbose_says_how_long_it_takes(capsys):
     quick().set_params(verbose=1).fit(*moons())
-    first, then, *_ = capsys.readouterr().out.splitlines()
+    first, then, *_ = [line for line in capsys.readouterr().out.splitlines() if "judged by" in line]
     assert first.startswith("BayesianGPClassifier: about ")
     assert "of memory for n = 20 rows and 1 worker, judged by the first evaluations." in first
     assert "judged by the draws so far." in then
@@ -189,6 +238,54 @@ def test_verbose_says_how_far_it_is_after_every_round(capsys):
     assert f"least effective sample size {least.min():.0f} (" in lines[-1]
     assert "left" in lines[0]
     assert "left" not in lines[1]
+
+
+def stages(said):
+    """What set-ups have said that they do, and after how many seconds."""
+    found = re.findall(r"BayesianGP\w+: set-up, (.*?) so far: (.*)\.\n", said)
+    return [stage.partition(":")[0] for _, stage in found], [seconds for seconds, _ in found]
+
+
+LEARNING = ("search for modes", "scale of the posterior at a mode", "learning")
+PROBING = ("comparing importance densities", "measuring the noise of estimates")
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (learning(), [*LEARNING, *PROBING, "settling"]),
+        (learning().set_params(sampler="marginal"), [*LEARNING, "examining the emulator"]),
+        (quick(), ["start of the chains", "tuning", "settling"]),
+    ],
+    ids=["emulated", "marginal", "sweep"],
+)
+def test_verbose_says_what_a_set_up_does(model, expected, capsys, monkeypatch):
+    monkeypatch.setattr(time_limit, "clock", lambda: 1000.0)  # no time goes by
+    model.set_params(verbose=1).fit(*moons())
+    said, seconds = stages(capsys.readouterr().out)
+    assert list(dict.fromkeys(said))[: len(expected)] == expected
+    assert set(seconds) == {"0 seconds"}
+
+
+def test_verbose_says_now_and_then_how_far_a_set_up_is(capsys, monkeypatch):
+    now = itertools.count(0.0, 2.0)  # two seconds go by between two stages
+    monkeypatch.setattr(time_limit, "clock", lambda: next(now))
+    quick(verbose=1, n_warmup=20).fit(*moons())
+    lines = re.findall(r"set-up, (.*?) so far: (tuning: window \d+ of 10)", capsys.readouterr().out)
+    assert lines == [
+        (f"{4 + 2 * i} seconds", f"tuning: window {i + 1} of 10") for i in range(0, 10, 3)
+    ]
+
+
+def test_callbacks_are_told_what_a_set_up_does():
+    class Names(Rounds):
+        def on_fit_task_begin(self, estimator, context):
+            super().on_fit_task_begin(estimator, context)
+            names.append(context.task_name)
+
+    names = []
+    learning().set_callbacks(Names()).fit(*moons())
+    assert "round, search for modes: from 1 start with 20 inputs" in names
 
 
 def test_callbacks_are_told_how_well_chains_have_mixed():
@@ -244,43 +341,46 @@ def slowed(perform):
 def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
     """The warning is an error here: nothing has been factored when it comes."""
     monkeypatch.setattr(chains, "_MANY_ROWS", 15)
-    monkeypatch.setattr(chains, "seconds_per_operation", lambda n_rows: 10.0)
+    monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 100.0)
     monkeypatch.setattr(chains, "perform", None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=f"{LONG}, judged by the time of a small"):
+        with pytest.raises(UserWarning, match=f"{LONG}, judged by an evaluation with some"):
             quick().fit(*moons())
 
 
-def test_target_ess_shortens_what_is_expected():
-    left = []
+class Listener:
+    """A monitor that notes what it is told to expect, and asks to stop."""
 
-    class Listener:
-        def expect(self, what):
-            left.append(what.seconds)
+    def __init__(self):
+        self.limit, self.left = TimeLimit(), []
 
-        def sampled(self, progress):
-            pass
+    def set_up(self, stage):
+        pass
 
-        def begin_round(self):
-            pass
+    def expect(self, what):
+        self.left.append(what.seconds)
 
-        def end_round(self):
-            return True
+    def sampled(self, progress):
+        pass
+
+    def begin_round(self):
+        pass
+
+    def end_round(self):
+        return True
+
+    def end(self):
+        pass
+
+
+def test_target_ess_shortens_what_is_expected(monkeypatch):
+    monkeypatch.setattr(chains, "perform", slowed(chains.perform))
 
     def first(**changes):
-        del left[:]
-        model = quick(n_draws=100_000, **changes)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(chains, "perform", slowed(chains.perform))
-            patch.setattr(
-                "skgpmcmc.estimators._base.CallbackMonitor", lambda *_: listening(Listener())
-            )
-            model.fit(*moons())
-        return left[0]
-
-    def listening(listener):
-        listener.end = lambda: None
-        return listener
+        listener = Listener()
+        monkeypatch.setattr("skgpmcmc.estimators._base.CallbackMonitor", lambda *_: listener)
+        quick(n_draws=100_000, **changes).fit(*moons())
+        return listener.left[0]
 
     assert first(target_ess=200.0) < 0.1 * first(target_ess=None)

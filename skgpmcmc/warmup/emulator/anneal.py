@@ -13,6 +13,7 @@ from ...model import LatentGP
 from ...transitions import DrawCount, Pool, Trajectory
 from ...transitions.annealed import TrajectoryKernel
 from ..report import EmulatorSettings
+from ..time_limit import check_time
 from ..work import Task
 from .learn import Knowledge, Step
 from .probe import Probed
@@ -53,7 +54,9 @@ def annealed(
     log_variance = count.log_variance.value_and_gradient(draws)[0]
     theta = draws[np.argsort(log_variance)[len(draws) // 2]]
     (seed,) = known.seeds(1)
-    (found,) = yield [Task(find_annealing, (known.model, probed.reference, theta, seed))]
+    arguments = known.model, probed.reference, theta, seed
+    (found,) = yield [Task(find_annealing, arguments, "temperatures of annealed estimates")]
+    check_time()
     return replace(settings, annealing=found)
 
 

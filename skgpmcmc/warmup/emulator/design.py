@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from operator import attrgetter
@@ -24,6 +25,7 @@ from ...approximations import (
 )
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
+from ..time_limit import OutOfTimeError, check_time
 from ..work import no_density
 
 #: A mode is another one if it is so far away (times the root of p, in standard deviations), or if
@@ -209,6 +211,7 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     """Climb to a mode; returns every point on the way, the best last.
 
     Where the density at the start is not finite, the search begins nearer to the kernel's values.
+    It ends on its way if the time is over, but not before the first point.
 
     Raises
     ------
@@ -216,8 +219,15 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
         If there is no way from there; the message names theta.
     """
     theta, precise = start, approximation.refined(_TOLERANCES[len(start) > FEW])
+    path: list[DesignPoint] = []
+
+    def keep(evaluation: Evaluation) -> None:
+        path.append(DesignPoint.of(model, evaluation))
+        check_time()
+
     for _ in range(_MAX_START_ATTEMPTS):
-        path = path_to_mode(model, precise, theta, partial(DesignPoint.of, model), _ROUGHLY)
+        with suppress(OutOfTimeError):
+            path_to_mode(model, precise, theta, keep, _ROUGHLY)
         if path:
             return sorted(path, key=attrgetter("log_density"))
         theta = 0.5 * (theta + model.start)

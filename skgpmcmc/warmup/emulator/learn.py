@@ -12,9 +12,10 @@ import numpy as np
 from ..._typing import FloatArray
 from ...approximations import Approximation, InterpolatedSites, Quadratic
 from ...model import LatentGP
-from ...transitions import MOST_ROTATED, GridDensity, Pool, root_of, run_pool
+from ...transitions import MOST_ROTATED, GridDensity, Pool, RandomWalk, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
-from ..work import Request, Task
+from ..time_limit import require_time, time_is_over
+from ..work import ITERATIONS_PER_EVALUATION, Request, Task
 from .design import (
     FEW,
     Design,
@@ -138,6 +139,11 @@ class Knowledge:
         return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
 
     @property
+    def walk(self) -> RandomWalk:
+        """A random walk on that scale."""
+        return RandomWalk().with_covariance(self.root @ self.root.T)
+
+    @property
     def temperature(self) -> float:
         """Design points come from the posterior to the power of one over this: wider tails."""
         return 1.0 + 1.5 / self.dim
@@ -183,14 +189,26 @@ class Knowledge:
         """Return a seed for each of n tasks."""
         return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
 
-    def tasks(self, thetas: FloatArray) -> list[Task]:
+    def tasks(
+        self, thetas: FloatArray, stage: str = "learning", *, needed: bool = False
+    ) -> list[Task]:
         """Return the work of examining points, each from sites that the design lets expect."""
         near, scale = self.design.nearest, self.scale
         sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
-        return [Task(examine, (self.model, self.approximation, t, sites_at(t))) for t in thetas]
+        parts = self.model, self.approximation
+        return [
+            Task(examine, (*parts, t, sites_at(t)), stage, needed, ITERATIONS_PER_EVALUATION)
+            for t in thetas
+        ]
+
+    def progress(self, most: int, enough: float) -> str:
+        """Say how far learning is, for whoever waits for it."""
+        known = 0.0 < self.held_out_error < np.inf
+        error = f", error {self.held_out_error:.2g} ({enough:g} is enough)" if known else ""
+        return f"learning: {len(self.design)} of at most {most} evaluations{error}"
 
     def joined(self, points: Sequence[DesignPoint | None]) -> Knowledge:
-        """Let examined points join the design, None being one that does not exist."""
+        """Let examined points join the design, None being one that there is not."""
         found = [point for point in points if point is not None]
         known = replace(self, n_evaluations=self.n_evaluations + len(points))
         return replace(known, design=self.design.joined(found), emulator=None) if found else known
@@ -320,6 +338,8 @@ def searched(
 ) -> Step[Knowledge]:
     """Climb to modes from every start; or from those of some of the rows, if `afresh` from both.
 
+    If the time is over, not from all of them, but from the first.
+
     Yields
     ------
     sequence of Task
@@ -328,10 +348,15 @@ def searched(
     model, approximation = request.model, request.approximation
     modes = [] if base is None else [*base.modes_within(_MODE_MARGINS[1])]
     starts = [*modes, *(request.starts if afresh or base is None else [])]
-    paths: Sequence[list[DesignPoint]] = yield [
-        Task(search, (model, approximation, start)) for start in starts
+    plural = "s" * (len(starts) > 1)
+    stage = f"search for modes: from {len(starts)} start{plural} with {model.n_inputs} inputs"
+    found: Sequence[list[DesignPoint] | None] = yield [
+        Task(search, (model, approximation, start), stage, needed=i == 0)
+        for i, start in enumerate(starts)
     ]
+    paths = [path for path in found if path is not None]
     dim, design = len(request.starts[0]), Design(tuple(point for path in paths for point in path))
+    require_time(len(design), model)
     few = dim <= FEW
     return Knowledge(
         model,
@@ -362,7 +387,9 @@ def measured(known: Knowledge) -> Step[Knowledge]:
     best, gradient = known.design.best, known.model.hyperprior.gradient
     signs = (1.0, -1.0) if known.few else (1.0,)
     steps = [sign * 0.25 * e for e in np.eye(known.dim) for sign in signs]
-    found = yield known.tasks(best.theta + np.array(steps))
+    where = best.theta + np.array(steps)
+    # Without a scale no move is any good, and these evaluations are few.
+    found = yield known.tasks(where, "scale of the posterior at a mode", needed=True)
     return replace(known.joined(found), root=root_at_mode(best, steps, found, gradient))
 
 
@@ -383,13 +410,15 @@ def explored(known: Knowledge) -> Step[Knowledge]:
         Task(
             explore,
             (known.model, known.approximation, end, known.root, n_trajectories, _N_LEAPFROG, seed),
+            f"exploring: {n_trajectories} trajectories from each of {len(known.ends)} modes",
         )
         for end, seed in zip(known.ends, known.seeds(len(known.ends)), strict=True)
     ]
-    for points in found:
+    paths = [points for points in found if points is not None]
+    for points in paths:
         known = known.joined(points)
-    later = [point.theta for points in found for point in points[len(points) // 3 :]]
-    return replace(known, explored=np.array(later))
+    later = [point.theta for points in paths for point in points[len(points) // 3 :]]
+    return replace(known, explored=np.array(later).reshape(-1, known.dim))
 
 
 def refined(
@@ -399,6 +428,8 @@ def refined(
     enough: float | None = None,
 ) -> Step[Knowledge]:
     """Add points from the tempered emulated posterior until they are predicted well.
+
+    Or until the time is over.
 
     Parameters
     ----------
@@ -425,7 +456,10 @@ def refined(
     if max_rounds is None:
         max_rounds = 8 + 2 * known.dim if known.few else LATER_ROUNDS[1]
     known = replace(known, held_out_error=max(known.held_out_error, known_error))
+    most = len(known.design) + max_rounds * known.batch_size
     for n_more in range(max_rounds, -1, -1):
+        if time_is_over():
+            break
         known = known.emulated()
         target, n_moves = known.target(), 20 if known.few else 6
         pool = known.pool(target, n_moves, known.temperature)
@@ -437,7 +471,7 @@ def refined(
         candidates = known.rng.permutation(pool.theta[-1])[: 2 * known.batch_size]
         used = known.used.theta / known.scale
         where = spread_out(candidates / known.scale, used, known.batch_size)
-        found = yield known.tasks(candidates[where])
+        found = yield known.tasks(candidates[where], known.progress(most, enough))
         known = known.joined(found)
         everywhere = known.few or known_error > 0.0
         limit = known.design.best.log_density - known.dim - 5.0

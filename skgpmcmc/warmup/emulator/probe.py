@@ -23,6 +23,7 @@ from ...numerics.linalg import NotPositiveDefiniteError, log_sum
 from ...transitions import DrawCount, Pool, independence_acceptance
 from ...transitions.pseudo_marginal import fresh_particles
 from ..report import EmulatorReport, EmulatorSettings
+from ..time_limit import check_time
 from ..work import Task, no_density
 from .design import DesignPoint
 from .fit import EmulatedPosterior
@@ -121,7 +122,13 @@ def probe(
     ------
     sequence of Task
         Work whose results are to be sent back.
+
+    Raises
+    ------
+    OutOfTimeError
+        If the time is over before all is known.
     """
+    check_time()
     known = known.emulated()
     target = known.target()
     thetas = _some_of(pool, known)
@@ -131,17 +138,20 @@ def probe(
     comparisons = _comparisons(known, first, settings)
     n_draws = len(thetas)
     thetas = np.concatenate([thetas, tails])
-    answers = yield [*known.tasks(thetas), *comparisons]
+    answers = yield [*known.tasks(thetas, "comparing importance densities"), *comparisons]
+    check_time()
     points, rows = answers[: len(thetas)], answers[len(thetas) :]
     known = known.joined(points)
     if len(tails):
         # With their own sites: bad ones would hide what skewness does.
         rows = [*rows, *(yield _comparisons(known, tails, settings))]
+        check_time()
     found = list(zip([*points[: len(first)], *points[n_draws:]], rows, strict=True))
     plan, strength = _planned(known, target, found, settings)
     n_sweeps, _, n_turns = VARIANTS[plan.variant]
     reference = known.reference(n_sweeps, strength, n_turns)
     probes = yield _tasks(take_probe, known, reference, thetas, settings)
+    check_time()
     known = replace(known, n_evaluations=known.n_evaluations + len(rows) + len(probes))
     places = _places(points, probes, np.arange(len(thetas)) < n_draws)
     if places is None:
@@ -164,8 +174,9 @@ def _tasks(
     settings: EmulatorSettings,
 ) -> list[Task]:
     """Return one task for each theta, with a seed of its own."""
+    stage = _STAGES[function]
     return [
-        Task(function, (known.model, reference, theta, settings, seed))
+        Task(function, (known.model, reference, theta, settings, seed), stage)
         for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
     ]
 
@@ -344,6 +355,13 @@ def take_probe(
     log_variance, size = _log_variance(log_weights), len(log_weights)
     noise = float(np.exp(0.5 * log_variance) / np.sqrt(size))
     return Probe(float(log_sum(log_weights)) - float(np.log(size)), log_variance, noise)
+
+
+#: What a set-up does by a task, for whoever waits for it.
+_STAGES: dict[Callable[..., Any], str] = {
+    compare_variants: "comparing importance densities",
+    take_probe: "measuring the noise of estimates",
+}
 
 
 def _log_variance(log_weights: FloatArray) -> float:

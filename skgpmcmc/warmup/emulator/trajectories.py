@@ -17,6 +17,7 @@ from ...approximations import Approximation, InterpolatedSites, evaluate
 from ...approximations.interpolated import Quadratic
 from ...model import LatentGP
 from ...transitions import CheapDensity, CheapPoint, Leapfrog
+from ..time_limit import time_is_over
 from .design import DesignPoint, examine
 
 _TARGET_ACCEPTANCE = 0.8
@@ -82,12 +83,16 @@ def tune_trajectories(
 ) -> Tuned:
     """Run trajectories from theta and adapt their step size in the metric `root`.
 
-    The step size is that of Robbins & Monro with averaging over the second half.
+    The step size is that of Robbins & Monro with averaging over the second half. If the time is
+    over, no other trajectory begins.
     """
     rng = np.random.default_rng(seed)
     point = CheapPoint.at(target, theta)
-    seen, log_steps = [], []
+    seen: list[FloatArray] = []
+    log_steps: list[float] = []
     for i in range(n_trajectories):
+        if seen and time_is_over():
+            break
         leapfrog = hamiltonian(root, log_step, n_steps)
         point, probability = leapfrog.move(target, point, rng)
         log_step += 1.5 / (i + 2.0) ** 0.6 * (float(probability) - _TARGET_ACCEPTANCE)
