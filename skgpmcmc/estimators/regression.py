@@ -22,6 +22,7 @@ from ._data import (
 )
 from ._docs import documented
 from ._latent import OneLatentFunction, require_joint_memory
+from ._named import names_methods
 from ._noise import (
     LARGEST,
     center_and_scale,
@@ -29,7 +30,6 @@ from ._noise import (
     in_normalized_units,
     with_numerical_noise,
 )
-from ._named import names_methods
 from ._predictive import predicted
 
 #: What to do about targets that a likelihood does not know.
