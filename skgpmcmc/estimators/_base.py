@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from .._params import check_flag, check_in, check_integer
 from ..likelihoods import Likelihood
-from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
+from ..model import ClasswiseGP, LatentGP, Observations, PriorTable, make_covariance
 from ..numerics.threads import LostWorkersError, one_thread
 from ..prediction import (
     Integrated,
@@ -266,7 +266,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
             **marked,
             "theta_samples_": draws.theta,
             "hyperparameter_names_": element_names(model.hyperprior.names),
-            "priors_": dict(model.hyperprior.distributions),
+            "priors_": PriorTable(model.hyperprior.distributions, model.hyperprior.origins),
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + own.n_discarded,
             "_draws": draws,

@@ -17,7 +17,7 @@ from scipy import differentiate, special, stats
 from .._typing import BoolArray, FloatArray
 
 #: Beyond this |log x| the density is taken to be zero, so that exp never overflows.
-LOG_SCALE_LIMIT = 50.0
+LOG_SCALE_LIMIT = 100.0
 #: The same for hyper-parameters that are sampled as they are.
 REAL_LIMIT = 1e8
 _TAILS = (1e-12, 1.0 - 1e-12)
@@ -36,6 +36,8 @@ class HyperPrior:
     real : collection of str, default=()
         Names of the hyper-parameters that may be negative: their component of theta is the value
         itself; that of all others is the natural log of the value.
+    origins : mapping of str to str, optional
+        Where each prior comes from, in words.
 
     Raises
     ------
@@ -45,12 +47,17 @@ class HyperPrior:
     """
 
     def __init__(
-        self, names: Sequence[str], distributions: Mapping[str, Any], real: Collection[str] = ()
+        self,
+        names: Sequence[str],
+        distributions: Mapping[str, Any],
+        real: Collection[str] = (),
+        origins: Mapping[str, str] | None = None,
     ) -> None:
         for name in dict.fromkeys(names):
             _check_distribution(name, distributions[name], positive=name not in real)
         self.names = tuple(names)
         self.distributions = {name: distributions[name] for name in dict.fromkeys(names)}
+        self.origins = dict(origins or {})
         self.positive = np.array([name not in real for name in names], dtype=bool)
         self._positions = {
             name: np.flatnonzero([name == other for other in names]) for name in self.distributions
