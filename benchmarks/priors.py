@@ -38,6 +38,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
 )
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
+from skgpmcmc.likelihoods import Probit
 from skgpmcmc.metrics import capacity_accuracy_score
 from skgpmcmc.model import (
     default_hyperprior,
@@ -45,7 +46,6 @@ from skgpmcmc.model import (
     length_bounds,
     make_covariance,
 )
-from skgpmcmc.likelihoods import Probit
 
 from .common import RESULTS, print_table, save
 from .prior_problems import MANY_CLASSES, PROBLEMS, Problem, Sample, draw_function, standardized

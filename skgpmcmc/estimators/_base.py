@@ -51,6 +51,7 @@ from ..run.effort import CallbackMonitor, element_names, require_memory
 from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
 from ._data import check_n_jobs, prediction_params, replace_fitted
+from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
 from ._rows import TrainingRows
 from ._saving import ForPrediction
@@ -178,6 +179,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         hyperprior = check.resolve_priors(
             self.priors, covariance, likelihood, n_functions if self._separate else 1
         )
+        warn_about_kernel(covariance.kernel, self.priors, likelihood, stacklevel=5)
         for own in observed:
             check.check_log_density(own)
         if n_functions == 1:

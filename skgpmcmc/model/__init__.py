@@ -7,6 +7,7 @@ from .default_priors import (
     default_hyperprior,
     default_priors,
     is_known,
+    is_length_scale,
     owner_of,
     paper_prior,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "default_kernel",
     "default_priors",
     "is_known",
+    "is_length_scale",
     "length_bounds",
     "make_covariance",
     "owner_of",

@@ -39,8 +39,8 @@ _TAIL = 0.01
 _VARIANCE, _NOISE, _SHAPE, _NUMBER = (4.0, 2.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
 #: Shape and scale of the papers' Gamma prior of a variance.
 _OF_PAPERS = (1.1, 10.0)
-#: Powers of units stay within these, so that chains reach the prior: inputs may have any size.
-_UNITS = (1e-40, 1e40)
+#: Powers of units stay within these, so that priors have numbers: inputs may have any size.
+_UNITS = (1e-100, 1e100)
 
 
 class Default(NamedTuple):
@@ -176,8 +176,12 @@ def owner_of(kernel: Kernel, name: str) -> tuple[Kernel, str]:
 
 def is_known(kernel: Kernel, name: str) -> bool:
     """Whether the default prior of a kernel's hyper-parameter follows from what it is."""
-    owner, own_name = owner_of(kernel, name)
-    return _rule(_OF_KERNELS, owner, own_name) is not None
+    return _rule_of(kernel, name) is not None
+
+
+def is_length_scale(kernel: Kernel, name: str) -> bool:
+    """Whether a hyper-parameter is a length in the units of X, beyond which little changes."""
+    return _rule_of(kernel, name) is _length
 
 
 def paper_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
@@ -243,10 +247,12 @@ def _takes_any(kernel: Kernel) -> bool:
 
 
 def _degree(kernel: Kernel) -> float:
-    """Power of X that is the unit of a kernel whose variances are pure numbers.
+    """Power of X that is the unit of a kernel; 0 if it has a free variance, which makes it so.
 
     Of a sum, that of the terms that cannot take another; 0 if these differ.
     """
+    if _takes_any(kernel):
+        return 0.0
     if isinstance(kernel, Exponentiation):
         return float(_degree(kernel.kernel) * kernel.exponent)
     if isinstance(kernel, Product):
@@ -344,6 +350,12 @@ _OF_LIKELIHOODS: dict[tuple[type, str], Default] = {
 def _rule(rules: Mapping[tuple[type, str], Any], owner: Any, name: str) -> Any:
     """Return the rule of the nearest class that has one; None without."""
     return next((rules[c, name] for c in type(owner).__mro__ if (c, name) in rules), None)
+
+
+def _rule_of(kernel: Kernel, name: str) -> Callable[[Place, Inputs], Default] | None:
+    found: Callable[[Place, Inputs], Default] | None
+    found = _rule(_OF_KERNELS, *owner_of(kernel, name))
+    return found
 
 
 def _of_kernel(place: Place, name: str, inputs: Inputs) -> Default:

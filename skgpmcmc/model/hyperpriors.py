@@ -17,7 +17,7 @@ from scipy import differentiate, special, stats
 from .._typing import BoolArray, FloatArray
 
 #: Beyond this |log x| the density is taken to be zero, so that exp never overflows.
-LOG_SCALE_LIMIT = 100.0
+LOG_SCALE_LIMIT = 50.0
 #: The same for hyper-parameters that are sampled as they are.
 REAL_LIMIT = 1e8
 _TAILS = (1e-12, 1.0 - 1e-12)
@@ -82,6 +82,13 @@ class HyperPrior:
             ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
         inside = np.stack([self._range.lower, self._range.upper], axis=1)
         return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
+
+    def reach(self, name: str) -> tuple[float, float]:
+        """Return the least and the largest value that a hyper-parameter may take; natural scale."""
+        (i, *_) = self._positions[name]
+        if not self.positive[i]:
+            return -REAL_LIMIT, REAL_LIMIT
+        return math.exp(-LOG_SCALE_LIMIT), math.exp(LOG_SCALE_LIMIT)
 
     def natural(self, theta: FloatArray) -> FloatArray:
         """Return theta of shape (..., p) on the natural scale."""

@@ -40,9 +40,16 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     if not _is_scalar_valued(kernel):
         raise ValueError(
             "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
-            f"(such as ConstantKernel() * RBF()) or None; got {kernel!r}."
+            f"(such as ConstantKernel() * RBF()) or None; got {_shown(kernel)}."
         )
     values = kernel.get_params()
+    for hyperparameter in kernel.hyperparameters:
+        if hyperparameter.name not in values:
+            raise ValueError(
+                f"kernel={_shown(kernel)} has the hyper-parameter {hyperparameter.name!r}, which "
+                f"is not among the names of its get_params, {sorted(values)}: name the "
+                "hyper-parameters of its parts as there, such as 'k1__length_scale'."
+            )
     for name, value in values.items():
         # The two numbers of scikit-learn's kernels that are not hyper-parameters.
         if name.split("__")[-1] in ("nu", "exponent"):
@@ -52,6 +59,14 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     for hyperparameter in kernel.hyperparameters:
         _check_hyperparameter(hyperparameter, values[hyperparameter.name], n_features)
     return kernel
+
+
+def _shown(kernel: Any) -> str:
+    """How a kernel prints; its class, if its arguments are such that it cannot."""
+    try:
+        return repr(kernel)
+    except Exception:  # whatever the arguments, or a stranger's __repr__, bring about
+        return f"a {type(kernel).__name__} with invalid arguments"
 
 
 def variance_position(kernel: Kernel) -> int | None:
@@ -135,22 +150,22 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
             K = np.asarray(kernel(few), dtype=float)
     except Exception as error:
         raise ValueError(
-            f"kernel={kernel!r} cannot be evaluated at the training rows "
+            f"kernel={_shown(kernel)} cannot be evaluated at the training rows "
             f"({type(error).__name__}: {error}): check its parameters, and what it expects of X."
         ) from error
     shapes = (np.shape(diagonal), np.shape(cross), K.shape)
     wanted = ((len(X),), (len(X), len(few)), (len(few), len(few)))
     if shapes != wanted:
         raise ValueError(
-            f"kernel={kernel!r} gives arrays of shapes {shapes} for its diagonal, for all rows of "
-            f"X with {len(few)} of them, and for these alone; they must be {wanted}."
+            f"kernel={_shown(kernel)} gives arrays of shapes {shapes} for its diagonal, for all "
+            f"rows of X with {len(few)} of them, and for these alone; they must be {wanted}."
         )
     _check_values(kernel, diagonal, cross, K)
     least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
     if least < -_INDEFINITE * float(np.max(diagonal)):
         raise ValueError(
-            f"kernel={kernel!r} is no covariance: its matrix for the first {len(few)} rows of X "
-            f"has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
+            f"kernel={_shown(kernel)} is no covariance: its matrix for the first {len(few)} rows "
+            f"of X has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
         )
 
 
@@ -160,19 +175,19 @@ def _check_values(kernel: Kernel, diagonal: FloatArray, cross: FloatArray, K: Fl
     finite[: len(K)] &= np.isfinite(K).all(axis=1)
     if not finite.all():
         raise ValueError(
-            f"kernel={kernel!r} is not finite in row {int(np.argmin(finite))} of X: check its "
-            "parameters, and the scale of the features."
+            f"kernel={_shown(kernel)} is not finite in row {int(np.argmin(finite))} of X: check "
+            "its parameters, and the scale of the features."
         )
     if not np.all(diagonal < _LARGEST_VARIANCE):
         row = int(np.argmin(diagonal < _LARGEST_VARIANCE))
         raise ValueError(
-            f"kernel={kernel!r} has the variance {diagonal[row]:g} at row {row} of X: scale the "
-            "features, such as with make_pipeline(StandardScaler(), ...)."
+            f"kernel={_shown(kernel)} has the variance {diagonal[row]:g} at row {row} of X: scale "
+            "the features, such as with make_pipeline(StandardScaler(), ...)."
         )
     if not np.any(diagonal > 0.0):
         raise ValueError(
-            f"kernel={kernel!r} has no variance at any training row, so the latent function would "
-            "be zero: give its constant a positive value."
+            f"kernel={_shown(kernel)} has no variance at any training row, so the latent function "
+            "would be zero: give its constant a positive value."
         )
 
 
@@ -194,6 +209,6 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
             return
         problem = f"it has {gradient.size} derivatives for {few.start.size} of them"
     raise ValueError(
-        f"kernel={covariance.kernel!r} has no gradient in its hyper-parameters ({problem}): make "
-        f"it support eval_gradient=True, or {remedy}."
+        f"kernel={_shown(covariance.kernel)} has no gradient in its hyper-parameters ({problem}): "
+        f"make it support eval_gradient=True, or {remedy}."
     )
