@@ -140,9 +140,12 @@ class InterpolatedSites:
         K = _covariance(nodes, nodes)
         K.flat[:: len(K) + 1] += _NUGGET
         factor = linalg.cho_factor(K, lower=True, overwrite_a=True)
-        whitened = (linalg.solve_triangular(factor[0], a, lower=True) for a in (features, targets))
+        root, _ = factor
+        columns, wanted = (
+            linalg.solve_triangular(root, part, lower=True) for part in (features, targets)
+        )
         # A ridge too small to matter, unless there are fewer design points than trend terms.
-        trend = ridge_regression(*whitened, np.full(features.shape[1], 1e-8))
+        trend = ridge_regression(columns, wanted, np.full(features.shape[1], 1e-8))
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
         turns = _least_gaussian(shapes, n_turns)

@@ -53,6 +53,7 @@ from . import _validation as check
 from ._data import check_n_jobs, prediction_params, replace_fitted
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
+from ._periods import periods_note
 from ._rows import TrainingRows
 from ._saving import ForPrediction
 from ._warm_start import Continuable
@@ -392,4 +393,6 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     remedy = "To do better, increase n_draws (warm_start=True continues these chains)"
     if noise > 2.0:
         remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
-    warnings.warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning, stacklevel=5)
+    of_periods = periods_note(estimator)
+    said = [message, *([of_periods] if of_periods else []), f"{remedy}. See diagnostics_."]
+    warnings.warn(" ".join(said), ConvergenceWarning, stacklevel=5)

@@ -34,11 +34,11 @@ class PriorTable(Shown, dict[str, Any]):
         self.origins = dict(origins)
 
     def __str__(self) -> str:
-        rows = [("hyper-parameter", "prior", "5 %", "95 %", "from")]
+        rows = [["hyper-parameter", "prior", "5 %", "95 %", "from"]]
         for name, law in self.items():
             with np.errstate(all="ignore"):  # of a prior whose tails are beyond numbers
                 ends = [f"{float(end):.3g}" for end in law.ppf(_SHOWN)]
-            rows.append((name, described(law), *ends, self.origins.get(name, "")))
+            rows.append([name, described(law), *ends, self.origins.get(name, "")])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(_line(row, widths) for row in rows)
 
@@ -50,7 +50,7 @@ def described(law: Any) -> str:
     return f"{law.dist.name}({', '.join([*given, *named])})"
 
 
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
+def _line(row: list[str], widths: list[int]) -> str:
     """Words to the left, numbers to the right."""
     numbers = (2, 3)
     cells = []
