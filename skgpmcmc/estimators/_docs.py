@@ -115,9 +115,9 @@ hyperparameter_names_ : list of str
     Names of the components of theta: those of ``kernel_.theta``, then those of the likelihood.
 kernel_ : Kernel
     The kernel at the posterior mean of theta.
-priors_ : dict
-    Prior of each sampled hyper-parameter, on the natural scale; prints as a table, which says where
-    each comes from.
+priors_ : PriorTable
+    Mapping to the prior of each sampled hyper-parameter, on the natural scale; prints as a
+    table, which says where each comes from.
 marked_samples_ : MarkedSamples
     Only with ``sampler="discretizing"``: the values of theta after each move of the sampler,
     ``theta`` of shape (n_chains, n_draws, n_marked, n_hyperparameters), and their ``weights``

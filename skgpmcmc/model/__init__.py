@@ -10,6 +10,7 @@ from .default_priors import (
     is_length_scale,
     owner_of,
     paper_prior,
+    period_positions,
 )
 from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP
@@ -56,5 +57,6 @@ __all__ = [
     "owner_of",
     "paper_prior",
     "period_bounds",
+    "period_positions",
     "variance_position",
 ]

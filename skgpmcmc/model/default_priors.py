@@ -142,8 +142,8 @@ def default_priors(
       this range (Betancourt, 2017, "Robust Gaussian processes in Stan, part 3"). ``gamma`` of a
       PairwiseKernel follows from it: 1 / (2 length^2) for the metric "rbf", and 1 / (length
       sqrt(d)) for "laplacian" and "chi2".
-    * ``periodicity`` of ExpSineSquared has the same lower end, and the width of the inputs as the
-      upper one (see `period_bounds`).
+    * ``periodicity`` of ExpSineSquared is below the distance of neighboring inputs, and above the
+      width of the inputs, with probability 0.01 each (see `period_bounds`).
     * ``sigma_0`` of DotProduct is log-normal(0, 1) in units of the size of the rows, which is the
       root of the median of |x|^2; ``gamma`` of the metrics "poly" and "sigmoid" is 1 / sigma_0^2.
     * ``length_scale`` of ExpSineSquared, ``alpha`` of RationalQuadratic and ``threshold_gap`` of
@@ -182,6 +182,24 @@ def is_known(kernel: Kernel, name: str) -> bool:
 def is_length_scale(kernel: Kernel, name: str) -> bool:
     """Whether a hyper-parameter is a length in the units of X, beyond which little changes."""
     return _rule_of(kernel, name) is _length
+
+
+def period_positions(model: Any) -> list[tuple[int, int | None]]:
+    """Return where theta has periods, each with the length-scale of its kernel, if that is free."""
+    kernel, names = model.covariance.kernel, list(model.covariance.names)
+    found = []
+    for name in names:
+        if _rule_of(kernel, name) is _period:
+            length = name.removesuffix("periodicity") + "length_scale"
+            pair = names.index(name), names.index(length) if length in names else None
+            found.append(pair)
+    n_kernels = len(model.kernel_thetas(model.start))
+    shifts = [k * len(names) for k in range(n_kernels)]
+    return [
+        (period + shift, None if length is None else length + shift)
+        for shift in shifts
+        for period, length in found
+    ]
 
 
 def paper_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:

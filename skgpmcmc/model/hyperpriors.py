@@ -77,8 +77,8 @@ class HyperPrior:
     @property
     def bounds(self) -> FloatArray:
         """Quantiles of each prior at 1e-12 and 1 - 1e-12; (p, 2), on the scale of theta."""
-        ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
-        with np.errstate(divide="ignore"):
+        with np.errstate(all="ignore"):  # of a prior whose tails are beyond numbers
+            ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
             ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
         inside = np.stack([self._range.lower, self._range.upper], axis=1)
         return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])

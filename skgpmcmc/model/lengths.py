@@ -62,12 +62,13 @@ def period_bounds(X: FloatArray) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        In units of X. The lower end is that of `length_bounds`: of a shorter period there are
-        hardly two rows. The upper end is the width of the data: a longer period is not seen to
-        repeat.
+        In units of X. The lower end is the median distance of a row to its fifth nearest neighbor,
+        twice that of `length_bounds`: of rows in a line about three are within such a period, and
+        fewer than two do not tell it from longer ones. The upper end is the width of the data: a
+        longer period is not seen to repeat.
     """
     low, width = _spacing_and_width(X)
-    return _BOUNDS_OF_ONE_ROW if width == 0.0 else _ordered(low, width)
+    return _BOUNDS_OF_ONE_ROW if width == 0.0 else _ordered(low / _OF_NEIGHBOR, width)
 
 
 def size_of_rows(X: FloatArray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from .._shown import Shown
 _SHOWN = (0.05, 0.95)
 
 
-class PriorTable(Shown, dict[str, Any]):
-    """A dictionary from names of hyper-parameters to their priors; prints as a table.
+class PriorTable(Shown, Mapping[str, Any]):
+    """A mapping from names of hyper-parameters to their priors; prints as a table.
 
     Parameters
     ----------
@@ -30,8 +30,17 @@ class PriorTable(Shown, dict[str, Any]):
     """
 
     def __init__(self, priors: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-        super().__init__(priors)
+        self._priors = dict(priors)
         self.origins = dict(origins)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._priors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._priors)
+
+    def __len__(self) -> int:
+        return len(self._priors)
 
     def __str__(self) -> str:
         rows = [["hyper-parameter", "prior", "5 %", "95 %", "from"]]

@@ -469,13 +469,16 @@ def ridge_regression(
     Parameters
     ----------
     features : ndarray of shape (n, p)
+        One row per target.
     targets : ndarray of shape (n,) or (n, m)
+        One column, or several with the same features.
     precision : ndarray of shape (p,)
         Positive.
 
     Returns
     -------
     ndarray of shape (p,) or (p, m)
+        The terms b, one column per column of targets.
     """
     p = len(precision)
     rows = np.concatenate([features, np.diag(np.sqrt(precision))])

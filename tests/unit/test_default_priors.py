@@ -334,7 +334,7 @@ def test_length_bounds_are_distances():
     width = 2.0 * np.linalg.norm(X - np.median(X, axis=0), axis=1).max()
     assert low == pytest.approx(0.5 * np.median(D[:, 5]))  # column 0 is the row itself
     assert high == pytest.approx(3.0 * width)
-    assert period_bounds(X) == pytest.approx((low, width))
+    assert period_bounds(X) == pytest.approx((2.0 * low, width))
 
 
 def test_with_ard_one_feature_may_be_all_that_matters():

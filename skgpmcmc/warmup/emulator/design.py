@@ -25,6 +25,7 @@ from ...approximations import (
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
 from ..work import no_density
+from .periods import at_best_multiple, at_best_period
 
 #: A mode is another one if it is so far away (times the root of p, in standard deviations), or if
 #: the log density is so much lower somewhere between the two, judged by so many points.
@@ -203,6 +204,8 @@ _TOLERANCES = (1e-3, 1e-4)
 #: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
 _ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
 _MAX_START_ATTEMPTS = 30
+#: How often a search goes on from a multiple or a fraction of a period.
+_MOST_MULTIPLES = 5
 
 
 def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> list[DesignPoint]:
@@ -215,13 +218,25 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     RuntimeError
         If there is no way from there; the message names theta.
     """
-    theta, precise = start, approximation.refined(_TOLERANCES[len(start) > FEW])
+    precise = approximation.refined(_TOLERANCES[len(start) > FEW])
+    climb = partial(
+        path_to_mode, model, precise, keep=partial(DesignPoint.of, model), options=_ROUGHLY
+    )
+    theta = at_best_period(model, precise, start)
     for _ in range(_MAX_START_ATTEMPTS):
-        path = path_to_mode(model, precise, theta, partial(DesignPoint.of, model), _ROUGHLY)
+        path = climb(theta)
         if path:
-            return sorted(path, key=attrgetter("log_density"))
+            break
         theta = 0.5 * (theta + model.start)
-    raise RuntimeError(no_density(model, theta))
+    else:
+        raise RuntimeError(no_density(model, theta))
+    path.sort(key=attrgetter("log_density"))
+    for _ in range(_MOST_MULTIPLES):
+        further = at_best_multiple(model, precise, path[-1].theta)
+        if np.array_equal(further, path[-1].theta):
+            break
+        path = sorted([*path, *climb(further)], key=attrgetter("log_density"))
+    return path
 
 
 def root_at_mode(

@@ -29,6 +29,7 @@ from .design import (
     spread_out,
 )
 from .fit import EmulatedPosterior, Emulator, flattening
+from .periods import step_sizes
 from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge;
@@ -361,7 +362,8 @@ def measured(known: Knowledge) -> Step[Knowledge]:
     """
     best, gradient = known.design.best, known.model.hyperprior.gradient
     signs = (1.0, -1.0) if known.few else (1.0,)
-    steps = [sign * 0.25 * e for e in np.eye(known.dim) for sign in signs]
+    sizes = step_sizes(known.model, best.theta)
+    steps = [sign * step for step in np.diag(sizes) for sign in signs]
     found = yield known.tasks(best.theta + np.array(steps))
     return replace(known.joined(found), root=root_at_mode(best, steps, found, gradient))
 
