@@ -38,8 +38,14 @@ from skgpmcmc import (
     BayesianGPRegressor,
 )
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
+from skgpmcmc.likelihoods import Probit
 from skgpmcmc.metrics import capacity_accuracy_score
-from skgpmcmc.model import default_prior, length_bounds, paper_prior
+from skgpmcmc.model import (
+    default_hyperprior,
+    default_kernel,
+    length_bounds,
+    make_covariance,
+)
 
 from .common import RESULTS, print_table, save
 from .prior_problems import MANY_CLASSES, PROBLEMS, Problem, Sample, draw_function, standardized
@@ -407,13 +413,15 @@ def draw_picture() -> None:
     fig, axes = plt.subplots(2, 2, figsize=(9, 5.5), sharex=True, layout="constrained")
     for row, n in zip(axes, (20, 100), strict=True):
         X = np.random.default_rng(0).standard_normal((n, 1))
-        for ax, rule, title in zip(
-            row, (paper_prior, default_prior), ("papers' priors", "defaults"), strict=True
+        covariance = make_covariance(default_kernel(1), X)
+        for ax, given, title in zip(
+            row, ("paper", None), ("papers' priors", "defaults"), strict=True
         ):
+            laws = default_hyperprior(covariance, Probit(), given).distributions
             rng = np.random.default_rng(1)
             for _ in range(8):
                 variance, length = (
-                    rule(name, X).rvs(random_state=rng)
+                    laws[name].rvs(random_state=rng)
                     for name in ("k1__constant_value", "k2__length_scale")
                 )
                 f = draw_function(variance * RBF(length), GRID[:, None], rng)

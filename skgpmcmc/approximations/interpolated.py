@@ -12,7 +12,7 @@ from scipy import linalg
 
 from .._typing import FloatArray, IntArray
 from ..model import GaussianPrior, LatentGP
-from ..numerics.linalg import log_mean, log_sum
+from ..numerics.linalg import log_mean, log_sum, ridge_regression
 from ..numerics.threads import alone
 from .base import Approximation, GaussianApproximation, Shape, Sites
 from .importance import Density, SequentialApproximation, log_ratios, mixed
@@ -140,10 +140,12 @@ class InterpolatedSites:
         K = _covariance(nodes, nodes)
         K.flat[:: len(K) + 1] += _NUGGET
         factor = linalg.cho_factor(K, lower=True, overwrite_a=True)
-        gram = features.T @ linalg.cho_solve(factor, features)
+        root, _ = factor
+        columns, wanted = (
+            linalg.solve_triangular(root, part, lower=True) for part in (features, targets)
+        )
         # A ridge too small to matter, unless there are fewer design points than trend terms.
-        gram.flat[:: len(gram) + 1] += 1e-8
-        trend = linalg.solve(gram, features.T @ linalg.cho_solve(factor, targets), assume_a="pos")
+        trend = ridge_regression(columns, wanted, np.full(features.shape[1], 1e-8))
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
         turns = _least_gaussian(shapes, n_turns)
@@ -272,9 +274,9 @@ class Quadratic:
         rows, columns = np.triu_indices(p)
         features = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
         sd = np.concatenate([np.full(p, term_sd), np.full(len(rows), 0.5 * term_sd)])
-        weights = np.broadcast_to(np.asarray(noise, dtype=float) ** -2, values.shape)
-        gram = (features.T * weights) @ features + np.diag(np.concatenate([[1e-8], sd**-2]))
-        coefficients = linalg.solve(gram, features.T @ (weights * values), assume_a="pos")
+        weights = 1.0 / np.broadcast_to(np.asarray(noise, dtype=float), values.shape)
+        precision = np.concatenate([[1e-8], sd**-2])
+        coefficients = ridge_regression(features * weights[:, None], weights * values, precision)
         upper = np.zeros((p, p))
         upper[rows, columns] = coefficients[p + 1 :]
         return cls(

@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from .._params import check_flag, check_in, check_integer
 from .._warnings import warn
 from ..likelihoods import Likelihood
-from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
+from ..model import ClasswiseGP, LatentGP, Observations, PriorTable, make_covariance
 from ..numerics.threads import LostWorkersError, one_thread
 from ..prediction import (
     Integrated,
@@ -51,7 +51,9 @@ from ..run.effort import CallbackMonitor, element_names, require_memory
 from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
 from . import _validation as check
 from ._data import check_n_jobs, prediction_params, replace_fitted
+from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
+from ._periods import periods_note
 from ._rows import TrainingRows
 from ._saving import ForPrediction
 from ._warm_start import Continuable
@@ -181,6 +183,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         hyperprior = check.resolve_priors(
             self.priors, covariance, likelihood, n_functions if self._separate else 1
         )
+        warn_about_kernel(covariance.kernel, self.priors, likelihood)
         for own in observed:
             check.check_log_density(own)
         if n_functions == 1:
@@ -269,7 +272,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
             **marked,
             "theta_samples_": draws.theta,
             "hyperparameter_names_": element_names(model.hyperprior.names),
-            "priors_": dict(model.hyperprior.distributions),
+            "priors_": PriorTable(model.hyperprior.distributions, model.hyperprior.origins),
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + own.n_discarded,
             "_draws": draws,
@@ -402,4 +405,6 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     remedy = "To do better, increase n_draws (warm_start=True continues these chains)"
     if noise > 2.0:
         remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
-    warn(f"{message} {remedy}. See diagnostics_.", ConvergenceWarning)
+    of_periods = periods_note(estimator)
+    said = [message, *([of_periods] if of_periods else []), f"{remedy}. See diagnostics_."]
+    warn(" ".join(said), ConvergenceWarning)

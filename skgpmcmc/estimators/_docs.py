@@ -16,10 +16,11 @@ ard : bool, default=False
 priors : mapping of str to frozen scipy.stats distribution, "paper" or None, default=None
     Priors by hyper-parameter name, such as ``"k2__length_scale"``%(more)s. Each is the distribution
     of the value itself (*natural* scale), not of its logarithm. Hyper-parameters that are not named
-    get a default prior, which is log-normal: the standard deviation of the latent function has
-    median 2; that of the noise has median 0.3, in units of the standard deviation of the targets;
-    with probability 0.98, a length-scale lies between half the distance of neighboring training
-    rows and three times the diameter of the training inputs. See `skgpmcmc.model.default_prior`.
+    get a default prior, which depends on the kernel class that owns them, and is log-normal: the
+    standard deviation of the latent function has median 2; that of the noise has median 0.3, in
+    units of the standard deviation of the targets; with probability 0.98, a length-scale lies
+    between half the distance of neighboring training rows and three times the width of the training
+    inputs. See `skgpmcmc.model.default_priors`.
     "paper" selects the priors of Filippone & Girolami (2014).
 
 %(pm)s
@@ -116,8 +117,9 @@ hyperparameter_names_ : list of str
     Names of the components of theta: those of ``kernel_.theta``, then those of the likelihood.
 kernel_ : Kernel
     The kernel at the posterior mean of theta.
-priors_ : dict
-    Prior of each sampled hyper-parameter, on the natural scale.
+priors_ : PriorTable
+    Mapping to the prior of each sampled hyper-parameter, on the natural scale; prints as a
+    table, which says where each comes from.
 marked_samples_ : MarkedSamples
     Only with ``sampler="discretizing"``: the values of theta after each move of the sampler,
     ``theta`` of shape (n_chains, n_draws, n_marked, n_hyperparameters), and their ``weights``

@@ -221,7 +221,21 @@ def resolve_priors(
     own = np.tile(np.exp(covariance.start), n_kernels)
     start = [*own, *(p.value for p in likelihood.parameters)]
     _check_start_in_support(hyperprior, start)
+    _check_within_reach(hyperprior)
     return hyperprior
+
+
+def _check_within_reach(hyperprior: HyperPrior) -> None:
+    """Refuse a prior that lies beyond all values that are sampled."""
+    for name, (low, high) in zip(hyperprior.names, hyperprior.bounds, strict=True):
+        if not low < high:
+            law = hyperprior.distributions[name]
+            least, most = hyperprior.reach(name)
+            raise ValueError(
+                f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
+                f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
+                "within this range, by priors, or by other units of X or y."
+            )
 
 
 def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:

@@ -85,8 +85,9 @@ class BayesianGPClassifier(LatentClassifier):
         Names of the components of theta; with "softmax_separate" each ends in its class.
     kernel_ : Kernel
         The kernel at the posterior mean of theta; with "softmax_separate" a `CompoundKernel`.
-    priors_ : dict
-        Prior of each sampled hyper-parameter, on the natural scale.
+    priors_ : PriorTable
+        Mapping to the prior of each sampled hyper-parameter, on the natural scale; prints as a
+        table, which says where each comes from.
     diagnostics_ : Diagnostics
         R-hat, effective sample sizes, acceptance rates and cost; prints as a table.
     estimators_ : list of BayesianGPClassifier

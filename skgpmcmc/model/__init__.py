@@ -3,22 +3,29 @@
 from .classwise import ClasswiseGP, ClasswisePrior
 from .composite import Composite
 from .covariance import Covariance, CrossCovariance, make_covariance
+from .default_priors import (
+    default_hyperprior,
+    default_priors,
+    is_known,
+    is_length_scale,
+    owner_of,
+    paper_prior,
+    period_positions,
+)
 from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP
 from .kernels import (
     check_gradient,
     check_kernel,
     check_matrix,
-    default_hyperprior,
     default_kernel,
-    default_prior,
-    length_bounds,
-    paper_prior,
     variance_position,
 )
+from .lengths import length_bounds, period_bounds
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
+from .prior_table import PriorTable
 
 __all__ = [
     "ClasswiseGP",
@@ -36,14 +43,20 @@ __all__ = [
     "LowRankPrior",
     "NystromGP",
     "Observations",
+    "PriorTable",
     "check_gradient",
     "check_kernel",
     "check_matrix",
     "default_hyperprior",
     "default_kernel",
-    "default_prior",
+    "default_priors",
+    "is_known",
+    "is_length_scale",
     "length_bounds",
     "make_covariance",
+    "owner_of",
     "paper_prior",
+    "period_bounds",
+    "period_positions",
     "variance_position",
 ]

@@ -36,6 +36,8 @@ class HyperPrior:
     real : collection of str, default=()
         Names of the hyper-parameters that may be negative: their component of theta is the value
         itself; that of all others is the natural log of the value.
+    origins : mapping of str to str, optional
+        Where each prior comes from, in words.
 
     Raises
     ------
@@ -45,12 +47,17 @@ class HyperPrior:
     """
 
     def __init__(
-        self, names: Sequence[str], distributions: Mapping[str, Any], real: Collection[str] = ()
+        self,
+        names: Sequence[str],
+        distributions: Mapping[str, Any],
+        real: Collection[str] = (),
+        origins: Mapping[str, str] | None = None,
     ) -> None:
         for name in dict.fromkeys(names):
             _check_distribution(name, distributions[name], positive=name not in real)
         self.names = tuple(names)
         self.distributions = {name: distributions[name] for name in dict.fromkeys(names)}
+        self.origins = dict(origins or {})
         self.positive = np.array([name not in real for name in names], dtype=bool)
         self._positions = {
             name: np.flatnonzero([name == other for other in names]) for name in self.distributions
@@ -70,11 +77,18 @@ class HyperPrior:
     @property
     def bounds(self) -> FloatArray:
         """Quantiles of each prior at 1e-12 and 1 - 1e-12; (p, 2), on the scale of theta."""
-        ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
-        with np.errstate(divide="ignore"):
+        with np.errstate(all="ignore"):  # of a prior whose tails are beyond numbers
+            ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
             ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
         inside = np.stack([self._range.lower, self._range.upper], axis=1)
         return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
+
+    def reach(self, name: str) -> tuple[float, float]:
+        """Return the least and the largest value that a hyper-parameter may take; natural scale."""
+        (i, *_) = self._positions[name]
+        if not self.positive[i]:
+            return -REAL_LIMIT, REAL_LIMIT
+        return math.exp(-LOG_SCALE_LIMIT), math.exp(LOG_SCALE_LIMIT)
 
     def natural(self, theta: FloatArray) -> FloatArray:
         """Return theta of shape (..., p) on the natural scale."""

@@ -457,3 +457,32 @@ class DenseRoot:
     def log_det(self) -> float:
         """``log |det B|``."""
         return float(np.linalg.slogdet(self.matrix).logabsdet)
+
+
+def ridge_regression(
+    features: FloatArray, targets: FloatArray, precision: FloatArray
+) -> FloatArray:
+    """Return the b that minimizes ``|targets - features b|^2 + sum_r precision_r b_r^2``.
+
+    By orthogonal transformations, so that features of very different size do no harm.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, p)
+        One row per target.
+    targets : ndarray of shape (n,) or (n, m)
+        One column, or several with the same features.
+    precision : ndarray of shape (p,)
+        Positive.
+
+    Returns
+    -------
+    ndarray of shape (p,) or (p, m)
+        The terms b, one column per column of targets.
+    """
+    p = len(precision)
+    rows = np.concatenate([features, np.diag(np.sqrt(precision))])
+    size = np.linalg.norm(rows, axis=0)
+    wanted = np.concatenate([targets, np.zeros((p, *targets.shape[1:]))])
+    found = np.linalg.lstsq(rows / size, wanted, rcond=None)[0]
+    return np.asarray((found.T / size).T)

@@ -16,6 +16,7 @@ from .base import (
 from .joint_update import JointUpdate
 from .mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
 from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
+from .multiples import Multiples
 from .operators import (
     HamiltonianOperator,
     Langevin,
@@ -88,6 +89,7 @@ __all__ = [
     "MarginalWalk",
     "MassShape",
     "Mixture",
+    "Multiples",
     "Operator",
     "Outcome",
     "ParticleRefresh",

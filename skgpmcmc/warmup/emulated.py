@@ -17,6 +17,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import InterpolatedSites
 from ..approximations.interpolated import Quadratic
+from ..model import period_positions
 from ..transitions import (
     MOST_ROTATED,
     Directed,
@@ -25,6 +26,7 @@ from ..transitions import (
     Leapfrog,
     MarginalMetropolis,
     Mixture,
+    Multiples,
     ParticleRefresh,
     Pool,
     Proposal,
@@ -96,6 +98,8 @@ _ROTATED = 0.94  # of rotations, which take the place of most surrogate moves
 #: Probability of a refresh where the time was over before it was known what suits chains; other
 #: moves share what is left, as nobody knows which is good.
 _REFRESHED = 0.05
+#: Probability of a multiple of a period, of which a kernel with one may have modes.
+_OF_PERIODS = 0.03
 #: Where more than the first share of proposals is predicted to be accepted, the retained particle
 #: moves this often: always would take a fifth of the time with fifty rows. Else, and with many
 #: hyper-parameters, it always does: rare weights may make chains stay.
@@ -487,7 +491,11 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
 
 def probabilities(known: Knowledge, trajectories: Trajectories | None) -> tuple[float, ...]:
     """Return the probability of each of `proposals_by_name`, and of a refresh of the particles."""
-    return _MOVES[not known.few] if trajectories is None else _CAUTIOUS_MOVES
+    shares = _MOVES[not known.few] if trajectories is None else _CAUTIOUS_MOVES
+    if not period_positions(known.model):
+        return shares
+    main, *others, refresh = shares
+    return (main - _OF_PERIODS, *others, _OF_PERIODS, refresh)
 
 
 def proposals_by_name(
@@ -498,18 +506,21 @@ def proposals_by_name(
     With `trajectories` the emulator is poor: its moves are then rare and short.
     """
     walk = known.walk
+    periods = period_positions(known.model)
+    others = {"multiple of a period": Multiples(periods)} if periods else {}
     if trajectories is not None:
         return {
             "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),
             "surrogate": SurrogateProposal(target, (pool.leapfrog,)),
             "random walk": walk,
+            **others,
         }
     draws = pool.theta.reshape(-1, known.dim)
     mixture = TMixture.of_draws(draws, known.modes, known.scale)
     independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if known.few else 1])
     stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], known.rng)
     moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
-    return {"surrogate": SurrogateProposal(target, moves), "random walk": walk}
+    return {"surrogate": SurrogateProposal(target, moves), "random walk": walk, **others}
 
 
 def overdispersed_starts(

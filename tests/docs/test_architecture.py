@@ -36,6 +36,7 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 MAY_IMPORT_SKLEARN = {
     "model/composite.py",
     "model/covariance.py",
+    "model/default_priors.py",
     "model/kernels.py",
     "metrics",
     "displays",

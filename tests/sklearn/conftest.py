@@ -25,7 +25,7 @@ from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
 
-N = 23  # a size that nothing else has, so that arrays over the rows are known by it
+N = 29  # a size that nothing else has, so that arrays over the rows are known by it
 _RNG = np.random.default_rng(0)
 X = _RNG.uniform(-2.0, 2.0, size=(N, 2))
 #: Near the training rows, but for the last.

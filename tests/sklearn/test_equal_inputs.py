@@ -206,6 +206,7 @@ def test_latent_values_follow_the_order_of_the_rows(name):
 
 
 @short_chains()
+@pytest.mark.filterwarnings("ignore:The kernel has a WhiteKernel:UserWarning")
 @pytest.mark.parametrize("name", ["classifier", "regressor"])
 def test_with_white_noise_every_row_has_a_latent_value_of_its_own(name):
     kernel = ConstantKernel() * RBF() + WhiteKernel(0.1)

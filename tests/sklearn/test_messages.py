@@ -158,6 +158,17 @@ class TwoDerivatives(OwnKernel):
         return K, np.concatenate([slope, slope], axis=2)
 
 
+class WithoutPrefix(OwnKernel):
+    """A compound whose hyper-parameters have the names that they have in its part."""
+
+    def __init__(self, part):
+        self.part = part
+
+    @property
+    def hyperparameters(self):
+        return self.part.hyperparameters
+
+
 ONES = np.ones(2)
 BAD_KERNELS = [
     (Matern(nu=0), "'nu' must be positive; got 0"),
@@ -198,6 +209,13 @@ BAD_KERNELS = [
     (Sum(RBF(), None), "kernel must be a scalar-valued covariance"),
     (Product(CompoundKernel([RBF()]), RBF()), "kernel must be a scalar-valued covariance"),
     (Exponentiation(None, 2), "kernel must be a scalar-valued covariance"),
+    (
+        WithoutPrefix(ConstantKernel()),
+        r"'constant_value', which is not among the names of its get_params, \['part'",
+    ),
+    (CompoundKernel(0), "scalar-valued covariance.*got a CompoundKernel with invalid arguments"),
+    (CompoundKernel([RBF("a")]), "scalar-valued covariance.*got a CompoundKernel with invalid"),
+    (Sum(CompoundKernel(0), RBF()), "scalar-valued covariance.*got a Sum with invalid arguments"),
     (TooShort(), r"TooShort\(\) gives arrays of shapes"),
     (NotANumber(), r"NotANumber\(\) is not finite in row 0 of X"),
     (Indefinite(), r"Indefinite\(\) is no covariance.*positive semidefinite"),
@@ -242,18 +260,20 @@ FOLLOW_NONE = [*WALKS, "asis", Ancillary(hyper="slice")]
 )
 def test_a_kernel_without_a_gradient_where_the_sampler_follows_it(kernel, sampler, refused):
     message = r"has no gradient in its hyper-parameters.*eval_gradient=True.*moves='random_walk'"
-    refused(message, kernel=kernel, sampler=sampler)
+    refused(message, kernel=kernel, sampler=sampler, priors="paper")
 
 
 def test_a_kernel_without_a_gradient_in_regression_and_in_the_baseline(refused):
-    refused("no gradient", name="BayesianGPRegressor", kernel=OwnKernel(), sampler="collapsed")
+    own = {"kernel": OwnKernel(), "priors": "paper"}
+    refused("no gradient", name="BayesianGPRegressor", sampler="collapsed", **own)
     with pytest.raises(ValueError, match=r"no gradient.*or fix its hyper-parameters"):
         EPMLClassifier(kernel=OwnKernel()).fit(X, Y)
 
 
 @in_one_test("sampler", FOLLOW_NONE)
 def test_a_kernel_without_a_gradient_is_enough_for_the_others(sampler):
-    model = BayesianGPClassifier(**{**QUICK, "sampler": sampler}, kernel=OwnKernel())
+    own = {"kernel": OwnKernel(), "priors": {"length_scale": stats.lognorm(1.0)}}
+    model = BayesianGPClassifier(**{**QUICK, "sampler": sampler}, **own)
     fit_quietly(model, X[:10], Y[:10])
     assert np.isfinite(model.predict_proba(X)).all()
 
@@ -462,6 +482,17 @@ class NoDensity(stats.rv_continuous):
 )
 def test_priors_that_are_no_distributions(prior, message, refused):
     refused(rf"priors\['k2__length_scale'\] {message}", priors={"k2__length_scale": prior})
+
+
+@in_one_test("median", [1e-300, 1e300])
+def test_a_prior_of_values_that_are_not_sampled(median, refused):
+    priors = {"k2__length_scale": stats.lognorm(1.0, scale=median)}
+    refused("prior of 'k2__length_scale' has its median at 1e.300 and nearly", priors=priors)
+
+
+def test_a_default_prior_of_values_that_are_not_sampled(refused):
+    message = "prior of 'k1__constant_value' .* by priors, or by other units of X"
+    refused(message, data=(1e9 * X, Y), kernel=ConstantKernel() * DotProduct() ** 2)
 
 
 def test_a_bad_prior_of_a_parameter_that_may_be_negative(refused):

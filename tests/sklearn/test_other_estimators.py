@@ -395,6 +395,7 @@ def test_what_regression_refuses(settings, fit, message):
 
 
 @short_chains()
+@pytest.mark.filterwarnings("ignore:The kernel has a WhiteKernel:UserWarning")
 def test_a_kernel_with_noise_of_its_own():
     kernel = FREE + WhiteKernel(0.1, "fixed")
     reg = quickest(BayesianGPRegressor, kernel=kernel).fit(X, targets()[BayesianGPRegressor])

@@ -114,6 +114,7 @@ def test_what_comes_back_is_the_same(fitted, name):
             assert_array_equal(part.theta_samples_, mine.theta_samples_)
             assert_array_equal(part.latent_samples_, mine.latent_samples_)
             assert str(part.diagnostics_) == str(mine.diagnostics_)
+            assert str(part.priors_) == str(mine.priors_)
 
 
 @short_chains()

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
 
 from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.warmup.emulator.fit import Coordinates, EmulatedPosterior, Emulator
+from skgpmcmc.warmup.emulator.fit import Coordinates, EmulatedPosterior, Emulator, flattening
 
-from ..helpers import finite_difference
+from ..helpers import finite_difference, make_model, toy_classes
 
 SD = np.array([0.6, 0.9, 0.4])
 CENTER = np.array([1.0, -0.5, 0.3])
@@ -38,6 +39,13 @@ def fitted(size=60, *, flat=None, span=13.0, spread=1.5):
 
 
 # --- coordinates ----------------------------------------------------------------------------------
+
+
+def test_only_lengths_in_units_of_the_inputs_are_flattened():
+    X, y = toy_classes(8, 1, seed=0)
+    flat = flattening(make_model(X, y, kernel=RBF() + ExpSineSquared()))
+    assert flat[0] > 0.0
+    assert_array_equal(flat[1:], 0.0)
 
 
 def test_coordinates_standardize_draws():

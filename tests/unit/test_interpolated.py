@@ -63,6 +63,24 @@ def test_design_points_keep_their_sites(model, approximation):
         assert relative_error(found.shift, expected.shift) < 1e-3
 
 
+@in_one_test("factor", [1e-9, 1e9])
+def test_sites_are_interpolated_whatever_the_scale_of_a_coordinate(model, factor):
+    """No warning of an ill-conditioned trend, where a posterior is narrower than was thought."""
+    fits = [EP().fit(model, theta).q for theta in design()]
+    sites, shapes = [q.sites for q in fits], [q.shape(model) for q in fits]
+    scale = SCALE * np.array([1.0, factor])
+    found = InterpolatedSites.fit(EP(), design(), sites, shapes, CENTER, scale)
+    assert np.isfinite(found.sites_at(CENTER).precision).all()
+
+
+def test_a_quadratic_function_from_values_some_of_which_have_no_noise():
+    theta = design()
+    values = 3.0 + ((theta - CENTER) / SCALE) @ [0.5, -0.2]
+    noise = np.where(np.arange(len(theta)) < 3, 1e-12, 1.0)
+    found = Quadratic.fit(theta, values, CENTER, SCALE, noise=noise, term_sd=1.0)
+    assert_allclose(found.value(theta[:3]), values[:3], atol=1e-9)
+
+
 @both_approximations
 def test_between_design_points_q_is_near_that_of_a_fit(model, approximation):
     reference, _ = interpolated(model, approximation)

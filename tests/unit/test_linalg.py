@@ -357,3 +357,23 @@ def test_counts_add():
     count = OperationCount(1.0, 2.0, 3.0, 4.0)
     count.add(OperationCount(0.5, 0.25, 0.0, 1.0))
     assert count == OperationCount(1.5, 2.25, 3.0, 5.0)
+
+
+# --- ridge regression -----------------------------------------------------------------------------
+
+
+@in_one_test("shape", [(), (4,)])
+def test_ridge_regression_solves_the_normal_equations(shape):
+    rng = np.random.default_rng(0)
+    features, targets = rng.standard_normal((9, 3)), rng.standard_normal((9, *shape))
+    precision = np.array([0.1, 1.0, 10.0])
+    expected = np.linalg.solve(features.T @ features + np.diag(precision), features.T @ targets)
+    assert_allclose(linalg.ridge_regression(features, targets, precision), expected)
+
+
+def test_ridge_regression_does_not_mind_sizes():
+    rng = np.random.default_rng(0)
+    features, terms = rng.standard_normal((9, 3)), np.array([1.0, -2.0, 3.0])
+    size = np.array([1e12, 1.0, 1e-4])
+    found = linalg.ridge_regression(features * size, features @ terms, np.full(3, 1e-30))
+    assert_allclose(found * size, terms)

@@ -27,6 +27,7 @@ from ...model import LatentGP
 from ...numerics.linalg import cholesky
 from ..time_limit import OutOfTimeError, check_time
 from ..work import no_density
+from .periods import at_best_multiple, at_best_period
 
 #: A mode is another one if it is so far away (times the root of p, in standard deviations), or if
 #: the log density is so much lower somewhere between the two, judged by so many points.
@@ -205,6 +206,8 @@ _TOLERANCES = (1e-3, 1e-4)
 #: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
 _ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
 _MAX_START_ATTEMPTS = 30
+#: How often a search goes on from a multiple or a fraction of a period.
+_MOST_MULTIPLES = 5
 
 
 def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> list[DesignPoint]:
@@ -218,20 +221,34 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     RuntimeError
         If there is no way from there; the message names theta.
     """
-    theta, precise = start, approximation.refined(_TOLERANCES[len(start) > FEW])
+    precise = approximation.refined(_TOLERANCES[len(start) > FEW])
     path: list[DesignPoint] = []
+
+    def climb(theta: FloatArray) -> None:
+        path_to_mode(model, precise, theta, keep, _ROUGHLY)
 
     def keep(evaluation: Evaluation) -> None:
         path.append(DesignPoint.of(model, evaluation))
         check_time()
 
+    theta = at_best_period(model, precise, start)
     for _ in range(_MAX_START_ATTEMPTS):
         with suppress(OutOfTimeError):
-            path_to_mode(model, precise, theta, keep, _ROUGHLY)
+            climb(theta)
         if path:
-            return sorted(path, key=attrgetter("log_density"))
+            break
         theta = 0.5 * (theta + model.start)
-    raise RuntimeError(no_density(model, theta))
+    else:
+        raise RuntimeError(no_density(model, theta))
+    with suppress(OutOfTimeError):
+        for _ in range(_MOST_MULTIPLES):
+            check_time()
+            best = max(path, key=attrgetter("log_density")).theta
+            further = at_best_multiple(model, precise, best)
+            if np.array_equal(further, best):
+                break
+            climb(further)
+    return sorted(path, key=attrgetter("log_density"))
 
 
 def root_at_mode(

@@ -17,7 +17,7 @@ from scipy import linalg
 
 from ..._typing import FloatArray, IntArray
 from ...approximations.interpolated import Quadratic
-from ...model import HyperPrior, LatentGP
+from ...model import HyperPrior, LatentGP, is_length_scale
 from ...transitions import CheapPoint
 from .design import DesignPoint
 
@@ -80,13 +80,13 @@ class Coordinates:
 
 def flattening(model: LatentGP) -> FloatArray:
     """Return inverse squares of length-scales beyond which little changes; 0 for others."""
-    X, hyperparameters = model.covariance.X, model.covariance.kernel.hyperparameters
+    X, kernel = model.covariance.X, model.covariance.kernel
     spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
     parts = []
-    for h in hyperparameters:
+    for h in kernel.hyperparameters:
         if h.fixed:
             continue
-        if not h.name.endswith("length_scale"):
+        if not is_length_scale(kernel, h.name):
             parts.append(np.zeros(h.n_elements))
             continue
         squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])

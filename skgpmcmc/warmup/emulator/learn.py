@@ -30,6 +30,7 @@ from .design import (
     spread_out,
 )
 from .fit import EmulatedPosterior, Emulator, flattening
+from .periods import step_sizes
 from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge;
@@ -386,7 +387,8 @@ def measured(known: Knowledge) -> Step[Knowledge]:
     """
     best, gradient = known.design.best, known.model.hyperprior.gradient
     signs = (1.0, -1.0) if known.few else (1.0,)
-    steps = [sign * 0.25 * e for e in np.eye(known.dim) for sign in signs]
+    sizes = step_sizes(known.model, best.theta)
+    steps = [sign * step for step in np.diag(sizes) for sign in signs]
     where = best.theta + np.array(steps)
     # Without a scale no move is any good, and these evaluations are few.
     found = yield known.tasks(where, "scale of the posterior at a mode", needed=True)

@@ -1,0 +1,72 @@
+"""Where searches for a mode go if a kernel has a period: its posterior has a mode at many values.
+
+Models without a period are not touched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...approximations import Approximation
+from ...model import LatentGP, period_positions
+from ...numerics.linalg import NotPositiveDefiniteError
+from ...transitions.multiples import FACTORS, multiplied
+
+#: Periods that are tried, evenly spaced in their logs between these quantiles of the prior: gaps of
+#: six percent or so, as wide as a mode is where data repeat a few times.
+_N_TRIED, _QUANTILES = 64, (0.005, 0.995)
+#: Steps of theta for a first scale; those of a period shift the other end of the data by at most
+#: this share of it.
+_STEP, _SHARE_OF_PERIOD = 0.25, 0.05
+
+
+def at_best_period(model: LatentGP, approximation: Approximation, theta: FloatArray) -> FloatArray:
+    """Return theta (p,), its period replaced by that of many with the largest density."""
+    for period, _ in period_positions(model):
+        law = model.hyperprior.distributions[model.hyperprior.names[period]]
+        ends = np.clip(np.log(law.ppf(_QUANTILES)), *model.hyperprior.bounds[period])
+        tried = np.repeat(theta[None], _N_TRIED + 1, axis=0)
+        tried[1:, period] = np.linspace(ends[0], ends[1], _N_TRIED)
+        theta = _best(model, approximation, tried)
+    return theta
+
+
+def at_best_multiple(
+    model: LatentGP, approximation: Approximation, theta: FloatArray
+) -> FloatArray:
+    """Return theta (p,), or that with a multiple or a fraction of its period if this is better.
+
+    See `Multiples`.
+    """
+    for place in period_positions(model):
+        others = [multiplied(theta, place, factor) for factor in FACTORS]
+        theta = _best(model, approximation, np.array([theta, *others]))
+    return theta
+
+
+def step_sizes(model: LatentGP, theta: FloatArray) -> FloatArray:
+    """Return steps along each axis in which the log density at a mode theta is about quadratic."""
+    sizes = np.full(len(theta), _STEP)
+    width = float(np.ptp(model.covariance.X, axis=0).max())
+    for period, _ in period_positions(model):
+        if width > 0.0:
+            sizes[period] = min(_STEP, _SHARE_OF_PERIOD * np.exp(theta[period]) / width)
+    return sizes
+
+
+def _best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
+    """The one of several theta (m, p) with the largest log density; the first, if there is none."""
+    densities = [_log_density(model, approximation, theta) for theta in tried]
+    return np.asarray(tried[int(np.argmax(densities))])
+
+
+def _log_density(model: LatentGP, approximation: Approximation, theta: FloatArray) -> float:
+    log_hyperprior = model.hyperprior.log_prob(theta)
+    if not np.isfinite(log_hyperprior):
+        return -np.inf
+    try:
+        log_evidence = approximation.fit(model, theta).log_evidence
+    except NotPositiveDefiniteError:
+        return -np.inf
+    return float(log_evidence + log_hyperprior) if np.isfinite(log_evidence) else -np.inf

@@ -1,0 +1,70 @@
+"""Jumps to multiples and fractions of a period leave the posterior as it is; a wrong twin does not.
+
+See `tests/exactness/test_joint.py` for the examination and its level.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared
+
+from skgpmcmc.approximations import Laplace
+from skgpmcmc.testing.invariance import start_with_particles
+from skgpmcmc.transitions import Multiples, PseudoMarginalMetropolis
+from skgpmcmc.transitions.multiples import FACTORS, multiplied
+
+from ..helpers import make_model, seeded
+from .test_joint import check, check_caught, examined
+
+PLACES = [(1, 0)]
+SHORT, LONG = ({"n_replicates": n, "n_steps": steps} for n, steps in ((300, 4), (1500, 8)))
+
+
+@dataclass(frozen=True, eq=False)
+class OneWay(Multiples):
+    """Wrong: a third is never undone, and three times never tried."""
+
+    def propose(self, theta, rng):
+        factor = (1.0 / 3.0, 0.5, 2.0)[rng.integers(3)]
+        return multiplied(theta, self.places[0], factor), 0.0
+
+
+def multiples_test(proposal, size):
+    """Prior-invariance test with a few targets, and estimates of p(y | theta) by few draws."""
+    priors = {
+        "k2__length_scale": stats.lognorm(1.0, scale=1.0),
+        "k2__periodicity": stats.lognorm(1.0, scale=2.0),
+    }
+    kernel = ConstantKernel(4.0, "fixed") * ExpSineSquared()
+    model = make_model(np.linspace(0.0, 2.0, 4)[:, None], np.ones(4), kernel=kernel, priors=priors)
+    transition = PseudoMarginalMetropolis(Laplace(), proposal, 2, 0.2)
+    rng = np.random.default_rng(seeded())
+    return examined(model, lambda *_: transition, start_with_particles, rng, **size)
+
+
+def test_multiples_of_a_period_in_short():
+    check(multiples_test(Multiples(PLACES), SHORT))
+
+
+@pytest.mark.statistical
+def test_multiples_of_a_period():
+    check(multiples_test(Multiples(PLACES), LONG))
+
+
+def test_multiples_of_which_one_has_no_inverse():
+    check_caught(multiples_test(OneWay(PLACES), SHORT))
+
+
+def test_every_step_has_an_inverse_of_the_same_covariance_of_near_inputs():
+    theta, x = np.array([0.3, 1.2]), np.array([[0.0], [1e-3]])
+    assert_allclose(np.prod(FACTORS), 1.0)
+    for factor in FACTORS:
+        moved = multiplied(theta, PLACES[0], factor)
+        assert_allclose(multiplied(moved, PLACES[0], 1.0 / factor), theta)
+        near = (1.0 - ExpSineSquared(*np.exp(t))(x)[0, 1] for t in (theta, moved))
+        assert next(near) == pytest.approx(next(near), rel=1e-4)
+    fixed = multiplied(theta, (1, None), 2.0)
+    assert_allclose(fixed, [theta[0], theta[1] + np.log(2.0)])
