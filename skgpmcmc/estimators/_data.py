@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 #: Fitted attributes that are nobody else's business.
 _PRIVATE = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
-    *("_evidence_parts", "_only_predicts", "_rows"),
+    *("_evidence_parts", "_only_predicts", "_reference", "_rows"),
 )
 #: Parameters that say what predictions have, and what `fit` does with them.
 _FOR_PREDICTIONS = {

@@ -17,7 +17,7 @@ from .kernels import (
     variance_position,
 )
 from .low_rank import EigenGP, LowRankPrior, NystromGP
-from .observations import Observations
+from .observations import Further, Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Covariance",
     "CrossCovariance",
     "EigenGP",
+    "Further",
     "GPState",
     "GaussianPrior",
     "HyperPrior",
