@@ -159,7 +159,9 @@ class OneLatentFunction(BaseBayesianGP):
     def loo(self, method: str = "integrated") -> LeaveOneOut:
         """Leave-one-out cross-validation of the training rows, without refitting.
 
-        A row is left out with its whole weight; rows of weight zero have no part in it. Draws are
+        A row is left out with its whole weight; rows of weight zero have no part in it. With a
+        model of each class against the rest, the probabilities of all classes are normalized, and a
+        weight multiplies the log probability of one observation of the row's class. Draws are
         weighted by the inverse of the density of the row, and the largest weights are smoothed
         (PSIS-LOO). For rows whose Pareto k is above 0.7 the estimate is unreliable: fit the model
         again without these rows to see how well they are predicted.
@@ -169,9 +171,10 @@ class OneLatentFunction(BaseBayesianGP):
         method : {"integrated", "psis"}, default="integrated"
             "integrated": the weights are about the hyper-parameters alone. At each draw of them
             (1000 at most, evenly spread over the chains) the latent function is integrated out
-            given all other rows: in closed form with Gaussian noise, by expectation propagation or
-            the Laplace approximation otherwise. "psis": the weights are about the latent function
-            as well, which for most rows are too uneven. This is what ArviZ does with the draws.
+            given all other rows: in closed form with Gaussian noise, by the Laplace approximation
+            for a softmax and with ``approximation="laplace"``, otherwise by expectation
+            propagation. "psis": the weights are about the latent function as well, which for most
+            rows are too uneven. This is what ArviZ does with the draws.
 
         Returns
         -------
