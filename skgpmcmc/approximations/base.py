@@ -256,8 +256,9 @@ class GaussianApproximation:
         half = linalg.solve_lower(self.chol_B, half, overwrite=True)
         return np.asarray(self.prior.variance[which] - np.einsum("ij,ij->j", half, half))
 
+    @cached_property
     def root(self) -> FloatArray:
-        """Return R T'^-1, whose product with its transpose is Sigma: nothing cancels; (n, r)."""
+        """R T'^-1, whose product with its transpose is Sigma: nothing cancels; (n, r)."""
         identity = np.eye(self.prior.rank, order="F")
         white = linalg.solve_lower(self.chol_white, identity, transpose=True, overwrite=True)
         return self.prior.unwhiten(white)

@@ -60,6 +60,6 @@ def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
 
 def _correlation(q: GaussianApproximation) -> FloatArray:
     """Correlations of f under q, from a root of its covariance: nothing cancels; (n, n)."""
-    root = q.root()
+    root = q.root
     root = root / np.linalg.norm(root, axis=1)[:, None]
     return linalg.product(root, root.T)

@@ -34,7 +34,7 @@ from .importance import ReferenceDensity
 from .interpolated import InterpolatedSites
 from .laplace import Laplace
 
-#: Tolerance of EP and Laplace: the log density of a row depends on all other sites to first order.
+#: Largest tolerance of EP and Laplace: cavities depend on all sites to first order.
 _TOLERANCE = 1e-3
 #: Most sweeps that average the sites of a softmax.
 _N_SWEEPS = 30
@@ -122,8 +122,9 @@ class Settled(NamedTuple):
         if self.again is None:
             return changed.log_z
         response = _response(q, observed, inputs, changed)
-        log_z = changed.log_z + response
-        for i in np.flatnonzero(np.abs(response) > _STRONG):
+        weak = np.abs(response) <= _STRONG  # and a number
+        log_z = changed.log_z + np.where(np.isfinite(response), response, 0.0)
+        for i in np.flatnonzero(~weak):
             row, kept = int(query.rows[i]), float(query.kept[i])
             own = None if further is None else Further(*(part[i : i + 1] for part in further))
             fit = self._again(*observed.altered(row, kept, own))
@@ -172,8 +173,7 @@ def _response(
     Sites stay as they are. Log Z_EP does not change with them to first order, so what they would
     become if EP was fitted again matters to second order only.
     """
-    root = q.root()
-    covariance = root[inputs] @ root.T
+    covariance = q.root[inputs] @ q.root.T
     var = q.marginal_variance
     slope = covariance / var[inputs][:, None]  # of f given f at the input
     shift = slope * (changed.mean - q.mean[inputs])[:, None]

@@ -27,8 +27,11 @@ _LEAST_DRAWS = 25
 #: Most draws of theta at which f is integrated out: they leave an error of a thirtieth of what the
 #: log densities vary over theta. How many of them are a task of a worker.
 _MOST_DRAWS, _PER_TASK = 1000, 25
-#: What the weights of draws are for, by the name of the method.
-_WEIGHTS_OVER = {"integrated": "the hyper-parameters", "psis": "f and the hyper-parameters"}
+#: What the weights of draws are about, and what helps if they are too uneven, by method.
+_WEIGHTS_OVER = {
+    "integrated": ("the hyper-parameters", "fit the model again without each of them"),
+    "psis": ("f and the hyper-parameters", 'use method="integrated"'),
+}
 #: The names of the methods.
 LOO_METHODS = tuple(_WEIGHTS_OVER)
 
@@ -64,12 +67,13 @@ class LeaveOneOut(Shown):
     method: str = "integrated"
 
     def __str__(self) -> str:
+        over, remedy = _WEIGHTS_OVER[self.method]
+        numbers = f"elpd {self.elpd:.1f} +- {self.se:.1f}, p_loo {self.p_loo:.1f}"
         bad = int((self.pareto_k > 0.7).sum())
-        of_bad = f"; {bad} row{'s' * (bad > 1)} with Pareto k > 0.7"
-        return (
-            f"elpd {self.elpd:.1f} +- {self.se:.1f}, p_loo {self.p_loo:.1f}"
-            f"{of_bad if bad else ''} (weights over {_WEIGHTS_OVER[self.method]})"
-        )
+        if not bad:
+            return f"{numbers} (weights over {over})"
+        rows = f"{bad} row{'s' * (bad > 1)}"
+        return f"{numbers}; {rows} with Pareto k > 0.7 of the weights over {over}: {remedy}"
 
 
 class GivenRows(NamedTuple):

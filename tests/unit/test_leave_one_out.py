@@ -1,5 +1,6 @@
 """Leave-one-out with f integrated out: draws of theta, their weights, and what they come to."""
 
+from dataclasses import replace
 from functools import partial
 
 import joblib
@@ -12,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.run.leave_one_out import PointwiseDensities, _averaged, _thinned
+from skgpmcmc.run.leave_one_out import LeaveOneOut, PointwiseDensities, _averaged, _thinned
 
 from ..helpers import short_chains
 
@@ -57,8 +58,15 @@ def test_of_a_regression_by_closed_forms(regressor):
     lppd = logsumexp(inside.reshape(80, 12), axis=0) - np.log(80.0)
     assert result.p_loo == pytest.approx(lppd.sum() - result.elpd, abs=1e-6)
     assert result.method == "integrated"
-    assert "weights over the hyper-parameters" in str(result)
-    assert "weights over f and the hyper-parameters" in str(regressor.loo("psis"))
+
+
+def test_the_line_says_what_the_weights_are_about():
+    result = LeaveOneOut(-9.0, 2.0, 3.0, np.full(3, -3.0), np.array([0.1, 0.2, 0.3]), "integrated")
+    assert str(result) == "elpd -9.0 +- 2.0, p_loo 3.0 (weights over the hyper-parameters)"
+    bad = replace(result, pareto_k=np.array([0.1, 0.8, np.inf]))
+    assert "; 2 rows with Pareto k > 0.7 of the weights over the hyper-parameters: fit" in str(bad)
+    other = replace(bad, method="psis")
+    assert 'weights over f and the hyper-parameters: use method="integrated"' in str(other)
 
 
 def test_workers_change_nothing(regressor):
