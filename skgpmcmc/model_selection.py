@@ -61,7 +61,8 @@ def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
 
     The evidence is the probability (density) of all of y under a model and its priors; it depends
     on the priors. The elpd (expected log predictive density) measures how well a model predicts a
-    row from all others; it hardly depends on the priors. The two may disagree.
+    row from all others, with the latent function integrated out (`loo`); it hardly depends on the
+    priors. The two may disagree.
 
     Parameters
     ----------

@@ -477,6 +477,32 @@ def _multiclass(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*list_table("", head, rows), *provenance(documents[0])]
 
 
+def _leave_one_out(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Sums of log densities by both methods of `loo`: against "refits", or on real "data"."""
+    rows = []
+    for name, r in documents[0]["results"][part].items():
+        ours, theirs = r["integrated"], r["psis"]
+        if part == "refits":
+            sums = [two(r["elpd_refits"])]
+            of_each = [[two(m["elpd"]), f"{m['error']:+.2f}", m["n_bad"]] for m in (ours, theirs)]
+        else:
+            sums = []
+            of_each = [
+                [f"{m['elpd']:.2f} ± {m['se']:.2f}", m["n_bad"], f"{m['seconds']:.1f}"]
+                for m in (ours, theirs)
+            ]
+        cells = [str(cell) for method in of_each for cell in method]
+        rest = [] if part == "refits" else [f"{r['seconds_fit']:.1f}"]
+        rows.append([name, *sums, *cells, *rest])
+    if part == "refits":
+        head = ["model", "fits without a row"]
+        head += ["f integrated out", "error", "k > 0.7", '"psis"', "error", "k > 0.7"]
+    else:
+        head = ["data and kernel", "f integrated out", "k > 0.7", "seconds"]
+        head += ['"psis"', "k > 0.7", "seconds", "seconds of the fit"]
+    return [*list_table("", head, rows), *provenance(documents[0])]
+
+
 def _priors(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """The study of priors: "candidates" over all problems, else the loss of each problem."""
     results = documents[0]["results"]
@@ -742,6 +768,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "regression": _regression,
     "ordinal": _ordinal,
     "multiclass": _multiclass,
+    "leave_one_out": _leave_one_out,
     "priors": _priors,
     "scaling": _scaling,
     "shrinking": _shrinking,

@@ -256,6 +256,13 @@ class GaussianApproximation:
         half = linalg.solve_lower(self.chol_B, half, overwrite=True)
         return np.asarray(self.prior.variance[which] - np.einsum("ij,ij->j", half, half))
 
+    @cached_property
+    def root(self) -> FloatArray:
+        """R T'^-1, whose product with its transpose is Sigma: nothing cancels; (n, r)."""
+        identity = np.eye(self.prior.rank, order="F")
+        white = linalg.solve_lower(self.chol_white, identity, transpose=True, overwrite=True)
+        return self.prior.unwhiten(white)
+
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return ``s o B^-1 s o g`` = (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
         s = self.root_precision if g.ndim == 1 else self.root_precision[:, None]

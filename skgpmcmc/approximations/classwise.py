@@ -252,7 +252,7 @@ def averaged(
 
 def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
     roots = np.linalg.cholesky(q.row_covariances)
-    steps = np.einsum("icd,sd->isc", roots, _normal_points(q.n_classes))
+    steps = np.einsum("icd,sd->isc", roots, normal_points(q.n_classes))
     f = q.prior.split(q.mean).T[:, None, :] + steps
     p = np.exp(f - f.max(axis=2, keepdims=True))
     p /= p.sum(axis=2, keepdims=True)
@@ -269,6 +269,6 @@ def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
 
 
 @cache
-def _normal_points(dim: int) -> FloatArray:
-    """Points that stand for N(0, I); (2 ^ _LOG_POINTS, dim)."""
-    return np.asarray(ndtri(qmc.Sobol(dim, rng=0).random_base2(_LOG_POINTS)))
+def normal_points(dim: int, log_points: int = _LOG_POINTS) -> FloatArray:
+    """Points that stand for N(0, I); (2 ^ log_points, dim)."""
+    return np.asarray(ndtri(qmc.Sobol(dim, rng=0).random_base2(log_points)))

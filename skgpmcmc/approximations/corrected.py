@@ -60,8 +60,6 @@ def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
 
 def _correlation(q: GaussianApproximation) -> FloatArray:
     """Correlations of f under q, from a root of its covariance: nothing cancels; (n, n)."""
-    identity = np.eye(q.prior.rank, order="F")
-    white = linalg.solve_lower(q.chol_white, identity, transpose=True, overwrite=True)
-    root = q.prior.unwhiten(white)
+    root = q.root
     root = root / np.linalg.norm(root, axis=1)[:, None]
     return linalg.product(root, root.T)

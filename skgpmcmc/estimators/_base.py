@@ -276,6 +276,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + own.n_discarded,
             "_draws": draws,
+            "_reference": own.reference,
             "_evidence_parts": (own.estimator, int(rng.integers(2**31))),
             "_predictor": Predictor(
                 model,

@@ -21,7 +21,7 @@ from ._dates import refuse_dates
 #: Fitted attributes that are nobody else's business.
 _PRIVATE = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
-    *("_evidence_parts", "_only_predicts", "_rows"),
+    *("_evidence_parts", "_only_predicts", "_reference", "_rows"),
 )
 #: Parameters that say what predictions have, and what `fit` does with them.
 _FOR_PREDICTIONS = {

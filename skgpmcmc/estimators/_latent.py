@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_choice, check_integer
 from ..prediction.covariance import draws_at
-from ..run import Draws, LeaveOneOut, leave_one_out, with_latent_draws
+from ..run import LOO_METHODS, Draws, LeaveOneOut, leave_one_out, with_latent_draws
 from ..run.effort import require_memory
 from . import _validation as check
 from ._base import BaseBayesianGP
@@ -156,12 +156,25 @@ class OneLatentFunction(BaseBayesianGP):
         require_joint_memory(len(X), n_draws)
         return np.random.default_rng(check.check_seed(random_state).randint(2**31))
 
-    def loo(self) -> LeaveOneOut:
+    def loo(self, method: str = "integrated") -> LeaveOneOut:
         """Leave-one-out cross-validation of the training rows, without refitting.
 
-        Pareto-smoothed importance sampling (PSIS-LOO) of ArviZ, from p(y | f, theta) at the
-        posterior draws. A row is left out with its whole weight; rows of weight zero have no part
-        in it. For rows whose Pareto k is above 0.7 the estimate is unreliable.
+        A row is left out with its whole weight; rows of weight zero have no part in it. With a
+        model of each class against the rest, the probabilities of all classes are normalized, and a
+        weight multiplies the log probability of one observation of the row's class. Draws are
+        weighted by the inverse of the density of the row, and the largest weights are smoothed
+        (PSIS-LOO). For rows whose Pareto k is above 0.7 the estimate is unreliable: fit the model
+        again without these rows to see how well they are predicted.
+
+        Parameters
+        ----------
+        method : {"integrated", "psis"}, default="integrated"
+            "integrated": the weights are about the hyper-parameters alone. At each draw of them
+            (1000 at most, evenly spread over the chains) the latent function is integrated out
+            given all other rows: in closed form with Gaussian noise, by the Laplace approximation
+            for a softmax and with ``approximation="laplace"``, otherwise by expectation
+            propagation. "psis": the weights are about the latent function as well, which for most
+            rows are too uneven. This is what ArviZ does with the draws.
 
         Returns
         -------
@@ -171,15 +184,28 @@ class OneLatentFunction(BaseBayesianGP):
 
         References
         ----------
-        Vehtari, Gelman & Gabry (2017), Practical Bayesian model evaluation using leave-one-out
-        cross-validation and WAIC, Statistics and Computing 27.
+        Vehtari, Mononen, Tolvanen, Sivula & Winther (2016), Bayesian leave-one-out cross-validation
+        approximations for Gaussian latent variable models, Journal of Machine Learning Research
+        17(103); Rasmussen & Williams (2006), (5.10)-(5.12); Vehtari, Gelman & Gabry (2017),
+        Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC,
+        Statistics and Computing 27.
         """
         check_is_fitted(self)
-        self._check_single("loo")
         self._require_draws("loo")
-        draws = self._with_latent_draws()
-        given = self._rows.given
-        return leave_one_out(self._predictor.model, draws, given, self._log_density_shift())
+        check_choice("method", method, LOO_METHODS)
+        return self._left_one_out(method)
+
+    def _left_one_out(self, method: str) -> LeaveOneOut:
+        """Return what `loo` does."""
+        return leave_one_out(
+            self._predictor.model,
+            self._with_latent_draws() if method == "psis" else self._draws,
+            self._rows.given,
+            self._log_density_shift(),
+            method=method,
+            reference=self._reference,
+            n_jobs=self.n_jobs,
+        )
 
     def to_arviz(self, posterior_predictive: bool = False, random_state: Any = 0) -> Any:
         """Return the draws as an ArviZ data tree, for its summaries, plots and comparisons.

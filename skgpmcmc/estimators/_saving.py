@@ -19,7 +19,7 @@ _DERIVED = "latent_samples_"
 #: Attributes that predictions do without.
 _OF_DRAWS = (
     *("theta_samples_", _DERIVED, "marked_samples_"),
-    *("_draws", "_evidence_parts", "_sampling"),
+    *("_draws", "_evidence_parts", "_reference", "_sampling"),
 )
 
 

@@ -11,7 +11,7 @@ from sklearn.callback import with_callbacks
 
 from .._params import check_choice
 from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
-from ..run import diagnose
+from ..run import averaged_densities, diagnose, leave_one_out_of_classes
 from . import _validation as check
 from ._base import element_names
 from ._data import (
@@ -273,6 +273,22 @@ class BayesianGPClassifier(LatentClassifier):
                 [e._predictor.log_predictive(one, X, self.n_jobs) for e in self.estimators_]
             )
         return normalized_columns(log_p)
+
+    def _left_one_out(self, method):
+        if "estimators_" not in vars(self):
+            return super()._left_one_out(method)
+        given = self.estimators_[0]._rows.given
+        averages, targets = [], []
+        for own in self.estimators_:
+            model = own._predictor.model
+            averages.append(
+                averaged_densities(
+                    model, own._draws, given, method, own._reference, label=1.0, n_jobs=self.n_jobs
+                )
+            )
+            targets.append(model.observations.y[given.row_of])
+        labels = np.argmax(targets, axis=0)
+        return leave_one_out_of_classes(averages, labels, given, method)
 
     def _as_given(self, encoded):
         return super()._as_given(encoded > 0.0 if self._one_versus_rest else encoded)

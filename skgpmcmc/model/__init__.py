@@ -23,7 +23,7 @@ from .kernels import (
 )
 from .lengths import length_bounds, period_bounds
 from .low_rank import EigenGP, LowRankPrior, NystromGP
-from .observations import Observations
+from .observations import Further, Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
 from .prior_table import PriorTable
 
@@ -35,6 +35,7 @@ __all__ = [
     "Covariance",
     "CrossCovariance",
     "EigenGP",
+    "Further",
     "GPState",
     "GaussianPrior",
     "HyperPrior",

@@ -25,6 +25,13 @@ class _Rows(NamedTuple):
     first: IntArray  # (k,), position of the first row of each input
 
 
+class Further(NamedTuple):
+    """Targets that are observed besides, one for each of some rows."""
+
+    y: FloatArray  # (m,), as the likelihood encodes them
+    weight: FloatArray  # (m,), positive
+
+
 @dataclass(frozen=True, eq=False)
 class Observations:
     """The function f -> log p(y | f) of some rows, at given parameters of the likelihood.
@@ -87,6 +94,80 @@ class Observations:
             None if self.weight is None else self.weight[rows.numbers],
             None if len(rows.numbers) == len(inputs) else rows.first,
         )
+
+    def beside(
+        self, rows: IntArray, kept: FloatArray, further: Further | None = None
+    ) -> tuple[Observations, IntArray]:
+        """Return what is left at the inputs of some rows of which each keeps a part of its weight.
+
+        Parameters
+        ----------
+        rows : ndarray of int of shape (m,)
+            Positions of rows; they may repeat, as each entry has an input of its own in the result.
+        kept : ndarray of shape (m,)
+            The weight of each row; zero leaves the row out.
+        further : Further, optional
+            One more target for each entry, with the data (such as the offset) of its row.
+
+        Returns
+        -------
+        observed : Observations
+            Those of the entries at whose input anything is left.
+        places : ndarray of int
+            Positions of these entries.
+        """
+        numbers, entry, _ = self._rows_of(self.input_of_row[rows])
+        weight = self._weights()[numbers]
+        weight = np.where(numbers == rows[entry], kept[entry], weight)
+        return self._joined(numbers, entry, weight, rows, np.arange(len(rows)), further)
+
+    def altered(
+        self, row: int, kept: float, further: Further | None = None
+    ) -> tuple[Observations, IntArray]:
+        """Return what is left of all rows if one keeps a part of its weight.
+
+        Arguments are those of `beside` for one row. Returns the observations at the inputs where
+        anything is left, and the positions of these inputs.
+        """
+        weight = self._weights()
+        weight[row] = kept
+        inputs, numbers = self.input_of_row, np.arange(len(self))
+        return self._joined(numbers, inputs, weight, np.array([row]), inputs[[row]], further)
+
+    def _weights(self) -> FloatArray:
+        return np.ones(len(self)) if self.weight is None else self.weight.copy()
+
+    def _joined(
+        self,
+        numbers: IntArray,
+        entry: IntArray,
+        weight: FloatArray,
+        rows: IntArray,
+        entry_of_row: IntArray,
+        further: Further | None,
+    ) -> tuple[Observations, IntArray]:
+        """Return rows of positive weight, and further targets of some, by the entries they are of.
+
+        Entries without any row are left out; the second result has those that are there.
+        """
+        y = self.y[numbers]
+        if further is not None:
+            numbers = np.concatenate([numbers, rows])
+            entry = np.concatenate([entry, entry_of_row])
+            y = np.concatenate([y, further.y])
+            weight = np.concatenate([weight, further.weight])
+        left = np.flatnonzero(weight > 0.0)
+        order = left[np.argsort(entry[left], kind="stable")]
+        places, first = np.unique(entry[order], return_index=True)
+        numbers, weight = numbers[order], weight[order]
+        observed = Observations(
+            self.likelihood.of_rows(numbers),
+            y[order],
+            None if self.offset is None else self.offset[numbers],
+            None if np.all(weight == 1.0) else weight,
+            None if len(places) == len(order) else first,
+        )
+        return observed, places
 
     def unweighted(self) -> Observations:
         """Return the same rows, each with a weight of one."""
@@ -199,6 +280,14 @@ class Observations:
         if len(others):
             moments[:, others] = self._tilted(others, mean[others], var[others]).moments()
         return TiltedMoments(*moments)
+
+    def log_normalizers(self, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Return `tilted_moments().log_z` alone, which takes less time; (n,)."""
+        if self.likelihood.quadratic:
+            return self.tilted_moments(mean, var).log_z
+        if not self.several:
+            return self.likelihood.log_predictive(self.y, self._at_rows(mean), var)
+        return self._tilted(np.arange(self.n_inputs), mean, var).log_normalizer()
 
     def _gaussian_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
         """Return `tilted_moments` where the rows of an input act as one: their weighted mean."""

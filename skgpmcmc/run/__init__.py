@@ -12,11 +12,19 @@ from .diagnostics import (
     summarize_convergence,
 )
 from .effort import Effort
-from .leave_one_out import GivenRows, LeaveOneOut, leave_one_out
+from .leave_one_out import (
+    LOO_METHODS,
+    GivenRows,
+    LeaveOneOut,
+    averaged_densities,
+    leave_one_out,
+    leave_one_out_of_classes,
+)
 from .records import Draws, MarkedSamples, ModelRun, SamplingRun, with_latent_draws
 from .scale_reduction import ScaleReduction, autocorrelation, gelman_rubin
 
 __all__ = [
+    "LOO_METHODS",
     "ConvergenceSummary",
     "Diagnostics",
     "Draws",
@@ -29,11 +37,13 @@ __all__ = [
     "ScaleReduction",
     "StoppingRule",
     "autocorrelation",
+    "averaged_densities",
     "continue_chains",
     "convergence_message",
     "diagnose",
     "gelman_rubin",
     "leave_one_out",
+    "leave_one_out_of_classes",
     "min_draws",
     "n_rounds",
     "rank_r_hat",

@@ -461,6 +461,19 @@ def test_table_of_several_classes(table_lines, tmp_path):
     assert rows[-1][2:] == ["largest R-hat", "1.010", ""]
 
 
+def test_table_of_leave_one_out(table_lines, tmp_path):
+    one = {"elpd": -9.0, "se": 2.0, "n_bad": 0, "seconds": 1.5, "error": 0.04}
+    other = {"elpd": -8.0, "se": 2.5, "n_bad": 3, "seconds": 0.1, "error": 1.04}
+    own = {"integrated": one, "psis": other, "elpd_refits": -9.04, "seconds_fit": 4.0}
+    document = {**ABOUT, "benchmark": "leave_one_out"}
+    document["results"] = {part: {"toy": own} for part in ("refits", "data")}
+    (tmp_path / "leave_one_out.json").write_text(json.dumps(document), "utf-8")
+    _, row = cells(table_lines("leave_one_out", tmp_path, "refits"))
+    assert row == ["toy", "-9.04", "-9.00", "+0.04", "0", "-8.00", "+1.04", "3"]
+    _, row = cells(table_lines("leave_one_out", tmp_path, "data"))
+    assert row == ["toy", "-9.00 ± 2.00", "0", "1.5", "-8.00 ± 2.50", "3", "0.1", "4.0"]
+
+
 def test_table_of_the_comparative_evaluation(table_lines, tmp_path):
     one = {"ess": [100.0, 300.0], "r_hat": {"1000": 1.5, "2000": None}, "operations": {"c": 2.0}}
     methods = {

@@ -348,7 +348,7 @@ def calls(estimator, X_new, y):
     if not hasattr(estimator, "estimators_"):
         wanted.append(("latent_mean_and_variance", (X_new,), {}))
         wanted.append(("sample_latent", (X_new, 2), {"random_state": 0}))
-        wanted.append(("loo", (), {}))
+    wanted.append(("loo", (), {}))
     if isinstance(estimator, BayesianGPRegressor):
         wanted.append(("predict", (X_new,), {"return_std": True, "return_quantiles": [0.1, 0.9]}))
         wanted.append(("sample_y", (X_new, 2), {"random_state": 0}))

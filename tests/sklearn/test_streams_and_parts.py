@@ -4,9 +4,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.approximations.left_out import Query, Settled
+from skgpmcmc.model import Further
 from skgpmcmc.run import GivenRows, leave_one_out
 from skgpmcmc.samplers import Marginal
 
@@ -47,9 +49,7 @@ def test_no_two_streams_of_a_fit_are_the_same(n_classes, n_chains, monkeypatch):
 def test_each_class_against_the_rest_can_be_left_one_out():
     X, y = classes(3)
     model = BayesianGPClassifier(**WALK).fit(X, y)
-    with pytest.raises(ValueError, match=r"call estimators_\[k\].loo"):
-        model.loo()
-    outcomes = [binary.loo() for binary in model.estimators_]
+    outcomes = [binary.loo("psis") for binary in model.estimators_]
     for k, (binary, outcome) in enumerate(zip(model.estimators_, outcomes, strict=True)):
         own, given = model._sampling.run.models[k], GivenRows(binary._rows.row_of, np.ones(20))
         expected = leave_one_out(own.model, own.draws, given)
@@ -59,6 +59,50 @@ def test_each_class_against_the_rest_can_be_left_one_out():
         assert np.isfinite(outcome.elpd)
         assert binary.theta_samples_ is binary._draws.theta
     assert len({outcome.elpd for outcome in outcomes}) == 3
+
+
+@pytest.mark.parametrize("method", ["integrated", "psis"])
+def test_all_classes_are_left_one_out_together(method):
+    """As in predictions the probabilities of each class against the rest are normalized."""
+    X, y = classes(3)
+    model = BayesianGPClassifier(**WALK).fit(X, y)
+    outcomes = [binary.loo(method) for binary in model.estimators_]
+    own = [np.exp(outcome.elpd_i) for outcome in outcomes]
+    p = np.array([np.where(y == k, own[k], 1.0 - own[k]) for k in range(3)])
+    result = model.loo(method)
+    assert_allclose(result.elpd_i, np.log(p[y, np.arange(20)] / p.sum(axis=0)), atol=1e-8)
+    assert_array_equal(result.pareto_k, np.max([o.pareto_k for o in outcomes], axis=0))
+    assert result.elpd == pytest.approx(result.elpd_i.sum())
+    assert result.p_loo > 0.0
+    inside = model.log_predictive_density(X, y).sum()  # by fewer draws, and Laplace
+    assert result.elpd + result.p_loo == pytest.approx(inside, abs=1.0)
+
+
+def test_a_weight_of_a_class_multiplies_one_observation():
+    """A row of weight two is left out whole; its probability is that of one observation."""
+    X, y = classes(3)
+    weight = np.r_[2.0, np.ones(19)]
+    weighted = BayesianGPClassifier(**WALK).fit(X, y, sample_weight=weight)
+    result = weighted.loo()
+    p = []
+    for k, binary in enumerate(weighted.estimators_):
+        own = binary._predictor.model
+        (row,) = binary._rows.row_of[:1]
+        theta = binary._draws.theta.reshape(-1, 2)
+        log_p, log_square = np.transpose(
+            [
+                [
+                    Settled.at(own, t, binary._reference).log_density_given(
+                        Query(np.array([row]), np.zeros(1), Further(np.array([s]), np.array([w])))
+                    )[0]
+                    for s, w in ((1.0, 1.0), (1.0 if y[0] == k else -1.0, 2.0))
+                ]
+                for t in theta
+            ]
+        )
+        p.append(np.sum(np.exp(log_p - log_square)) / np.sum(np.exp(-log_square)))
+    # Weights of draws are not smoothed here.
+    assert result.elpd_i[0] == pytest.approx(2.0 * np.log(p[y[0]] / np.sum(p)), abs=0.05)
 
 
 def test_a_refit_with_two_classes_leaves_nothing_of_three():

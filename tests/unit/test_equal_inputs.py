@@ -493,6 +493,19 @@ class TestLeaveOneOut:
         assert_allclose(result.elpd_i, expected, atol=0.16)
         assert len(result.elpd_i) == len(result.pareto_k) == 3
 
+    def test_with_f_integrated_out_both_are_exact(self):
+        """Theta is the same in all draws, so that weights are equal."""
+        evidence, whole = self.evidence, self.evidence([3, 1, 1])
+        one = evidence([2, 1, 1])
+        repeated = leave_one_out(*self.repeated(), method="integrated")
+        expected = whole - np.array([one, evidence([3, 0, 1]), one, one, evidence([3, 1, 0])])
+        assert_allclose(repeated.elpd_i, expected, rtol=1e-8)
+        model, draws, given = self.weighted()
+        for shift in (0.0, 0.7):
+            result = leave_one_out(model, draws, given, shift, method="integrated")
+            rest = np.array([evidence([0, 1, 1]), evidence([3, 0, 1]), evidence([3, 1, 0])])
+            assert_allclose(result.elpd_i, whole - rest + shift * given.weight, rtol=1e-8)
+
     def test_the_draws_are_used_as_arviz_uses_them(self):
         model, draws, given = self.repeated()
         _, _, weighted = self.weighted()
