@@ -215,6 +215,32 @@ def test_wrong_paths_backwards_are_caught(kernel, wrong):
     assert scores_of_paths(kernel, "prior", wrong).max() > 6.0
 
 
+class Reflecting:
+    """A move without random numbers that undoes itself: a reflection at a point of its own.
+
+    The point depends on all that a move is told.
+    """
+
+    def move(self, particles, beta, log_scale, rng):
+        every = np.full(len(particles.log_ratio), True)
+        particles.place(every, 2.0 * (beta + 10.0 * log_scale) - particles.delta)
+        return 1.0
+
+
+@pytest.mark.parametrize("n_moves", [1, 2])
+def test_a_path_backwards_is_the_path_forwards(n_moves):
+    """With moves that undo themselves, it goes through the same places and has the same weight."""
+    model, theta = wide_model()
+    q = beginning(model, theta, "EP")
+    schedule = Schedule(np.array([0.2, 0.5, 0.9, 1.0]), np.array([0.1, -0.2, 0.3, 7.0]))
+    rng, kernel = np.random.default_rng(0), Reflecting()
+    found = annealed_evidence(model, q, schedule, 5, rng, kernel=kernel, n_moves=n_moves)
+    annealing = Annealing(schedule, kernel, n_moves)
+    back = annealing.log_weights(model, q, found.particles, rng)
+    assert_allclose(back, found.log_weights, rtol=1e-10)
+    assert np.ptp(back) > 1.0
+
+
 def test_an_estimate_with_a_retained_draw():
     model, theta = wide_model()
     q = beginning(model, theta, "EP")
