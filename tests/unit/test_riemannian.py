@@ -1,5 +1,7 @@
 """Riemannian trajectories: the metric, its derivatives, and the generalized leapfrog."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -16,7 +18,7 @@ from skgpmcmc.transitions import (
 )
 from skgpmcmc.transitions.annealed import RiemannianKernel
 
-from ..helpers import NO_THETA, finite_difference, given_model
+from ..helpers import NO_THETA, finite_difference, given_model, in_one_test
 from .test_annealing import beginning
 from .test_parameterizations import every_likelihood, problem
 
@@ -223,6 +225,32 @@ def test_annealed_draws_return_too(way):
     kernel = RiemannianKernel(RiemannianTrajectory())
     probability = kernel.move(draws, 1.0, np.log(LONG), Given(way))
     assert (abs(draws.f[0, 0] - state.f[0]) > 0.1) == (probability > 0.0) == way.startswith("back")
+
+
+@in_one_test(
+    ("position", "momentum", "returns"),
+    [
+        (0.0, 0.0, True),
+        (2e-6, 0.0, True),  # the place is at 3, so that a distance counts as a quarter
+        (0.0, 9e-5, True),  # the momentum is 100
+        (6e-6, 0.0, False),
+        (0.0, 2e-4, False),
+        (np.nan, 0.0, False),
+    ],
+)
+def test_position_and_momentum_must_both_return(position, momentum, returns):
+    """The larger component of two decides."""
+    begin = (SimpleNamespace(position=np.array([3.0, 0.1])), np.array([1.0, -100.0]))
+    end = (SimpleNamespace(position=np.zeros(2)), np.ones(2))
+
+    class Flow:
+        def follow(self, point, p, n_steps):
+            assert point is end[0]
+            assert_allclose(p, -end[1])
+            place = SimpleNamespace(position=begin[0].position + np.array([0.0, position]))
+            return place, -(begin[1] + np.array([momentum, 0.0]))
+
+    assert RiemannianTrajectory()._returns(Flow(), begin, end, 1) == returns
 
 
 def test_what_does_not_converge_is_rejected_and_counted():

@@ -2,13 +2,14 @@
 
 from functools import partial
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.approximations import EP, Exact, Laplace, SubsetOfData
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.model.nugget import WithNugget
@@ -25,7 +26,7 @@ from skgpmcmc.samplers import (
     Sufficient,
     TemperedTransitions,
 )
-from skgpmcmc.samplers.mapped import _exact
+from skgpmcmc.samplers import mapped as mapped_samplers
 from skgpmcmc.transitions import (
     Directed,
     Layer,
@@ -370,10 +371,11 @@ def settled(kernel="free", **settings):
 
 def mapped_moves(maker):
     """What a mapped sampler makes of its move of theta, as its set-up does."""
-    sampler = maker(defensive=SHARE)
-    exact = partial(_exact, Laplace(), 8, sampler.defensive)
-    layer = Layer(None, RandomWalk())
-    move = sampler._maker(exact)([layer])
+    model = make_model(*toy_classes(12, 2, 1))
+    request = Request(model, Laplace(), [], [], None, 8, 0, SubsetOfData(0.5))
+    with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted: wanted):
+        wanted = maker(defensive=SHARE).set_up(request)
+    move = wanted.move([Layer(None, RandomWalk())], 2)
     evaluates = mapped._evaluating(move)
     return SimpleNamespace(transition=mapped._mixed(move, evaluates, RandomWalk(), evaluates))
 
