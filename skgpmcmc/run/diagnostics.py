@@ -184,7 +184,8 @@ class Diagnostics(Shown):
         Evaluations of the marginal likelihood, including those of rejected proposals: of the whole
         run, and of the kept iterations alone. A refresh of m particles counts m / n.
     n_failed : int
-        Proposals rejected because a factorization failed.
+        Proposals rejected because a factorization failed, or because a Riemannian trajectory had
+        no solution or no way back.
     seconds_warmup, seconds_sampling : float
         Wall time.
     in_use : dict of str to str

@@ -57,7 +57,7 @@ class StepInfo(NamedTuple):
     accepted: bool
     acceptance_probability: float  # min(1, ratio); 0 where the proposal failed
     n_evaluations: float = 1.0  # of a (marginal) likelihood; m / n for m fresh particles alone
-    failed: bool = False  # the proposal was rejected because its factorization failed
+    failed: bool = False  # the proposal could not be made: a factorization failed, or the like
     steps: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
     tuning: float | None = None  # what warm-up tunes instead of the acceptance probability
     marked: FloatArray | None = None  # (r, p), where a mark was that is a draw of theta each time

@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     acceptance_probability: float
     n_evaluations: int  # of the conditional density
     lost: FloatArray | None = None  # a visited position without density, if any
-    failed: bool = False  # rejected because an iteration did not converge
+    failed: bool = False  # rejected because an iteration did not converge, or has no way back
 
     @classmethod
     def rejected(cls, point: Point, n_evaluations: int, lost: FloatArray | None) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,13 +13,17 @@ from ..parameterizations import Conditional, Geometry, LatentPoint, Point
 from .base import metropolis_accepts
 from .operators import HamiltonianOperator, Outcome
 
+#: A point and a momentum there.
+Phase: TypeAlias = tuple[LatentPoint, FloatArray]
+
 
 @dataclass(eq=False)
 class GeneralizedLeapfrog:
     """Integrator of Hamilton's equations for a metric G that depends on the position.
 
-    ``H(v, p) = -log density + 1/2 log|G(v)| + 1/2 p'G(v)^-1 p``. A step is reversible and keeps
-    volume if its two implicit equations are solved; they are solved by fixed-point iteration.
+    ``H(v, p) = -log density + 1/2 log|G(v)| + 1/2 p'G(v)^-1 p``. The two implicit equations of a
+    step are solved by fixed-point iteration. A step with solved equations keeps volume. It is
+    reversible only where the way back finds the same solutions: see `RiemannianTrajectory`.
 
     Attributes
     ----------
@@ -45,18 +49,14 @@ class GeneralizedLeapfrog:
     max_iterations: int
     n_points: int = 0
 
-    def follow(
-        self, point: LatentPoint, momentum: FloatArray, n_steps: int
-    ) -> tuple[LatentPoint, FloatArray] | None:
+    def follow(self, point: LatentPoint, momentum: FloatArray, n_steps: int) -> Phase | None:
         """Make steps; None if an iteration does not converge, or a point has no metric."""
-        here: tuple[LatentPoint, FloatArray] | None = (point, momentum)
+        here: Phase | None = (point, momentum)
         for _ in range(n_steps):
             here = None if here is None else self._stepped(*here)
         return here
 
-    def _stepped(
-        self, point: LatentPoint, momentum: FloatArray
-    ) -> tuple[LatentPoint, FloatArray] | None:
+    def _stepped(self, point: LatentPoint, momentum: FloatArray) -> Phase | None:
         half = self._solved(lambda p: momentum + self._kick(point, p), momentum)
         if half is None:
             return None
@@ -112,27 +112,42 @@ class RiemannianTrajectory(HamiltonianOperator):
     """A trajectory of f with the metric K^-1 + P(f), where P is a curvature of the likelihood.
 
     P is `Likelihood.curvature`: minus the second derivative of log p(y | f), or zero where this is
-    negative; a likelihood that is not log-concave may use the Fisher information instead. If an
-    iteration of the integrator does not converge, the trajectory is rejected and counts as failed.
+    negative; a likelihood that is not log-concave may use the Fisher information instead.
 
-    **Invariant:** leaves the conditional distribution of v = L^-1 f unchanged, up to the tolerance
-    of the integrator.
+    An implicit equation may have several solutions, so that the way back from the end of a
+    trajectory may lead elsewhere. A trajectory is accepted only if the integrator, started at its
+    end with the opposite momentum, returns. One that does not return, or for which an iteration
+    does not converge on either way, is rejected and counts as failed.
+
+    **Invariant:** leaves the conditional distribution of v = L^-1 f unchanged, up to the two
+    tolerances. The map from a position and a momentum to the end and its opposite momentum, or to
+    themselves if the trajectory does not return, undoes itself and keeps volume: accepting its
+    result with probability min(1, ratio) is a Metropolis move.
 
     Attributes
     ----------
     log_scale, target_acceptance, max_steps : as in `HamiltonianOperator`
     tolerance : float, default=1e-9
-        Tolerance for solving the implicit equations.
+        Tolerance for solving the implicit equations: change of a component, relative to one plus
+        the largest.
     max_iterations : int, default=50
         Maximum number of iterations for each of them.
+    return_tolerance : float, default=1e-6
+        Largest distance of a component of the position or of the momentum from where the trajectory
+        began, relative to one plus the largest, at which the way back counts as a return. It is far
+        above what errors of `tolerance` add up to in a trajectory, and far below the distances of
+        different solutions.
 
     References
     ----------
-    Girolami & Calderhead (2011); Paquet & Fraccaro, algorithm 1.
+    Girolami & Calderhead (2011); Paquet & Fraccaro, algorithm 1, which has no way back; Lelièvre,
+    Santet & Stoltz (2023), *Unbiasing Hamiltonian Monte Carlo algorithms for a general Hamiltonian
+    function*.
     """
 
     tolerance: float = 1e-9
     max_iterations: int = 50
+    return_tolerance: float = 1e-6
     name = "Riemannian trajectory"
 
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
@@ -144,13 +159,33 @@ class RiemannianTrajectory(HamiltonianOperator):
         if point.geometry is not None:
             begun = point.geometry.momentum(z)
             end = flow.follow(point, begun, n_steps)
-        # A point with a metric costs what an evaluation with another theta does.
-        cost = flow.n_points * len(point.position)
         if end is None:
-            return Outcome(point, False, 0.0, cost, failed=True)
+            return self._failed(point, flow)
         log_ratio = _log_density(*end) - _log_density(point, begun)
         accepted, probability = metropolis_accepts(log_ratio, rng)
-        return Outcome(end[0] if accepted else point, accepted, probability, cost)
+        # Both conditions must hold, in whichever order they are examined; the way back is dear.
+        if accepted and not self._returns(flow, (point, begun), end, n_steps):
+            return self._failed(point, flow)
+        return Outcome(end[0] if accepted else point, accepted, probability, _cost(point, flow))
+
+    def _returns(self, flow: GeneralizedLeapfrog, begin: Phase, end: Phase, n_steps: int) -> bool:
+        """Whether the end, with the opposite momentum, leads back to the beginning."""
+        back = flow.follow(end[0], -end[1], n_steps)
+        if back is None:
+            return False
+        pairs = ((begin[0].position, back[0].position), (begin[1], -back[1]))
+        return all(
+            np.abs(found - begun).max() <= self.return_tolerance * (1.0 + np.abs(begun).max())
+            for begun, found in pairs
+        )
+
+    def _failed(self, point: LatentPoint, flow: GeneralizedLeapfrog) -> Outcome:
+        return Outcome(point, False, 0.0, _cost(point, flow), failed=True)
+
+
+def _cost(point: LatentPoint, flow: GeneralizedLeapfrog) -> int:
+    """Evaluations: a point with a metric costs what one with another theta does."""
+    return flow.n_points * len(point.position)
 
 
 def _log_density(point: LatentPoint, momentum: FloatArray) -> float:

@@ -278,7 +278,7 @@ QUICK = {
     "f: mh_v2": JointTest(LATENT["mh_v2"], classes, 200, 4),
     "f: hmc": JointTest(LATENT["hmc"], classes, 400, 4),
     "f: smmala": JointTest(LATENT["smmala"], classes, 400, 4),
-    "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 150, 4),
+    "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 300, 4),
     "theta: sa mh": JointTest(HYPER["sa mh"], numbers, 300, 6),
     "theta: aa mh": JointTest(HYPER["aa mh"], numbers, 300, 6),
     "theta: asis mh": JointTest(ASIS, numbers, 500, 6),

@@ -41,6 +41,8 @@ from ..exactness.test_in_turn import (
     operator_test,
 )
 from ..exactness.test_joint import check_caught
+from ..exactness.test_riemannian import score_of_trajectories
+from ..helpers import Z_LIMIT
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class CurvatureOfTheState(LatentUpdate):
         return right.step(model, state, rng)
 
 
-class WithoutWayBack(Langevin):
+class WithoutReverse(Langevin):
     """Takes the proposal for a symmetric one."""
 
     def move(self, conditional, point, rng):
@@ -217,8 +219,15 @@ class HalfExplicit(GeneralizedLeapfrog):
             self._solved = solved
 
 
-class Following(RiemannianTrajectory):
-    """With another integrator."""
+class WithoutWayBack(RiemannianTrajectory):
+    """Accepts by the ratio alone."""
+
+    def _returns(self, flow, begin, end, n_steps):
+        return True
+
+
+class Following(WithoutWayBack):
+    """With another integrator, whose errors the way back would show."""
 
     flow = GeneralizedLeapfrog
 
@@ -348,7 +357,7 @@ class WithoutItsDeterminant(JointUpdate):
 WRONG_OPERATORS = {
     "mh: prior's steps": OffCenter(0.0),
     "hmc: slow momenta": SlowMomenta(0.1, max_steps=4),
-    "smmala: no way back": WithoutWayBack(0.3),
+    "smmala: no way back": WithoutReverse(0.3),
     "slice: fixed level": FixedLevel(),
 }
 
@@ -373,7 +382,7 @@ WRONG = {
         "f: hmc_v2",
         with_operator(LATENT["hmc_v2"], WithoutKineticEnergy),
     ),
-    "smmala: no way back": ("f: smmala", with_operator(LATENT["smmala"], WithoutWayBack)),
+    "smmala: no way back": ("f: smmala", with_operator(LATENT["smmala"], WithoutReverse)),
     "rmhmc: no third derivative": (
         "wide rmhmc",
         with_operator(LATENT["rmhmc"], WithoutThirdDerivative),
@@ -431,3 +440,9 @@ def test_wrong_move_is_caught_in_short(name):
 def test_wrong_move_is_caught(name):
     right, twin = WRONG[name]
     check_caught(JOINT[right].report(twin))
+
+
+@pytest.mark.statistical
+def test_trajectories_without_a_way_back_are_caught():
+    score, _ = score_of_trajectories(WithoutWayBack)
+    assert score > Z_LIMIT

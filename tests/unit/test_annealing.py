@@ -1,6 +1,6 @@
 """Annealed importance sampling: unbiased, its moves leave each temperature unchanged."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -215,15 +215,88 @@ def test_wrong_paths_backwards_are_caught(kernel, wrong):
     assert scores_of_paths(kernel, "prior", wrong).max() > 6.0
 
 
-def test_an_estimate_with_a_retained_draw():
+class Reflecting:
+    """A move without random numbers that undoes itself: a reflection at a point of its own.
+
+    The point depends on all that a move is told.
+    """
+
+    def move(self, particles, beta, log_scale, rng):
+        every = np.full(len(particles.log_ratio), True)
+        particles.place(every, 2.0 * (beta + 10.0 * log_scale) - particles.delta)
+        return 1.0
+
+
+@pytest.mark.parametrize("n_moves", [1, 2])
+def test_a_path_backwards_is_the_path_forwards(n_moves):
+    """With moves that undo themselves, it goes through the same places and has the same weight."""
     model, theta = wide_model()
     q = beginning(model, theta, "EP")
-    annealing = Annealing(fixed(linear_temperatures(3)), EllipticalSlices())
-    f = q.sample(np.random.default_rng(1), 1).f[:, 0]
-    found = annealing.estimate(model, q, 5, np.random.default_rng(0), f)
-    assert_allclose(found.particles[:, 0], f)
-    assert np.isfinite(found.log_weights).all()
+    schedule = Schedule(np.array([0.2, 0.5, 0.9, 1.0]), np.array([0.1, -0.2, 0.3, 7.0]))
+    rng, kernel = np.random.default_rng(0), Reflecting()
+    found = annealed_evidence(model, q, schedule, 5, rng, kernel=kernel, n_moves=n_moves)
+    annealing = Annealing(schedule, kernel, n_moves)
+    back = annealing.log_weights(model, q, found.particles, rng)
+    assert_allclose(back, found.log_weights, rtol=1e-10)
+    assert np.ptp(back) > 1.0
+
+
+@pytest.mark.parametrize("n_moves", [1, 2])
+def test_an_estimate_with_a_retained_draw(n_moves):
+    """One path ends at the draw, with the weight of a path backwards; others are as without it."""
+    model, theta = wide_model()
+    q = beginning(model, theta, "EP")
+    annealing = Annealing(fixed(linear_temperatures(3), 0.1), Reflecting(), n_moves)
+    f = q.sample(np.random.default_rng(1), 1).f
+    found = annealing.estimate(model, q, 5, np.random.default_rng(0), f[:, 0])
+    paths = annealed_evidence(
+        model,
+        q,
+        annealing.schedule,
+        5,
+        np.random.default_rng(0),
+        kernel=annealing.kernel,
+        n_moves=n_moves,
+    )
+    back = annealing.log_weights(model, q, f, np.random.default_rng(2))
+    assert_allclose(found.particles, np.hstack([f, paths.particles[:, 1:]]))
+    assert_allclose(found.log_weights, [*back, *paths.log_weights[1:]])
+    assert abs(back[0] - paths.log_weights[0]) > 0.1
     assert found.log_likelihood == pytest.approx(np.log(np.exp(found.log_weights).mean()))
+
+
+class Watched:
+    """A generator that keeps what it was asked for, and gave, between bounds that are arrays."""
+
+    def __init__(self, seed):
+        self._rng, self.brackets = np.random.default_rng(seed), []
+
+    def __getattr__(self, name):
+        return getattr(self._rng, name)
+
+    def uniform(self, low=0.0, high=1.0, size=None):
+        found = self._rng.uniform(low, high, size)
+        if np.ndim(low):
+            self.brackets.append((low.copy(), high.copy(), found))
+        return found
+
+
+def test_slices_shrink_to_the_angles_that_were_turned_down():
+    """Not to zero: that has a bias which shows only where slices are narrow."""
+    model, theta = wide_model()
+    rng = Watched(0)
+    draws = Particles.drawn(model, beginning(model, theta, "prior"), 40, rng)
+    EllipticalSlices().move(draws, 1.0, 0.0, rng)
+    n_cut = 0
+    for (low, high, angle), (new_low, new_high, _) in pairwise(rng.brackets):
+        below = (angle < 0.0) & (new_low == angle) & (new_high == high)
+        above = (angle >= 0.0) & (new_high == angle) & (new_low == low)
+        still = (new_low == low) & (new_high == high)  # of a draw that has been moved
+        assert (below | above | still).all()
+        n_cut += (below | above).sum()
+    assert n_cut > 40
+    low, high, _ = rng.brackets[0]
+    assert ((low < 0.0) & (high >= 0.0) & (high - low < 2.0 * np.pi)).all()
 
 
 @in_one_test("start", STARTS)

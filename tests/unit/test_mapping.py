@@ -142,7 +142,10 @@ def test_where_the_cheap_posterior_has_no_density_nothing_moves():
 
 
 def test_a_place_of_which_no_state_can_be_made_is_turned_down():
-    chain = DiscretizingMap(Flat(False), Layer(FlatLayer(), Step()))
-    state = Place(np.zeros(1))
-    again, _ = chain.step(BARE, state, Script([1]))
+    """The mark has moved by then: it is put back, as draws of theta must not be where none is."""
+    chain = DiscretizingMap(Flat(False), Layer(FlatLayer(), Step()), n_moves=3)
+    state = Place(np.full(1, 0.5))
+    again, info = chain.step(BARE, state, Script([1, 1, -1]))
     assert again is state
+    assert not info.accepted
+    assert_array_equal(info.marked, [state.theta] * 3)

@@ -1,6 +1,7 @@
 """What predictions average over: subsets of draws, importance draws beside them, memory."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -363,6 +364,23 @@ def test_draws_have_the_joint_moments_of_what_is_averaged():
         assert abs(z_score(draws[:, i], mean[i])) < Z_LIMIT
         for j in range(i + 1):
             assert abs(z_score(draws[:, i] * draws[:, j], square[i, j])) < Z_LIMIT
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_single_function_is_drawn_by_weight_too(n):
+    """Places are systematic, and begin at random: with few of them any draw may be taken."""
+    used = predictor(OwnLatent(), n_distinct=1)
+    members = np.arange(10)
+    weight = used.multiplicity.astype(int)
+    by_column, by_draw = np.zeros(10), np.zeros(10)
+    n_places = 2 * weight.sum()
+    for place in (np.arange(n_places) + 0.5) / n_places:
+        given = SimpleNamespace(uniform=lambda place=place: place, permutation=np.asarray)
+        for _, columns in used._drawn(members, n, given):
+            np.add.at(by_column, columns, 1)
+        np.add.at(by_draw, used._resampled(n, given), 1)
+    assert_array_equal(by_column, 2 * n * weight)
+    assert_array_equal(by_draw, 2 * n * weight)
 
 
 def test_functions_are_drawn_as_often_as_their_draws_weigh():

@@ -1,12 +1,15 @@
 """What set-ups do where things go wrong, where chains are many, and what they say afterwards."""
 
+from functools import partial
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.approximations import EP, Exact, Laplace, SubsetOfData
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.model.nugget import WithNugget
@@ -16,20 +19,24 @@ from skgpmcmc.samplers import (
     WITHIN_GIBBS,
     Ancillary,
     Collapsed,
+    DiscretizingChain,
     Interweaving,
     PseudoMarginal,
     Sampler,
     Sufficient,
+    TemperedTransitions,
 )
+from skgpmcmc.samplers import mapped as mapped_samplers
 from skgpmcmc.transitions import (
     Directed,
+    Layer,
     PseudoMarginalMetropolis,
     RandomWalk,
     RetainedParticle,
     StepInfo,
     Transition,
 )
-from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, set_up_emulated
+from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, mapped, set_up_emulated
 from skgpmcmc.warmup.emulated import overdispersed_starts, tuned_trajectories
 from skgpmcmc.warmup.emulator.learn import LEAST_ACCEPTANCE
 from skgpmcmc.warmup.emulator.probe import Probed
@@ -334,6 +341,72 @@ def test_where_estimates_are_too_noisy_draws_are_annealed(likelihood, n_importan
     too_noisy = prepared.report.noise > 1.0
     assert too_noisy == (n_importance is not None)
     assert (prepared.report.n_in_turn > 0) == (likelihood == "probit")
+
+
+# --- shares of the prior --------------------------------------------------------------------------
+
+SHARE = 0.37
+FIXED = ConstantKernel(2.0, "fixed") * RBF(0.5, "fixed")
+
+
+def estimating(transition):
+    """All moves of a transition that estimate, or move particles, by their names."""
+    if hasattr(transition, "defensive"):
+        return [transition]
+    parts = [*getattr(transition, "moves", ()), getattr(transition, "last", None)]
+    parts += [getattr(transition, name, None) for name in ("exact", "ahead", "back")]
+    return [move for part in parts if part is not None for move in estimating(part)]
+
+
+def settled(kernel="free", **settings):
+    """What the set-up of the emulated sampler prepares."""
+    X, y = toy_classes(12, 2, 1)
+    model = make_model(X, y, kernel=FIXED if kernel == "fixed" else None)
+    starts = [model.start] * 2
+    request = Request(
+        model, Laplace(), starts, streams(2, 2), np.random.default_rng(3), 8, n_warmup=0
+    )
+    return finished(set_up_emulated(request, EmulatorSettings(0.1, SHARE, 8, **settings)))
+
+
+def mapped_moves(maker):
+    """What a mapped sampler makes of its move of theta, as its set-up does."""
+    model = make_model(*toy_classes(12, 2, 1))
+    request = Request(model, Laplace(), [], [], None, 8, 0, SubsetOfData(0.5))
+    with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted: wanted):
+        wanted = maker(defensive=SHARE).set_up(request)
+    move = wanted.move([Layer(None, RandomWalk())], 2)
+    evaluates = mapped._evaluating(move)
+    return SimpleNamespace(transition=mapped._mixed(move, evaluates, RandomWalk(), evaluates))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "names"),
+    [
+        (partial(settled, emulates=True), ["surrogate", "random walk", "refresh", "rotation"]),
+        (partial(settled, emulates=False), ["trajectory", "surrogate", "random walk", "refresh"]),
+        (partial(settled, "fixed", emulates=True), ["pseudo-marginal random walk", "refresh"]),
+        (partial(mapped_moves, DiscretizingChain), ["not proposing", "random walk", "refresh"]),
+        (
+            partial(mapped_moves, TemperedTransitions),
+            ["tempered transitions", "random walk", "refresh"],
+        ),
+    ],
+    ids=["emulated", "trajectories", "fixed", "mapping", "tempered"],
+)
+def test_all_moves_of_a_chain_have_the_share_of_its_estimates(prepare, names):
+    """With another share, particles that a move makes would be weighed by another density."""
+    prepared = prepare()
+    for transition in (prepared.transition, getattr(prepared, "settling", None)):
+        if transition is not None:
+            moves = estimating(transition)
+            assert {move.defensive for move in moves} == {SHARE}
+            found = [move.name for move in moves]
+            assert "retained particle" in found
+            assert set(found) - {"retained particle"} <= set(names)
+    assert {move.name for move in estimating(prepared.transition)} >= set(names)
+    estimator = getattr(prepared, "estimator", None)
+    assert estimator is None or estimator.defensive == SHARE
 
 
 # --- settling -------------------------------------------------------------------------------------
