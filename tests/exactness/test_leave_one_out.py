@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor, BayesianGPVolatilityRegressor
 
@@ -19,15 +20,20 @@ _RNG = np.random.default_rng(0)
 F = np.sin(2.0 * X[:, 0])
 _RETURNS = np.exp(0.5 * F) * _RNG.standard_normal(N)
 _RETURNS[4] = 8.0  # which the others do not expect
+#: Chains of few hyper-parameters are short.
+_KERNEL = ConstantKernel() * RBF(1.0, "fixed")
 #: The sites of all rows are wrong without the large return.
 CASES = {
-    "regressor": (BayesianGPRegressor(normalize_y=False), F + 0.4 * _RNG.standard_normal(N)),
-    "classifier": (BayesianGPClassifier(), F + 0.6 * _RNG.standard_normal(N) > 0.0),
-    "volatility": (BayesianGPVolatilityRegressor(center=False), _RETURNS),
+    "regressor": (
+        BayesianGPRegressor(_KERNEL, normalize_y=False),
+        F + 0.4 * _RNG.standard_normal(N),
+    ),
+    "classifier": (BayesianGPClassifier(_KERNEL), F + 0.6 * _RNG.standard_normal(N) > 0.0),
+    "volatility": (BayesianGPVolatilityRegressor(_KERNEL, center=False), _RETURNS),
 }
 #: The sum of the log densities varies by about one over theta, and each of them, with independent
 #: errors in the fits without a row, by about a quarter: more than four standard errors together.
-ESS, LIMIT = 1000.0, 0.2
+ESS, LIMIT = 500.0, 0.3
 
 
 @pytest.mark.parametrize("name", list(CASES))
