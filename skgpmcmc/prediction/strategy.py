@@ -249,10 +249,7 @@ class Particles(OwnLatent):
         log_share = np.log(group.multiplicity) - log_total
         log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
         every = np.concatenate([own, fresh.particles], axis=1)
-        # An f without weight has no part in an average, not even where a function of it overflows:
-        # a wide prior draws such f.
-        used = np.exp(log_weight) > 0.0
-        return Part(density.q.prior.given(every[:, used]), log_weight[used])
+        return Part(density.q.prior.given(every), log_weight)
 
 
 def _no_factor(model: LatentGP, theta: FloatArray) -> str:
@@ -297,6 +294,9 @@ class LogPredictive:
         terms = [
             likelihood.log_predictive(y[rows, None], mean, moments.var[:, None]) for y in self.y_new
         ]
+        # A wide prior draws f whose densities are no numbers; without weight they have no part.
+        weightless = np.exp(log_weight) == 0.0
+        terms = [np.where(weightless & np.isnan(term), -np.inf, term) for term in terms]
         return np.stack([log_sum(term + log_weight, overwrite=True) for term in terms])
 
 
@@ -345,8 +345,12 @@ class Expectation:
     ) -> FloatArray:
         """See `Summary`."""
         likelihood = self.model.likelihood_at(theta).at_new_rows()
-        mean = moments.mean + self.offset[rows, None]
-        return self.function(likelihood, mean, moments.var[..., None]) @ np.exp(log_weight)
+        weight = np.exp(log_weight)
+        # An f without weight has no part in an average, not even where a function of it overflows:
+        # a wide prior draws such f.
+        used = weight > 0.0
+        mean = moments.mean[..., used] + self.offset[rows, None]
+        return self.function(likelihood, mean, moments.var[..., None]) @ weight[used]
 
 
 def mean_of_target(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:
