@@ -32,6 +32,8 @@ _LARGEST_INPUT = 1e100
 _TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
 #: Second derivatives up to this may be rounding errors of zero.
 _ROUNDING = 1e-8
+#: Mass of a prior within reach that is as good as none: its draws are never there.
+_NO_MASS = 1e-12
 
 
 def check_verbose(value: Any) -> None:
@@ -227,10 +229,11 @@ def resolve_priors(
 
 def _check_within_reach(hyperprior: HyperPrior) -> None:
     """Refuse a prior that lies beyond all values that are sampled."""
-    for name, (low, high) in zip(hyperprior.names, hyperprior.bounds, strict=True):
-        if not low < high:
-            law = hyperprior.distributions[name]
-            least, most = hyperprior.reach(name)
+    for name, law in hyperprior.distributions.items():
+        least, most = hyperprior.reach(name)
+        # Negative or larger than one is the mass of a density that has no integral: it may serve.
+        within = float(law.sf(least)), float(law.cdf(most))
+        if any(0.0 <= mass < _NO_MASS for mass in within):
             raise ValueError(
                 f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
                 f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
