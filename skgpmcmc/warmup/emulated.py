@@ -17,7 +17,6 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import InterpolatedSites
 from ..approximations.interpolated import Quadratic
-from ..model import period_positions
 from ..transitions import (
     MOST_ROTATED,
     Directed,
@@ -492,7 +491,7 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
 def probabilities(known: Knowledge, trajectories: Trajectories | None) -> tuple[float, ...]:
     """Return the probability of each of `proposals_by_name`, and of a refresh of the particles."""
     shares = _MOVES[not known.few] if trajectories is None else _CAUTIOUS_MOVES
-    if not period_positions(known.model):
+    if not known.periods:
         return shares
     main, *others, refresh = shares
     return (main - _OF_PERIODS, *others, _OF_PERIODS, refresh)
@@ -506,8 +505,7 @@ def proposals_by_name(
     With `trajectories` the emulator is poor: its moves are then rare and short.
     """
     walk = known.walk
-    periods = period_positions(known.model)
-    others = {"multiple of a period": Multiples(periods)} if periods else {}
+    others = {"multiple of a period": Multiples(known.periods)} if known.periods else {}
     if trajectories is not None:
         return {
             "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),

@@ -19,7 +19,7 @@ from ..helpers import in_one_test
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 RNG = np.random.default_rng(0)
-N, N_DRAWS = 24, 5
+N, N_DRAWS = 24, 10
 X = RNG.uniform(size=(N, 2))
 Y = np.sin(4.0 * X[:, 0]) + 0.2 * RNG.standard_normal(N)
 CLASSES = (np.median(Y) < Y).astype(int)

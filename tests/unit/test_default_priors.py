@@ -48,7 +48,7 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import in_one_test, short_chains
+from ..helpers import in_one_test, seeded, short_chains
 
 X = np.random.default_rng(0).standard_normal((40, 3))
 QUICK = {
@@ -323,6 +323,39 @@ def test_a_posterior_does_not_depend_on_the_unit(kernel, d, degrees, exponent):
     expected = log_posterior(X_own, theta)
     assert np.isfinite(expected).all()
     assert_allclose(log_posterior(scale * X_own, moved), expected, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [1e-6, 1e9])
+@pytest.mark.parametrize("kernel", [CONSTANT * LINEAR, CONSTANT * RBF() + CONSTANT * LINEAR])
+def test_predictions_do_not_depend_on_the_unit(kernel, scale):
+    """Up to Monte Carlo error, which is far below the standard deviation of a prediction."""
+    rng = np.random.default_rng(seeded())
+    x = np.linspace(0.0, 12.0, 30)[:, None]
+    y = np.sin(x[:, 0]) + 0.1 * x[:, 0] + 0.2 * rng.standard_normal(30)
+    new = np.linspace(0.5, 14.0, 20)[:, None]
+    own, other = (
+        BayesianGPRegressor(kernel, random_state=seeded(seed)).fit(unit * x, y)
+        for seed, unit in enumerate((1.0, scale))
+    )
+    (mean, sd), (other_mean, other_sd) = (
+        own.predict(new, return_std=True),
+        other.predict(scale * new, return_std=True),
+    )
+    assert np.abs(mean - other_mean).max() < 0.3 * sd.max()
+    assert_allclose(sd, other_sd, rtol=0.3)
+
+
+@pytest.mark.statistical
+@short_chains()
+def test_a_period_in_seconds_is_found():
+    x = np.linspace(0.0, 10.0, 60)[:, None]
+    y = np.sin(2.0 * np.pi * x[:, 0]) + 0.1 * np.random.default_rng(seeded()).standard_normal(60)
+    day = 86_400.0
+    model = BayesianGPRegressor(CONSTANT * ExpSineSquared(), n_draws=100, random_state=seeded())
+    model.fit(day * x, y)
+    new = np.linspace(0.05, 9.95, 100)[:, None]
+    assert np.sqrt(np.mean((model.predict(day * new) - np.sin(2.0 * np.pi * new[:, 0])) ** 2)) < 0.1
 
 
 # --- ours: lengths --------------------------------------------------------------------------------

@@ -438,7 +438,7 @@ def test_a_particle_always_moves_where_chains_may_stay(monkeypatch, few, accepta
     report = SimpleNamespace(predicted_acceptance=acceptance)
     probed = SimpleNamespace(reference=None, n_importance=16, target=None, report=report)
     settings = SimpleNamespace(defensive=0.05, annealing=None)
-    known = SimpleNamespace(few=few)
+    known = SimpleNamespace(few=few, periods=[])
     mixture = emulated._transition(known, probed, None, None, settings)
     assert isinstance(mixture.last, RetainedParticle)
     assert mixture.often == often

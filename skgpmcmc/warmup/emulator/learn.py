@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._typing import FloatArray
 from ...approximations import Approximation, InterpolatedSites, Quadratic
-from ...model import LatentGP
+from ...model import LatentGP, period_positions
 from ...transitions import MOST_ROTATED, GridDensity, Pool, RandomWalk, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
 from ..time_limit import require_time, time_is_over
@@ -123,6 +123,11 @@ class Knowledge:
     def few(self) -> bool:
         """Whether there are few hyper-parameters."""
         return self.dim <= FEW
+
+    @property
+    def periods(self) -> list[tuple[int, int | None]]:
+        """Where theta has periods, see `period_positions`."""
+        return period_positions(self.model)
 
     @property
     def coupled(self) -> bool:
