@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc.transitions import (
@@ -87,12 +88,15 @@ def test_slices_backwards_begin_with_the_last_coordinate(backwards):
 
 @dataclass(frozen=True)
 class Step(RandomWalk):
-    """Goes to the right by one, and its reverse by minus a hundred: who has made a place shows."""
+    """Goes to the right, and its reverse to the left by a hundred times as much.
+
+    Who has made a place shows.
+    """
 
     by: float = 1.0
 
     def reversed(self):
-        return Step(by=-100.0)
+        return Step(by=-100.0 * self.by)
 
     def move(self, conditional, point, rng):
         return Outcome(conditional.at(point.position + self.by), True, 1.0, 1)
@@ -129,6 +133,48 @@ def test_places_are_made_by_R_and_its_reverse_and_evaluated_once(
     assert_array_equal(state.theta, info.marked[-1])
     assert info.n_evaluations == target.n_evaluations == n_evaluations
     assert info.accepted == (places[-1] != 0)
+
+
+def test_a_transition_of_the_chain_is_several_updates():
+    chain = DiscretizingMap(Flat(), Layer(FlatLayer(), Step(), 3), 3)
+    _, info = chain.step(BARE, Place(np.zeros(1)), Script([1, -1, -1]))
+    assert_array_equal(info.marked[:, 0], [3, 0, -300])
+
+
+@dataclass
+class Bowl:
+    """A cheap posterior whose log density is a multiple of the square."""
+
+    by: float
+
+    def at(self, position):
+        return Place(position, self.value(position[0]))
+
+    def value(self, x):
+        return self.by * x**2
+
+
+def test_tempered_transitions_go_up_and_down_through_the_same_layers():
+    """The way down is that of the reverses, from the cheapest layer back to the first."""
+    first, second = Bowl(1.0), Bowl(1e-3)
+    layers = [Layer(first, Step()), Layer(second, Step(by=10.0), 2)]
+    theta, log_hastings = TemperedTransitions(layers).propose(np.full(1, 0.5), None)
+    passes = [(first, 0.5, 1.5), (second, 1.5, 21.5), (second, 21.5, -1978.5),
+              (first, -1978.5, -2078.5)]  # fmt: skip
+    assert_array_equal(theta, [-2078.5])
+    expected = sum(layer.value(begin) - layer.value(end) for layer, begin, end in passes)
+    assert log_hastings == pytest.approx(expected)
+
+
+@in_one_test("max_widths", [1, 4, 8])
+def test_a_bracket_is_stepped_out_as_far_as_it_may_be(max_widths):
+    """Both sides share what is left of it: where the slice has no end, nothing else stops them."""
+    operator = UnivariateSlice(max_widths=max_widths)
+    for seed in range(20):
+        layer = FlatLayer()
+        outcome = operator.move(layer, Place(np.zeros(1)), np.random.default_rng(seed))
+        assert outcome.n_evaluations == len(layer.asked) == max_widths
+        assert np.ptp(layer.asked) < max_widths * np.exp(operator.log_scale)
 
 
 def test_where_the_cheap_posterior_has_no_density_nothing_moves():

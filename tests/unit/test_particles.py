@@ -12,6 +12,7 @@ from skgpmcmc.approximations.annealing import (
     linear_temperatures,
 )
 from skgpmcmc.transitions import (
+    EllipticalSlice,
     ParticleRefresh,
     PseudoMarginalMetropolis,
     RandomWalk,
@@ -68,3 +69,24 @@ def test_the_particle_that_moves_is_the_one_that_is_drawn_by_weight(settings):
         assert_allclose(new.estimate.log_weights[HEAVY], weight[0], rtol=1e-10)
     log_mean = np.log(np.exp(new.estimate.log_weights[HEAVY]) / N)
     assert new.estimate.log_likelihood == pytest.approx(log_mean)
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_a_particle_that_moves_comes_back_to_its_place(monkeypatch, n_steps):
+    """Whichever it is, with as many steps as were asked for."""
+
+    def step(self, model, state, rng):
+        return model.moved(state, state.f + 1.0), None
+
+    monkeypatch.setattr(EllipticalSlice, "step", step)
+    model, rng = three_point_model(), np.random.default_rng(0)
+    walk = PseudoMarginalMetropolis(EP(), RandomWalk(), N, 0.2)
+    state, places = walk.start(model, THREE_THETA, rng), set()
+    for _ in range(20):
+        before = state.estimate.particles
+        state, _ = RetainedParticle(0.2, n_steps).step(model, state, rng)
+        after = state.estimate.particles
+        (moved,) = np.flatnonzero((after != before).any(axis=0))
+        assert_allclose(after[:, moved], before[:, moved] + n_steps)
+        places.add(moved)
+    assert len(places) > 1
