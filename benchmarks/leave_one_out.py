@@ -1,10 +1,10 @@
 """Leave-one-out without refitting: against fits without each row, and given f instead.
 
 Run as ``python -m benchmarks.leave_one_out [--part refits] [--case probit ...] [--core 0]``, with
-``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. The part "refits" fits every estimator to 30 simulated
-rows, and again without each of them, all with the priors of the first fit and with targets as they
-are. The part "data" compares the two methods of `loo` on real data, without refits. Results of
-cases that are not asked for stay.
+``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. The part "fits" fits every estimator to 30 simulated
+rows, with several seeds, and "refits" without each of the rows, all with the same priors and with
+targets as they are. The part "data" compares the two methods of `loo` on real data, without
+refits. Results of cases that are not asked for stay.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ from .common import (
 )
 
 N_ROWS = 30
-#: Effective draws of the fits without a row, in the worst tail, and of that to all: both leave
-#: noise of about 0.05 nats in the sum over the rows, as the first are independent of one another.
-TARGET_ESS, TARGET_ESS_OF_ALL = 250.0, 1000.0
+#: Effective draws in the worst tail of the fits without a row, whose errors are independent, and of
+#: those to all rows, which have common errors; so there are several of the latter.
+TARGET_ESS, TARGET_ESS_OF_ALL, N_FITS = 250.0, 1000.0, 4
+MOST_DRAWS = 1500
 
 
 class Case(NamedTuple):
@@ -102,27 +103,37 @@ def simulated(case: Case, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, case.simulate(1.3 * np.sin(1.5 * X[:, 0]) + 0.7 * X[:, 1], rng)
 
 
-def against_refits(name: str, seed: int, target_ess: float, n_jobs: int) -> dict[str, Any]:
-    """Elpd of all rows by both methods, and by fits without each row."""
-    case = CASES[name]
-    X, y = simulated(case, seed)
+def prepared(case: Case, seed: int, target_ess: float) -> BaseEstimator:
+    """Return the estimator with the settings of all fits, and the default priors of all rows."""
+    X, y = simulated(case, 0)
     # All draws enter a prediction: a subset is chosen for a smaller error of predictions.
-    settings = {"target_ess": target_ess, "n_draws": 10_000, "max_predict_draws": None}
+    settings = {"target_ess": target_ess, "n_draws": MOST_DRAWS, "max_predict_draws": None}
     estimator = clone(case.estimator).set_params(**settings, random_state=seed, n_jobs=1)
-    model = clone(estimator).set_params(target_ess=TARGET_ESS_OF_ALL)
-    seconds_fit, _, _ = fit_quietly(model, X, y)
-    binary = getattr(model, "estimators_", [model])[0]
-    estimator.set_params(priors=binary.priors_)
-    refitted = np.array(
-        joblib.Parallel(n_jobs)(
-            joblib.delayed(without_row)(estimator, X, y, i) for i in range(N_ROWS)
-        )
-    )
-    found = {"refits": refitted, "elpd_refits": refitted.sum(), "seconds_fit": seconds_fit}
-    for method in ("integrated", "psis"):
-        found[method] = measured(model, method)
-        found[method]["error"] = found[method]["elpd"] - refitted.sum()
-        found[method]["largest_error"] = np.abs(found[method]["elpd_i"] - refitted).max()
+    short = clone(estimator).set_params(sampler="aa", n_warmup=1, n_draws=1, target_ess=None)
+    if "softmax" in str(estimator.get_params().get("multi_class")):
+        short.set_params(sampler="pm")
+    fit_quietly(short, X, y)
+    return estimator.set_params(priors=getattr(short, "estimators_", [short])[0].priors_)
+
+
+def refits(name: str, target_ess: float, n_jobs: int) -> dict[str, Any]:
+    """Log densities of all rows by fits without each of them."""
+    X, y = simulated(CASES[name], 0)
+    estimator = prepared(CASES[name], 0, target_ess)
+    rows = (joblib.delayed(without_row)(estimator, X, y, i) for i in range(N_ROWS))
+    elpd_i = np.array(joblib.Parallel(n_jobs)(rows))
+    return {"elpd": elpd_i.sum(), "elpd_i": elpd_i}
+
+
+def fits(name: str, n_fits: int) -> list[dict[str, Any]]:
+    """What both methods find in some fits to all rows."""
+    X, y = simulated(CASES[name], 0)
+    found = []
+    for seed in range(n_fits):
+        model = prepared(CASES[name], seed, TARGET_ESS_OF_ALL)
+        seconds_fit, _, _ = fit_quietly(model, X, y)
+        both = {method: measured(model, method) for method in ("integrated", "psis")}
+        found.append({"seconds_fit": seconds_fit, **both})
     return found
 
 
@@ -180,49 +191,56 @@ DATA: dict[str, tuple[Callable[[], tuple[np.ndarray, np.ndarray]], BaseEstimator
 }
 
 
-def on_data(name: str, seed: int) -> dict[str, Any]:
+def on_data(name: str) -> dict[str, Any]:
     """Return what both methods find on real data."""
     load, estimator = DATA[name]
     X, y = load()
-    model = clone(estimator).set_params(random_state=seed, n_jobs=1)
+    model = clone(estimator).set_params(random_state=0, n_jobs=1)
     seconds_fit, _, _ = fit_quietly(model, X, y)
     found = {method: measured(model, method) for method in ("integrated", "psis")}
     return {"n": len(y), "seconds_fit": seconds_fit, **found}
 
 
 def _print(results: dict[str, Any]) -> None:
-    head = ["case", "refits", "integrated", "error", "k > 0.7", "s", "psis", "error", "k > 0.7"]
+    head = ["case", "refits", "integrated", "sd", "error", "k > 0.7", "s"]
+    head += ["psis", "sd", "error", "k > 0.7", "s"]
     rows = []
-    for part in ("refits", "data"):
-        for name, own in results[part].items():
-            a, b = own["integrated"], own["psis"]
-            known = "elpd_refits" in own
-            cells = [f"{own['elpd_refits']:.2f}" if known else "-", f"{a['elpd']:.2f}"]
-            cells += [f"{a['error']:+.2f}" if known else "-", a["n_bad"], f"{a['seconds']:.1f}"]
-            cells += [f"{b['elpd']:.2f}", f"{b['error']:+.2f}" if known else "-", b["n_bad"]]
-            rows.append([name, *cells])
+    for name, found in results["fits"].items():
+        exact = results["refits"].get(name, {}).get("elpd", np.nan)
+        rows.append([name, f"{exact:.2f}"])
+        for method in ("integrated", "psis"):
+            each = np.array([own[method]["elpd"] for own in found])
+            bad, seconds = (
+                np.median([own[method][key] for own in found]) for key in ("n_bad", "seconds")
+            )
+            numbers = f"{each.mean():.2f}", f"{each.std():.2f}", f"{each.mean() - exact:+.2f}"
+            rows[-1] += [*numbers, f"{bad:.0f}", f"{seconds:.1f}"]
+    for name, own in results["data"].items():
+        rows.append([name, "-"])
+        for method in ("integrated", "psis"):
+            m = own[method]
+            rows[-1] += [f"{m['elpd']:.2f}", "-", "-", m["n_bad"], f"{m['seconds']:.1f}"]
     print_table(head, rows)
 
 
 def main() -> None:
     """Run the parts and cases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=["refits", "data"], nargs="*", default=["refits", "data"])
+    parts = ("fits", "refits", "data")
+    parser.add_argument("--part", choices=parts, nargs="*", default=parts)
     parser.add_argument("--case", nargs="*", help="names of cases; all if left out")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target-ess", type=float, default=TARGET_ESS)
     parser.add_argument("--n-jobs", type=int, default=1, help="fits without a row at a time")
     parser.add_argument("--core", type=int)
     args = parser.parse_args()
     use_core(args.core)
-    settings = {"seed": args.seed, "n_rows": N_ROWS, "target_ess": args.target_ess}
-    settings["target_ess_of_all"] = TARGET_ESS_OF_ALL
-    results = {"refits": {}, "data": {}, **load_results("leave_one_out")}
-    known: dict[str, dict[str, Callable[[str], dict[str, Any]]]] = {
-        "refits": dict.fromkeys(
-            CASES, lambda n: against_refits(n, args.seed, args.target_ess, args.n_jobs)
-        ),
-        "data": dict.fromkeys(DATA, lambda n: on_data(n, args.seed)),
+    settings = {"n_rows": N_ROWS, "target_ess": args.target_ess, "n_fits": N_FITS}
+    settings |= {"target_ess_of_all": TARGET_ESS_OF_ALL, "n_draws": MOST_DRAWS}
+    results = {**{part: {} for part in parts}, **load_results("leave_one_out")}
+    known: dict[str, dict[str, Callable[[str], Any]]] = {
+        "fits": dict.fromkeys(CASES, lambda name: fits(name, N_FITS)),
+        "refits": dict.fromkeys(CASES, lambda name: refits(name, args.target_ess, args.n_jobs)),
+        "data": dict.fromkeys(DATA, on_data),
     }
     with threadpool_limits(1):
         for part in args.part:

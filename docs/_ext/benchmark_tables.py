@@ -479,28 +479,40 @@ def _multiclass(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
 
 def _leave_one_out(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Sums of log densities by both methods of `loo`: against "refits", or on real "data"."""
+    results = documents[0]["results"]
     rows = []
-    for name, r in documents[0]["results"][part].items():
-        ours, theirs = r["integrated"], r["psis"]
-        if part == "refits":
-            sums = [two(r["elpd_refits"])]
-            of_each = [[two(m["elpd"]), f"{m['error']:+.2f}", m["n_bad"]] for m in (ours, theirs)]
-        else:
-            sums = []
-            of_each = [
-                [f"{m['elpd']:.2f} ± {m['se']:.2f}", m["n_bad"], f"{m['seconds']:.1f}"]
-                for m in (ours, theirs)
-            ]
-        cells = [str(cell) for method in of_each for cell in method]
-        rest = [] if part == "refits" else [f"{r['seconds_fit']:.1f}"]
-        rows.append([name, *sums, *cells, *rest])
     if part == "refits":
+        for name, found in results["fits"].items():
+            if name in results["refits"]:
+                rows.append([name, *_against_refits(found, results["refits"][name]["elpd"])])
         head = ["model", "fits without a row"]
         head += ["f integrated out", "error", "k > 0.7", '"psis"', "error", "k > 0.7"]
     else:
+        for name, r in results["data"].items():
+            cells = [
+                cell
+                for m in (r["integrated"], r["psis"])
+                for cell in (
+                    f"{m['elpd']:.2f} ± {m['se']:.2f}",
+                    str(m["n_bad"]),
+                    f"{m['seconds']:.1f}",
+                )
+            ]
+            rows.append([name, *cells, f"{r['seconds_fit']:.1f}"])
         head = ["data and kernel", "f integrated out", "k > 0.7", "seconds"]
         head += ['"psis"', "k > 0.7", "seconds", "seconds of the fit"]
     return [*list_table("", head, rows), *provenance(documents[0])]
+
+
+def _against_refits(found: Sequence[dict[str, Any]], exact: float) -> list[str]:
+    """Cells of a model: means and standard deviations over fits, and the largest number of rows."""
+    cells = [two(exact)]
+    for method in ("integrated", "psis"):
+        each = np.array([own[method]["elpd"] for own in found])
+        n_bad = [own[method]["n_bad"] for own in found]
+        cells += [f"{each.mean():.2f} ({each.std():.2f})", f"{each.mean() - exact:+.2f}"]
+        cells.append(f"{np.median(n_bad):.0f}")
+    return cells
 
 
 def _priors(documents: Sequence[dict[str, Any]], part: str) -> list[str]:

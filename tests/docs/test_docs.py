@@ -462,14 +462,17 @@ def test_table_of_several_classes(table_lines, tmp_path):
 
 
 def test_table_of_leave_one_out(table_lines, tmp_path):
-    one = {"elpd": -9.0, "se": 2.0, "n_bad": 0, "seconds": 1.5, "error": 0.04}
-    other = {"elpd": -8.0, "se": 2.5, "n_bad": 3, "seconds": 0.1, "error": 1.04}
-    own = {"integrated": one, "psis": other, "elpd_refits": -9.04, "seconds_fit": 4.0}
+    one = {"elpd": -9.0, "se": 2.0, "n_bad": 0, "seconds": 1.5}
+    other = {"elpd": -8.0, "se": 2.5, "n_bad": 3, "seconds": 0.1}
+    fits = [{"integrated": {**one, "elpd": elpd}, "psis": other} for elpd in (-9.5, -8.5)]
+    data = {"integrated": one, "psis": other, "seconds_fit": 4.0}
+    results = {"fits": {"toy": fits, "more": fits}, "refits": {"toy": {"elpd": -9.04}}}
     document = {**ABOUT, "benchmark": "leave_one_out"}
-    document["results"] = {part: {"toy": own} for part in ("refits", "data")}
+    document["results"] = {**results, "data": {"toy": data}}
     (tmp_path / "leave_one_out.json").write_text(json.dumps(document), "utf-8")
     _, row = cells(table_lines("leave_one_out", tmp_path, "refits"))
-    assert row == ["toy", "-9.04", "-9.00", "+0.04", "0", "-8.00", "+1.04", "3"]
+    expected = ["toy", "-9.04", "-9.00 (0.50)", "+0.04", "0", "-8.00 (0.00)", "+1.04", "3"]
+    assert row == expected
     _, row = cells(table_lines("leave_one_out", tmp_path, "data"))
     assert row == ["toy", "-9.00 ± 2.00", "0", "1.5", "-8.00 ± 2.50", "3", "0.1", "4.0"]
 
