@@ -39,10 +39,16 @@ class Normal:
         return self.value_and_gradient(theta)[0]
 
 
+class WithoutModel(Knowledge):
+    """Knowledge of a density alone."""
+
+    periods = ()
+
+
 def knowledge(dim):
     """As much of it as proposals ask for."""
     rng, mode = np.random.default_rng(0), np.zeros(dim)
-    return Knowledge(
+    return WithoutModel(
         model=None,
         approximation=None,
         rng=rng,
