@@ -232,7 +232,8 @@ def _check_within_reach(hyperprior: HyperPrior) -> None:
     for name, law in hyperprior.distributions.items():
         least, most = hyperprior.reach(name)
         # Negative or larger than one is the mass of a density that has no integral: it may serve.
-        within = float(law.sf(least)), float(law.cdf(most))
+        with np.errstate(all="ignore"):  # of a prior whose scale is beyond numbers
+            within = float(law.sf(least)), float(law.cdf(most))
         if any(0.0 <= mass < _NO_MASS for mass in within):
             raise ValueError(
                 f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "

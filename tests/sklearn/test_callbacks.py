@@ -219,7 +219,7 @@ def test_callbacks_leave_no_attribute():
     model.fit(*moons())
     added = {name for name in set(vars(model)) - before if name.startswith("_")}
     expected = {"_predictor", "_sampling", "_draws", "_units", "_for_predictions"}
-    assert added == expected | {"_evidence_parts", "_rows"}
+    assert added == expected | {"_evidence_parts", "_reference", "_rows"}
     assert "_skl_callbacks" not in vars(clone(random_walk(n_draws=2)).fit(*moons()))
 
 
