@@ -30,6 +30,8 @@ from ..samplers import MAPPED, SAMPLERS, Sampler
 _LARGEST_INPUT = 1e100
 #: Where the likelihood is tried: latent values, and at most so many rows.
 _TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
+#: Log density below which a prior has next to no mass near a place.
+_TINY = -50.0
 #: Second derivatives up to this may be rounding errors of zero.
 _ROUNDING = 1e-8
 
@@ -226,16 +228,23 @@ def resolve_priors(
 
 
 def _check_within_reach(hyperprior: HyperPrior) -> None:
-    """Refuse a prior that lies beyond all values that are sampled."""
-    for name, (low, high) in zip(hyperprior.names, hyperprior.bounds, strict=True):
-        if not low < high:
-            law = hyperprior.distributions[name]
-            least, most = hyperprior.reach(name)
+    """Refuse a prior that lies beyond all values that are sampled: next to nothing is within."""
+    for name, law in hyperprior.distributions.items():
+        least, most = hyperprior.reach(name)
+        if least > 0.0 and (_lies_beyond(law, least, np.e) or _lies_beyond(law, most, 1.0 / np.e)):
             raise ValueError(
                 f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
                 f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
                 "within this range, by priors, or by other units of X or y."
             )
+
+
+def _lies_beyond(law: Any, end: float, inward: float) -> bool:
+    """Whether the density of the log is tiny at an end, and smaller still a step inward."""
+    values = np.array([end, end * inward])
+    with np.errstate(all="ignore"):
+        outer, inner = law.logpdf(values) + np.log(values)
+    return bool(inner < outer < _TINY)
 
 
 def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:

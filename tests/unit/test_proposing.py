@@ -19,7 +19,10 @@ from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
 from skgpmcmc.warmup.emulator.learn import Knowledge
 
-from ..helpers import P_LIMIT, Z_LIMIT, in_one_test, seeded, z_score
+from ..helpers import P_LIMIT, Z_LIMIT, in_one_test, make_model, seeded, toy_classes, z_score
+
+#: Asked for periods alone, which it has not.
+UNPERIODIC = make_model(*toy_classes(5, 1, seed=0))
 
 
 class Normal:
@@ -43,7 +46,7 @@ def knowledge(dim):
     """As much of it as proposals ask for."""
     rng, mode = np.random.default_rng(0), np.zeros(dim)
     return Knowledge(
-        model=None,
+        model=UNPERIODIC,
         approximation=None,
         rng=rng,
         design=None,
