@@ -38,8 +38,9 @@ from .laplace import Laplace
 _TOLERANCE = 1e-3
 #: Most sweeps that average the sites of a softmax.
 _N_SWEEPS = 30
-#: Change of a margin, in its standard deviations, below which other inputs do not respond.
-_NO_CHANGE = 0.05
+#: Change of a margin, in its standard deviations, below which other inputs do not respond: what
+#: they would add is of third order in it, in all less than 0.001 nats for 173 counts.
+_NO_CHANGE = 0.1
 #: Response of all other inputs, in nats, above which first order is not enough.
 _STRONG = 0.15
 #: Log2 of the number of points at which the classes of a softmax are averaged.
