@@ -72,7 +72,7 @@ def period_bounds(X: FloatArray) -> tuple[float, float]:
 
 
 def size_of_rows(X: FloatArray) -> float:
-    """Root of the median of |x|^2 over all rows of X that are not zero; 1 if all are."""
+    """Root of the median of ``|x|^2`` over all rows of X that are not zero; 1 if all are."""
     largest = float(np.abs(X).max())
     if largest == 0.0:
         return 1.0
