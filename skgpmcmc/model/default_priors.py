@@ -145,7 +145,8 @@ def default_priors(
     * ``periodicity`` of ExpSineSquared is below the distance of neighboring inputs, and above the
       width of the inputs, with probability 0.01 each (see `period_bounds`).
     * ``sigma_0`` of DotProduct is log-normal(0, 1) in units of the size of the rows, which is the
-      root of the median of ``|x|^2``; ``gamma`` of the metrics "poly" and "sigmoid" is 1 / sigma_0^2.
+      root of the median of ``|x|^2``; ``gamma`` of the metrics "poly" and "sigmoid" is
+      1 / sigma_0^2.
     * ``length_scale`` of ExpSineSquared, ``alpha`` of RationalQuadratic and ``threshold_gap`` of
       ordered classes are pure numbers: log-normal(0, 1). ``shape`` of negative binomial counts has
       median 10 and a long upper tail, where counts are nearly Poisson.
