@@ -170,7 +170,7 @@ class OneLatentFunction(BaseBayesianGP):
         ----------
         method : {"integrated", "psis"}, default="integrated"
             "integrated": the weights are about the hyper-parameters alone. At each draw of them
-            (about 400 at most, evenly spread over the chains) the latent function is integrated out
+            (1000 at most, evenly spread over the chains) the latent function is integrated out
             given all other rows: in closed form with Gaussian noise, by the Laplace approximation
             for a softmax and with ``approximation="laplace"``, otherwise by expectation
             propagation. "psis": the weights are about the latent function as well, which for most

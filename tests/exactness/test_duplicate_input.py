@@ -46,6 +46,7 @@ def test_one_input_or_two():
 
 
 @pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore:Bounds of kernel hyper-parameters")  # scikit-learn's have some
 @in_one_test("kernel", KERNELS)
 def test_duplicate_input(kernel):
     """All converge, or they would warn; means and variances agree within Monte Carlo error."""

@@ -92,12 +92,12 @@ def test_fixed_hyper_parameters_need_no_weights():
 def test_many_draws_are_thinned_evenly():
     theta = np.arange(6000.0).reshape(2, 3000, 1)
     few = _thinned(theta)
-    assert few.shape == (2, 200, 1)
+    assert few.shape == (2, 500, 1)
     assert_array_equal(few[:, [0, -1]], theta[:, [0, -1]])
     steps = np.diff(few[:, :, 0], axis=1)
-    assert steps.min() >= 15
-    assert steps.max() <= 16
-    assert_array_equal(_thinned(theta[:, :200]), theta[:, :200])
+    assert steps.min() >= 6
+    assert steps.max() <= 7
+    assert_array_equal(_thinned(theta[:, :500]), theta[:, :500])
     assert _thinned(np.empty((2, 3000, 0))).shape == (1, 1, 0)
 
 
