@@ -47,7 +47,9 @@ def test_elpd_is_that_of_fits_without_each_row(name):
     refitted = np.empty(N)
     for i in range(N):
         rest = np.delete(np.arange(N), i)
-        without = clone(estimator).fit(X[rest], y[rest])
+        # The density of a row that the others do not expect is a mean over rare draws.
+        wanted = 4.0 * ESS if found.elpd_i[i] < -5.0 else ESS
+        without = clone(estimator).set_params(target_ess=wanted).fit(X[rest], y[rest])
         refitted[i] = without.log_predictive_density(X[[i]], y[[i]])[0]
     reliable = found.pareto_k < 0.7
     assert reliable.mean() > 0.7
