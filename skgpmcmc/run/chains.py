@@ -10,10 +10,10 @@ thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -22,25 +22,9 @@ from .._typing import FloatArray
 from .._warnings import warn
 from ..approximations import Approximation, CheapApproximation
 from ..model import LatentGP
-from ..numerics.linalg import OperationCount
 from ..numerics.threads import Call, Journal, LostWorkersError, Workers, joined, one_thread
 from ..samplers import Sampler
-from ..warmup import (
-    Counts,
-    Done,
-    Prepared,
-    Request,
-    Segment,
-    Task,
-    TimeLimit,
-    perform,
-    sample,
-    sample_all,
-    sum_counts,
-    switch,
-    switch_all,
-    until,
-)
+from ..warmup import Segment, sample, sample_all, sum_counts, switch_all
 from .diagnostics import StoppingRule
 from .effort import (
     Effort,
@@ -54,7 +38,8 @@ from .effort import (
     plan_for,
     seconds_per_iteration,
 )
-from .records import Draws, ModelRun, Ongoing, SamplingRun
+from .records import ModelRun, Ongoing, SamplingRun
+from .set_ups import Chains, set_up_all
 
 #: Iterations between two looks of the parent at the chains, and fewest of them where few are
 #: missing.
@@ -141,15 +126,11 @@ def sample_chains(
         in_use = approximation if sampler.approximates or sampler.integrates_f else None
         seconds = seconds_per_iteration(models[0], in_use)
         monitor.expect(plan.effort(seconds, "an evaluation with some of the rows"))
-    settings = n_importance, n_discarded, cheap, n_warmup is None
-    set_ups = [
-        set_up(model, sampler, approximation, own, n_chains, *settings)
-        for model, own in zip(models, seed.spawn(len(models)), strict=True)
-    ]
+    wanted = Chains(sampler, approximation, n_chains, n_importance, n_discarded, cheap)
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
     with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
-        ready, operations = run_set_ups(workers, set_ups, n_rounds_before, monitor, plan)
+        ready = set_up_all(models, wanted, seed, workers, n_rounds_before, monitor, plan)
         if not workers.follows:
             monitor.set_up("settling: iterations that are not kept")
         monitor.begin_round()
@@ -157,10 +138,7 @@ def sample_chains(
         parts = workers.in_parts(calls, switch_all, plan.in_step)
         settled = iter(joined(workers.run(parts)))
         begun = SamplingRun(
-            [
-                one.begun([next(settled) for _ in one.prepared.rngs], count)
-                for one, count in zip(ready, operations, strict=True)
-            ],
+            [one.begun([next(settled) for _ in one.prepared.rngs]) for one in ready],
             seconds_warmup=0.0,
             seconds_sampling=0.0,
         )
@@ -302,164 +280,3 @@ def _standing(grown: Sequence[_Grown]) -> Standing:
 def _until(end: int, missing: float) -> int:
     """Iterations until the next look: to the end of the round, or sooner if few are missing."""
     return min(end, max(_SHORTEST, int(np.ceil(min(missing, end)))))
-
-
-class Ready(NamedTuple):
-    """What the set-up of a model returns."""
-
-    model: LatentGP  # as sampled
-    prepared: Prepared  # what its chains need
-
-    def at_once(self) -> Ready:
-        """Return the same without iterations that settle, for which there is no time."""
-        return self._replace(prepared=self.prepared._replace(n_settle=0))
-
-    def calls(self) -> Iterator[Call]:
-        """Give the work that starts every chain on its frozen transition, and lets it settle.
-
-        Yields
-        ------
-        Call
-            One for each chain.
-        """
-        model, own = self
-        states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
-        for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True):
-            yield joblib.delayed(switch)(
-                model, own.transition, theta, rng, own.n_settle, state, own.settling
-            )
-
-    def begun(self, settled: list[Segment], operations: OperationCount) -> ModelRun:
-        """Return the record of a model before its first kept draw; the operations of its set-up."""
-        model, own = self
-        of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
-        n_chains, p, n_marked = len(settled), len(own.thetas[0]), own.transition.n_marked
-        draws = Draws(
-            theta=np.empty((n_chains, 0, p)),
-            f=np.empty((n_chains, 0, model.n_latent)),
-            marked=np.empty((n_chains, 0, n_marked, p)) if n_marked else None,
-            chain_counts=[Counts() for _ in settled],
-            warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
-            f_is_mean=not own.draws_latent,
-        )
-        chains = [Ongoing(own.transition, segment.state, segment.rng) for segment in settled]
-        n_discarded = own.n_tuned + own.n_settle
-        return ModelRun(model, draws, chains, own.reference, own.estimator, own.report, n_discarded)
-
-
-def set_up(
-    model: LatentGP,
-    sampler: Sampler,
-    approximation: Approximation,
-    seed: np.random.SeedSequence,
-    n_chains: int,
-    n_importance: int | None,
-    n_warmup: int,
-    cheap: CheapApproximation | None = None,
-    settles: bool = False,
-) -> Generator[Sequence[Task], Sequence[Any], Ready]:
-    """Set up the chains of one model.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
-    """
-    *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(n_chains + 1)]
-    starts = [model.hyperprior.sample(own) for own in rngs]
-    model = sampler.sampled(model)
-    request = Request(model, approximation, starts, rngs, rng, n_importance, n_warmup)
-    prepared = yield from sampler.set_up(request._replace(cheap=cheap, settles=settles))
-    return Ready(model, prepared)
-
-
-def run_set_ups(
-    workers: Workers,
-    set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
-    n_rounds: int,
-    monitor: Monitor,
-    plan: Plan,
-) -> tuple[list[Ready], list[OperationCount]]:
-    """Drive the set-ups of all models in lockstep; returns what they prepared, and their cost.
-
-    How many batches of work there will be is not known: for the monitor each is a round, but the
-    last of `n_rounds` takes all that follow, so that no round is announced in vain.
-
-    A journal has what set-ups do that are given their time. So the time limit of the monitor waits
-    until the journal has been followed to its end, and what is done in a hurry is not journaled.
-    """
-    n_batches, is_timed, limit = 0, False, monitor.limit
-    prepared: dict[int, Ready] = {}
-    operations = [OperationCount() for _ in set_ups]
-    answers: _Answers = dict.fromkeys(range(len(set_ups)), (None, 0.0))
-    while answers:
-        wanted, ended = _asked(set_ups, answers, TimeLimit() if workers.follows else limit)
-        prepared |= ended
-        answers = {}
-        if limit.was_noticed:
-            workers.leave_journal()
-        if wanted:
-            n_batches += 1
-            tasks = [task._replace(limit=limit) for batch in wanted.values() for task in batch]
-            is_followed = workers.follows
-            if tasks and not is_followed:
-                of_several = f", for {len(wanted)} classes" if len(wanted) > 1 else ""
-                monitor.set_up(tasks[0].stage + of_several)
-            if n_batches <= n_rounds:
-                monitor.begin_round()
-            all_done = workers.run([joblib.delayed(perform)(task) for task in tasks])
-            if not (is_timed or is_followed):
-                is_timed = _expect_from(tasks, all_done, plan, monitor)
-            done = iter(all_done)
-            for m, batch in wanted.items():
-                results = [next(done) for _ in batch]
-                answers[m] = [r.value for r in results], sum(r.seconds for r in results)
-                for result in results:
-                    operations[m].add(result.operations)
-            if any(result.cut for result in all_done):  # over for all, whatever their clocks say
-                limit.was_noticed, limit.end = True, -np.inf
-            if n_batches < n_rounds:
-                monitor.end_round()  # a stop request waits for the first draws
-    if n_batches >= n_rounds:
-        monitor.end_round()
-    for _ in range(n_rounds - n_batches):  # with nothing to be learned there is nothing to do
-        monitor.begin_round()
-        monitor.end_round()
-    ready = [prepared[m] for m in range(len(set_ups))]
-    return [one.at_once() for one in ready] if limit.was_noticed else ready, operations
-
-
-#: What the tasks of each model have returned, and the seconds that they took.
-_Answers = dict[int, tuple[Any, float]]
-
-
-def _asked(
-    set_ups: Sequence[Generator[Sequence[Task], Sequence[Any], Ready]],
-    answers: _Answers,
-    limit: TimeLimit,
-) -> tuple[dict[int, Sequence[Task]], dict[int, Ready]]:
-    """Give set-ups their answers; returns what they ask for next, and what those that end have."""
-    wanted, prepared = {}, {}
-    for m, (values, spent) in answers.items():
-        try:
-            with until(replace(limit, spent=spent)) as own:
-                wanted[m] = set_ups[m].send(values)
-        except StopIteration as end:
-            prepared[m] = end.value
-        limit.was_noticed |= own.was_noticed
-    return wanted, prepared
-
-
-def _expect_from(tasks: Sequence[Task], done: Sequence[Done], plan: Plan, monitor: Monitor) -> bool:
-    """Tell the monitor what the time of some tasks lets expect; returns whether it does.
-
-    That of tasks with a part of the rows does not: small matrices take longer than their share.
-    """
-    each = [
-        result.seconds / task.iterations
-        for task, result in zip(tasks, done, strict=True)
-        if task.iterations and not result.cut and task.arguments[0].n_inputs == plan.n_rows
-    ]
-    if each:
-        monitor.expect(plan.effort(float(np.median(each)), "the first evaluations"))
-    return bool(each)

@@ -25,7 +25,7 @@ from .._warnings import warn
 from ..numerics.archive import Written, from_arrays, to_arrays
 from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
 from ..numerics.threads import Call
-from ..warmup import Done, Segment, Task, perform, sample, sum_counts
+from ..warmup import Done, Segment, perform, sample, sum_counts
 
 
 @dataclass(eq=False)

@@ -17,16 +17,16 @@ from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis
 from ..warmup import (
     N_IMPORTANCE,
     EmulatorSettings,
+    Executor,
+    Prepared,
     Request,
     Schedule,
-    SetUp,
     set_up_emulated,
-    set_up_marginal,
     set_up_random_walk,
 )
 
 #: Warm-up iterations of what has to be tuned, and of what has not.
-_N_TUNED, _N_SETTLED = 500, 50
+_N_TUNED, _N_SETTLED = 500, 10
 #: Rounds of a set-up that learns, as progress counts them: with so many batches of work every such
 #: set-up begins, and the last round takes all batches that follow.
 _LEARNING_ROUNDS = 4
@@ -112,8 +112,8 @@ class Sampler(Configuration, ABC):
         return _N_LEARNED * dim if self.learns else 0
 
     @abstractmethod
-    def set_up(self, request: Request) -> SetUp:
-        """Return the set-up that prepares one model's chains."""
+    def set_up(self, request: Request, workers: Executor) -> Prepared:
+        """Prepare the chains of one model; workers do the work."""
 
 
 @dataclass(eq=False)
@@ -157,13 +157,13 @@ class PseudoMarginal(Sampler):
         """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
 
-    def set_up(self, request: Request) -> SetUp:
+    def set_up(self, request: Request, workers: Executor) -> Prepared:
         """Learn an emulator, or tune a random walk."""
         if self.learns:
             settings = EmulatorSettings(
                 self.noise, self.defensive, request.n_importance, self.moves == "emulated"
             )
-            return set_up_emulated(request, settings)
+            return set_up_emulated(request, workers, settings)
         count = N_IMPORTANCE if request.n_importance is None else request.n_importance
         frozen = partial(
             PseudoMarginalMetropolis,
@@ -171,7 +171,7 @@ class PseudoMarginal(Sampler):
             n_importance=count,
             defensive=self.defensive,
         )
-        return set_up_random_walk(request, self.target_acceptance, frozen)
+        return set_up_random_walk(request, self.target_acceptance, frozen, workers)
 
 
 @dataclass(eq=False)
@@ -206,12 +206,12 @@ class Marginal(Sampler):
         """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
 
-    def set_up(self, request: Request) -> SetUp:
+    def set_up(self, request: Request, workers: Executor) -> Prepared:
         """Learn an emulator of the approximate evidence, or tune a random walk on it."""
         if self.learns:
-            return set_up_marginal(request, draws_latent=True)
+            return set_up_emulated(request, workers, None)
         frozen = partial(MarginalMetropolis, request.approximation)
-        return set_up_random_walk(request, self.target_acceptance, frozen)
+        return set_up_random_walk(request, self.target_acceptance, frozen, workers)
 
 
 @dataclass(eq=False)
@@ -246,6 +246,6 @@ class Collapsed(Sampler):
         """Whether the set-up learns an emulator: always."""
         return True
 
-    def set_up(self, request: Request) -> SetUp:
+    def set_up(self, request: Request, workers: Executor) -> Prepared:
         """Learn an emulator of the evidence; `n_importance` is not used."""
-        return set_up_marginal(request, draws_latent=False)
+        return set_up_emulated(request, workers, None, draws_latent=False)

@@ -22,7 +22,7 @@ from ..transitions import (
     PseudoMarginalMetropolis,
     RandomWalk,
 )
-from ..warmup import N_IMPORTANCE, Mapped, Request, SetUp, set_up_mapped
+from ..warmup import N_IMPORTANCE, Executor, Mapped, Prepared, Request, set_up_mapped
 from .base import Sampler
 from .within_gibbs import hyper_moves
 
@@ -83,7 +83,7 @@ class MappedSampler(Sampler):
         """Return the discarded iterations per chain; `wanted` is None for the sampler's choice."""
         return _N_WARMUP if wanted is None else wanted
 
-    def set_up(self, request: Request) -> SetUp:
+    def set_up(self, request: Request, workers: Executor) -> Prepared:
         """Choose the size m of the cheap posterior if it is "auto", and tune R on pi*."""
         assert request.cheap is not None  # the estimator makes sure
         cheap = self._cheap(request.cheap)
@@ -94,7 +94,7 @@ class MappedSampler(Sampler):
         operator = self._operator(len(request.model.start))
         make = self._maker(partial(_exact, request.approximation, count, self.defensive))
         wanted = Mapped(cheap, [operator] * len(cheap), self._n_updates(len(cheap)), make, cost)
-        return set_up_mapped(request, wanted)
+        return set_up_mapped(request, wanted, workers)
 
     def _operator(self, dim: int) -> Operator:
         own = self.operator

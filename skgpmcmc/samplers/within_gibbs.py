@@ -33,7 +33,7 @@ from ..transitions import (
     Transition,
     UnivariateSlice,
 )
-from ..warmup import Request, SetUp, set_up_sweep
+from ..warmup import Executor, Prepared, Request, set_up_sweep
 from .base import Sampler
 
 AnOperator = TypeVar("AnOperator", bound=Operator)
@@ -130,7 +130,7 @@ class WithinGibbs(Sampler):
                 f"sampler: latent must be one of {known} or a Transition; got {self.latent!r}."
             )
 
-    def set_up(self, request: Request) -> SetUp:
+    def set_up(self, request: Request, workers: Executor) -> Prepared:
         """Tune every move on the posterior itself; `n_importance` is not used."""
         model = request.model
         latent = [(self._latent_move(model.n_inputs), self.n_latent)]
@@ -138,7 +138,7 @@ class WithinGibbs(Sampler):
         hyper = [(move, 1) for move in moves]
         both = hyper + latent if self._theta_first else latent + hyper
         sweep = Sweep(*zip(*both, strict=True))
-        return set_up_sweep(request, sweep, learns_shape=self.learn_shape)
+        return set_up_sweep(request, sweep, workers, learns_shape=self.learn_shape)
 
     def _latent_move(self, dim: int) -> Transition[GPState]:
         if isinstance(self.latent, Transition):

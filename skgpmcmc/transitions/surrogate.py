@@ -274,7 +274,7 @@ def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Gener
     return last
 
 
-def independence_acceptance(log_weights: FloatArray) -> float:
+def independence_acceptance(log_weights: FloatArray, shares: FloatArray | None = None) -> float:
     """Estimate the acceptance rate of independent proposals from pi* in a chain on another density.
 
     It is ``E min(w, w') / E w`` for the importance weights w, w' (that density over pi*) of two
@@ -285,10 +285,12 @@ def independence_acceptance(log_weights: FloatArray) -> float:
     ----------
     log_weights : ndarray of shape (m,)
         Log weights at draws from pi*, up to a constant.
+    shares : ndarray of shape (m,), optional
+        Weights of the draws themselves, where they come from another density than pi*.
     """
-    w = np.sort(np.exp(log_weights - log_weights.max()))
-    counts = 2.0 * np.arange(len(w), 0.0, -1.0) - 1.0  # pairs of which each is the smaller
-    return float(counts @ w / (len(w) * w.sum()))
+    w = np.exp(log_weights - log_weights.max())
+    u = np.ones(len(w)) if shares is None else shares
+    return float(u @ np.minimum(w[:, None], w) @ u / (u.sum() * (u @ w)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,22 @@
 """Set-ups and warm-up: all work before the first kept draw."""
 
 from . import time_limit
-from .emulated import N_IMPORTANCE, set_up_emulated, set_up_marginal
+from .emulated import N_IMPORTANCE, set_up_emulated
 from .emulator.cheap import Emulated
+from .emulator.learn import ITERATIONS_PER_EVALUATION
+from .executor import Done, Executor, InProcess, perform
 from .mapped import Mapped, set_up_mapped
 from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule
 from .time_limit import TimeLimit, until
 from .tuner import set_up_random_walk, set_up_sweep
 from .work import (
-    ITERATIONS_PER_EVALUATION,
     Counts,
-    Done,
     Prepared,
     Request,
     Segment,
-    SetUp,
-    Task,
     acceptance_rates,
     at_work,
-    perform,
     sample,
     sample_all,
     sum_counts,
@@ -35,13 +32,13 @@ __all__ = [
     "Emulated",
     "EmulatorReport",
     "EmulatorSettings",
+    "Executor",
+    "InProcess",
     "Mapped",
     "Prepared",
     "Request",
     "Schedule",
     "Segment",
-    "SetUp",
-    "Task",
     "TimeLimit",
     "acceptance_rates",
     "at_work",
@@ -50,7 +47,6 @@ __all__ = [
     "sample_all",
     "set_up_emulated",
     "set_up_mapped",
-    "set_up_marginal",
     "set_up_random_walk",
     "set_up_sweep",
     "sum_counts",

@@ -1,530 +1,341 @@
-"""The set-ups that learn an emulator.
+"""The set-up of the samplers whose proposals come from an emulator.
 
 Everything here happens before the first kept draw and is then frozen: the emulator for proposals,
-the sites of the importance density, the number of importance draws as a function of theta. The
-collapsed sampler computes the evidence exactly and needs no importance density.
+the sites of the importance density, the number of importance draws as a function of theta. Samplers
+that know the evidence, exactly or by an approximation, need no importance density.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import InterpolatedSites
-from ..approximations.interpolated import Quadratic
+from .._warnings import warn
+from ..approximations import Quadratic, ReferenceDensity
+from ..model import period_positions
 from ..transitions import (
     MOST_ROTATED,
     Directed,
-    GridDensity,
+    Evaluating,
     IndependenceMetropolis,
-    Leapfrog,
     MarginalMetropolis,
     Mixture,
     Multiples,
     ParticleRefresh,
-    Pool,
     Proposal,
     PseudoMarginalMetropolis,
-    PseudoMarginalState,
     RandomWalk,
     RetainedParticle,
     Rotation,
     SurrogateProposal,
     TMixture,
-    independence_acceptance,
-    root_of,
+    Transition,
 )
-from .emulator.anneal import annealed
-from .emulator.fit import EmulatedPosterior
-from .emulator.learn import (
-    LATER_ROUNDS,
-    LEAST_ACCEPTANCE,
-    TRUSTED,
-    Knowledge,
-    Step,
-    explored,
-    measured,
-    quarter,
-    refined,
-    searched,
-)
-from .emulator.probe import Probed, probe
-from .emulator.trajectories import (
-    N_LEAPS,
-    ApproximatePosterior,
-    first_log_step,
-    hamiltonian,
-    tune_trajectories,
-)
+from .emulator.learn import Knowledge, learned, refined
+from .emulator.noise import draw_count, n_turns, take_probe
+from .emulator.options import EmulatorOptions
+from .emulator.posterior import EmulatedPosterior
+from .executor import Executor
 from .report import EmulatorReport, EmulatorSettings
 from .time_limit import OutOfTimeError, check_time
-from .work import Prepared, Request, SetUp, Task, no_density, switch
+from .work import Prepared, Request, no_density, sum_counts, switch
 
 #: Importance draws where nothing is learned about them.
 N_IMPORTANCE = 64
-#: Iterations of each chain of a rehearsal, and the places that are learned from it.
-_REHEARSAL, _N_KEPT = 100, 24
-#: Most rehearsals: another where one has shown that the emulator was poor.
-_MOST_REHEARSALS = 3
-#: How often an emulator that is poor learns more: with few hyper-parameters, and with many.
-_MOST_LESSONS = (1, 3)
-#: How many times less noise estimates have where a trajectory costs far more than they do.
-_LESS_NOISE = 2.0
-#: Independence candidates of a surrogate chain: for few hyper-parameters, and for many.
-_N_CANDIDATES = (64, 16)
-#: A surrogate chain is nothing but independence candidates if it stays where it is this rarely,
-#: judged by so many draws.
-_MAY_STAY, _N_COMPARED = 0.02, 400
-#: Trajectories of every chain that tune a metric, and then a step size.
-_TUNING_TRAJECTORIES = (20, 20, 10)
-#: Share of the correlations that a metric learned from so few points keeps.
-_CORRELATED = 0.5
-#: Held-out error from which the emulator of an exact evidence, which is cheap, learns more.
-_WELL_EMULATED = 0.1
-#: See `to_settle`.
-_UNSETTLED, _SHORTEST_SETTLING = 1e-3, 5
-#: Probabilities of the moves, for few hyper-parameters and for many: surrogate, random walk, and a
-#: refresh. With many, pi* may be far too small in some corner, which a chain leaves by walking.
-_MOVES = ((0.98, 0.01, 0.01), (0.94, 0.05, 0.01))
-#: Those where the emulator is poor, and with trajectories on the approximate posterior first.
-_CAUTIOUS_MOVES = (0.85, 0.05, 0.05, 0.05)
-_ROTATED = 0.94  # of rotations, which take the place of most surrogate moves
-#: Probability of a refresh where the time was over before it was known what suits chains; other
-#: moves share what is left, as nobody knows which is good.
-_REFRESHED = 0.05
-#: Probability of a multiple of a period, of which a kernel with one may have modes.
-_OF_PERIODS = 0.03
-#: Where more than the first share of proposals is predicted to be accepted, the retained particle
-#: moves this often: always would take a fifth of the time with fifty rows. Else, and with many
-#: hyper-parameters, it always does: rare weights may make chains stay.
-_UNSURPRISED, _RETAINED = 0.9, 0.25
+#: Probabilities of the main move and of a random walk, and of a refresh, of particles if there are
+#: any; what a kernel with a period has besides.
+_MOVES, _REFRESHED, _OF_PERIODS = (0.95, 0.04), 0.01, 0.03
+#: Where chains accept less than this share of what is predicted, what they showed is learned.
+_SURPRISED = 0.5
 
 
-def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
-    """Prepare the emulated pseudo-marginal sampler.
+class Estimates(NamedTuple):
+    """How p(y | theta) is known to the chains."""
+
+    move: Callable[..., Evaluating[Any]]  # makes a move of theta for a proposal and a name
+    reference: ReferenceDensity
+    correction: Quadratic | None = None  # from the approximate evidence to what is estimated
+    refresh: Transition[Any] | None = None  # of particles
+    last: Transition[Any] | None = None  # what follows every move
+    error: float = 0.0  # of the correction
+    n_importance: tuple[int, int] = (0, 0)
+    noise: float = 0.0
+    n_in_turn: int = 0
+
+    @classmethod
+    def by_draws(
+        cls,
+        settings: EmulatorSettings,
+        reference: ReferenceDensity,
+        count: Any,
+        **measured: Any,
+    ) -> Estimates:
+        """Return estimates by importance draws."""
+        share = settings.defensive
+        move = partial(PseudoMarginalMetropolis, reference, n_importance=count, defensive=share)
+        particles = ParticleRefresh(share), RetainedParticle(share)
+        return cls(move, reference, None, *particles)._replace(**measured)
+
+    def mixture(self, proposals: dict[str, Proposal], shares: Sequence[float]) -> Mixture[Any]:
+        """Return a transition with some proposals."""
+        moves = [self._moving(name, proposal) for name, proposal in proposals.items()]
+        if self.refresh is None:
+            return Mixture(tuple(moves), tuple(shares))
+        rest = [(1.0 - _REFRESHED) * share for share in shares]
+        return Mixture((*moves, self.refresh), (*rest, _REFRESHED), self.last)
+
+    def _moving(self, name: str, proposal: Proposal) -> Transition[Any]:
+        if isinstance(proposal, Rotation):
+            back = proposal.reversed()
+            return Directed(self.move(proposal, name=name), self.move(back, name=name))
+        return self.move(proposal, name=name)
+
+
+def set_up_emulated(
+    request: Request,
+    workers: Executor,
+    settings: EmulatorSettings | None,
+    *,
+    draws_latent: bool = True,
+    options: EmulatorOptions | None = None,
+) -> Prepared:
+    """Prepare chains whose proposals come from an emulator.
 
     Parameters
     ----------
     request : Request
-        The emulator learns the log evidence of its approximation, and the reference interpolates
-        its sites. A search for a mode begins at every start.
-    settings : EmulatorSettings
-        Settings of the sampler.
+        The emulator learns the log evidence of its approximation. A search for a mode begins at
+        every start.
+    workers : Executor
+    settings : EmulatorSettings or None
+        Those of a pseudo-marginal sampler. With None the target of the chains is the posterior by
+        the evidence of the approximation, which is exact for a Gaussian likelihood.
+    draws_latent : bool, default=True
+        Whether chains draw f with every theta; otherwise f is drawn later, on request.
+    options : EmulatorOptions, optional
 
     Returns
     -------
     Prepared
-        The frozen transition and the starting points of the chains. If the time is over before
+        The frozen transition and the chains, which have settled. If the time is over before
         anything is found that may lead chains, they are led by a random walk.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
     """
+    exact = Estimates(
+        partial(MarginalMetropolis, request.approximation, with_mean=not draws_latent),
+        request.approximation,
+    )
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
-    known = yield from searched(request, (yield from quarter(request)))
-    known = yield from measured(known)
-    known = yield from explored(known)
-    known = yield from refined(known)
-    probed: Probed | None = None
-    trajectories: Trajectories | None = None
-    with suppress(OutOfTimeError):  # what was found before is in use then
-        check_time()
-        known, pool = known.posterior_pool()
-        known, probed = yield from probe(known, pool, settings)
-        if probed.too_noisy:
-            with_annealing = yield from annealed(known, pool, probed, settings)
-            known, probed = yield from probe(known, pool, with_annealing)
-            settings = with_annealing
-        for _ in range(_MOST_LESSONS[not known.few]):
-            if not settings.emulates or probed.trusted:
-                break
-            error = probed.report.held_out_error
-            known = yield from refined(known, LATER_ROUNDS[not known.few], error)
+    known = learned(request, workers, options)
+    try:
+        for is_last in (False, True):
             check_time()
-            known, pool = known.posterior_pool()
-            known, probed = yield from probe(known, pool, settings)
-        if settings.emulates and probed.trusted and not known.few:
-            for _ in range(_MOST_REHEARSALS):
-                known, pool, visited = yield from _rehearsed(known, probed, request, settings)
-                known, probed = yield from probe(known, pool, settings, visited)
-                if probed.trusted:
-                    break
-        if not (settings.emulates and probed.trusted):
-            known, tuned = yield from tuned_trajectories(known, probed.reference)
-            # What draws from a poor emulator showed need not hold where trajectories go.
-            pool = Pool(tuned.visited[None], tuned.leapfrog)
-            known, probed = yield from probe(known, pool, settings, less_noise=_LESS_NOISE)
-            trajectories = tuned.corrected(probed.reference, probed.target.correction)
-    if probed is None or not (trajectories or (settings.emulates and probed.trusted)):
-        return _cut_short(request, known, settings, probed)
-    known, pool = known.posterior_pool()
-    thetas = overdispersed_starts(known, probed.target, trajectories, len(request.rngs))
-    settling = _transition(known, probed, pool, trajectories, settings)
-    cautious = trajectories is not None
-    rotates = _rotating(settling, known, probed.target, pool, cautious)
-    return _prepared(request, rotates, thetas, known.n_evaluations, probed, cautious, settling)
-
-
-def _cut_short(
-    request: Request, known: Knowledge, settings: EmulatorSettings, probed: Probed | None
-) -> Prepared:
-    """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
-    reference = probed.reference if probed else known.reference(0, 0.0)
-    count = probed.n_importance if probed else settings.n_importance or N_IMPORTANCE
-    share, annealing = settings.defensive, settings.annealing
-    known, proposals = _proposals_in_a_hurry(known)
-    moves = [
-        PseudoMarginalMetropolis(reference, proposal, count, share, name, annealing)
-        for name, proposal in proposals.items()
-    ]
-    each = (1.0 - _REFRESHED) / len(moves)
-    transition = Mixture(
-        (*moves, ParticleRefresh(share, annealing)),
-        (*(each for _ in moves), _REFRESHED),
-        RetainedParticle(share, annealing=annealing),
-    )
-    thetas = list(known.pool_starts()[: len(request.rngs)])
-    return _prepared(request, transition, thetas, known.n_evaluations)
-
-
-def _proposals_in_a_hurry(known: Knowledge) -> tuple[Knowledge, dict[str, Proposal]]:
-    """Return a random walk, and moves by the emulator if that has predicted its last points."""
-    if not 0.0 < known.held_out_error < TRUSTED:
-        return known, {"random walk": known.walk}
-    known, pool = known.posterior_pool()
-    return known, proposals_by_name(known, known.target(), pool, None)
-
-
-def _prepared(
-    request: Request,
-    transition: Mixture[PseudoMarginalState],
-    thetas: Sequence[FloatArray],
-    n_evaluations: float = 0.0,
-    probed: Probed | None = None,
-    cautious: bool = False,
-    settling: Mixture[PseudoMarginalState] | None = None,
-) -> Prepared:
-    """Return what chains need whose first move has the estimate of p(y | theta)."""
-    estimator = transition.moves[0]
-    assert isinstance(estimator, PseudoMarginalMetropolis)
+            known, estimates = _estimated(known, settings, exact, workers)
+            target = known.posterior
+            if estimates.correction is not None:
+                target = target.corrected(estimates.correction)
+            report = _report(known, estimates)
+            proposals, shares = _moves(known, target)
+            transition = estimates.mixture(proposals, shares)
+            chains = list(zip(_starts(known, target, len(request.rngs)), request.rngs, strict=True))
+            segments = workers.map(
+                switch,
+                [(known.model, transition, *chain, request.n_warmup) for chain in chains],
+                "settling: iterations that are not kept",
+            )
+            check_time()
+            request = request._replace(rngs=[segment.rng for segment in segments])
+            counts = sum_counts(segment.counts for segment in segments)
+            known = known.joined([], counts.n_evaluations)
+            main = next(iter(proposals))
+            accepted = counts.n_accepted[main] / max(counts.n_steps[main], 1)
+            if accepted >= _SURPRISED * report.predicted_acceptance:
+                break
+            if is_last:
+                _warn(accepted, report)
+                break
+            visited = np.concatenate([segment.theta for segment in segments])
+            known = refined(_shown(known, visited, workers), workers)
+    except OutOfTimeError:
+        hurried = _in_a_hurry(request, known, settings, exact)
+        return hurried._replace(draws_latent=draws_latent)
     return Prepared(
         transition=transition,
-        reference=estimator.reference,
-        estimator=estimator,
-        thetas=thetas,
-        rngs=request.rngs,
-        n_settle=to_settle(request, probed.report, cautious) if probed else request.n_warmup,
-        n_evaluations=n_evaluations,
-        report=None if probed is None else probed.report,
-        settling=settling,
-    )
-
-
-def to_settle(request: Request, report: EmulatorReport, cautious: bool) -> int:
-    """Return the number of iterations in which chains settle.
-
-    Proposals are nearly independent of the present state, so that one accepted move forgets the
-    start. It is twice the number after which a fraction `_UNSETTLED` of chains has accepted none.
-    """
-    if cautious or not request.settles:
-        return request.n_warmup
-    accepted = float(np.clip(report.predicted_acceptance, 0.01, 0.99))
-    wanted = 2.0 * np.log(_UNSETTLED) / np.log1p(-accepted)
-    return int(np.clip(np.ceil(wanted), _SHORTEST_SETTLING, request.n_warmup))
-
-
-def _rehearsed(
-    known: Knowledge, probed: Probed, request: Request, settings: EmulatorSettings
-) -> Step[tuple[Knowledge, Pool, FloatArray]]:
-    """Run the chains as they would be; returns new draws, and where chains stayed, (m, p).
-
-    Draws from pi* do not show where pi* is too small, or the estimate too noisy: there, exact
-    chains stay.
-    """
-    known, pool = known.posterior_pool()
-    transition = _transition(known, probed, pool, None, settings)
-    n_chains = len(request.rngs)
-    pairs = zip(pool.theta[-1, :n_chains], known.seeds(n_chains), strict=True)
-    starts = [(theta, np.random.default_rng(seed)) for theta, seed in pairs]
-    segments = yield [
-        Task(switch, (known.model, transition, *start, _REHEARSAL), "rehearsal of the chains")
-        for start in starts
-    ]
-    check_time()
-    visited = np.concatenate([segment.theta for segment in segments])
-    places, dwell = np.unique(visited, axis=0, return_counts=True)
-    known = replace(known, n_evaluations=known.n_evaluations + len(visited))
-    return *known.posterior_pool(), places[np.argsort(-dwell, kind="stable")[:_N_KEPT]]
-
-
-class Trajectories(NamedTuple):
-    """A tuned trajectory on the approximate posterior, and the draws of its tuning chains."""
-
-    target: ApproximatePosterior
-    leapfrog: Leapfrog
-    visited: FloatArray  # (m, p), in the later part
-    ends: FloatArray  # (n_chains, p)
-
-    def corrected(self, sites: InterpolatedSites, correction: Quadratic) -> Trajectories:
-        """Return the same with another start of iterations, and another correction."""
-        return self._replace(target=replace(self.target, sites=sites, correction=correction))
-
-
-def tuned_trajectories(
-    known: Knowledge, sites: InterpolatedSites | None
-) -> Step[tuple[Knowledge, Trajectories]]:
-    """Tune trajectories on the approximate posterior itself, from explored points.
-
-    Parameters
-    ----------
-    known : Knowledge
-        Contains the ends of searches and explorations.
-    sites : InterpolatedSites or None
-        Start of the approximation at any theta; None for its own start.
-
-    Returns
-    -------
-    tuple of Knowledge and Trajectories
-        The frozen parts, and overdispersed starts.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
-    """
-    approximation = known.approximation.roughened()
-    target = ApproximatePosterior(known.model, approximation, sites, known.no_correction)
-    starts, root = known.pool_starts()[: known.n_chains], known.root
-    if len(known.explored):
-        root = root_of(known.explored, correlated=_CORRELATED)
-    log_step, later, n_points = first_log_step(known.dim), [], 0
-    stage = "tuning trajectories on the approximate posterior"
-    for n_trajectories in _TUNING_TRAJECTORIES:
-        seeds = known.seeds(len(starts))
-        settings = root, n_trajectories, N_LEAPS, log_step
-        tuned = yield [
-            Task(tune_trajectories, (target, start, *settings, seed), stage)
-            for start, seed in zip(starts, seeds, strict=True)
-        ]
-        check_time()
-        n_points += len(starts) * (n_trajectories * sum(N_LEAPS) // 2 + 1)
-        starts = np.array([chain.end for chain in tuned])
-        log_step = float(np.mean([chain.log_step for chain in tuned]))
-        # The step size belongs to the metric that it was tuned with.
-        leapfrog = hamiltonian(root, log_step, N_LEAPS)
-        later.append(np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]))
-        root = root_of(later[-1], correlated=_CORRELATED)
-    known = replace(known, n_evaluations=known.n_evaluations + n_points)
-    return known, Trajectories(target, leapfrog, np.concatenate(later[1:]), starts)
-
-
-def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Prepared:
-    """Every hyper-parameter is fixed: only the particles move."""
-    walk = RandomWalk()
-    count = settings.n_importance or N_IMPORTANCE
-    estimate = PseudoMarginalMetropolis(request.approximation, walk, count, settings.defensive)
-    refresh = ParticleRefresh(settings.defensive)
-    last = RetainedParticle(settings.defensive)
-    return _prepared(request, Mixture((estimate, refresh), (0.0, 1.0), last), request.starts)
-
-
-def _transition(
-    known: Knowledge,
-    probed: Probed,
-    pool: Pool,
-    trajectories: Trajectories | None,
-    settings: EmulatorSettings,
-) -> Mixture[PseudoMarginalState]:
-    """Return the frozen transition of the chains."""
-    n, share, annealing = probed.n_importance, settings.defensive, settings.annealing
-    sure = known.few and probed.report.predicted_acceptance > _UNSURPRISED
-    moved = [
-        PseudoMarginalMetropolis(probed.reference, proposal, n, share, name, annealing)
-        for name, proposal in proposals_by_name(known, probed.target, pool, trajectories).items()
-    ]
-    return Mixture(
-        (*moved, ParticleRefresh(share, annealing)),
-        probabilities(known, trajectories),
-        RetainedParticle(share, annealing=annealing),
-        _RETAINED if sure else 1.0,
-    )
-
-
-def _rotating(
-    mixture: Mixture[Any],
-    known: Knowledge,
-    target: EmulatedPosterior,
-    pool: Pool,
-    cautious: bool,
-) -> Mixture[Any]:
-    """Make most moves rotations, where hyper-parameters are few and the emulator is trusted."""
-    if known.dim > MOST_ROTATED or cautious:
-        return mixture
-    root, first = root_of(pool.theta), mixture.moves[0]
-    assert isinstance(first, PseudoMarginalMetropolis | MarginalMetropolis)
-    rotation = Rotation(GridDensity.of(target, known.modes, root, fine=True))
-    ahead, back = (
-        replace(first, proposal=proposal, name="rotation")
-        for proposal in (rotation, rotation.reversed())
-    )
-    surrogate, *others = mixture.probabilities
-    moves = (*mixture.moves, Directed(ahead, back))
-    return replace(mixture, moves=moves, probabilities=(surrogate - _ROTATED, *others, _ROTATED))
-
-
-def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
-    """Prepare chains on the marginal posterior of theta.
-
-    Parameters
-    ----------
-    request : Request
-        Its approximation gives the evidence, exact for a Gaussian likelihood. A search for a mode
-        begins at every start.
-    draws_latent : bool
-        Whether chains draw f with every theta; otherwise f is drawn later, on request.
-
-    Returns
-    -------
-    Prepared
-        The frozen transition and the starting points of the chains; a random walk if the time is
-        over before anything better is found.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
-    """
-    approximation, starts, rngs = request.approximation, list(request.starts), list(request.rngs)
-    if len(starts[0]) == 0:
-        walk = MarginalMetropolis(approximation, RandomWalk())
-        return Prepared(walk, starts, rngs, 0, reference=approximation)
-    known = yield from searched(request, (yield from quarter(request)))
-    known = yield from measured(known)
-    known = yield from explored(known)
-    known = yield from refined(known)
-    report: EmulatorReport | None = None
-    trajectories: Trajectories | None = None
-    with suppress(OutOfTimeError):  # what was found before is in use then
-        known, report = yield from _examined(known)
-        if report.held_out_error >= _WELL_EMULATED:
-            known = yield from refined(known, LATER_ROUNDS[not known.few], report.held_out_error)
-            known, report = yield from _examined(known)
-        if report.predicted_acceptance < LEAST_ACCEPTANCE:
-            known, trajectories = yield from tuned_trajectories(known, None)
-    if report is None or not (trajectories or report.predicted_acceptance >= LEAST_ACCEPTANCE):
-        known, proposals = _proposals_in_a_hurry(known)
-        walks = [
-            MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
-            for name, proposal in proposals.items()
-        ]
-        return Prepared(
-            transition=Mixture(tuple(walks), (1.0 / len(walks),) * len(walks)),
-            reference=approximation,
-            thetas=list(known.pool_starts()[: len(rngs)]),
-            rngs=rngs,
-            n_settle=request.n_warmup,
-            n_evaluations=known.n_evaluations,
-            draws_latent=draws_latent,
-        )
-    known = known.emulated()
-    target = known.target()
-    known, pool = known.posterior_pool()
-    moves = [
-        MarginalMetropolis(approximation, proposal, with_mean=not draws_latent, name=name)
-        for name, proposal in proposals_by_name(known, target, pool, trajectories).items()
-    ]
-    shares = np.array(probabilities(known, trajectories)[: len(moves)])
-    cautious = trajectories is not None
-    settling = Mixture(tuple(moves), tuple((shares / shares.sum()).tolist()))
-    return Prepared(
-        transition=_rotating(settling, known, target, pool, cautious),
-        reference=approximation,
-        thetas=overdispersed_starts(known, target, trajectories, len(rngs)),
-        rngs=rngs,
-        n_settle=to_settle(request, report, cautious),
+        reference=estimates.reference,
+        estimator=_estimator(transition),
+        thetas=[segment.state.theta for segment in segments],
+        rngs=[segment.rng for segment in segments],
+        states=[segment.state for segment in segments],
+        n_settle=0,
+        n_tuned=request.n_warmup,
         n_evaluations=known.n_evaluations,
         report=report,
         draws_latent=draws_latent,
-        settling=settling,
     )
 
 
-def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
-    """Compare the emulator with the evidence at draws from pi*, which then join the design."""
-    check_time()
-    known = known.emulated()
-    target = known.target()
-    known, pool = known.posterior_pool()
-    draws = pool.theta.reshape(-1, known.dim)
-    n_examined = min(12 + 4 * known.dim, 60)
-    typical = draws[known.rng.choice(len(draws), n_examined, replace=False)]
-    thetas = np.concatenate([typical, known.tails(target, n_examined // 2)])
-    points = yield known.tasks(thetas, "examining the emulator")
-    check_time()
-    found = [point for point in points[:n_examined] if point is not None]
-    known = known.joined(points)
-    if not found:
-        raise RuntimeError(no_density(known.model, typical[0]))
-    emulated = target.emulator.value_and_gradient(np.array([p.theta for p in found]))[0]
-    residual = np.array([point.log_evidence for point in found]) - emulated
-    error = float(residual.std())
-    report = EmulatorReport(
-        n_design=len(known.used),
-        held_out_error=error,
-        probe_error=error,
-        predicted_acceptance=independence_acceptance(residual),
-        n_sweeps=0,
-        skewness=0.0,
-        n_importance=(0, 0),
+def _estimator(transition: Mixture[Any]) -> PseudoMarginalMetropolis | None:
+    first = transition.moves[0]
+    first = first.ahead if isinstance(first, Directed) else first
+    return first if isinstance(first, PseudoMarginalMetropolis) else None
+
+
+def _without_hyperparameters(request: Request, settings: EmulatorSettings | None) -> Prepared:
+    """Every hyper-parameter is fixed: only the particles move, if there are any."""
+    walk: dict[str, Proposal] = {"random walk": RandomWalk()}
+    if settings is None:
+        transition = Mixture((MarginalMetropolis(request.approximation, RandomWalk()),), (1.0,))
+    else:
+        count = settings.n_importance or N_IMPORTANCE
+        mixture = Estimates.by_draws(settings, request.approximation, count).mixture(walk, (1.0,))
+        transition = replace(mixture, probabilities=(0.0, 1.0))
+    return Prepared(
+        transition=transition,
+        reference=request.approximation,
+        estimator=_estimator(transition),
+        thetas=request.starts,
+        rngs=request.rngs,
+        n_settle=request.n_warmup if settings is not None else 0,
     )
-    return known.emulated().confirmed(target.emulator), report
 
 
-def probabilities(known: Knowledge, trajectories: Trajectories | None) -> tuple[float, ...]:
-    """Return the probability of each of `proposals_by_name`, and of a refresh of the particles."""
-    shares = _MOVES[not known.few] if trajectories is None else _CAUTIOUS_MOVES
-    if not known.periods:
-        return shares
-    main, *others, refresh = shares
-    return (main - _OF_PERIODS, *others, _OF_PERIODS, refresh)
+def _in_a_hurry(
+    request: Request, known: Knowledge, settings: EmulatorSettings | None, exact: Estimates
+) -> Prepared:
+    """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
+    estimates = exact
+    if settings is not None:
+        count = settings.n_importance or N_IMPORTANCE
+        estimates = Estimates.by_draws(settings, known.reference(), count)
+    if known.usable:
+        proposals, shares = _moves(known, known.posterior)
+        thetas = _starts(known, known.posterior, len(request.rngs))
+    else:
+        proposals, shares = {"random walk": known.walk}, (1.0,)
+        noise = known.rng.standard_normal((len(request.rngs), known.dim))
+        thetas = list(known.design.best.theta + noise @ known.root.T)
+    transition = estimates.mixture(proposals, shares)
+    return Prepared(
+        transition=transition,
+        reference=estimates.reference,
+        estimator=_estimator(transition),
+        thetas=thetas,
+        rngs=request.rngs,
+        n_settle=request.n_warmup,
+        n_evaluations=known.n_evaluations,
+    )
 
 
-def proposals_by_name(
-    known: Knowledge, target: EmulatedPosterior, pool: Pool, trajectories: Trajectories | None
-) -> dict[str, Proposal]:
-    """Return the proposals of theta by name, the main one first.
+def _estimated(
+    known: Knowledge, settings: EmulatorSettings | None, exact: Estimates, workers: Executor
+) -> tuple[Knowledge, Estimates]:
+    """Measure the noise of estimates at the points of the last two batches, and correct for them."""
+    if settings is None:
+        return known, exact
+    batches = known.held_out[-2:]
+    thetas = np.concatenate([batch.theta for batch in batches])
+    evidence = np.concatenate([batch.log_evidence for batch in batches])
+    usual = known.design.above(known.options.plausible + 2.0 * known.dim).points
+    turns = n_turns(usual, settings.noise, known.model.observations.probit_signs() is not None)
+    reference = known.reference(turns)
+    seeds = known.seeds(len(thetas))
+    probes = workers.map(
+        take_probe,
+        [(known.model, reference, t, settings, s) for t, s in zip(thetas, seeds, strict=True)],
+        "measuring the noise of estimates",
+    )
+    check_time()
+    found = np.array([probe is not None for probe in probes])
+    if not found.any():
+        raise RuntimeError(no_density(known.model, thetas[0]))
+    log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
+    theta, gap = thetas[found], log_p - evidence[found]
+    center, scale = known.design.best.theta, known.scale
+    variance = Quadratic.fit(theta, log_variance, center, scale, noise=0.5, term_sd=1.0)
+    n = known.model.n_inputs
+    count = settings.n_importance or draw_count(variance, known.draws(), n, settings.noise)
+    correction = Quadratic.fit(theta, gap, center, scale, noise=0.05 + noise, term_sd=0.1)
+    counts = [count if isinstance(count, int) else count.at(t) for t in theta]
+    estimates = Estimates.by_draws(
+        settings,
+        reference,
+        count,
+        correction=correction,
+        error=float(np.std(gap - correction.value(theta))),
+        n_importance=(min(counts), max(counts)),
+        noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
+        n_in_turn=turns,
+    )
+    return known.joined([], len(probes)), estimates
 
-    With `trajectories` the emulator is poor: its moves are then rare and short.
+
+def _moves(
+    known: Knowledge, target: EmulatedPosterior
+) -> tuple[dict[str, Proposal], Sequence[float]]:
+    """Return proposals of theta by name, the main one first, and their probabilities.
+
+    The walk leaves places where pi* is far too small.
     """
-    walk = known.walk
-    others = {"multiple of a period": Multiples(known.periods)} if known.periods else {}
-    if trajectories is not None:
-        return {
-            "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),
-            "surrogate": SurrogateProposal(target, (pool.leapfrog,)),
-            "random walk": walk,
-            **others,
-        }
-    draws = pool.theta.reshape(-1, known.dim)
-    mixture = TMixture.of_draws(draws, known.modes, known.scale)
-    independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if known.few else 1])
-    stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], known.rng)
-    moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
-    return {"surrogate": SurrogateProposal(target, moves), "random walk": walk, **others}
+    lifted = known.options.lifted(known.dim)
+    if known.dim <= MOST_ROTATED:
+        grid = known.grid_of(target, fine=True)
+        proposals: dict[str, Proposal] = {"rotation": Rotation(grid.tempered(1.0 / lifted))}
+    else:
+        target = target.raised(lifted)
+        pool = known.pool()
+        mixture = TMixture.of_draws(pool.theta.reshape(-1, known.dim), known.modes, known.scale)
+        moves = (pool.leapfrog, IndependenceMetropolis(mixture, 16), pool.leapfrog)
+        proposals = {"surrogate": SurrogateProposal(target, moves)}
+    proposals["random walk"] = known.walk
+    main, walk = _MOVES
+    periods = period_positions(known.model)
+    if not periods:
+        return proposals, (main, walk)
+    proposals["multiple of a period"] = Multiples(periods)
+    return proposals, (main - _OF_PERIODS, walk, _OF_PERIODS)
 
 
-def overdispersed_starts(
-    known: Knowledge, target: EmulatedPosterior, trajectories: Trajectories | None, n_chains: int
-) -> list[FloatArray]:
-    """Return one start per chain, from the tempered emulated posterior if the emulator is good."""
-    if trajectories is not None:
-        return list(trajectories.ends)
-    return list(known.pool(target, 20, known.temperature).theta[-1][:n_chains])
+def _starts(known: Knowledge, target: EmulatedPosterior, n: int) -> list[FloatArray]:
+    """Return overdispersed starts, from wider tails of the emulated posterior."""
+    draws = known.draws(1.0 / known.options.temperature(known.dim))
+    return list(draws[known.rng.choice(len(draws), n, replace=False)])
+
+
+def _shown(known: Knowledge, visited: FloatArray, workers: Executor) -> Knowledge:
+    """Let the places join the design where chains stayed, which pi* does not know of."""
+    places, dwell = np.unique(visited, axis=0, return_counts=True)
+    size = known.options.batch(known.dim)
+    places = places[np.argsort(-dwell, kind="stable")[:size]]
+    points = known.examined(places, "a second look: where chains stayed", workers)
+    return known.joined(points, len(places))
+
+
+def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
+    """Say how good the emulator was before its last points joined its design."""
+    last = known.held_out[-1]
+    residual = last.log_evidence - last.emulated
+    mean = last.shares @ residual / last.shares.sum()
+    error = float(np.sqrt(last.shares @ (residual - mean) ** 2 / last.shares.sum()))
+    return EmulatorReport(
+        n_design=len(known.design),
+        held_out_error=error,
+        probe_error=float(np.hypot(error, estimates.error)),
+        predicted_acceptance=known.acceptance,
+        n_importance=estimates.n_importance,
+        noise=estimates.noise,
+        n_in_turn=estimates.n_in_turn,
+    )
+
+
+def _warn(accepted: float, report: EmulatorReport) -> None:
+    warn(
+        f"Chains accept {accepted:.0%} of the proposals of the emulator, where it predicts "
+        f"{report.predicted_acceptance:.0%}, also after a second look at where they stayed. Draws "
+        "are exact, but chains may stay where they are for long: look at diagnostics_, and use "
+        "sampler=PseudoMarginal(moves='trajectories') or other priors if R-hat is large."
+    )

@@ -27,10 +27,10 @@ from ..transitions import (
     Transition,
 )
 from .emulator.cheap import Emulated
-from .emulator.learn import Step
+from .executor import Executor
 from .time_limit import OutOfTimeError, check_time, time_is_over
 from .tuner import set_up_sweep
-from .work import Prepared, Request, SetUp, Task, start
+from .work import Prepared, Request, start
 
 #: Makes the move of theta out of its layers; workers call it too.
 MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | Evaluating[Any]"]
@@ -58,7 +58,7 @@ class Mapped(NamedTuple):
         return self.make(layers) if self.whole else by_coordinate(self.make, layers, dim)
 
 
-def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
+def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepared:
     """Choose the size of the first cheap posterior, tune R on all of them, and freeze them.
 
     Parameters
@@ -67,19 +67,15 @@ def set_up_mapped(request: Request, wanted: Mapped) -> SetUp:
         Its approximation evaluates the target, or is the importance density of its estimate.
     wanted : Mapped
         Cheap posteriors, and the moves on them.
+    workers : Executor
 
     Returns
     -------
     Prepared
         The frozen transition. Chains start from the last states of those that tuned R.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
     """
-    request, wanted, n_evaluations = yield from _of_chosen_size(request, wanted)
-    layers, walk, prepared = yield from _tuned(request, wanted)
+    request, wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
+    layers, walk, prepared = _tuned(request, wanted, workers)
     move = wanted.move(layers, len(request.model.start))
     evaluates = _evaluating(move)
     estimator = evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None
@@ -130,14 +126,9 @@ def _mixed(
     return Mixture(moves, _MOVES, RetainedParticle(defensive))
 
 
-def _posterior(cheap: CheapApproximation, request: Request) -> Step[CheapPosterior]:
-    """Make a cheap posterior; an emulator is learned by the workers."""
-    if isinstance(cheap, Emulated):
-        return (yield from cheap.learned(request.model, request.rng))
-    return cheap.posterior(request.model, request.rng)
-
-
-def _tuned(request: Request, wanted: Mapped) -> Step[tuple[list[Layer], Operator, Prepared]]:
+def _tuned(
+    request: Request, wanted: Mapped, workers: Executor
+) -> tuple[list[Layer], Operator, Prepared]:
     """Tune R on every cheap posterior, from the cheapest to the first, and a random walk with it.
 
     Returns the layers, the walk that suits the first, and where its chains have ended.
@@ -145,9 +136,12 @@ def _tuned(request: Request, wanted: Mapped) -> Step[tuple[list[Layer], Operator
     layers: list[Layer] = []
     parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
     for cheap, operator, n_updates in reversed(parts):
-        target = yield from _posterior(cheap, request)
+        if isinstance(cheap, Emulated):
+            target = cheap.learned(request.model, request.rng, workers)
+        else:
+            target = cheap.posterior(request.model, request.rng)
         sweep = Sweep((CheapUpdate(target, operator), CheapUpdate(target, RandomWalk())), (1, 1))
-        prepared = yield from set_up_sweep(request, sweep, learns_shape=True)
+        prepared = set_up_sweep(request, sweep, workers, learns_shape=True)
         tuned, walking = prepared.transition.moves  # type: ignore[attr-defined]
         layers.insert(0, Layer(target, tuned.operator, n_updates))
         request = request._replace(starts=prepared.thetas, rngs=prepared.rngs)
@@ -203,7 +197,9 @@ def pilot(
     return Pilot(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
 
 
-def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Mapped, int]]:
+def _of_chosen_size(
+    request: Request, wanted: Mapped, workers: Executor
+) -> tuple[Request, Mapped, int]:
     """Choose among the candidates of the first cheap posterior, if there are several.
 
     The best has the smallest product of cost and autocorrelation time of the log posterior. Both
@@ -226,16 +222,14 @@ def _of_chosen_size(request: Request, wanted: Mapped) -> Step[tuple[Request, Map
             own = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
             rngs = request.rng.spawn(_N_PILOTS)
             small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
-            layers, _, prepared = yield from _tuned(small, own)
+            layers, _, prepared = _tuned(small, own, workers)
             check_time()
             stage = f"pilot runs: cheap posterior {number} of {len(candidates)}"
             for whole in (False, True) if splits else (False,):
                 trial = own._replace(whole=whole)
                 places = zip(ends or prepared.thetas, request.rng.spawn(_N_PILOTS), strict=True)
                 arguments = [(request.model, trial, layers, *place) for place in places]
-                pilots: Sequence[Pilot] = yield [
-                    Task(pilot, each, stage, iterations=_N_PILOT) for each in arguments
-                ]
+                pilots: Sequence[Pilot] = workers.map(pilot, arguments, stage, iterations=_N_PILOT)
                 check_time()
                 tried.append(trial)
                 ends = [run.theta for run in pilots]

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..transitions import MarginalWalk, PseudoMarginalMetropolis, RandomWalk, Sweep, Transition
+from .executor import Executor
 from .schedule import Schedule, pooled_covariance
 from .time_limit import require_time, time_is_over
-from .work import Prepared, Request, Segment, SetUp, Task, started, tune
+from .work import Prepared, Request, Segment, start, tune
 
 #: Standard deviation of the first proposals of a random walk, on the natural-log scale.
 _START_SCALE = 0.5
 
 
-def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> SetUp:
+def set_up_sweep(
+    request: Request, sweep: Sweep[Any], workers: Executor, *, learns_shape: bool
+) -> Prepared:
     """Tune the parts of a sweep on the posterior itself, and freeze them.
 
     Parameters
@@ -26,6 +29,7 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
         time is over, tuning ends where it is.
     sweep : Sweep
         Its `Tunable` parts with a target acceptance are tuned.
+    workers : Executor
     learns_shape : bool
         Use the covariance of theta in all chains for the steps of theta; otherwise their shape is
         not changed.
@@ -34,14 +38,15 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
     -------
     Prepared
         The frozen sweep, and the starting states of the chains.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
     """
     model, schedule = request.model, Schedule.of_length(request.n_warmup)
-    last: Sequence[Segment] = yield started(request, sweep)
+    places = zip(request.starts, request.rngs, strict=True)
+    last: Sequence[Segment] = workers.map(
+        start,
+        [(model, sweep, theta, rng) for theta, rng in places],
+        "start of the chains",
+        n_needed=len(request.starts),
+    )
     require_time(sum(s.counts.n_evaluations for s in last), model)
     rounds, n_tuned = [last], 0
     learns_shape = learns_shape and len(request.starts[0]) > 0
@@ -54,15 +59,8 @@ def set_up_sweep(request: Request, sweep: Sweep[Any], *, learns_shape: bool) -> 
         stage = f"tuning: window {number} of {len(schedule.windows)}"
         # Where a cheap posterior is tuned to, its iterations are not those of the chains.
         n_told = 0 if request.cheap is not None else window.n_steps
-        found = yield [
-            Task(
-                tune,
-                (model, sweep, s.state, s.rng, window.n_steps, gains),
-                stage,
-                iterations=n_told,
-            )
-            for s in last
-        ]
+        jobs = [(model, sweep, s.state, s.rng, window.n_steps, gains) for s in last]
+        found = workers.map(tune, jobs, stage, iterations=n_told)
         tuned = [chain for chain in found if chain is not None]  # all, unless the time is over
         if not tuned:
             break
@@ -90,7 +88,8 @@ def set_up_random_walk(
     request: Request,
     target_acceptance: float,
     make_transition: Callable[[RandomWalk], Transition[Any]],
-) -> SetUp:
+    workers: Executor,
+) -> Prepared:
     """Tune a random walk on the deterministic approximate marginal, and freeze it.
 
     Parameters
@@ -102,16 +101,12 @@ def set_up_random_walk(
         Acceptance rate to which the random walk is tuned.
     make_transition : callable
         Returns the transition of the kept draws for the tuned random walk.
+    workers : Executor
 
     Returns
     -------
     Prepared
         The frozen transition, and the starting states of the chains.
-
-    Yields
-    ------
-    sequence of Task
-        Work whose results are to be sent back.
 
     References
     ----------
@@ -119,7 +114,7 @@ def set_up_random_walk(
     """
     walk = RandomWalk(float(np.log(_START_SCALE)), target_acceptance)
     moving = MarginalWalk(request.approximation, walk, with_latent=False)
-    tuned = yield from set_up_sweep(request, Sweep((moving,), (1,)), learns_shape=True)
+    tuned = set_up_sweep(request, Sweep((moving,), (1,)), workers, learns_shape=True)
     (moved,) = tuned.transition.moves  # type: ignore[attr-defined]
     frozen = make_transition(moved.proposal)
     return tuned._replace(

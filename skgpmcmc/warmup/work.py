@@ -1,20 +1,15 @@
-"""What workers do: segments of chains, and the tasks of set-ups.
+"""Segments of chains: what workers make of them.
 
 Every function runs on one BLAS thread, counts its O(n^3) operations, and returns a `Segment` from
 which the next one continues. Between segments states are at rest: their matrices live only while
 their chain moves, so that the chains of one worker never have them at the same time.
-
-A set-up is a generator: it yields batches of tasks, is sent their results, and returns what the
-chains need. So the set-ups of several models can share one pool of workers in lockstep, and nothing
-depends on the number of workers.
 """
 
 from __future__ import annotations
 
 import copy
-import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -42,7 +37,7 @@ from ..transitions import (
 from ..transitions.base import Moving
 from .report import EmulatorReport
 from .schedule import tuned_log_scale
-from .time_limit import TimeLimit, time_is_over, until
+from .time_limit import time_is_over
 
 _MAX_START_ATTEMPTS = 30
 #: What is not said of numbers in the tails.
@@ -210,24 +205,22 @@ def switch(
     rng: np.random.Generator,
     n_settle: int,
     state: ChainState | None = None,
-    settling: Transition[Any] | None = None,
 ) -> Segment:
     """Start the frozen transition where the set-up leaves a chain, and let it settle.
 
-    Without a state, it starts afresh at theta. Iterations that settle may be those of another
-    transition with the same invariant distribution, which forgets a start sooner.
+    Without a state, it starts afresh at theta.
     """
-    return switch_all([(model, transition, theta, rng, n_settle, state, settling)])[0]
+    return switch_all([(model, transition, theta, rng, n_settle, state)])[0]
 
 
 def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `switch` makes for some chains, which go in step; jobs are its arguments."""
     before, settling = [], []
-    for model, transition, theta, rng, n_settle, state, settles in jobs:
+    for model, transition, theta, rng, n_settle, state in jobs:
         begun = None if state is not None else start(model, transition, theta, rng)
         before.append(begun.counts if begun else Counts())
         first = begun.state if begun else state
-        settling.append((model, settles or transition, first, rng, n_settle))
+        settling.append((model, transition, first, rng, n_settle))
     pairs = zip(before, sample_all(settling), strict=True)
     return [end._replace(counts=sum_counts([begun, end.counts])) for begun, end in pairs]
 
@@ -353,34 +346,6 @@ class Request(NamedTuple):
     n_importance: int | None  # draws per likelihood estimate; None leaves the choice to the sampler
     n_warmup: int  # discarded iterations per chain
     cheap: CheapApproximation | None = None  # what proposes, for samplers that want it
-    settles: bool = False  # whether fewer are enough where chains settle sooner
-
-
-#: Iterations of a chain that take as long as an evaluation that a set-up learns from, about.
-ITERATIONS_PER_EVALUATION = 2.5
-
-
-class Task(NamedTuple):
-    """A call that a worker makes; function and arguments can be pickled.
-
-    Where the time is over before it begins, it is left out, and its value is None.
-    """
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    stage: str = "work of the sampler"  # what the set-up does, for whoever waits for it
-    needed: bool = False  # whether it is done even if the time is over
-    iterations: float = 0.0  # of a chain, which take as long; 0 where it tells nothing of them
-    limit: TimeLimit = TimeLimit()  # given by whoever drives the set-up
-
-
-class Done(NamedTuple):
-    """What a task returned, and what it cost."""
-
-    value: Any
-    operations: OperationCount
-    seconds: float
-    cut: bool = False  # whether it ended sooner, or was left out, as the time was over
 
 
 class Prepared(NamedTuple):
@@ -399,26 +364,3 @@ class Prepared(NamedTuple):
     report: EmulatorReport | None = None
     states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta
     draws_latent: bool = True  # whether f of the chains is a draw, and not a mean
-    settling: Transition[Any] | None = None  # what settles, if not the transition itself
-
-
-#: Yields batches of tasks, is sent the values that they returned, returns what it prepared.
-SetUp = Generator[Sequence[Task], Sequence[Any], Prepared]
-
-
-def started(request: Request, transition: Transition[Any]) -> list[Task]:
-    """Return the work of starting every chain on a transition, without which there is nothing."""
-    places = zip(request.starts, request.rngs, strict=True)
-    return [
-        Task(start, (request.model, transition, theta, rng), "start of the chains", needed=True)
-        for theta, rng in places
-    ]
-
-
-def perform(task: Task) -> Done:
-    """Do a task on one BLAS thread, unless the time is over."""
-    begin = time.perf_counter()
-    with until(task.limit) as limit, at_work() as operations:
-        left_out = not task.needed and time_is_over()
-        value = None if left_out else task.function(*task.arguments)
-    return Done(value, operations, time.perf_counter() - begin, limit.was_noticed)

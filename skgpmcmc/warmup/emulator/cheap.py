@@ -8,9 +8,10 @@ import numpy as np
 
 from ...approximations import CheapApproximation
 from ...model import LatentGP
-from ..work import Request, perform
-from .fit import EmulatedPosterior
-from .learn import Step, explored, measured, refined, searched
+from ..executor import Executor, InProcess
+from ..work import Request
+from .learn import learned
+from .posterior import EmulatedPosterior
 
 #: Searches for a mode.
 _N_SEARCHES = 4
@@ -30,27 +31,12 @@ class Emulated(CheapApproximation):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EmulatedPosterior:
         """Learn the emulator; this takes about 100 p evaluations for p hyper-parameters."""
-        learning, results = self.learned(model, rng), None
-        while True:
-            try:
-                tasks = learning.send(results) if results else next(learning)
-            except StopIteration as end:
-                posterior: EmulatedPosterior = end.value
-                return posterior
-            results = [perform(task).value for task in tasks]
+        return self.learned(model, rng, InProcess())
 
-    def learned(self, model: LatentGP, rng: np.random.Generator) -> Step[EmulatedPosterior]:
-        """Learn the emulator, with the evaluations done by workers.
-
-        Yields
-        ------
-        sequence of Task
-            Work whose results are to be sent back.
-        """
+    def learned(
+        self, model: LatentGP, rng: np.random.Generator, workers: Executor
+    ) -> EmulatedPosterior:
+        """Learn the emulator, with the evaluations done by workers."""
         starts = [model.start, *(model.hyperprior.sample(rng) for _ in range(_N_SEARCHES - 1))]
-        approximation = self.approximation(model.likelihood)
-        known = yield from searched(Request(model, approximation, starts, [], rng, None, 0))
-        known = yield from measured(known)
-        known = yield from explored(known)
-        known = yield from refined(known)
-        return known.emulated().target()
+        request = Request(model, self.approximation(model.likelihood), starts, [], rng, None, 0)
+        return learned(request, workers).posterior

@@ -16,9 +16,8 @@ from ...transitions.multiples import FACTORS, multiplied
 #: Periods that are tried, evenly spaced in their logs between these quantiles of the prior: gaps of
 #: six percent or so, as wide as a mode is where data repeat a few times.
 _N_TRIED, _QUANTILES = 64, (0.005, 0.995)
-#: Steps of theta for a first scale; those of a period shift the other end of the data by at most
-#: this share of it.
-_STEP, _SHARE_OF_PERIOD = 0.25, 0.05
+#: Steps of a period shift the other end of the data by at most this share of it.
+_SHARE_OF_PERIOD = 0.05
 
 
 def at_best_period(model: LatentGP, approximation: Approximation, theta: FloatArray) -> FloatArray:
@@ -45,13 +44,16 @@ def at_best_multiple(
     return theta
 
 
-def step_sizes(model: LatentGP, theta: FloatArray) -> FloatArray:
-    """Return steps along each axis in which the log density at a mode theta is about quadratic."""
-    sizes = np.full(len(theta), _STEP)
+def step_sizes(model: LatentGP, theta: FloatArray, step: float) -> FloatArray:
+    """Return steps along each axis in which the log density at a mode theta is about quadratic.
+
+    They are `step`, and less for a period.
+    """
+    sizes = np.full(len(theta), step)
     width = float(np.ptp(model.covariance.X, axis=0).max())
     for period, _ in period_positions(model):
         if width > 0.0:
-            sizes[period] = min(_STEP, _SHARE_OF_PERIOD * np.exp(theta[period]) / width)
+            sizes[period] = min(step, _SHARE_OF_PERIOD * np.exp(theta[period]) / width)
     return sizes
 
 

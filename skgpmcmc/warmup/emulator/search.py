@@ -1,0 +1,151 @@
+"""The search for modes of the approximate posterior of theta, and its scale at the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from operator import attrgetter
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...approximations import Approximation, path_to_mode
+from ...model import LatentGP
+from ...numerics.linalg import cholesky
+from ..executor import Executor
+from ..time_limit import OutOfTimeError, check_time, require_time
+from ..work import Request, no_density
+from .design import Design, DesignPoint, examine, spread_out
+from .options import EmulatorOptions
+from .periods import at_best_multiple, at_best_period, step_sizes
+
+_MAX_START_ATTEMPTS = 30
+#: How often a search goes on from a multiple or a fraction of a period.
+_MOST_MULTIPLES = 5
+
+
+def search(
+    model: LatentGP, approximation: Approximation, start: FloatArray, options: EmulatorOptions
+) -> list[DesignPoint]:
+    """Climb to a mode; returns every point on the way, the best last.
+
+    Where the density at the start is not finite, the search begins nearer to the kernel's values.
+    It ends on its way if the time is over, but not before the first point.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no way from there; the message names theta.
+    """
+    stops = {
+        "ftol": options.search_tolerance,
+        "gtol": options.search_slope,
+        "maxiter": options.search_steps,
+    }
+    path: list[DesignPoint] = []
+
+    def climb(theta: FloatArray) -> None:
+        path_to_mode(model, approximation, theta, lambda found: keep(found), stops)
+
+    def keep(evaluation: object) -> None:
+        path.append(DesignPoint.of(model, evaluation))  # type: ignore[arg-type]
+        check_time()
+
+    theta = at_best_period(model, approximation, start)
+    for _ in range(_MAX_START_ATTEMPTS):
+        with suppress(OutOfTimeError):
+            climb(theta)
+        if path:
+            break
+        theta = 0.5 * (theta + model.start)
+    else:
+        raise RuntimeError(no_density(model, theta))
+    with suppress(OutOfTimeError):
+        for _ in range(_MOST_MULTIPLES):
+            check_time()
+            best = max(path, key=attrgetter("log_density")).theta
+            further = at_best_multiple(model, approximation, best)
+            if np.array_equal(further, best):
+                break
+            climb(further)
+    return sorted(path, key=attrgetter("log_density"))
+
+
+def searched(request: Request, options: EmulatorOptions, workers: Executor) -> tuple[Design, float]:
+    """Climb from every start; where rows are many, from the modes of a quarter of them.
+
+    A quarter costs a sixty-fourth, and its modes are near those of all rows. If the time is over,
+    some searches are left out, but not the first.
+
+    Returns
+    -------
+    tuple of Design and float
+        All points on the way, and how many evaluations they cost, those of a quarter by their
+        share of the operations.
+    """
+    model, approximation = request.model, request.approximation
+    n, starts, n_before = model.n_inputs, list(request.starts), 0.0
+    if n >= options.fewest_rows:
+        rows = np.sort(request.rng.choice(n, n // 4, replace=False))
+        small = request._replace(model=model.of_inputs(rows))
+        before, n_before = searched(small, options, workers)
+        starts = _ends(before, options)
+    s = "s" * (len(starts) > 1)
+    paths = workers.map(
+        search,
+        [(model, approximation, start, options) for start in starts],
+        f"search for modes: from {len(starts)} start{s} with {n} inputs",
+        n_needed=1,
+    )
+    design = Design(tuple(point for path in paths if path is not None for point in path))
+    require_time(len(design), model)
+    return design, len(design) + n_before / 64.0
+
+
+def _ends(design: Design, options: EmulatorOptions) -> list[FloatArray]:
+    """Return the best point, and others far from it that are not much worse."""
+    high = design.above(2.0 * options.mode_depth).theta
+    best = design.best.theta
+    chosen = spread_out(high, best[None], 1)
+    return [best, *high[chosen]]
+
+
+def measured(
+    request: Request, design: Design, options: EmulatorOptions, workers: Executor
+) -> tuple[Design, FloatArray]:
+    """Take a first scale from the curvature at the best point, by gradients a step away from it.
+
+    Returns
+    -------
+    tuple of Design and ndarray of shape (p, p)
+        With the new points, and a lower factor of the covariance.
+    """
+    best, model = design.best, request.model
+    steps = step_sizes(model, best.theta, options.step)
+    found = workers.map(
+        examine,
+        [(model, request.approximation, best.theta + step, best.sites) for step in np.diag(steps)],
+        "scale of the posterior at a mode",
+        n_needed=len(steps),  # without a scale no move is any good, and these are few
+    )
+    root = _root_at_mode(model, best, steps, found)
+    return design.joined([point for point in found if point is not None]), root
+
+
+def _root_at_mode(
+    model: LatentGP,
+    best: DesignPoint,
+    steps: FloatArray,
+    found: Sequence[DesignPoint | None],
+) -> FloatArray:
+    """Factor of the covariance by the curvature, gradients having been found a step along axes."""
+    dim, gradient = len(steps), model.hyperprior.gradient
+    curvature, at_mode = np.zeros((dim, dim)), best.gradient + gradient(best.theta)
+    for axis, point in enumerate(found):
+        if point is not None:
+            difference = point.gradient + gradient(point.theta) - at_mode
+            curvature[axis] = -difference / steps[axis]
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    # A prior on the log scale has standard deviations of a few at most.
+    deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
+    return cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))
