@@ -183,8 +183,8 @@ class LostWorkersError(RuntimeError):
 class Journal(Protocol):
     """Stores the results of a run, and returns them when the run is repeated."""
 
-    def missing(self, calls: list[Call]) -> list[Call]:
-        """Return those of some calls whose results are not stored."""
+    def missing(self, calls: list[Call], name: str) -> list[Call]:
+        """Return those of a named batch of calls whose results are not stored."""
 
     def completed(self, done: list[Any]) -> list[Any]:
         """Store the results that were computed, and return those of all calls."""
@@ -225,9 +225,10 @@ class Workers:
     def __exit__(self, *error: Any) -> None:
         self._open.__exit__(*error)
 
-    @property
-    def run(self) -> Callable[[list[Call]], list[Any]]:
+    def run(self, calls: list[Call], name: str = "") -> list[Any]:
         """Make a batch of calls, and return their results in the same order.
+
+        A journal knows the batch by its name.
 
         Raises
         ------
@@ -240,9 +241,9 @@ class Workers:
             If a worker is lost.
         """
         if self._journal is not None:
-            return self._recorded
-        # Alone there is nobody to be lost.
-        return self._pool if joblib.effective_n_jobs(self._n_jobs) == 1 else self._computed
+            missing = self._journal.missing(calls, name)
+            return self._journal.completed(self._computed(missing) if missing else [])
+        return self._computed(calls)
 
     @property
     def follows(self) -> bool:
@@ -276,12 +277,6 @@ class Workers:
         ends = [len(calls) * i // n for i in range(n + 1)]
         jobs = [arguments for _, arguments, _ in calls]
         return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]
-
-    def _recorded(self, calls: list[Call]) -> list[Any]:
-        """Make the calls that the journal has no results of."""
-        assert self._journal is not None
-        missing = self._journal.missing(calls)
-        return self._journal.completed(self._computed(missing) if missing else [])
 
     def _computed(self, calls: list[Call]) -> list[Any]:
         """Make calls, and once more those of a batch in which a worker was lost."""

@@ -136,7 +136,7 @@ def sample_chains(
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
         parts = workers.in_parts(calls, switch_all, plan.in_step)
-        settled = iter(joined(workers.run(parts)))
+        settled = iter(joined(workers.run(parts, "start of the chains")))
         begun = SamplingRun(
             [one.begun([next(settled) for _ in one.prepared.rngs]) for one in ready],
             seconds_warmup=0.0,
@@ -245,7 +245,7 @@ def _sample_more(
             while any(one.goes_on(end) for one in grown):
                 calls = [call for one in grown for call in one.calls(end)]
                 parts = workers.in_parts(calls, sample_all, plan.in_step)
-                segments = iter(joined(workers.run(parts)))
+                segments = iter(joined(workers.run(parts, "draws")))
                 grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
             n_computed = max(one.n_new for one in grown) - workers.n_followed
             if n_computed == 0:

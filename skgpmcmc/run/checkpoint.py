@@ -102,11 +102,13 @@ class Checkpoint:
         self.path = path
         self.seed = list(seed)
         self._about, self._shown = dict(about), dict(shown)
-        self._batches: list[list[tuple[str, Written]]] = []  # of set-up and settling, by name
+        #: Of set-up and settling: model and stage, and the results.
+        self._batches: list[tuple[str, list[Written]]] = []
         self._tapes: list[_Tape] = []
         self._versions = _versions()
         self._next = 0  # batch to be handed out
         self._calls: list[Call] = []
+        self._name = ""
         self._served: list[tuple[_Tape, list[Segment]]] = []
         self._warned = False
         if path.exists():
@@ -126,14 +128,15 @@ class Checkpoint:
 
     # --- the journal ------------------------------------------------------------------------------
 
-    def missing(self, calls: list[Call]) -> list[Call]:
-        """Return those of some calls whose results are not in the file."""
-        self._calls = calls
+    def missing(self, calls: list[Call], name: str) -> list[Call]:
+        """Return those of a named batch of calls whose results are not in the file."""
+        self._calls, self._name = calls, name
         if _is_round(calls):
             return self._missing_draws()
         if self._next == len(self._batches):
             return [(_written, (call, False), {}) for call in calls]
-        self._check_followed([name for name, _ in self._batches[self._next]])
+        there, results = self._batches[self._next]
+        self._check_followed(there, len(results))
         return []
 
     def completed(self, done: list[Any]) -> list[Any]:
@@ -142,11 +145,10 @@ class Checkpoint:
             results = self._completed_draws(done)
         else:
             is_new = self._next == len(self._batches)
-            computed = list(zip(map(_name_of, self._calls), done, strict=is_new))
-            batch = computed if is_new else self._batches[self._next]
+            batch = (self._name, done) if is_new else self._batches[self._next]
             results = [
                 from_arrays(_copied(written), _given(call))
-                for (_, written), call in zip(batch, self._calls, strict=True)
+                for written, call in zip(batch[1], self._calls, strict=True)
             ]
             if any(isinstance(result, Done) and result.cut for result in results):
                 return results  # of a run in a hurry, which nobody is to follow
@@ -157,19 +159,20 @@ class Checkpoint:
             self._write(self._complain)
         return results
 
-    def _check_followed(self, there: list[str]) -> None:
-        """Refuse a file whose results are those of other calls."""
-        wanted = list(map(_name_of, self._calls))
-        if there != wanted:
+    def _check_followed(self, there: str, n_there: int) -> None:
+        """Refuse a file whose results are those of another batch of calls."""
+        if (there, n_there) != (self._name, len(self._calls)):
             raise ValueError(
                 f"checkpoint={str(self.path)!r} cannot be followed: its batch {self._next + 1} has "
-                f"{_counted(there)}, and this fit needs {_counted(wanted)}. It was made with "
-                f"{self._versions}; here is {_versions()}. Delete the file, or choose another path."
+                f"{n_there} results of {there!r}, and this fit needs {len(self._calls)} of "
+                f"{self._name!r}. It was made with {self._versions}; here is {_versions()}. Delete "
+                "the file, or choose another path."
             )
 
     def _missing_draws(self) -> list[Call]:
         if self._next < len(self._batches):
-            self._check_followed([name for name, _ in self._batches[self._next]])
+            there, results = self._batches[self._next]
+            self._check_followed(there, len(results))
         if not self._tapes:
             self._tapes = [_Tape() for _ in self._calls]
         self._served = []
@@ -191,7 +194,7 @@ class Checkpoint:
         """Return the tape of each call: chains are known by their streams."""
         if all(tape.stream is None for tape in self._tapes):  # the first round of all chains
             if len(self._tapes) != len(self._calls):
-                self._check_followed(["sample"] * len(self._tapes))
+                self._check_followed(self._name, len(self._tapes))
             return self._tapes
         streams = [call[1][3] for call in self._calls]
         return [next(t for t in self._tapes if t.stream is stream) for stream in streams]
@@ -239,7 +242,7 @@ class Checkpoint:
             )
         self.seed, self._versions = list(content["seed"]), content["versions"]
         try:
-            self._batches = [[(name, w) for name, w in batch] for batch in content["batches"]]
+            self._batches = [(name, list(results)) for name, results in content["batches"]]
             self._tapes = [
                 _Tape([from_arrays(segment) for segment in tape["segments"]], tape["end"])
                 for tape in content["tapes"]
@@ -320,21 +323,10 @@ def _is_round(calls: Sequence[Call]) -> bool:
     return any(function is sample for function, *_ in calls)
 
 
-def _name_of(call: Call) -> str:
-    """Return the name of what a call does."""
-    function, arguments, _ = call
-    found = arguments[0].function if function is perform else function
-    return str(found.__qualname__)
-
-
-def _counted(names: Sequence[str]) -> str:
-    return " and ".join(f"{names.count(name)} of {name}" for name in dict.fromkeys(names))
-
-
 def _given(call: Call) -> Any:
     """Return the part of a call that its result is not written with: the model."""
-    (first, *_), task = call[1], Task
-    return first.arguments[0] if isinstance(first, task) else first
+    function, arguments, _ = call
+    return arguments[1][0] if function is perform else arguments[0]
 
 
 def _copied(written: Written | None) -> Written:

@@ -192,7 +192,8 @@ class _Work:
             [
                 joblib.delayed(perform)(function, item, self.limit, i < n_needed)
                 for i, item in enumerate(items)
-            ]
+            ],
+            f"{stage.partition(':')[0]}{self._of}",
         )
         for result in done:
             self.operations.add(result.operations)

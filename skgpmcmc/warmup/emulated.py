@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import bdtr
 
 from .._typing import FloatArray
 from .._warnings import warn
@@ -50,8 +51,9 @@ N_IMPORTANCE = 64
 #: Probabilities of the main move and of a random walk, and of a refresh, of particles if there are
 #: any; what a kernel with a period has besides.
 _MOVES, _REFRESHED, _OF_PERIODS = (0.95, 0.04), 0.01, 0.03
-#: Where chains accept less than this share of what is predicted, what they showed is learned.
-_SURPRISED = 0.5
+#: Where chains accept so few proposals that this is less probable even if half of what is predicted
+#: were the truth, what they showed is learned.
+_SURPRISING = 0.01
 
 
 class Estimates(NamedTuple):
@@ -153,11 +155,10 @@ def set_up_emulated(
             counts = sum_counts(segment.counts for segment in segments)
             known = known.joined([], counts.n_evaluations)
             main = next(iter(proposals))
-            accepted = counts.n_accepted[main] / max(counts.n_steps[main], 1)
-            if accepted >= _SURPRISED * report.predicted_acceptance:
+            if not _surprising(counts.n_accepted[main], counts.n_steps[main], report):
                 break
             if is_last:
-                _warn(accepted, report)
+                _warn(counts.n_accepted[main] / counts.n_steps[main], report)
                 break
             visited = np.concatenate([segment.theta for segment in segments])
             known = refined(_shown(known, visited, workers), workers)
@@ -330,6 +331,11 @@ def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
         noise=estimates.noise,
         n_in_turn=estimates.n_in_turn,
     )
+
+
+def _surprising(n_accepted: int, n_made: int, report: EmulatorReport) -> bool:
+    """Whether chains accept far less than predicted."""
+    return bool(bdtr(n_accepted, n_made, 0.5 * report.predicted_acceptance) < _SURPRISING)
 
 
 def _warn(accepted: float, report: EmulatorReport) -> None:

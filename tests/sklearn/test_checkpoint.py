@@ -28,7 +28,7 @@ from skgpmcmc import (
 from skgpmcmc.approximations import SubsetOfData
 from skgpmcmc.numerics import sealed
 from skgpmcmc.numerics.threads import LostWorkersError, Workers
-from skgpmcmc.run import chains, checkpoint
+from skgpmcmc.run import chains, checkpoint, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.warmup import Segment, sum_counts, time_limit, work
@@ -358,8 +358,8 @@ def test_a_round_that_is_partly_in_the_file_counts_by_its_rest(ticking, tmp_path
 
 def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path):
     X, y = moons()
-    run = chains.perform
-    monkeypatch.setattr(chains, "perform", lambda task: run(task)._replace(seconds=1e6))
+    run = set_ups.perform
+    monkeypatch.setattr(set_ups, "perform", lambda *call: run(*call)._replace(seconds=1e6))
     with pytest.warns(UserWarning, match="This fit will be long"):
         walk(checkpoint=tmp_path / "file").fit(X, y)
     monkeypatch.setattr(chains, "_MANY_ROWS", 10)
@@ -500,10 +500,10 @@ def test_a_file_that_cannot_be_followed_names_versions(tmp_path):
     X, y = moons()
     walk(checkpoint=path).fit(X, y)
     content = read_checkpoint(path)
-    content["batches"][2].pop()
+    content["batches"][2][1].pop()
     content["versions"] = "Python 3, numpy 1.0"
     sealed.write_sealed(path, content)
-    with pytest.raises(ValueError, match=r"batch 3 has 1 of .* needs 2 of .*numpy 1\.0; here is P"):
+    with pytest.raises(ValueError, match=r"batch 3 has 1 results of 'tuning', and .* needs 2 of 'tuning'.*numpy 1\.0; here is P"):
         walk(checkpoint=path).fit(X, y)
 
 

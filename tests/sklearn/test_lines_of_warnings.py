@@ -15,7 +15,7 @@ from skgpmcmc._warnings import warn
 from skgpmcmc.baselines import EPMLClassifier, epml
 from skgpmcmc.estimators import _base
 from skgpmcmc.numerics.threads import Workers
-from skgpmcmc.run import chains, evidence
+from skgpmcmc.run import evidence, set_ups
 from skgpmcmc.run.checkpoint import Checkpoint
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.warmup import time_limit
@@ -92,8 +92,8 @@ def ctrl_c_after_the_last_draw(patch, folder):
 
 
 def a_long_fit(patch, folder):
-    run = chains.perform
-    patch.setattr(chains, "perform", lambda task: run(task)._replace(seconds=1e5))
+    run = set_ups.perform
+    patch.setattr(set_ups, "perform", lambda *call: run(*call)._replace(seconds=1e5))
     quick().fit(X, Y)
 
 

@@ -44,7 +44,7 @@ from skgpmcmc.estimators import _base
 from skgpmcmc.estimators._data import LogProbabilityClassifierMixin
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
-from skgpmcmc.run import chains
+from skgpmcmc.run import set_ups
 from skgpmcmc.samplers import Ancillary, Interweaving, Marginal, PseudoMarginal, Sufficient
 from skgpmcmc.warmup.work import no_density
 
@@ -662,7 +662,7 @@ def test_many_length_scales_are_warned_of_before_anything_is_evaluated(
     settings, sampler, monkeypatch
 ):
     """The warning is an error here."""
-    monkeypatch.setattr(chains, "perform", None)
+    monkeypatch.setattr(set_ups, "perform", None)
     wide = np.random.default_rng(0).standard_normal((N, MANY))
     match = rf"The kernel has {MANY} length-scales to be sampled.*ard=False.*PCA"
     with pytest.raises(UserWarning, match=match):

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.numerics import roots
 from skgpmcmc.numerics.linalg import OperationCount
-from skgpmcmc.run import Effort, chains, diagnostics, effort
+from skgpmcmc.run import Effort, chains, diagnostics, effort, set_ups
 from skgpmcmc.run.effort import Plan
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.warmup import ITERATIONS_PER_EVALUATION, Done, Task, TimeLimit, time_limit
@@ -324,7 +324,7 @@ LONG = "This fit will be long: about .* for n = 20 rows and 1 worker"
 
 
 def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
-    monkeypatch.setattr(chains, "perform", slowed(chains.perform))
+    monkeypatch.setattr(set_ups, "perform", slowed(set_ups.perform))
     with pytest.warns(UserWarning, match="This fit will be long") as caught:
         quick().fit(*moons())
     long = [w for w in caught if "This fit will be long" in str(w.message)]
@@ -335,7 +335,7 @@ def test_a_long_fit_warns_once_when_first_evaluations_are_timed(monkeypatch):
 
 
 def slowed(perform):
-    return lambda task: perform(task)._replace(seconds=1000.0)
+    return lambda *call: perform(*call)._replace(seconds=1000.0)
 
 
 def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
@@ -375,7 +375,7 @@ class Listener:
 
 
 def test_target_ess_shortens_what_is_expected(monkeypatch):
-    monkeypatch.setattr(chains, "perform", slowed(chains.perform))
+    monkeypatch.setattr(set_ups, "perform", slowed(set_ups.perform))
 
     def first(**changes):
         listener = Listener()

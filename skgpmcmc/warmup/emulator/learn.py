@@ -235,7 +235,8 @@ def _shares(log_weights: FloatArray, is_typical: np.ndarray) -> FloatArray:
     The latter are worth as many of the former as their effective sample size says.
     """
     shares = np.where(is_typical, 1.0, 0.0)
-    if not is_typical.all():
-        others = np.exp(log_weights[~is_typical] - log_weights[~is_typical].max())
+    top = log_weights[~is_typical].max(initial=-np.inf)
+    if np.isfinite(top):
+        others = np.exp(log_weights[~is_typical] - top)
         shares[~is_typical] = others * others.sum() / (others**2).sum()
     return shares
