@@ -107,6 +107,8 @@ def set_up_all(
         of = f" of class {m + 1} of {len(models)}" if len(models) > 1 else ""
         work = _Work(workers, rounds, plan, of, len(models) - m)
         ready.append(_set_up(model, wanted, stream, work))
+        if monitor.limit.was_noticed:
+            workers.leave_journal()
     rounds.end()
     return [one.at_once() for one in ready] if monitor.limit.was_noticed else ready
 
@@ -183,9 +185,10 @@ class _Work:
         iterations: float = 0.0,
     ) -> list[Any]:
         """See `Executor`."""
-        workers, monitor, is_followed = self._workers, self.rounds.monitor, self._workers.follows
-        if monitor.limit.was_noticed:
+        workers, monitor = self._workers, self.rounds.monitor
+        if self.limit.was_noticed:
             workers.leave_journal()
+        is_followed = workers.follows
         self._set_limit(is_followed)
         self.rounds.begin(None if is_followed else f"{stage}{self._of}")
         done: list[Done] = workers.run(
@@ -202,7 +205,7 @@ class _Work:
             self.limit.was_noticed, self.limit.end = True, -np.inf
             monitor.limit.was_noticed = True
         if iterations and not is_followed:
-            self._expect(items, done, iterations)
+            self._expect(done, iterations)
         return [result.value for result in done]
 
     def _set_limit(self, is_followed: bool) -> None:
@@ -213,16 +216,9 @@ class _Work:
             now = time_limit.clock()
             self.limit.end = now + (whole.end - now) / self._n_to_come
 
-    def _expect(self, items: Sequence[tuple[Any, ...]], done: list[Done], per_call: float) -> None:
-        """Tell the monitor what the time of some calls lets expect, once.
-
-        That of calls with a part of the rows does not: small matrices take longer than their share.
-        """
-        each = [
-            result.seconds / per_call
-            for item, result in zip(items, done, strict=True)
-            if not result.cut and item[0].n_inputs == self._plan.n_rows
-        ]
+    def _expect(self, done: list[Done], per_call: float) -> None:
+        """Tell the monitor what the time of some calls lets expect, once."""
+        each = [result.seconds / per_call for result in done if not result.cut]
         if each and not self.rounds.is_timed:
             self.rounds.is_timed = True
             left = self._plan.effort(float(np.median(each)), "the first evaluations")

@@ -144,7 +144,7 @@ def set_up_emulated(
             report = _report(known, estimates)
             proposals, shares = _moves(known, target)
             transition = estimates.mixture(proposals, shares)
-            chains = list(zip(_starts(known, target, len(request.rngs)), request.rngs, strict=True))
+            chains = list(zip(overdispersed_starts(known, target, len(request.rngs)), request.rngs, strict=True))
             segments = workers.map(
                 switch,
                 [(known.model, transition, *chain, request.n_warmup) for chain in chains],
@@ -215,7 +215,7 @@ def _in_a_hurry(
         estimates = Estimates.by_draws(settings, known.reference(), count)
     if known.usable:
         proposals, shares = _moves(known, known.posterior)
-        thetas = _starts(known, known.posterior, len(request.rngs))
+        thetas = overdispersed_starts(known, known.posterior, len(request.rngs))
     else:
         proposals, shares = {"random walk": known.walk}, (1.0,)
         noise = known.rng.standard_normal((len(request.rngs), known.dim))
@@ -301,7 +301,7 @@ def _moves(
     return proposals, (main - _OF_PERIODS, walk, _OF_PERIODS)
 
 
-def _starts(known: Knowledge, target: EmulatedPosterior, n: int) -> list[FloatArray]:
+def overdispersed_starts(known: Knowledge, target: EmulatedPosterior, n: int) -> list[FloatArray]:
     """Return overdispersed starts, from wider tails of the emulated posterior."""
     draws = known.draws(1.0 / known.options.temperature(known.dim))
     return list(draws[known.rng.choice(len(draws), n, replace=False)])

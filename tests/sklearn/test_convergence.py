@@ -20,7 +20,6 @@ from skgpmcmc.run import StoppingRule, chains, diagnostics, n_rounds, summarize_
 from skgpmcmc.run.diagnostics import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
-from skgpmcmc.warmup import emulated
 
 from ..helpers import in_one_test, rounds_of, short_chains
 

@@ -3,6 +3,7 @@
 import itertools
 import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from skgpmcmc.numerics.linalg import OperationCount
 from skgpmcmc.run import Effort, chains, diagnostics, effort, set_ups
 from skgpmcmc.run.effort import Plan
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import ITERATIONS_PER_EVALUATION, Done, Task, TimeLimit, time_limit
+from skgpmcmc.warmup import ITERATIONS_PER_EVALUATION, Done, TimeLimit, time_limit
 
 from ..helpers import in_one_test, make_model, rounds_of
 
@@ -198,22 +199,23 @@ def test_an_evaluation_with_some_inputs_tells_of_an_iteration_with_all(
     assert more == pytest.approx(some * 4.0**power)
 
 
-def test_tasks_with_some_of_the_rows_tell_nothing_of_all():
-    plan = PLAN._replace(n_rows=12, n_workers=1)
-    some, every = places(3, RBF()), places(12, RBF())
-    tasks = [
-        Task(None, (some,), iterations=1.0),
-        Task(None, (every,)),
-        *(Task(None, (every,), iterations=iterations) for iterations in (2.0, 1.0, 4.0)),
-    ]
-    seconds = (5.0, 50.0, 6.0, 4.0, 8.0)
-    done = [Done(None, OperationCount(), each) for each in seconds]
-    monitor = Listener()
-    assert not chains._expect_from(tasks[:2], done[:2], plan, monitor)
+def test_only_calls_that_are_said_to_tell_of_iterations_do():
+    plan, monitor = PLAN._replace(n_workers=1), Listener()
+    seconds = iter([[5.0], [50.0, 6.0, 4.0], [1.0]])
+    workers = SimpleNamespace(follows=False, run=lambda *_: done_in(next(seconds)))
+    rounds = set_ups._Rounds(monitor, 1)
+    work = set_ups._Work(workers, rounds, plan, "", 1)
+    work.map(abs, [(1,)], "search")
     assert monitor.left == []
-    assert chains._expect_from(tasks, done, plan, monitor)
+    work.map(abs, [(1,)] * 3, "learning", iterations=2.0)
     iterations = plan.n_iterations + ITERATIONS_PER_EVALUATION * plan.n_learned
     assert monitor.left == [pytest.approx(3.0 * iterations)]
+    work.map(abs, [(1,)], "learning", iterations=2.0)
+    assert len(monitor.left) == 1
+
+
+def done_in(seconds):
+    return [Done(None, OperationCount(), each) for each in seconds]
 
 
 def test_verbose_says_how_long_it_takes(capsys):
@@ -247,14 +249,13 @@ def stages(said):
 
 
 LEARNING = ("search for modes", "scale of the posterior at a mode", "learning")
-PROBING = ("comparing importance densities", "measuring the noise of estimates")
 
 
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (learning(), [*LEARNING, *PROBING, "settling"]),
-        (learning().set_params(sampler="marginal"), [*LEARNING, "examining the emulator"]),
+        (learning(), [*LEARNING, "measuring the noise of estimates", "settling"]),
+        (learning().set_params(sampler="marginal"), [*LEARNING, "settling"]),
         (quick(), ["start of the chains", "tuning", "settling"]),
     ],
     ids=["emulated", "marginal", "sweep"],
@@ -342,7 +343,7 @@ def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
     """The warning is an error here: nothing has been factored when it comes."""
     monkeypatch.setattr(chains, "_MANY_ROWS", 15)
     monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 100.0)
-    monkeypatch.setattr(chains, "perform", None)
+    monkeypatch.setattr(set_ups, "perform", None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=f"{LONG}, judged by an evaluation with some"):

@@ -13,13 +13,13 @@ from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.approximations import Laplace, SubsetOfData
-from skgpmcmc.run import chains
+from skgpmcmc.run import chains, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import MarginalWalk, RandomWalk, Sweep
-from skgpmcmc.warmup import Emulated, Task, TimeLimit, perform, sample, time_limit, until
-from skgpmcmc.warmup.emulator.design import search
-from skgpmcmc.warmup.emulator.trajectories import explore
+from skgpmcmc.warmup import Emulated, TimeLimit, perform, sample, time_limit, until
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.warmup.emulator.search import search
 from skgpmcmc.warmup.work import start, tune
 
 from ..helpers import make_model, rounds_of, toy_classes
@@ -219,11 +219,11 @@ def test_a_file_is_followed_to_its_end_whatever_the_time(clock, tmp_path):
 
 @pytest.mark.parametrize("make", [classifier, walk], ids=["emulated", "walk"])
 def test_a_limit_that_is_too_short_for_one_evaluation_is_an_error(make, clock, monkeypatch):
-    def slow(task):
-        clock.now += 100.0  # within the task, which has to end for that
-        return perform(task)._replace(seconds=600.0)
+    def slow(*call):
+        clock.now += 100.0  # within the call, which has to end for that
+        return perform(*call)._replace(seconds=600.0)
 
-    monkeypatch.setattr(chains, "perform", slow)
+    monkeypatch.setattr(set_ups, "perform", slow)
     message = r"max_time=20\.5 seconds are over before .* takes about .* seconds with n = 16 .* Use"
     model = make(n_chains=1)
     with pytest.raises(RuntimeError, match=message):
@@ -231,29 +231,29 @@ def test_a_limit_that_is_too_short_for_one_evaluation_is_an_error(make, clock, m
     assert not hasattr(model, "theta_samples_")
 
 
-# --- tasks ----------------------------------------------------------------------------------------
+# --- calls ----------------------------------------------------------------------------------------
 
 
-def test_a_task_that_begins_late_is_left_out_unless_it_is_needed(clock):
+def test_a_call_that_begins_late_is_left_out_unless_it_is_needed(clock):
     clock.now, limit = 10.0, TimeLimit(5.0)
-    late = perform(Task(abs, (-1,), limit=limit))
-    needed = perform(Task(abs, (-1,), limit=limit, needed=True))
-    in_time = perform(Task(abs, (-1,), limit=TimeLimit(50.0)))
+    late = perform(abs, (-1,), limit)
+    needed = perform(abs, (-1,), limit, True)
+    in_time = perform(abs, (-1,), TimeLimit(50.0))
     assert (late.value, late.cut) == (None, True)
     assert (needed.value, needed.cut) == (1, False)
     assert (in_time.value, in_time.cut) == (1, False)
 
 
 def done_in(clock, n_looks, function, *arguments):
-    """Do a task with the time over after so many looks at the clock, and one when it begins."""
+    """Make a call with the time over after so many looks at the clock, and one when it begins."""
     clock.now = 0.0
-    return perform(Task(function, arguments, limit=TimeLimit(n_looks + 1.5)))
+    return perform(function, arguments, TimeLimit(n_looks + 1.5))
 
 
-def test_long_tasks_end_with_what_they_have(clock):
+def test_long_calls_end_with_what_they_have(clock):
     """Each looks at the clock after an evaluation, a trajectory or an iteration."""
     model, rng = make_model(*toy_classes(8, 2, 0)), np.random.default_rng(0)
-    path = done_in(clock, 2, search, model, Laplace(), model.start + 1.0)
+    path = done_in(clock, 2, search, model, Laplace(), model.start + 1.0, EmulatorOptions())
     assert path.cut
     assert len(path.value) == 3
     parts = model, Laplace(), path.value[-1], 0.3 * np.eye(2)
