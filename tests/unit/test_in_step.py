@@ -292,7 +292,7 @@ def test_chains_in_step_count_their_own_operations():
 
 def test_chains_start_and_settle_in_step():
     jobs = [
-        (model, move, state.theta, rng, 4, None if i % 2 else state, None)
+        (model, move, state.theta, rng, 4, None if i % 2 else state)
         for i, (model, move, state, rng, _) in enumerate(chains(InTurn(), 4))
     ]
     alike = [(*job[:3], np.random.default_rng(i), *job[4:]) for i, job in enumerate(jobs)]
@@ -338,7 +338,7 @@ def test_parts_are_of_sixteen_calls_at_most():
 
 
 def test_the_calls_of_a_journal_are_made_one_by_one():
-    journal = SimpleNamespace(missing=lambda calls: calls, completed=lambda done: done)
+    journal = SimpleNamespace(missing=lambda calls, name: calls, completed=lambda done: done)
     with Workers(1, journal) as workers:
         assert workers.in_parts(CALLS, summed_together) is CALLS
         assert joined(workers.run(CALLS)) == [11 * i for i in range(5)]

@@ -1,6 +1,5 @@
 """How the set-up of mapped moves chooses and tunes."""
 
-from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +17,7 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.samplers import DiscretizingChain
 from skgpmcmc.transitions import UnivariateSlice
-from skgpmcmc.warmup import Request, mapped, perform
+from skgpmcmc.warmup import InProcess, Request, mapped
 from skgpmcmc.warmup.mapped import Pilot, _cost, autocorrelation_times, pilot
 
 from ..helpers import in_one_test
@@ -71,22 +70,30 @@ def test_pilots_begin_where_those_of_the_dearer_have_ended(operator, monkeypatch
     request = Request(
         model, Exact(), [model.start] * 2, rng.spawn(2), rng, None, 40, SubsetOfData()
     )
-    set_up, results, pilots = DiscretizingChain(operator=operator).set_up(request), None, []
-    with suppress(StopIteration):
-        while True:
-            tasks = set_up.send(results)
-            results = [perform(task).value for task in tasks]
-            if tasks[0].function is pilot:
-                pilots.append((tasks, results))
-    sizes = [len(tasks[0].arguments[2][0].target.model.y) for tasks, _ in pilots]
-    whole = [tasks[0].arguments[1].whole for tasks, _ in pilots]
+    workers = Watched()
+    DiscretizingChain(operator=operator).set_up(request, workers)
+    pilots = [(items, results) for made, items, results in workers.batches if made is pilot]
+    sizes = [len(items[0][2][0].target.model.y) for items, _ in pilots]
+    whole = [items[0][1].whole for items, _ in pilots]
     if operator == "mh":
         assert (sizes, whole) == ([16, 8, 4], [False] * 3)
     else:
         assert (sizes, whole) == ([16, 16, 8, 8, 4, 4], [False, True] * 3)
-    for (_, ended), (tasks, _) in pairwise(pilots):
-        for result, task in zip(ended, tasks, strict=True):
-            assert_array_equal(task.arguments[3], result.theta)
+    for (_, ended), (items, _) in pairwise(pilots):
+        for result, item in zip(ended, items, strict=True):
+            assert_array_equal(item[3], result.theta)
+
+
+class Watched(InProcess):
+    """Keeps what it has made."""
+
+    def __init__(self):
+        self.batches = []
+
+    def map(self, function, items, stage, **told):
+        results = super().map(function, items, stage, **told)
+        self.batches.append((function, items, results))
+        return results
 
 
 class Normal:
