@@ -138,7 +138,7 @@ def set_up_emulated(
         for is_last in (False, True):
             check_time()
             known, estimates = _estimated(known, settings, exact, workers)
-            target = known.posterior
+            target = known.examined.posterior
             if estimates.correction is not None:
                 target = target.corrected(estimates.correction)
             report = _report(known, estimates)
@@ -214,8 +214,8 @@ def _in_a_hurry(
         count = settings.n_importance or N_IMPORTANCE
         estimates = Estimates.by_draws(settings, known.reference(), count)
     if known.usable:
-        proposals, shares = _moves(known, known.posterior)
-        thetas = overdispersed_starts(known, known.posterior, len(request.rngs))
+        proposals, shares = _moves(known, known.examined.posterior)
+        thetas = overdispersed_starts(known, known.examined.posterior, len(request.rngs))
     else:
         proposals, shares = {"random walk": known.walk}, (1.0,)
         noise = known.rng.standard_normal((len(request.rngs), known.dim))
@@ -259,7 +259,7 @@ def _estimated(
     center, scale = known.design.best.theta, known.scale
     variance = Quadratic.fit(theta, log_variance, center, scale, noise=0.5, term_sd=1.0)
     n = known.model.n_inputs
-    count = settings.n_importance or draw_count(variance, known.draws(), n, settings.noise)
+    count = settings.n_importance or draw_count(variance, known.draws(known.examined.posterior), n, settings.noise)
     correction = Quadratic.fit(theta, gap, center, scale, noise=0.05 + noise, term_sd=0.1)
     counts = [count if isinstance(count, int) else count.at(t) for t in theta]
     estimates = Estimates.by_draws(
@@ -288,7 +288,7 @@ def _moves(
         proposals: dict[str, Proposal] = {"rotation": Rotation(grid.tempered(1.0 / lifted))}
     else:
         target = target.raised(lifted)
-        pool = known.pool()
+        pool = known.pool(target)
         mixture = TMixture.of_draws(pool.theta.reshape(-1, known.dim), known.modes, known.scale)
         moves = (pool.leapfrog, IndependenceMetropolis(mixture, 16), pool.leapfrog)
         proposals = {"surrogate": SurrogateProposal(target, moves)}
@@ -303,7 +303,7 @@ def _moves(
 
 def overdispersed_starts(known: Knowledge, target: EmulatedPosterior, n: int) -> list[FloatArray]:
     """Return overdispersed starts, from wider tails of the emulated posterior."""
-    draws = known.draws(1.0 / known.options.temperature(known.dim))
+    draws = known.draws(target, 1.0 / known.options.temperature(known.dim))
     return list(draws[known.rng.choice(len(draws), n, replace=False)])
 
 
@@ -312,8 +312,8 @@ def _shown(known: Knowledge, visited: FloatArray, workers: Executor) -> Knowledg
     places, dwell = np.unique(visited, axis=0, return_counts=True)
     size = known.options.batch(known.dim)
     places = places[np.argsort(-dwell, kind="stable")[:size]]
-    points = known.examined(places, "a second look: where chains stayed", workers)
-    return known.joined(points, len(places))
+    points = known.evaluated(places, "a second look: where chains stayed", workers)
+    return replace(known.joined(points, len(places)), examined=None)
 
 
 def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:

@@ -53,6 +53,17 @@ class HeldOut(NamedTuple):
         return independence_acceptance(self.log_evidence - self.emulated, self.shares)
 
 
+class Examined(NamedTuple):
+    """An emulator that was compared with points that it had not seen.
+
+    One that has learned these points too is better nearly always, but between far points it may
+    rise where nobody has been: what leads chains is what was examined.
+    """
+
+    posterior: EmulatedPosterior
+    acceptance: float
+
+
 @dataclass(frozen=True, eq=False)
 class Knowledge:
     """What a set-up has found out; every step returns more. Only the random stream moves.
@@ -74,6 +85,8 @@ class Knowledge:
         Draws from the approximate posterior itself, with many hyper-parameters.
     held_out : tuple of HeldOut
         Of every batch, those of the last one last.
+    examined : Examined or None
+        The best of the emulators that were examined.
     """
 
     model: LatentGP
@@ -85,6 +98,7 @@ class Knowledge:
     n_evaluations: float
     explored: FloatArray
     held_out: tuple[HeldOut, ...] = ()
+    examined: Examined | None = None
 
     @property
     def dim(self) -> int:
@@ -98,8 +112,8 @@ class Knowledge:
 
     @property
     def acceptance(self) -> float:
-        """Acceptance rate of draws from pi* that the last batch predicts; 0 without one."""
-        return self.held_out[-1].acceptance if self.held_out else 0.0
+        """Acceptance rate that is predicted for the best emulator; 0 if none was examined."""
+        return 0.0 if self.examined is None else self.examined.acceptance
 
     @property
     def usable(self) -> bool:
@@ -108,7 +122,7 @@ class Knowledge:
 
     @cached_property
     def posterior(self) -> EmulatedPosterior:
-        """pi* by the design."""
+        """pi* by the whole design, not examined yet."""
         return EmulatedPosterior.of(self.model, self.design, self.root, self.options)
 
     @cached_property
@@ -120,24 +134,23 @@ class Knowledge:
         """Return a seed for each of n calls."""
         return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
 
-    def draws(self, power: float = 1.0) -> FloatArray:
-        """Draw from pi* to a power; (m, p)."""
+    def draws(self, target: EmulatedPosterior, power: float = 1.0) -> FloatArray:
+        """Draw from a form of pi* to a power; (m, p)."""
         if self.dim <= MOST_ROTATED:
-            return self.grid_of(self.posterior).tempered(1.0 / power).sample(self.rng, _N_DRAWS)
-        return self.pool(power).theta.reshape(-1, self.dim)
+            return self.grid_of(target).tempered(1.0 / power).sample(self.rng, _N_DRAWS)
+        return self.pool(target.raised(power)).theta.reshape(-1, self.dim)
 
     def grid_of(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
         """Put a form of pi* on a grid; if it is poor, near the modes only."""
         return GridDensity.of(target, self.modes, self.root, grows=self.usable, fine=fine)
 
-    def pool(self, power: float = 1.0) -> Pool:
-        """Run chains on pi* to a power, where there are too many hyper-parameters for a grid."""
+    def pool(self, target: EmulatedPosterior) -> Pool:
+        """Run chains on a form of pi*, where there are too many hyper-parameters for a grid."""
         begins = self.explored[self.rng.integers(len(self.explored), size=_N_CHAINS)]
-        target = self.posterior.raised(power)
         pool = run_pool(target, begins, self.root, 20, self.rng)
         return pool.jumped(target, self.modes, self.scale, self.rng)
 
-    def examined(self, places: FloatArray, stage: str, workers: Executor) -> list[DesignPoint]:
+    def evaluated(self, places: FloatArray, stage: str, workers: Executor) -> list[DesignPoint]:
         """Evaluate at theta (m, p), from the sites that the design lets expect."""
         sites = self.reference()
         items = [(self.model, self.approximation, t, sites.sites_at(t)) for t in places]
@@ -203,18 +216,13 @@ def refined(known: Knowledge, workers: Executor) -> Knowledge:
 
 def _with_batch(known: Knowledge, size: int, stage: str, workers: Executor) -> Knowledge:
     """Examine the emulator at new points, which then join its design."""
-    options, target, power = (
-        known.options,
-        known.posterior,
-        1.0 / known.options.temperature(known.dim),
-    )
-    draws, wide = known.draws(), known.rng.permutation(known.draws(power))[: 2 * size]
-    if known.usable:
-        known = replace(known, root=root_of(draws))
+    target, power = known.posterior, 1.0 / known.options.temperature(known.dim)
+    draws = known.draws(target)
     typical = draws[known.rng.choice(len(draws), size // 2, replace=False)]
+    wide = known.rng.permutation(known.draws(target, power))[: 2 * size]
     present = np.concatenate([known.design.theta, typical]) / known.scale
     wide = wide[spread_out(wide / known.scale, present, size - len(typical))]
-    points = known.examined(np.concatenate([typical, wide]), stage, workers)
+    points = known.evaluated(np.concatenate([typical, wide]), stage, workers)
     if not points:
         return replace(known, n_evaluations=known.n_evaluations + size)
     theta = np.array([point.theta for point in points])
@@ -225,8 +233,12 @@ def _with_batch(known: Knowledge, size: int, stage: str, workers: Executor) -> K
         target.log_evidence(theta),
         _shares((1.0 - power) * target.log_prob(theta), is_typical),
     )
+    root, best, found = known.root, known.examined, held_out.acceptance
+    if best is None or found >= best.acceptance:
+        best = Examined(target, found)
+        root = root_of(draws) if found > known.options.usable else root
     known = known.joined(points, size)
-    return replace(known, held_out=(*known.held_out, held_out))
+    return replace(known, held_out=(*known.held_out, held_out), examined=best, root=root)
 
 
 def _shares(log_weights: FloatArray, is_typical: np.ndarray) -> FloatArray:
