@@ -111,6 +111,13 @@ class GaussianApproximation:
         """``W f`` for f of shape (n,)."""
         return precision * f
 
+    @classmethod
+    def with_weights(cls, prior: GaussianPrior, sites: Sites, weights: FloatArray) -> Self:
+        """Return q where its `weights` are known."""
+        q = cls(prior, sites)
+        vars(q)["weights"] = weights
+        return q
+
     def __getstate__(self) -> dict[str, Any]:
         # Factors are rebuilt on demand; what is O(n) goes along, to be the same after a journey.
         names = ("prior", "sites", "weights", "mean")

@@ -77,9 +77,10 @@ class Exact(Approximation):
         share = 1.0 - noise * A.diagonal()  # of the noise that is left of the variance of f
         of_likelihood = _of_parameters(observed, residual - noise * weights, noise * share)
         A.flat[:: n + 1] *= 0.5
-        A = linalg.add_outer(A, -0.5 * weights, weights)
-        gradient = np.concatenate([-prior.contract(A), of_likelihood])
-        return Evaluation(GaussianApproximation(prior, sites), log_evidence, gradient)
+        of_kernel = -prior.contract(linalg.add_outer(A, -0.5 * weights, weights))
+        gradient = np.concatenate([of_kernel, of_likelihood])
+        q = GaussianApproximation.with_weights(prior, sites, weights)
+        return Evaluation(q, log_evidence, gradient)
 
 
 def _of(model: LatentGP, theta: FloatArray) -> tuple[GaussianPrior, Observations]:

@@ -88,8 +88,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SHARED.forget_other_threads)
 
 
-#: Bytes of an array after whose release the C library of Linux keeps as much memory for the process:
-#: just below the largest for which that works.
+#: Bytes of an array after whose release the C library of Linux keeps as much memory for the
+#: process: just below the largest for which that works.
 _KEPT_MEMORY = 31 * 2**20
 
 

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import InterpolatedSites
+from ..approximations import HyperPosterior, InterpolatedSites
 from ..approximations.interpolated import Quadratic
 from ..transitions import (
     MOST_ROTATED,
     Directed,
     GridDensity,
     IndependenceMetropolis,
-    Leapfrog,
     MarginalMetropolis,
     Mixture,
     Multiples,
@@ -36,6 +35,7 @@ from ..transitions import (
     Rotation,
     SurrogateProposal,
     TMixture,
+    Trajectory,
     independence_acceptance,
     root_of,
 )
@@ -54,12 +54,12 @@ from .emulator.learn import (
     searched,
 )
 from .emulator.probe import Probed, probe
-from .emulator.trajectories import (
-    N_LEAPS,
-    ApproximatePosterior,
+from .hamiltonian import (
+    InPlace,
     first_log_step,
-    hamiltonian,
-    tune_trajectories,
+    follow,
+    set_up_trajectories,
+    trajectories_pay,
 )
 from .report import EmulatorReport, EmulatorSettings
 from .time_limit import OutOfTimeError, check_time
@@ -160,7 +160,7 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
         if not (settings.emulates and probed.trusted):
             known, tuned = yield from tuned_trajectories(known, probed.reference)
             # What draws from a poor emulator showed need not hold where trajectories go.
-            pool = Pool(tuned.visited[None], tuned.leapfrog)
+            pool = Pool(tuned.visited[None], tuned.trajectory)
             known, probed = yield from probe(known, pool, settings, less_noise=_LESS_NOISE)
             trajectories = tuned.corrected(probed.reference, probed.target.correction)
     if probed is None or not (trajectories or (settings.emulates and probed.trusted)):
@@ -268,14 +268,14 @@ def _rehearsed(
 class Trajectories(NamedTuple):
     """A tuned trajectory on the approximate posterior, and the draws of its tuning chains."""
 
-    target: ApproximatePosterior
-    leapfrog: Leapfrog
+    target: HyperPosterior
+    trajectory: Trajectory
     visited: FloatArray  # (m, p), in the later part
     ends: FloatArray  # (n_chains, p)
 
     def corrected(self, sites: InterpolatedSites, correction: Quadratic) -> Trajectories:
         """Return the same with another start of iterations, and another correction."""
-        return self._replace(target=replace(self.target, sites=sites, correction=correction))
+        return self._replace(target=replace(self.target, start=sites, correction=correction))
 
 
 def tuned_trajectories(
@@ -301,29 +301,29 @@ def tuned_trajectories(
         Work whose results are to be sent back.
     """
     approximation = known.approximation.roughened()
-    target = ApproximatePosterior(known.model, approximation, sites, known.no_correction)
-    starts, root = known.pool_starts()[: known.n_chains], known.root
-    if len(known.explored):
-        root = root_of(known.explored, correlated=_CORRELATED)
+    target = HyperPosterior(known.model, approximation, sites, known.no_correction)
+    begins: list[Any] = list(known.pool_starts()[: known.n_chains])
+    root = root_of(known.explored, correlated=_CORRELATED) if len(known.explored) else known.root
     log_step, later, n_points = first_log_step(known.dim), [], 0
     stage = "tuning trajectories on the approximate posterior"
     for n_trajectories in _TUNING_TRAJECTORIES:
-        seeds = known.seeds(len(starts))
-        settings = root, n_trajectories, N_LEAPS, log_step
+        seeds = known.seeds(len(begins))
         tuned = yield [
-            Task(tune_trajectories, (target, start, *settings, seed), stage)
-            for start, seed in zip(starts, seeds, strict=True)
+            Task(follow, (target, begin, root, log_step, n_trajectories, seed), stage)
+            for begin, seed in zip(begins, seeds, strict=True)
         ]
         check_time()
-        n_points += len(starts) * (n_trajectories * sum(N_LEAPS) // 2 + 1)
-        starts = np.array([chain.end for chain in tuned])
+        n_points += sum(len(chain.visited) for chain in tuned)
+        begins = [chain.states[-1] for chain in tuned]
         log_step = float(np.mean([chain.log_step for chain in tuned]))
         # The step size belongs to the metric that it was tuned with.
-        leapfrog = hamiltonian(root, log_step, N_LEAPS)
-        later.append(np.concatenate([chain.theta[len(chain.theta) // 3 :] for chain in tuned]))
+        trajectory = Trajectory.quarter(root, log_step)
+        states = [point for chain in tuned for point in chain.states[len(chain.states) // 3 :]]
+        later.append(np.array([point.position for point in states]))
         root = root_of(later[-1], correlated=_CORRELATED)
     known = replace(known, n_evaluations=known.n_evaluations + n_points)
-    return known, Trajectories(target, leapfrog, np.concatenate(later[1:]), starts)
+    ends = np.array([point.position for point in begins])
+    return known, Trajectories(target, trajectory, np.concatenate(later[1:]), ends)
 
 
 def _without_hyperparameters(request: Request, settings: EmulatorSettings) -> Prepared:
@@ -406,6 +406,11 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, RandomWalk())
         return Prepared(walk, starts, rngs, 0, reference=approximation)
+    if not draws_latent and trajectories_pay(request.model):
+        stage = "search for modes, and warm-up by trajectories"
+        prepared = yield [Task(set_up_trajectories, (request, InPlace()), stage, needed=True)]
+        (own,) = prepared
+        return own
     known = yield from searched(request, (yield from quarter(request)))
     known = yield from measured(known)
     known = yield from explored(known)
@@ -508,8 +513,8 @@ def proposals_by_name(
     others = {"multiple of a period": Multiples(known.periods)} if known.periods else {}
     if trajectories is not None:
         return {
-            "trajectory": SurrogateProposal(trajectories.target, (trajectories.leapfrog,)),
-            "surrogate": SurrogateProposal(target, (pool.leapfrog,)),
+            "trajectory": SurrogateProposal(trajectories.target, (trajectories.trajectory,)),
+            "surrogate": SurrogateProposal(target, (pool.trajectory,)),
             "random walk": walk,
             **others,
         }
@@ -517,7 +522,9 @@ def proposals_by_name(
     mixture = TMixture.of_draws(draws, known.modes, known.scale)
     independence = IndependenceMetropolis(mixture, _N_CANDIDATES[0 if known.few else 1])
     stays = independence.probability_of_staying(target, draws[-_N_COMPARED:], known.rng)
-    moves = (independence,) if stays < _MAY_STAY else (pool.leapfrog, independence, pool.leapfrog)
+    moves = (
+        (independence,) if stays < _MAY_STAY else (pool.trajectory, independence, pool.trajectory)
+    )
     return {"surrogate": SurrogateProposal(target, moves), "random walk": walk, **others}
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import CheapApproximation, CheapPosterior
+from ..approximations import CheapApproximation, CheapPosterior, HyperPosterior
 from ..model import LatentGP
 from ..transitions import (
     CheapUpdate,
@@ -146,6 +146,8 @@ def _tuned(request: Request, wanted: Mapped) -> Step[tuple[list[Layer], Operator
     parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
     for cheap, operator, n_updates in reversed(parts):
         target = yield from _posterior(cheap, request)
+        if isinstance(target, HyperPosterior):
+            target = replace(target, with_gradient=operator.follows_gradient)
         sweep = Sweep((CheapUpdate(target, operator), CheapUpdate(target, RandomWalk())), (1, 1))
         prepared = yield from set_up_sweep(request, sweep, learns_shape=True)
         tuned, walking = prepared.transition.moves  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, singledispatch
@@ -15,13 +15,13 @@ from ..._typing import FloatArray, IntArray
 from ...approximations import (
     Approximation,
     ClasswiseApproximation,
-    Evaluation,
     GaussianApproximation,
+    HyperPosterior,
+    PosteriorPoint,
     Shape,
     Sites,
     averaged,
-    evaluate,
-    path_to_mode,
+    climb,
 )
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
@@ -53,21 +53,26 @@ class DesignPoint(NamedTuple):
     shape: Shape | None  # None for coupled sites, whose density is not skewed
 
     @classmethod
-    def of(cls, model: LatentGP, evaluation: Evaluation, start: Sites | None = None) -> Self:
-        """Keep what the emulator and the reference need of an evaluation.
-
-        Where sites have to be improved for that, this begins at `start`.
-        """
-        fit = evaluation.fit
-        q = importance_gaussian(fit.q, model, start)
+    def of(cls, point: PosteriorPoint) -> Self:
+        """Keep what the emulator and the reference need of a point, which has kept `of_design`."""
         return cls(
-            evaluation.theta,
-            fit.log_evidence,
-            evaluation.gradient,
-            evaluation.log_density,
-            _smooth_sites(model, q),
-            q.shape(model),
+            point.position,
+            point.log_evidence,
+            point.evidence_gradient,
+            point.log_density,
+            *point.kept,
         )
+
+
+def of_design(
+    q: GaussianApproximation, model: LatentGP, start: Sites | None = None
+) -> tuple[Sites, Shape | None]:
+    """Return the sites and the shape of a design point.
+
+    Where sites have to be improved for that, this begins at `start`.
+    """
+    q = importance_gaussian(q, model, start)
+    return _smooth_sites(model, q), q.shape(model)
 
 
 @singledispatch
@@ -202,7 +207,7 @@ def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArr
 #: and what it learns from has to be more precise and more.
 FEW = 4
 #: Tolerance of the approximation, with few hyper-parameters and with many.
-_TOLERANCES = (1e-3, 1e-4)
+TOLERANCES = (1e-3, 1e-4)
 #: When a search for a mode stops: the design needs its neighborhood, not the mode itself.
 _ROUGHLY = {"ftol": 1e-5, "gtol": 0.05, "maxiter": 60}
 _MAX_START_ATTEMPTS = 30
@@ -211,6 +216,13 @@ _MOST_MULTIPLES = 5
 
 
 def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> list[DesignPoint]:
+    """Climb to a mode; returns every point on the way, the best last. See `climbed`."""
+    precise = approximation.refined(TOLERANCES[len(start) > FEW])
+    posterior = HyperPosterior(model, precise, keep=of_design)
+    return [DesignPoint.of(point) for point in climbed(posterior, start)]
+
+
+def climbed(posterior: HyperPosterior, start: FloatArray) -> list[PosteriorPoint]:
     """Climb to a mode; returns every point on the way, the best last.
 
     Where the density at the start is not finite, the search begins nearer to the kernel's values.
@@ -221,20 +233,16 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     RuntimeError
         If there is no way from there; the message names theta.
     """
-    precise = approximation.refined(_TOLERANCES[len(start) > FEW])
-    path: list[DesignPoint] = []
+    model, approximation, path = posterior.model, posterior.approximation, list[PosteriorPoint]()
 
-    def climb(theta: FloatArray) -> None:
-        path_to_mode(model, precise, theta, keep, _ROUGHLY)
-
-    def keep(evaluation: Evaluation) -> None:
-        path.append(DesignPoint.of(model, evaluation))
+    def visit(point: PosteriorPoint) -> None:
+        path.append(point)
         check_time()
 
-    theta = at_best_period(model, precise, start)
+    theta = at_best_period(model, approximation, start)
     for _ in range(_MAX_START_ATTEMPTS):
         with suppress(OutOfTimeError):
-            climb(theta)
+            climb(posterior, theta, _ROUGHLY, visit)
         if path:
             break
         theta = 0.5 * (theta + model.start)
@@ -243,31 +251,28 @@ def search(model: LatentGP, approximation: Approximation, start: FloatArray) -> 
     with suppress(OutOfTimeError):
         for _ in range(_MOST_MULTIPLES):
             check_time()
-            best = max(path, key=attrgetter("log_density")).theta
-            further = at_best_multiple(model, precise, best)
+            best = max(path, key=attrgetter("log_density")).position
+            further = at_best_multiple(model, approximation, best)
             if np.array_equal(further, best):
                 break
-            climb(further)
+            climb(posterior, further, _ROUGHLY, visit)
     return sorted(path, key=attrgetter("log_density"))
 
 
 def root_at_mode(
-    best: DesignPoint,
-    steps: Sequence[FloatArray],
-    found: Sequence[DesignPoint | None],
-    prior_gradient: Callable[[FloatArray], FloatArray],
+    at_mode: FloatArray, steps: Sequence[FloatArray], found: Sequence[FloatArray | None]
 ) -> FloatArray:
     """Return the Cholesky factor of the covariance by the curvature at a mode; (p, p).
 
-    Curvature is the difference of gradients `found` as many steps away along each axis.
+    Curvature is the difference of gradients of the log density: `found` as many steps away along
+    each axis, None where there is none, and `at_mode`, (p,).
     """
-    dim = len(best.theta)
-    curvature, at_mode = np.zeros((dim, dim)), best.gradient + prior_gradient(best.theta)
-    for step, point in zip(steps, found, strict=True):
-        if point is not None:
-            difference = point.gradient + prior_gradient(point.theta) - at_mode
+    dim = len(at_mode)
+    curvature = np.zeros((dim, dim))
+    for step, gradient in zip(steps, found, strict=True):
+        if gradient is not None:
             axis = int(np.argmax(np.abs(step)))
-            curvature[axis] -= difference / step[axis] / (len(steps) // dim)
+            curvature[axis] -= (gradient - at_mode) / step[axis] / (len(steps) // dim)
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     # A prior on the log scale has standard deviations of a few at most.
     deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
@@ -335,6 +340,6 @@ def examine(
     model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
 ) -> DesignPoint | None:
     """Fit the approximation at theta from the sites of a neighbor; None where K is singular."""
-    precise = approximation.refined(_TOLERANCES[len(theta) > FEW])
-    keep = partial(DesignPoint.of, model, start=start)
-    return evaluate(model, precise, theta, with_hyperprior=True, start=start, keep=keep)
+    precise = approximation.refined(TOLERANCES[len(theta) > FEW])
+    point = HyperPosterior(model, precise, keep=partial(of_design, start=start)).at(theta, start)
+    return None if point is None else DesignPoint.of(point)

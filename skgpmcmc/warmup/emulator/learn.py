@@ -10,20 +10,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation, InterpolatedSites, Quadratic
+from ...approximations import Approximation, HyperPosterior, InterpolatedSites, Quadratic
 from ...model import LatentGP, period_positions
 from ...transitions import MOST_ROTATED, GridDensity, Pool, RandomWalk, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
+from ..hamiltonian import first_log_step, follow
 from ..time_limit import require_time, time_is_over
 from ..work import ITERATIONS_PER_EVALUATION, Request, Task
 from .design import (
     FEW,
+    TOLERANCES,
     Design,
     DesignPoint,
     corners_of,
     distinct_modes,
     examine,
     highest,
+    of_design,
     paths_between,
     root_at_mode,
     search,
@@ -31,7 +34,6 @@ from .design import (
 )
 from .fit import EmulatedPosterior, Emulator, flattening
 from .periods import step_sizes
-from .trajectories import explore
 
 #: Points whose log density is lower than the best by more than this plus 2 p only mark the edge;
 #: those with a log p(theta) so much below that of the best are of no use.
@@ -397,7 +399,9 @@ def measured(known: Knowledge) -> Step[Knowledge]:
     where = best.theta + np.array(steps)
     # Without a scale no move is any good, and these evaluations are few.
     found = yield known.tasks(where, "scale of the posterior at a mode", needed=True)
-    return replace(known.joined(found), root=root_at_mode(best, steps, found, gradient))
+    slopes = [None if point is None else point.gradient + gradient(point.theta) for point in found]
+    root = root_at_mode(best.gradient + gradient(best.theta), steps, slopes)
+    return replace(known.joined(found), root=root)
 
 
 def explored(known: Knowledge) -> Step[Knowledge]:
@@ -413,15 +417,19 @@ def explored(known: Knowledge) -> Step[Knowledge]:
     if known.few:
         return known
     n_trajectories = _N_EXPLORED // (_N_LEAPFROG * len(known.ends)) + known.dim // 2
+    precise = known.approximation.refined(TOLERANCES[1])
+    posterior = HyperPosterior(known.model, precise, keep=of_design)
     found = yield [
         Task(
-            explore,
-            (known.model, known.approximation, end, known.root, n_trajectories, _N_LEAPFROG, seed),
+            follow,
+            (posterior, end.theta, known.root, first_log_step(known.dim), n_trajectories, seed),
             f"exploring: {n_trajectories} trajectories from each of {len(known.ends)} modes",
         )
         for end, seed in zip(known.ends, known.seeds(len(known.ends)), strict=True)
     ]
-    paths = [points for points in found if points is not None]
+    paths = [
+        [DesignPoint.of(point) for point in chain.visited] for chain in found if chain is not None
+    ]
     for points in paths:
         known = known.joined(points)
     later = [point.theta for points in paths for point in points[len(points) // 3 :]]
