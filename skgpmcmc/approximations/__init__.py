@@ -12,7 +12,6 @@ from .cheap import (
     CheapApproximation,
     CheapPosterior,
     EigenExact,
-    EvidencePosterior,
     Nystrom,
     SubsetOfData,
     evidence_cost,
@@ -20,6 +19,7 @@ from .cheap import (
 from .classwise import ClasswiseApproximation, averaged
 from .ep import EP
 from .exact import Exact
+from .hyperposterior import HyperPosterior, PosteriorPoint, mean_of
 from .importance import (
     Density,
     ImportanceEstimate,
@@ -30,7 +30,7 @@ from .importance import (
 )
 from .interpolated import InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
-from .modes import Evaluation, Mode, evaluate, find_mode, path_to_mode
+from .modes import Mode, climb, find_mode
 from .skewed import SkewedApproximation
 from .whitened import WhitenedApproximation
 
@@ -45,16 +45,16 @@ __all__ = [
     "ClasswiseApproximation",
     "Density",
     "EigenExact",
-    "Evaluation",
-    "EvidencePosterior",
     "Exact",
     "GaussianApproximation",
+    "HyperPosterior",
     "ImportanceEstimate",
     "InterpolatedSites",
     "Laplace",
     "LatentDraws",
     "Mode",
     "Nystrom",
+    "PosteriorPoint",
     "Quadratic",
     "ReferenceDensity",
     "SequentialApproximation",
@@ -64,13 +64,13 @@ __all__ = [
     "SubsetOfData",
     "WhitenedApproximation",
     "averaged",
+    "climb",
     "density_from",
-    "evaluate",
     "evidence_cost",
     "find_mode",
     "importance_estimate",
     "log_importance_weights",
-    "path_to_mode",
+    "mean_of",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -111,6 +111,13 @@ class GaussianApproximation:
         """``W f`` for f of shape (n,)."""
         return precision * f
 
+    @classmethod
+    def with_weights(cls, prior: GaussianPrior, sites: Sites, weights: FloatArray) -> Self:
+        """Return q where its `weights` are known."""
+        q = cls(prior, sites)
+        vars(q)["weights"] = weights
+        return q
+
     def __getstate__(self) -> dict[str, Any]:
         # Factors are rebuilt on demand; what is O(n) goes along, to be the same after a journey.
         names = ("prior", "sites", "weights", "mean")
@@ -141,9 +148,10 @@ class GaussianApproximation:
         if not shift.any():
             return shift
         # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
-        strong = self.precision * self.prior.variance > 1.0
+        strong, s = self.precision * self.prior.variance > 1.0, self.root_precision
+        if strong.all():
+            return np.asarray(s * linalg.cholesky_solve(self.chol_B, shift / s))
         weak = np.where(strong, 0.0, shift)
-        s = self.root_precision
         scaled = np.where(strong, shift, 0.0) / np.where(strong, s, 1.0)
         if weak.any():
             scaled -= s * self.prior.times(weak)
@@ -226,7 +234,9 @@ class GaussianApproximation:
         weight = self.precision * prior_variance  # never below W_i Sigma_ii
         if not weight.any():
             return prior_variance.copy()
-        if np.mean(weight < _CANCELLED) > 0.5:  # an inverse would not be worth its cost
+        if 2 * np.count_nonzero(weight < _CANCELLED) > len(
+            weight
+        ):  # an inverse would not be worth its cost
             return self._positive(self._variance_by_solving(np.full(len(weight), True)))
         factor = self._inverse_factor
         shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)
@@ -243,7 +253,7 @@ class GaussianApproximation:
         covariance in several dimensions.
         """
         prior_variance = self.prior.variance
-        if np.any(variance < -_CANCELLED * prior_variance):
+        if (variance < -_CANCELLED * prior_variance).any():
             raise linalg.NotPositiveDefiniteError(
                 "the kernel is no covariance at these hyper-parameters"
             )
@@ -355,6 +365,14 @@ class ApproximationFit(NamedTuple):
     n_iterations: int
 
 
+class Evaluation(NamedTuple):
+    """What an approximation found at one theta, with the gradient of its log evidence."""
+
+    q: GaussianApproximation
+    log_evidence: float
+    gradient: FloatArray  # (p,)
+
+
 class Approximation(Configuration, ABC):
     """A way to find a Gaussian q(f) near p(f | y, theta).
 
@@ -388,6 +406,13 @@ class Approximation(Configuration, ABC):
     @abstractmethod
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of the log evidence in theta, at a fit iterated to a tight tolerance; (p,)."""
+
+    def evaluated(
+        self, model: LatentGP, theta: FloatArray, start: Sites | None = None
+    ) -> Evaluation:
+        """Fit, with the gradient of the log evidence; arguments are those of `fit`."""
+        fit = self.fit(model, theta, start)
+        return Evaluation(fit.q, fit.log_evidence, self.gradient(model, fit))
 
     @abstractmethod
     def check(self) -> None:

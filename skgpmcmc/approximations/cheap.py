@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -23,11 +22,11 @@ from .._params import Configuration, check_choice, check_in, check_integer
 from .._typing import FloatArray, IntArray
 from ..likelihoods import Likelihood
 from ..model import EigenGP, LatentGP, NystromGP
-from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.spread import WAYS, choose_rows
-from .base import Approximation, ApproximationFit
+from .base import Approximation
 from .ep import EP
 from .exact import Exact
+from .hyperposterior import HyperPosterior
 from .laplace import Laplace
 
 #: Share of the rows, and most of them, where nobody has chosen.
@@ -47,81 +46,6 @@ class CheapPosterior(Protocol):
 
     def at(self, position: FloatArray) -> Any:
         """Return the `DensityPoint` at a position; None where the density is zero or undefined."""
-
-
-@dataclass(frozen=True, eq=False)
-class EvidencePoint:
-    """A theta with its approximate posterior density.
-
-    Attributes
-    ----------
-    posterior : EvidencePosterior
-        The density.
-    position : ndarray of shape (p,)
-        theta, natural logs.
-    log_density : float
-        Log evidence plus log p(theta).
-    """
-
-    posterior: EvidencePosterior
-    position: FloatArray
-    log_density: float
-
-    @cached_property
-    def gradient(self) -> FloatArray:
-        """Gradient of `log_density`, up to the tolerance of the approximation; (p,)."""
-        return self.posterior.gradient(self.position)
-
-
-@dataclass(frozen=True, eq=False)
-class EvidencePosterior:
-    """``q(y | theta) p(theta)``, where q(y | theta) is the approximate evidence in a model.
-
-    Attributes
-    ----------
-    model : LatentGP
-        A cheaper model than that of the chains, with the same theta.
-    approximation : Approximation
-        The approximation of the evidence.
-    cost : float
-        Approximate number of floating-point operations of one evaluation.
-    """
-
-    model: LatentGP
-    approximation: Approximation
-    cost: float
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_last"}
-
-    def at(self, position: FloatArray) -> EvidencePoint | None:
-        """Return the point at theta; None outside the prior's support, or where K is singular."""
-        log_hyperprior = self.model.hyperprior.log_prob(position)
-        if not np.isfinite(log_hyperprior):
-            return None
-        try:
-            fit = self._fit(position)
-        except NotPositiveDefiniteError:
-            return None
-        log_density = float(fit.log_evidence + log_hyperprior)
-        return EvidencePoint(self, position, log_density) if np.isfinite(log_density) else None
-
-    def gradient(self, position: FloatArray) -> FloatArray:
-        """Gradient of the log density at theta; (p,)."""
-        of_evidence = self.approximation.gradient(self.model, self._fit(position))
-        return np.asarray(of_evidence + self.model.hyperprior.gradient(position))
-
-    @cached_property
-    def _last(self) -> dict[bytes, ApproximationFit]:
-        """The fit at the last theta: a gradient may be asked for. Many points would fill memory."""
-        return {}
-
-    def _fit(self, theta: FloatArray) -> ApproximationFit:
-        key = theta.tobytes()
-        if key not in self._last:
-            self._last.clear()
-            self._last[key] = self.approximation.fit(self.model, theta)
-        return self._last[key]
 
 
 def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
@@ -257,11 +181,11 @@ class SubsetOfData(_OfRows):
     Wang & Neal (2013), section 5.1.
     """
 
-    def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
         """Return the posterior given a subset of the rows, drawn by `rng`."""
         some = model.of_inputs(self.chosen(model, rng))
         approximation = self.approximation(model.likelihood).roughened()
-        return EvidencePosterior(some, approximation, evidence_cost(some, approximation))
+        return HyperPosterior(some, approximation, cost=evidence_cost(some, approximation))
 
 
 class _LowRank(_Sized):
@@ -272,13 +196,13 @@ class _LowRank(_Sized):
         likelihood.check_single(f"approximation={type(self).__name__}", 'approximation="sod"')
         super().check_likelihood(likelihood)
 
-    def _posterior(self, model: LatentGP, m: int, root_cost: float) -> EvidencePosterior:
+    def _posterior(self, model: LatentGP, m: int, root_cost: float) -> HyperPosterior:
         """Return the posterior under a prior of rank m."""
         approximation = self.approximation(model.likelihood).roughened()
         n = model.n_inputs
         # C = I + R W R', and its Cholesky factor.
         of_iterations = iteration_cost(approximation, m * n, m**2 * (n + m / 3.0))
-        return EvidencePosterior(model, approximation, root_cost + of_iterations)
+        return HyperPosterior(model, approximation, cost=root_cost + of_iterations)
 
 
 @dataclass(eq=False)
@@ -303,7 +227,7 @@ class Nystrom(_LowRank, _OfRows):
     Wang & Neal (2013), section 5.2: "Nystrom-Cholesky".
     """
 
-    def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
         """Return the posterior with a subset of the rows drawn by `rng`."""
         rows = self.chosen(model, rng)
         m, n = len(rows), model.n_inputs
@@ -330,7 +254,7 @@ class EigenExact(_LowRank):
     Wang & Neal (2013), section 5.2: "eigen-exact".
     """
 
-    def posterior(self, model: LatentGP, rng: np.random.Generator) -> EvidencePosterior:
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
         """Return the posterior; nothing about it is random."""
         n = model.n_inputs
         m = self.size(n)

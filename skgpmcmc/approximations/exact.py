@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import LatentGP
-from .base import Approximation, ApproximationFit, Sites
-from .ep import likelihood_gradient
+from ..model import GaussianPrior, LatentGP, Observations
+from ..numerics import linalg
+from .base import Approximation, ApproximationFit, Evaluation, GaussianApproximation, Sites
 from .whitened import gaussian_family
 
 
@@ -37,9 +37,7 @@ class Exact(Approximation):
         The factor of a row, ``N(y; f + offset, V)^weight``, is a Gaussian site with variance
         V / weight, times a constant.
         """
-        prior, observed = model.prior_at(theta), model.observations_at(theta)
-        if not observed.likelihood.quadratic:
-            raise TypeError(f"Exact needs a Gaussian likelihood; got {observed.likelihood.name!r}.")
+        prior, observed = _of(model, theta)
         family = gaussian_family(prior)
         sites = family.sites_at(prior, observed, np.zeros(prior.size))
         q = family(prior, sites)
@@ -51,5 +49,52 @@ class Exact(Approximation):
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log p(y | theta); R&W (5.9)."""
-        of_likelihood = likelihood_gradient(fit.q, model.observations_at(fit.q.prior.theta))
-        return np.concatenate([fit.q.kernel_gradient(), of_likelihood])
+        q, observed = fit.q, model.observations_at(fit.q.prior.theta)
+        of_likelihood = _of_parameters(observed, q.mean, q.marginal_variance)
+        return np.concatenate([q.kernel_gradient(), of_likelihood])
+
+    def evaluated(
+        self, model: LatentGP, theta: FloatArray, start: Sites | None = None
+    ) -> Evaluation:
+        """Return the posterior, the log evidence and its gradient.
+
+        From one factor of K + V / weight and its inverse, where K is not of low rank: a third of
+        the time of `fit` and `gradient` with fifty rows, whose matrices are the least of the cost.
+        """
+        prior, observed = _of(model, theta)
+        if prior.low_rank:
+            return super().evaluated(model, theta, start)
+        sites = GaussianApproximation.sites_at(prior, observed, np.zeros(prior.size))
+        noise, n = 1.0 / sites.precision, prior.size
+        residual = noise * sites.shift
+        C = linalg.add_to_diagonal(prior.K.copy(order="F"), noise)
+        factor = linalg.cholesky(C, overwrite=True)
+        weights = linalg.cholesky_solve(factor, residual)
+        # As in `fit`, with log |B| = log |K + V / weight| - log |V / weight|.
+        log_evidence = observed.total(residual) - 0.5 * float(residual @ weights)
+        log_evidence -= linalg.half_log_det(factor) + 0.5 * float(np.log(sites.precision).sum())
+        A = linalg.lower_gram(linalg.lower_inverse(factor, overwrite=True), overwrite=True)
+        share = 1.0 - noise * A.diagonal()  # of the noise that is left of the variance of f
+        of_likelihood = _of_parameters(observed, residual - noise * weights, noise * share)
+        A.flat[:: n + 1] *= 0.5
+        of_kernel = -prior.contract(linalg.add_outer(A, -0.5 * weights, weights))
+        gradient = np.concatenate([of_kernel, of_likelihood])
+        q = GaussianApproximation.with_weights(prior, sites, weights)
+        return Evaluation(q, log_evidence, gradient)
+
+
+def _of(model: LatentGP, theta: FloatArray) -> tuple[GaussianPrior, Observations]:
+    """p(f | theta) and p(y | f, theta)."""
+    observed = model.observations_at(theta)
+    if not observed.likelihood.quadratic:
+        raise TypeError(f"Exact needs a Gaussian likelihood; got {observed.likelihood.name!r}.")
+    return model.prior_at(theta), observed
+
+
+def _of_parameters(observed: Observations, mean: FloatArray, var: FloatArray) -> FloatArray:
+    """Gradient in parameters of the likelihood, from moments of f given y; (k,).
+
+    It is the mean of the gradient of log p(y | f), which is quadratic in f.
+    """
+    at_mean = observed.parameter_derivatives(mean)
+    return np.asarray((at_mean.log_prob + 0.5 * at_mean.second * var).sum(axis=1))

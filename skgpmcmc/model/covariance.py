@@ -9,6 +9,7 @@ verb, `Covariance.contract`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -199,7 +200,7 @@ def profile_slope(nu: float, D: FloatArray, scale: float = 1.0) -> FloatArray:
 
 def _inverse_square(length_scale: FloatArray) -> FloatArray:
     """``1 / length_scale**2``, positive however far out a chain proposes one."""
-    return 1.0 / np.clip(length_scale, 1e-150, 1e150) ** 2
+    return 1.0 / np.minimum(np.maximum(length_scale, 1e-150), 1e150) ** 2
 
 
 _PROFILED_NU = (0.5, 1.5, 2.5, np.inf)
@@ -226,13 +227,26 @@ def _factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
     return None
 
 
-def contract_distances(Z: FloatArray, Z_new: FloatArray, M: FloatArray) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Coordinates of some inputs, ready for `contract_distances`."""
+
+    with_ones: FloatArray  # (n, d + 1), less a middle, and a last column of ones
+    squares: FloatArray  # (n, d)
+
+    @classmethod
+    def of(cls, Z: FloatArray, middle: FloatArray) -> Columns:
+        """Take the coordinates less a middle, which changes nothing but rounding."""
+        with_ones = np.ones((len(Z), Z.shape[1] + 1))
+        np.subtract(Z, middle, out=with_ones[:, :-1])
+        return cls(with_ones, with_ones[:, :-1] ** 2)
+
+
+def contract_distances(Z: Columns, Z_new: Columns, M: FloatArray) -> FloatArray:
     """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
-    middle = Z.mean(axis=0)  # nothing changes but rounding
-    Z, Z_new = Z - middle, Z_new - middle
-    *products, sums = (M @ np.column_stack([Z_new, np.ones(len(Z_new))])).T
-    squares = sums @ (Z * Z) + M.sum(axis=0) @ (Z_new * Z_new)
-    return np.asarray(squares - 2.0 * np.vecdot(Z.T, products))
+    products = M @ Z_new.with_ones
+    squares = products[:, -1] @ Z.squares + M.sum(axis=0) @ Z_new.squares
+    return np.asarray(squares - 2.0 * np.einsum("ir,ir->r", Z.with_ones, products)[:-1])
 
 
 def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:
@@ -243,29 +257,46 @@ def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> Float
     """
     if exact:
         return cdist(Z_new, Z, "sqeuclidean")
-    return np.maximum(np.matmul(*_factors_of_distances(Z, Z_new)), 0.0)
+    middle = Z.mean(axis=0)
+    return np.maximum(np.matmul(*_factors_of_distances(Z - middle, Z_new - middle)), 0.0)
 
 
 def _factors_of_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Two matrices, (m, d + 2) and (d + 2, n), with the squared distances as their product."""
-    middle = Z.mean(axis=0)
-    Z, Z_new = Z - middle, Z_new - middle
-    left = np.column_stack([-2.0 * Z_new, (Z_new * Z_new).sum(axis=1), np.ones(len(Z_new))])
-    return left, np.column_stack([Z, np.ones(len(Z)), (Z * Z).sum(axis=1)]).T
+    """Two matrices, (m, d + 2) and (d + 2, n), with the squared distances as their product.
+
+    The middle of both is near zero, for the sake of rounding.
+    """
+    d = Z.shape[1]
+    left, right = np.ones((len(Z_new), d + 2)), np.ones((d + 2, len(Z)))
+    np.multiply(Z_new, -2.0, out=left[:, :d])
+    np.einsum("ir,ir->i", Z_new, Z_new, out=left[:, d])
+    right[:d] = Z.T
+    np.einsum("ir,ir->i", Z, Z, out=right[d + 1])
+    return left, right
 
 
 def of_distances(
     function: Callable[[FloatArray], FloatArray], Z: FloatArray, *, exact: bool
 ) -> FloatArray:
-    """Function of the squared distances of the rows of Z, point by point, some rows at a time."""
-    n, (left, right) = len(Z), _factors_of_distances(Z, Z)
+    """Function of the squared distances of the rows of Z, point by point, some rows at a time.
+
+    The middle of the rows is near zero, for the sake of rounding. The function may work in the
+    memory of the distances: other large arrays would have to be given back and asked for anew.
+    """
+    n, (left, right) = len(Z), (Z, Z) if exact else _factors_of_distances(Z, Z)
     out, n_rows = np.empty((n, n)), max(_AT_ONCE // n, 1)
     for start in range(0, n, n_rows):
         rows = slice(start, start + n_rows)
-        D = cdist(Z[rows], Z, "sqeuclidean") if exact else left[rows] @ right
+        D = out[rows]
+        if exact:
+            cdist(left[rows], right, "sqeuclidean", out=D)
+        else:
+            np.matmul(left[rows], right, out=D)
         np.maximum(D, 0.0, out=D)
         D.flat[start :: n + 1] = 0.0  # what is no distance, but for rounding
-        out[rows] = function(D)
+        found = function(D)
+        if found is not D:
+            D[:] = found
     return out
 
 
@@ -306,12 +337,23 @@ class ConstantTimesStationary(Covariance):
 
     def __getstate__(self) -> dict[str, Any]:
         # The n x n distances are quicker to rebuild than to send or store.
-        return {k: v for k, v in self.__dict__.items() if k != "_raw_distances"}
+        made = ("_raw_distances", "columns")
+        return {k: v for k, v in self.__dict__.items() if k not in made}
 
     @cached_property
     def _raw_distances(self) -> FloatArray:
         """Squared distances of the unscaled inputs, for the isotropic case."""
         return squareform(pdist(self.X, "sqeuclidean"))
+
+    def _scaled(self, length_scale: FloatArray) -> FloatArray:
+        """Inputs in units of the length-scales; less their mean, unless distances are exact."""
+        X = self.X if self._exact else self.columns.with_ones[:, :-1]
+        return np.asarray(X / length_scale)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The inputs, for contractions."""
+        return Columns.of(self.X, self.X.mean(axis=0))
 
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
@@ -325,8 +367,11 @@ class ConstantTimesStationary(Covariance):
         """See `Covariance`."""
         constant, length_scale = self.values(theta)
         if self._from_inputs:
-            function = partial(correlation, self.nu, constant=constant)
-            K = of_distances(function, self.X / length_scale, exact=self._exact)
+
+            def function(D: FloatArray) -> FloatArray:
+                return correlation(self.nu, D, constant=constant, out=D)
+
+            K = of_distances(function, self._scaled(length_scale), exact=self._exact)
         else:
             scale = _inverse_square(length_scale)[0]
             K = correlation(self.nu, self._raw_distances, scale, constant=constant)
@@ -337,13 +382,13 @@ class ConstantTimesStationary(Covariance):
         constant, length_scale = self.values(theta)
         gradient = np.empty(len(theta))
         diagonal = constant * A.trace()
-        np.fill_diagonal(A, 0.0)  # no distance there
+        A.flat[:: len(A) + 1] = 0.0  # no distance there
         if len(gradient[self.of_constant]):
             gradient[self.of_constant] = diagonal + np.einsum("ij,ij->", A, K)
         if len(gradient[self.of_length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
             if self._from_inputs:
-                slopes = contract_distances(self.X, self.X, A)
+                slopes = contract_distances(self.columns, self.columns, A)
             else:
                 slopes = np.einsum("ij,ij->", A, self._raw_distances.T)
             slopes = slopes * _inverse_square(length_scale)
@@ -383,7 +428,7 @@ class ConstantTimesStationary(Covariance):
             return K
         if self._from_inputs:
             function = partial(profile_slope, self.nu)
-            g = of_distances(function, self.X / length_scale, exact=self._exact)
+            g = of_distances(function, self._scaled(length_scale), exact=self._exact)
         else:
             g = profile_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
         g *= constant

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from .covariance import (
+    Columns,
     ConstantTimesStationary,
     Covariance,
     CrossCovariance,
@@ -91,7 +92,9 @@ def _contract_stationary(
         if covariance.nu < np.inf:  # for RBF the slope c g is K
             D = _distances(covariance, Z, Z_new)
             weighted = A * (constant * profile_slope(covariance.nu, D))
-        by_feature = contract_distances(Z, Z_new, weighted)
+        middle = Z.mean(axis=0)
+        columns, new_columns = Columns.of(Z, middle), Columns.of(Z_new, middle)
+        by_feature = contract_distances(columns, new_columns, weighted)
         gradient[covariance.of_length_scale] = (
             by_feature if covariance.anisotropic else by_feature.sum()
         )

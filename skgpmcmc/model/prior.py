@@ -22,6 +22,8 @@ from .cross import contract_cross
 
 T = TypeVar("T")
 
+_EPS = float(np.finfo(float).eps)
+
 
 # --- new inputs ----------------------------------------------------------------------------------
 
@@ -337,7 +339,7 @@ class GaussianPrior:
     def variance(self) -> FloatArray:
         """Variances of f, none of them zero; (n,)."""
         variance = self.K.diagonal()
-        return np.maximum(variance, np.finfo(float).eps * variance.mean())
+        return np.maximum(variance, _EPS / len(variance) * variance.sum())
 
     # K as it is
 
@@ -427,7 +429,7 @@ class GaussianPrior:
         """Return variances of f given sites, from T = `whitened_factor`; (n,), one solve."""
         half = self.half_given(factor)
         squares = np.einsum("ij,ij->j", half, half)
-        return np.maximum(squares, np.finfo(float).eps * self.variance)
+        return np.maximum(squares, _EPS * self.variance)
 
     def inverse_added(self, noise: FloatArray, factor: FloatArray) -> FloatArray:
         """``(K + S)^-1`` for a diagonal S, from T = `whitened_factor` of S^-1/2; (n, n)."""

@@ -152,3 +152,12 @@ def leapfrog(
         share = 0.5 if i == n_steps - 1 else 1.0
         momentum = momentum + share * step * root.pull(here.gradient)
     return Path(here, momentum, n_steps, here.position)
+
+
+def tuned_log_scale(log_scale: float, probability: float, target: float, step: int) -> float:
+    """Robbins-Monro update of a log scale towards a target acceptance probability.
+
+    `step` counts from 0. The gain, 1.5 at first, falls as the power 0.6 of the steps, so that all
+    of them together reach any scale while their noise dies out.
+    """
+    return log_scale + 1.5 * (step + 1.0) ** -0.6 * (probability - target)

@@ -140,7 +140,7 @@ def cholesky(A: FloatArray, *, overwrite: bool = False, least: float = 0.0) -> F
         info = _factor_by_blocks(L, blocks, least)
     pivots = L.diagonal()
     # LAPACK does not promise to notice NaN, which always reaches the diagonal of the factor.
-    if info != 0 or not np.isfinite(pivots).all() or pivots.min() ** 2 <= least:
+    if info != 0 or not (pivots.min() ** 2 > least and pivots.max() < math.inf):
         raise NotPositiveDefiniteError(f"Cholesky factorization failed at pivot {info}")
     return L if small else _clear_above_diagonal(L)
 
@@ -197,13 +197,16 @@ def solve_lower(
     return X
 
 
-def lower_inverse(L: FloatArray) -> FloatArray:
-    """Inverse of a lower triangular matrix, in Fortran order, with zeros above the diagonal."""
+def lower_inverse(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
+    """Inverse of a lower triangular matrix, in Fortran order, with zeros above the diagonal.
+
+    With `overwrite`, in the memory of L.
+    """
     _active_count.get(_UNREAD).inverse += float(len(L)) ** 3
     if not L.diagonal().all():
         pivot = int(np.argmin(L.diagonal() != 0.0)) + 1
         raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {pivot}")
-    inverse = L.copy(order="F")
+    inverse = L if overwrite else L.copy(order="F")
     _invert_by_halves(inverse)
     return inverse
 

@@ -15,7 +15,13 @@ from .base import (
 )
 from .joint_update import JointUpdate
 from .mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
-from .marginal import MarginalMetropolis, MarginalState, MarginalWalk
+from .marginal import (
+    MarginalMetropolis,
+    MarginalState,
+    MarginalTrajectory,
+    MarginalWalk,
+    TrajectoryState,
+)
 from .multiples import Multiples
 from .operators import (
     HamiltonianOperator,
@@ -40,10 +46,10 @@ from .surrogate import (
     CheapDensity,
     CheapPoint,
     IndependenceMetropolis,
-    Leapfrog,
     Pool,
     SurrogateProposal,
     TMixture,
+    advanced,
     independence_acceptance,
     root_of,
     run_pool,
@@ -83,9 +89,9 @@ __all__ = [
     "LatentShape",
     "LatentUpdate",
     "Layer",
-    "Leapfrog",
     "MarginalMetropolis",
     "MarginalState",
+    "MarginalTrajectory",
     "MarginalWalk",
     "MassShape",
     "Mixture",
@@ -108,9 +114,11 @@ __all__ = [
     "TMixture",
     "TemperedTransitions",
     "Trajectory",
+    "TrajectoryState",
     "Transition",
     "Tunable",
     "UnivariateSlice",
+    "advanced",
     "at_rest",
     "independence_acceptance",
     "leapfrog",

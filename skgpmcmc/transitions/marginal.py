@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation
+from ..approximations import Approximation, HyperPosterior, PosteriorPoint, mean_of
 from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import Evaluated, Evaluating, Proposal
-from .operators import RandomWalk
+from .base import Evaluated, Evaluating, Proposal, StepInfo, Transition, rejected_proposal
+from .operators import RandomWalk, Trajectory
 from .updates import OperatorUpdate
 
 
@@ -114,3 +114,61 @@ class MarginalWalk(MarginalMetropolis, OperatorUpdate[MarginalState]):
 
     def _with_operator(self, operator: Any) -> Self:
         return replace(self, proposal=operator)
+
+
+class TrajectoryState(NamedTuple):
+    """A point of a chain of trajectories, with what the next one begins with."""
+
+    point: PosteriorPoint  # has kept the mean of f
+
+    @property
+    def theta(self) -> FloatArray:
+        """Hyper-parameters, natural logs; (p,)."""
+        return self.point.position
+
+    @property
+    def f(self) -> FloatArray:
+        """Mean of f given theta; (n,)."""
+        f: FloatArray = self.point.kept
+        return f
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalTrajectory(Transition[TrajectoryState]):
+    """A Hamiltonian trajectory of theta on the marginal posterior; f is integrated out.
+
+    **Invariant:** leaves the density proportional to q(y | theta) p(theta) unchanged, the posterior
+    where the evidence is exact: the leapfrog method is reversible and keeps volume, and its metric,
+    step size and number of steps do not depend on the state.
+
+    Attributes
+    ----------
+    approximation : Approximation
+        Of the evidence, with its gradient: the density is a function of theta alone.
+    trajectory : Trajectory
+    """
+
+    approximation: Approximation
+    trajectory: Trajectory
+    name = "trajectory"
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> TrajectoryState | None:
+        """Return the state at theta; None without a density."""
+        point = self._posterior(model).at(theta)
+        return None if point is None else TrajectoryState(point)
+
+    def step(
+        self, model: LatentGP, state: TrajectoryState, rng: np.random.Generator
+    ) -> tuple[TrajectoryState, StepInfo]:
+        """Follow one trajectory."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far out, on the way
+            outcome = self.trajectory.move(self._posterior(model), state.point, rng)
+        end, accepted, probability, n_evaluations, lost, _ = outcome
+        failed = lost is not None and rejected_proposal(self.name, model, lost).failed
+        info = StepInfo(self.name, accepted, probability, n_evaluations, failed)
+        return TrajectoryState(end), info
+
+    def _posterior(self, model: LatentGP) -> HyperPosterior:
+        return HyperPosterior(model, self.approximation, keep=mean_of)

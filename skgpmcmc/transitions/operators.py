@@ -6,13 +6,14 @@ The same operators move f given theta, and theta given what a parameterization h
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Self
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..numerics.dynamics import IDENTITY, Root, leapfrog
+from ..numerics.dynamics import IDENTITY, DensityPoint, P, Path, Root, leapfrog
 from ..numerics.linalg import DenseRoot
 from ..parameterizations import Conditional, Point
 from .base import metropolis_accepts, shrinking
@@ -24,7 +25,7 @@ _LARGEST_STEP = np.sqrt(2.0)
 class Outcome(NamedTuple):
     """Result of a move by an operator."""
 
-    point: Point
+    point: Any  # of the class of the point at which it began
     accepted: bool
     acceptance_probability: float
     n_evaluations: int  # of the conditional density
@@ -32,7 +33,7 @@ class Outcome(NamedTuple):
     failed: bool = False  # rejected because an iteration did not converge, or has no way back
 
     @classmethod
-    def rejected(cls, point: Point, n_evaluations: int, lost: FloatArray | None) -> Outcome:
+    def rejected(cls, point: Any, n_evaluations: int, lost: FloatArray | None) -> Outcome:
         """Return a rejection, because the proposal has no density."""
         return cls(point, False, 0.0, n_evaluations, lost)
 
@@ -149,8 +150,9 @@ class RandomWalk(Operator):
 class HamiltonianOperator(Operator):
     """An operator that follows Hamilton's equations.
 
-    The number of steps is drawn from 1, ..., `max_steps`, and the step size varies by a tenth, both
-    independently of the point. This avoids trajectory lengths that match a period of the target.
+    The number of steps is drawn from `fewest_steps`, ..., `max_steps`, and the step size varies by
+    a tenth, both independently of the point. This avoids trajectory lengths that match a period of
+    the target.
 
     Attributes
     ----------
@@ -158,19 +160,25 @@ class HamiltonianOperator(Operator):
         Log of the step size.
     target_acceptance : float or None, default=0.7
     max_steps : int, default=10
+    fewest_steps : int, default=1
     """
 
     log_scale: float = -1.0
     target_acceptance: float | None = 0.7
     max_steps: int = 10
+    fewest_steps: int = 1
     follows_gradient = True
 
     def steps(self, rng: np.random.Generator) -> tuple[int, float]:
         """Draw the number of steps, and their size."""
-        n_steps = int(rng.integers(1, self.max_steps + 1))
+        n_steps = self.n_steps(rng)
         return n_steps, float(self.step_sizes(rng, 1)[0])
 
-    def step_sizes(self, rng: np.random.Generator, size: int) -> FloatArray:
+    def n_steps(self, rng: np.random.Generator) -> int:
+        """Draw the number of steps."""
+        return int(rng.integers(self.fewest_steps, self.max_steps + 1))
+
+    def step_sizes(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
         """Draw step sizes."""
         return np.asarray(np.exp(self.log_scale) * rng.uniform(0.9, 1.1, size=size))
 
@@ -179,48 +187,96 @@ class HamiltonianOperator(Operator):
         return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
 
 
+class Flight(NamedTuple, Generic[P]):
+    """A trajectory, or one from each point of a batch."""
+
+    path: Path[P]
+    log_ratio: Any  # of the acceptance probability; (m,) for a batch
+
+
+#: Radians, in the metric of a trajectory, that it covers at least and at most. After a quarter of a
+#: period a Gaussian is forgotten, its mean and its spread.
+_TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
+#: Most steps of a trajectory whose length is given by its travel.
+_MOST_STEPS = 20
+
+
 @dataclass(frozen=True)
 class Trajectory(HamiltonianOperator):
     """A leapfrog trajectory with the mass matrix (B B')^-1.
 
     **Invariant:** leaves the conditional distribution unchanged, for any root B that does not
-    depend on x.
+    depend on x, as step size and number of steps are drawn independently of x.
 
     Attributes
     ----------
-    log_scale, target_acceptance, max_steps : as in `HamiltonianOperator`
+    log_scale, target_acceptance, max_steps, fewest_steps : as in `HamiltonianOperator`
     root : Root
         B.
 
     References
     ----------
-    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993). The Hamiltonian is that of
-    the momenta B' p, which have the covariance I.
+    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993, 2011). The Hamiltonian is
+    that of the momenta B' p, which have the covariance I.
     """
 
     root: Root = IDENTITY
     name = "trajectory"
 
-    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
-        """Follow one trajectory, and accept or reject its end."""
-        n_steps, step = self.steps(rng)
-        begun = rng.standard_normal(len(point.position))
+    @classmethod
+    def quarter(cls, root: FloatArray, log_scale: float) -> Self:
+        """Return trajectories that cover about a quarter of a period.
 
-        def at(position: FloatArray) -> Point | None:
+        Parameters
+        ----------
+        root : ndarray of shape (p, p)
+            B, where B B' is close to the covariance of the target.
+        log_scale : float
+            Log of the step size.
+        """
+        fewest, most = (
+            int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_STEPS)) for travel in _TRAVEL
+        )
+        return cls(log_scale, max_steps=most, fewest_steps=fewest, root=DenseRoot(root))
+
+    def flown(
+        self, at: Callable[[FloatArray], P | None], point: P, rng: np.random.Generator
+    ) -> Flight[P]:
+        """Follow one trajectory, or one from each point of a batch, all of as many steps."""
+        n_steps = self.n_steps(rng)
+        step = self.step_sizes(rng, np.shape(point.log_density))[..., None]
+        begun = rng.standard_normal(point.position.shape)
+        path = leapfrog(at, point, begun, step, self.root, n_steps)
+        if path.end is None:
+            return Flight(path, -np.inf)
+        with np.errstate(invalid="ignore"):  # of a batch, where some have left the support
+            return Flight(path, _energy(path.end, path.momentum) - _energy(point, begun))
+
+    def move(self, conditional: Any, point: Any, rng: np.random.Generator) -> Outcome:
+        """Follow one trajectory, and accept or reject its end.
+
+        All that it asks for is the `DensityPoint` at a position.
+        """
+
+        def at(position: FloatArray) -> Any:
             """Return the point at a finite position, else None."""
             return conditional.at(position) if np.isfinite(position).all() else None
 
-        path = leapfrog(at, point, begun, step, self.root, n_steps)
+        path, log_ratio = self.flown(at, point, rng)
         if path.end is None:
             return Outcome.rejected(point, path.n_evaluations, path.position)
-        energy = point.log_density - 0.5 * begun @ begun
-        log_ratio = float(path.end.log_density - 0.5 * path.momentum @ path.momentum - energy)
-        accepted, probability = metropolis_accepts(log_ratio, rng)
-        return Outcome(path.end if accepted else point, accepted, probability, n_steps)
+        accepted, probability = metropolis_accepts(float(log_ratio), rng)
+        end = path.end if accepted else point
+        return Outcome(end, accepted, probability, path.n_evaluations)
 
     def with_root(self, root: Root) -> Self:
         """Return the same trajectory with momenta of another shape."""
         return self._with(root=root)
+
+
+def _energy(point: DensityPoint, momentum: FloatArray) -> Any:
+    """Minus the Hamiltonian."""
+    return point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.dynamics import leapfrog
-from ..numerics.linalg import DenseRoot, cholesky, log_sum
+from ..numerics.dynamics import DensityPoint, tuned_log_scale
+from ..numerics.linalg import cholesky, log_sum
+from .operators import Outcome, Trajectory
 
-#: Acceptance rate of a pool's trajectories. They go about a quarter of a period, after which a
-#: Gaussian is forgotten, in so many steps at most.
-_TARGET_ACCEPTANCE, _TRAVEL, _MAX_LEAPFROG = 0.9, 0.5 * np.pi, 20
+#: Acceptance rate of a pool's trajectories, and the log of their step size to begin with.
+_TARGET_ACCEPTANCE, _FIRST_LOG_STEP = 0.9, float(np.log(0.5))
 #: Independence candidates of each chain of a pool.
 _N_JUMPS = 32
 #: Draws off a grid, for each that a chain of a pool would end with.
@@ -63,65 +63,18 @@ def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Leapfrog:
-    """A Hamiltonian trajectory with a randomized step size and, if wanted, number of steps.
+def advanced(
+    trajectory: Trajectory, target: CheapDensity, points: CheapPoint, rng: np.random.Generator
+) -> tuple[CheapPoint, FloatArray]:
+    """Follow a trajectory from each point of a batch (m, p); returns where they are.
 
-    **Invariant:** reversible with respect to the target, for any step size and number of steps, as
-    these are drawn independently of the point.
-
-    Attributes
-    ----------
-    root : ndarray of shape (p, p)
-        C, where C C' is close to the covariance of the target; it is the inverse mass matrix.
-    step_size : float
-        Step size in units of this covariance; each trajectory uses between 0.8 and 1.2 times it.
-    n_steps : int
-        Number of steps.
-    fewest_steps : int or None
-        If given, the number of steps is drawn between this and `n_steps`, the same for all points
-        of a batch. This avoids trajectory lengths that match a period of the target.
-
-    References
-    ----------
-    Neal (2011), *MCMC using Hamiltonian dynamics*.
+    Also returned are the acceptance probabilities, (m,).
     """
-
-    root: FloatArray
-    step_size: float
-    n_steps: int
-    fewest_steps: int | None = None
-
-    def begun(self, target: CheapDensity, theta: FloatArray) -> CheapPoint:
-        """Return the point at theta, from which to move."""
-        return CheapPoint.at(target, theta)
-
-    def move(
-        self, target: CheapDensity, point: CheapPoint, rng: np.random.Generator
-    ) -> tuple[CheapPoint, FloatArray]:
-        """Make one trajectory; returns where it ends and the acceptance probability (...)."""
-        if point.gradient is None:
-            point = CheapPoint.at(target, point.position)
-        shape = point.log_density.shape
-        n_steps = self.n_steps
-        if self.fewest_steps is not None:
-            n_steps = int(rng.integers(self.fewest_steps, self.n_steps + 1))
-        step = self.step_size * rng.uniform(0.8, 1.2, size=shape)[..., None]
-        begun = rng.standard_normal(point.position.shape)
-
-        at = partial(CheapPoint.at, target)
-        path = leapfrog(at, point, begun, step, DenseRoot(self.root), n_steps)
-        assert path.end is not None  # a cheap density is -inf where there is none
-        with np.errstate(invalid="ignore"):
-            log_ratio = np.asarray(_energy(path.end, path.momentum) - _energy(point, begun))
-        log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
-        accepted = np.log1p(-rng.uniform(size=shape)) < log_ratio
-        return _where(accepted, path.end, point), np.exp(np.minimum(log_ratio, 0.0))
-
-
-def _energy(point: CheapPoint, momentum: FloatArray) -> FloatArray:
-    """Minus the Hamiltonian."""
-    return np.asarray(point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum))
+    path, log_ratio = trajectory.flown(partial(CheapPoint.at, target), points, rng)
+    assert path.end is not None  # a cheap density is -inf where there is none
+    log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
+    accepted = np.log1p(-rng.uniform(size=log_ratio.shape)) < log_ratio
+    return _where(accepted, path.end, points), np.exp(np.minimum(log_ratio, 0.0))
 
 
 def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
@@ -214,16 +167,12 @@ class IndependenceMetropolis:
     proposal: TMixture
     n_candidates: int
 
-    def begun(self, target: ComparableDensity, theta: FloatArray) -> CheapPoint:
-        """Return the point from which to move."""
-        return CheapPoint(theta, target.log_prob(theta), None)
-
     def move(
-        self, target: ComparableDensity, point: CheapPoint, rng: np.random.Generator
-    ) -> tuple[CheapPoint, FloatArray]:
-        """Accept or reject the candidates in turn, for one point of shape (p,).
+        self, target: ComparableDensity, point: DensityPoint, rng: np.random.Generator
+    ) -> Outcome:
+        """Accept or reject the candidates in turn; what was accepted last comes without gradient.
 
-        Returns the last point, and whether any candidate was accepted (1 or 0).
+        Nobody says how probable that any of them is accepted was: it is one or zero afterwards.
         """
         theta = self.proposal.sample(rng, self.n_candidates)
         log_prob = target.log_prob(theta)
@@ -231,8 +180,9 @@ class IndependenceMetropolis:
         current = point.log_density - self.proposal.log_prob(point.position[None])[0]
         at = _last_accepted(log_weights, current, rng)
         if at < 0:
-            return point, np.asarray(0.0)
-        return CheapPoint(theta[at], log_prob[at], None), np.asarray(1.0)
+            return Outcome(point, False, 0.0, self.n_candidates)
+        end = CheapPoint(theta[at], log_prob[at], None)
+        return Outcome(end, True, 1.0, self.n_candidates)
 
     def moved(
         self, target: ComparableDensity, theta: FloatArray, rng: np.random.Generator
@@ -304,10 +254,10 @@ class SurrogateProposal:
 
     Attributes
     ----------
-    target : CheapDensity
-        pi*, unnormalized; a `ComparableDensity` if any of the moves is independence
-        Metropolis-Hastings.
-    moves : tuple of Leapfrog and IndependenceMetropolis
+    target : HyperPosterior or ComparableDensity
+        pi*, unnormalized, whose method `at` gives points with gradients for trajectories; a
+        `ComparableDensity` if any of the moves is independence Metropolis-Hastings.
+    moves : tuple of Trajectory and IndependenceMetropolis
         The moves, a palindrome.
 
     References
@@ -317,21 +267,30 @@ class SurrogateProposal:
     """
 
     target: Any
-    moves: tuple[Leapfrog | IndependenceMetropolis, ...]
+    moves: tuple[Trajectory | IndependenceMetropolis, ...]
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""
-        point = start = self.moves[0].begun(self.target, theta)
+        point: Any = None
+        if isinstance(self.moves[0], Trajectory):
+            point = self.target.at(theta)
+            if point is None:
+                return theta, -np.inf
+        else:
+            point = CheapPoint(theta, self.target.log_prob(theta), None)
+        start = point.log_density
         for move in self.moves:
-            point, _ = move.move(self.target, point, rng)
-        return point.position, float(start.log_density - point.log_density)
+            if isinstance(move, Trajectory) and point.gradient is None:
+                point = self.target.at(point.position)
+            point = move.move(self.target, point, rng).point
+        return point.position, float(start - point.log_density)
 
 
 class Pool(NamedTuple):
     """Draws of a pool of chains, from the second half of their run, the last ones last."""
 
     theta: FloatArray  # (n_kept, m, p)
-    leapfrog: Leapfrog  # as tuned in the first half
+    trajectory: Trajectory  # as tuned in the first half
 
     @classmethod
     def of_draws(cls, draws: FloatArray, root: FloatArray) -> Self:
@@ -339,7 +298,9 @@ class Pool(NamedTuple):
 
         Its trajectories, with the metric given by the root (p, p), are not tuned.
         """
-        return cls(draws.reshape(N_KEPT, -1, draws.shape[1]), _leapfrog(root, 0.5))
+        return cls(
+            draws.reshape(N_KEPT, -1, draws.shape[1]), Trajectory.quarter(root, float(np.log(0.5)))
+        )
 
     def jumped(
         self,
@@ -366,19 +327,13 @@ def run_pool(
 ) -> Pool:
     """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
     point = CheapPoint.at(target, theta)
-    log_step = np.log(0.5)
+    log_step = _FIRST_LOG_STEP
     kept = []
     for i in range(n_moves):
-        leapfrog = _leapfrog(root, float(np.exp(log_step)))
-        point, probability = leapfrog.move(target, point, rng)
+        trajectory = Trajectory.quarter(root, min(log_step, 0.0))
+        point, probability = advanced(trajectory, target, point, rng)
         if i < n_moves // 2:
-            gain = 1.5 / (i + 2.0) ** 0.6
-            log_step += gain * (float(probability.mean()) - _TARGET_ACCEPTANCE)
+            log_step = tuned_log_scale(log_step, float(probability.mean()), _TARGET_ACCEPTANCE, i)
         else:
             kept.append(point.position)
-    return Pool(np.array(kept), leapfrog)
-
-
-def _leapfrog(root: FloatArray, step: float) -> Leapfrog:
-    step = min(step, 1.0)
-    return Leapfrog(root, step, int(np.clip(np.ceil(_TRAVEL / step), 1, _MAX_LEAPFROG)))
+    return Pool(np.array(kept), trajectory)

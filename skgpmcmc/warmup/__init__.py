@@ -1,9 +1,10 @@
 """Set-ups and warm-up: all work before the first kept draw."""
 
 from . import time_limit
-from .emulated import N_IMPORTANCE, set_up_emulated
+from .emulated import set_up_emulated
 from .emulator.cheap import Emulated
 from .emulator.learn import ITERATIONS_PER_EVALUATION
+from .estimates import N_IMPORTANCE
 from .executor import Done, Executor, InProcess, perform
 from .mapped import Mapped, set_up_mapped
 from .report import EmulatorReport, EmulatorSettings

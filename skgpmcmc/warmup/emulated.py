@@ -1,101 +1,42 @@
-"""The set-up of the samplers whose proposals come from an emulator.
+"""The set-up of the samplers that learn the posterior of theta before they sample.
 
-Everything here happens before the first kept draw and is then frozen: the emulator for proposals,
-the sites of the importance density, the number of importance draws as a function of theta. Samplers
-that know the evidence, exactly or by an approximation, need no importance density.
+Everything here happens before the first kept draw and is then frozen: what proposes, the sites of
+the importance density, the number of importance draws as a function of theta.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtr
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..approximations import Quadratic, ReferenceDensity
 from ..model import period_positions
 from ..transitions import (
-    MOST_ROTATED,
     Directed,
-    Evaluating,
-    IndependenceMetropolis,
     MarginalMetropolis,
+    MarginalTrajectory,
     Mixture,
-    Multiples,
-    ParticleRefresh,
-    Proposal,
     PseudoMarginalMetropolis,
     RandomWalk,
-    RetainedParticle,
-    Rotation,
-    SurrogateProposal,
-    TMixture,
     Transition,
 )
-from .emulator.learn import Knowledge, learned, refined
-from .emulator.noise import draw_count, n_turns, take_probe
+from .emulator.learn import Knowledge, explored, learned, refined
 from .emulator.options import EmulatorOptions
-from .emulator.posterior import EmulatedPosterior
+from .estimates import N_IMPORTANCE, Estimates, estimated
 from .executor import Executor
+from .hamiltonian import trajectories_pay
+from .proposals import Led, led_by_emulator, led_by_trajectories, led_in_a_hurry
 from .report import EmulatorReport, EmulatorSettings
 from .time_limit import OutOfTimeError, check_time
-from .work import Prepared, Request, no_density, sum_counts, switch
+from .work import Counts, Prepared, Request, Segment, sum_counts, switch
 
-#: Importance draws where nothing is learned about them.
-N_IMPORTANCE = 64
-#: Probabilities of the main move and of a random walk, and of a refresh, of particles if there are
-#: any; what a kernel with a period has besides.
-_MOVES, _REFRESHED, _OF_PERIODS = (0.95, 0.04), 0.01, 0.03
 #: Where chains accept so few proposals that this is less probable even if half of what is predicted
 #: were the truth, what they showed is learned.
 _SURPRISING = 0.01
-
-
-class Estimates(NamedTuple):
-    """How p(y | theta) is known to the chains."""
-
-    move: Callable[..., Evaluating[Any]]  # makes a move of theta for a proposal and a name
-    reference: ReferenceDensity
-    correction: Quadratic | None = None  # from the approximate evidence to what is estimated
-    refresh: Transition[Any] | None = None  # of particles
-    last: Transition[Any] | None = None  # what follows every move
-    error: float = 0.0  # of the correction
-    n_importance: tuple[int, int] = (0, 0)
-    noise: float = 0.0
-    n_in_turn: int = 0
-
-    @classmethod
-    def by_draws(
-        cls,
-        settings: EmulatorSettings,
-        reference: ReferenceDensity,
-        count: Any,
-        **measured: Any,
-    ) -> Estimates:
-        """Return estimates by importance draws."""
-        share = settings.defensive
-        move = partial(PseudoMarginalMetropolis, reference, n_importance=count, defensive=share)
-        particles = ParticleRefresh(share), RetainedParticle(share)
-        return cls(move, reference, None, *particles)._replace(**measured)
-
-    def mixture(self, proposals: dict[str, Proposal], shares: Sequence[float]) -> Mixture[Any]:
-        """Return a transition with some proposals."""
-        moves = [self._moving(name, proposal) for name, proposal in proposals.items()]
-        if self.refresh is None:
-            return Mixture(tuple(moves), tuple(shares))
-        rest = [(1.0 - _REFRESHED) * share for share in shares]
-        return Mixture((*moves, self.refresh), (*rest, _REFRESHED), self.last)
-
-    def _moving(self, name: str, proposal: Proposal) -> Transition[Any]:
-        if isinstance(proposal, Rotation):
-            back = proposal.reversed()
-            return Directed(self.move(proposal, name=name), self.move(back, name=name))
-        return self.move(proposal, name=name)
 
 
 def set_up_emulated(
@@ -106,7 +47,7 @@ def set_up_emulated(
     draws_latent: bool = True,
     options: EmulatorOptions | None = None,
 ) -> Prepared:
-    """Prepare chains whose proposals come from an emulator.
+    """Prepare chains whose proposals come from an emulator, or from trajectories.
 
     Parameters
     ----------
@@ -127,73 +68,108 @@ def set_up_emulated(
         The frozen transition and the chains, which have settled. If the time is over before
         anything is found that may lead chains, they are led by a random walk.
     """
-    exact = Estimates(
-        partial(MarginalMetropolis, request.approximation, with_mean=not draws_latent),
-        request.approximation,
-    )
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
-    known = learned(request, workers, options)
+    options, n_chains = options or EmulatorOptions(), len(request.rngs)
+    emulates = settings.emulates if settings else not trajectories_pay(request.model)
+    known = learned(request, workers, options, emulates=emulates)
+    estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
     try:
-        for is_last in (False, True):
+        for looks_again in (True, False):
             check_time()
-            known, estimates = _estimated(known, settings, exact, workers)
-            target = known.examined.posterior
-            if estimates.correction is not None:
-                target = target.corrected(estimates.correction)
-            report = _report(known, estimates)
-            proposals, shares = _moves(known, target)
-            transition = estimates.mixture(proposals, shares)
-            chains = list(zip(overdispersed_starts(known, target, len(request.rngs)), request.rngs, strict=True))
-            segments = workers.map(
-                switch,
-                [(known.model, transition, *chain, request.n_warmup) for chain in chains],
-                "settling: iterations that are not kept",
-            )
-            check_time()
+            if not known.usable and known.warm is None:
+                known = explored(known, request, workers)
+            if settings is not None:
+                known, estimates = estimated(known, settings, workers)
+            if known.usable:
+                led = led_by_emulator(known, estimates, n_chains)
+            else:
+                led = led_by_trajectories(known, estimates)
+            transition: Transition[Any] = estimates.mixture(led.proposals, led.shares)
+            if settings is None and not known.usable and not period_positions(known.model):
+                transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
+            known, segments = _settled(known, request, transition, led, workers)
             request = request._replace(rngs=[segment.rng for segment in segments])
             counts = sum_counts(segment.counts for segment in segments)
-            known = known.joined([], counts.n_evaluations)
-            main = next(iter(proposals))
-            if not _surprising(counts.n_accepted[main], counts.n_steps[main], report):
+            if not _surprises(counts, led, known):
                 break
-            if is_last:
-                _warn(counts.n_accepted[main] / counts.n_steps[main], report)
+            if not looks_again:
+                _warn(counts, led, known)
                 break
             visited = np.concatenate([segment.theta for segment in segments])
             known = refined(_shown(known, visited, workers), workers)
     except OutOfTimeError:
-        hurried = _in_a_hurry(request, known, settings, exact)
-        return hurried._replace(draws_latent=draws_latent)
+        return _in_a_hurry(request, known, settings, draws_latent)
     return Prepared(
         transition=transition,
         reference=estimates.reference,
         estimator=_estimator(transition),
         thetas=[segment.state.theta for segment in segments],
-        rngs=[segment.rng for segment in segments],
+        rngs=request.rngs,
         states=[segment.state for segment in segments],
         n_settle=0,
         n_tuned=request.n_warmup,
         n_evaluations=known.n_evaluations,
-        report=report,
-        draws_latent=draws_latent,
+        report=_report(known, estimates) if known.usable else None,
+        draws_latent=draws_latent and not isinstance(transition, MarginalTrajectory),
     )
 
 
-def _estimator(transition: Mixture[Any]) -> PseudoMarginalMetropolis | None:
-    first = transition.moves[0]
-    first = first.ahead if isinstance(first, Directed) else first
-    return first if isinstance(first, PseudoMarginalMetropolis) else None
+def _settled(
+    known: Knowledge,
+    request: Request,
+    transition: Transition[Any],
+    led: Led,
+    workers: Executor,
+) -> tuple[Knowledge, list[Segment]]:
+    """Start the chains, and let them settle."""
+    segments = workers.map(
+        switch,
+        [
+            (known.model, transition, theta, rng, request.n_warmup)
+            for theta, rng in zip(led.starts, request.rngs, strict=True)
+        ],
+        "settling: iterations that are not kept",
+    )
+    check_time()
+    counts = sum_counts(segment.counts for segment in segments)
+    return known.joined([], counts.n_evaluations), segments
+
+
+def _surprises(counts: Counts, led: Led, known: Knowledge) -> bool:
+    """Whether chains accept far less than predicted."""
+    if not known.usable:
+        return False  # nothing is predicted
+    n_accepted, n_made = counts.n_accepted[led.main], counts.n_steps[led.main]
+    return bool(bdtr(n_accepted, n_made, 0.5 * known.acceptance) < _SURPRISING)
+
+
+def _shown(known: Knowledge, visited: FloatArray, workers: Executor) -> Knowledge:
+    """Let the places join the design where chains stayed, which pi* does not know of."""
+    places, dwell = np.unique(visited, axis=0, return_counts=True)
+    places = places[np.argsort(-dwell, kind="stable")[: known.options.batch(known.dim)]]
+    points = known.evaluated(places, "a second look: where chains stayed", workers)
+    return replace(known.joined(points, len(places)), examined=None)
+
+
+def _warn(counts: Counts, led: Led, known: Knowledge) -> None:
+    accepted = counts.n_accepted[led.main] / counts.n_steps[led.main]
+    warn(
+        f"Chains accept {accepted:.0%} of the proposals of the emulator, where it predicts "
+        f"{known.acceptance:.0%}, also after a second look at where they stayed. Draws are exact, "
+        "but chains may stay where they are for long: look at diagnostics_, and use "
+        "sampler=PseudoMarginal(moves='trajectories') or other priors if R-hat is large."
+    )
 
 
 def _without_hyperparameters(request: Request, settings: EmulatorSettings | None) -> Prepared:
     """Every hyper-parameter is fixed: only the particles move, if there are any."""
-    walk: dict[str, Proposal] = {"random walk": RandomWalk()}
     if settings is None:
         transition = Mixture((MarginalMetropolis(request.approximation, RandomWalk()),), (1.0,))
     else:
         count = settings.n_importance or N_IMPORTANCE
-        mixture = Estimates.by_draws(settings, request.approximation, count).mixture(walk, (1.0,))
+        estimates = Estimates.by_draws(settings, request.approximation, count)
+        mixture = estimates.mixture({"random walk": RandomWalk()}, (1.0,))
         transition = replace(mixture, probabilities=(0.0, 1.0))
     return Prepared(
         transition=transition,
@@ -206,122 +182,41 @@ def _without_hyperparameters(request: Request, settings: EmulatorSettings | None
 
 
 def _in_a_hurry(
-    request: Request, known: Knowledge, settings: EmulatorSettings | None, exact: Estimates
+    request: Request, known: Knowledge, settings: EmulatorSettings | None, draws_latent: bool
 ) -> Prepared:
     """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
-    estimates = exact
+    estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
     if settings is not None:
         count = settings.n_importance or N_IMPORTANCE
         estimates = Estimates.by_draws(settings, known.reference(), count)
+    n_chains = len(request.rngs)
     if known.usable:
-        proposals, shares = _moves(known, known.examined.posterior)
-        thetas = overdispersed_starts(known, known.examined.posterior, len(request.rngs))
+        led = led_by_emulator(known, estimates, n_chains)
     else:
-        proposals, shares = {"random walk": known.walk}, (1.0,)
-        noise = known.rng.standard_normal((len(request.rngs), known.dim))
-        thetas = list(known.design.best.theta + noise @ known.root.T)
-    transition = estimates.mixture(proposals, shares)
+        led = led_in_a_hurry(known, n_chains)
+    transition = estimates.mixture(led.proposals, led.shares)
     return Prepared(
         transition=transition,
         reference=estimates.reference,
         estimator=_estimator(transition),
-        thetas=thetas,
+        thetas=led.starts,
         rngs=request.rngs,
         n_settle=request.n_warmup,
         n_evaluations=known.n_evaluations,
+        draws_latent=draws_latent,
     )
 
 
-def _estimated(
-    known: Knowledge, settings: EmulatorSettings | None, exact: Estimates, workers: Executor
-) -> tuple[Knowledge, Estimates]:
-    """Measure the noise of estimates at the points of the last two batches, and correct for them."""
-    if settings is None:
-        return known, exact
-    batches = known.held_out[-2:]
-    thetas = np.concatenate([batch.theta for batch in batches])
-    evidence = np.concatenate([batch.log_evidence for batch in batches])
-    usual = known.design.above(known.options.plausible + 2.0 * known.dim).points
-    turns = n_turns(usual, settings.noise, known.model.observations.probit_signs() is not None)
-    reference = known.reference(turns)
-    seeds = known.seeds(len(thetas))
-    probes = workers.map(
-        take_probe,
-        [(known.model, reference, t, settings, s) for t, s in zip(thetas, seeds, strict=True)],
-        "measuring the noise of estimates",
-    )
-    check_time()
-    found = np.array([probe is not None for probe in probes])
-    if not found.any():
-        raise RuntimeError(no_density(known.model, thetas[0]))
-    log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
-    theta, gap = thetas[found], log_p - evidence[found]
-    center, scale = known.design.best.theta, known.scale
-    variance = Quadratic.fit(theta, log_variance, center, scale, noise=0.5, term_sd=1.0)
-    n = known.model.n_inputs
-    count = settings.n_importance or draw_count(variance, known.draws(known.examined.posterior), n, settings.noise)
-    correction = Quadratic.fit(theta, gap, center, scale, noise=0.05 + noise, term_sd=0.1)
-    counts = [count if isinstance(count, int) else count.at(t) for t in theta]
-    estimates = Estimates.by_draws(
-        settings,
-        reference,
-        count,
-        correction=correction,
-        error=float(np.std(gap - correction.value(theta))),
-        n_importance=(min(counts), max(counts)),
-        noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
-        n_in_turn=turns,
-    )
-    return known.joined([], len(probes)), estimates
-
-
-def _moves(
-    known: Knowledge, target: EmulatedPosterior
-) -> tuple[dict[str, Proposal], Sequence[float]]:
-    """Return proposals of theta by name, the main one first, and their probabilities.
-
-    The walk leaves places where pi* is far too small.
-    """
-    lifted = known.options.lifted(known.dim)
-    if known.dim <= MOST_ROTATED:
-        grid = known.grid_of(target, fine=True)
-        proposals: dict[str, Proposal] = {"rotation": Rotation(grid.tempered(1.0 / lifted))}
-    else:
-        target = target.raised(lifted)
-        pool = known.pool(target)
-        mixture = TMixture.of_draws(pool.theta.reshape(-1, known.dim), known.modes, known.scale)
-        moves = (pool.leapfrog, IndependenceMetropolis(mixture, 16), pool.leapfrog)
-        proposals = {"surrogate": SurrogateProposal(target, moves)}
-    proposals["random walk"] = known.walk
-    main, walk = _MOVES
-    periods = period_positions(known.model)
-    if not periods:
-        return proposals, (main, walk)
-    proposals["multiple of a period"] = Multiples(periods)
-    return proposals, (main - _OF_PERIODS, walk, _OF_PERIODS)
-
-
-def overdispersed_starts(known: Knowledge, target: EmulatedPosterior, n: int) -> list[FloatArray]:
-    """Return overdispersed starts, from wider tails of the emulated posterior."""
-    draws = known.draws(target, 1.0 / known.options.temperature(known.dim))
-    return list(draws[known.rng.choice(len(draws), n, replace=False)])
-
-
-def _shown(known: Knowledge, visited: FloatArray, workers: Executor) -> Knowledge:
-    """Let the places join the design where chains stayed, which pi* does not know of."""
-    places, dwell = np.unique(visited, axis=0, return_counts=True)
-    size = known.options.batch(known.dim)
-    places = places[np.argsort(-dwell, kind="stable")[:size]]
-    points = known.evaluated(places, "a second look: where chains stayed", workers)
-    return replace(known.joined(points, len(places)), examined=None)
+def _estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
+    """What estimates p(y | theta) in a transition, if anything does."""
+    first: Any = transition.moves[0] if isinstance(transition, Mixture) else transition
+    first = first.ahead if isinstance(first, Directed) else first
+    return first if isinstance(first, PseudoMarginalMetropolis) else None
 
 
 def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
     """Say how good the emulator was before its last points joined its design."""
-    last = known.held_out[-1]
-    residual = last.log_evidence - last.emulated
-    mean = last.shares @ residual / last.shares.sum()
-    error = float(np.sqrt(last.shares @ (residual - mean) ** 2 / last.shares.sum()))
+    error = known.held_out[-1].error
     return EmulatorReport(
         n_design=len(known.design),
         held_out_error=error,
@@ -330,18 +225,4 @@ def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
         n_importance=estimates.n_importance,
         noise=estimates.noise,
         n_in_turn=estimates.n_in_turn,
-    )
-
-
-def _surprising(n_accepted: int, n_made: int, report: EmulatorReport) -> bool:
-    """Whether chains accept far less than predicted."""
-    return bool(bdtr(n_accepted, n_made, 0.5 * report.predicted_acceptance) < _SURPRISING)
-
-
-def _warn(accepted: float, report: EmulatorReport) -> None:
-    warn(
-        f"Chains accept {accepted:.0%} of the proposals of the emulator, where it predicts "
-        f"{report.predicted_acceptance:.0%}, also after a second look at where they stayed. Draws "
-        "are exact, but chains may stay where they are for long: look at diagnostics_, and use "
-        "sampler=PseudoMarginal(moves='trajectories') or other priors if R-hat is large."
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import CheapApproximation, CheapPosterior
+from ..approximations import CheapApproximation, CheapPosterior, HyperPosterior
 from ..model import LatentGP
 from ..transitions import (
     CheapUpdate,
@@ -140,6 +140,8 @@ def _tuned(
             target = cheap.learned(request.model, request.rng, workers)
         else:
             target = cheap.posterior(request.model, request.rng)
+        if isinstance(target, HyperPosterior):
+            target = replace(target, with_gradient=operator.follows_gradient)
         sweep = Sweep((CheapUpdate(target, operator), CheapUpdate(target, RandomWalk())), (1, 1))
         prepared = set_up_sweep(request, sweep, workers, learns_shape=True)
         tuned, walking = prepared.transition.moves  # type: ignore[attr-defined]

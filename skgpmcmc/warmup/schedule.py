@@ -47,11 +47,6 @@ class Schedule(NamedTuple):
         return cls(tuple(windows), n_settle)
 
 
-def tuned_log_scale(log_scale: float, probability: float, target: float, step: int) -> float:
-    """Robbins-Monro update of the log scale towards the target acceptance probability."""
-    return log_scale + (step + 1.0) ** -0.6 * (probability - target) / (target * (1.0 - target))
-
-
 def pooled_covariance(history: FloatArray) -> FloatArray:
     """Covariance (p, p) of the later half of draws (n_chains, n_steps, p), all chains together."""
     dim = history.shape[2]

@@ -19,6 +19,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
+from ..numerics.dynamics import tuned_log_scale
 from ..numerics.linalg import (
     NotPositiveDefiniteError,
     OperationCount,
@@ -36,7 +37,6 @@ from ..transitions import (
 )
 from ..transitions.base import Moving
 from .report import EmulatorReport
-from .schedule import tuned_log_scale
 from .time_limit import time_is_over
 
 _MAX_START_ATTEMPTS = 30

@@ -11,6 +11,7 @@ from ...model import LatentGP
 from ..executor import Executor, InProcess
 from ..work import Request
 from .learn import learned
+from .options import EmulatorOptions
 from .posterior import EmulatedPosterior
 
 #: Searches for a mode.
@@ -39,4 +40,4 @@ class Emulated(CheapApproximation):
         """Learn the emulator, with the evaluations done by workers."""
         starts = [model.start, *(model.hyperprior.sample(rng) for _ in range(_N_SEARCHES - 1))]
         request = Request(model, self.approximation(model.likelihood), starts, [], rng, None, 0)
-        return learned(request, workers).posterior
+        return learned(request, workers, EmulatorOptions()).posterior

@@ -14,12 +14,12 @@ from ..._typing import FloatArray, IntArray
 from ...approximations import (
     Approximation,
     ClasswiseApproximation,
-    Evaluation,
     GaussianApproximation,
+    HyperPosterior,
+    PosteriorPoint,
     Shape,
     Sites,
     averaged,
-    evaluate,
 )
 from ...model import LatentGP
 from .options import EmulatorOptions
@@ -43,21 +43,28 @@ class DesignPoint(NamedTuple):
     shape: Shape | None  # None for coupled sites, whose density is not skewed
 
     @classmethod
-    def of(cls, model: LatentGP, evaluation: Evaluation, start: Sites | None = None) -> Self:
-        """Keep what the emulator and the reference need of an evaluation.
-
-        Where sites have to be improved for that, this begins at `start`.
-        """
-        fit = evaluation.fit
-        q = importance_gaussian(fit.q, model, start)
+    def of(cls, point: PosteriorPoint) -> Self:
+        """Keep what the emulator and the reference need of a point, which has kept `of_design`."""
         return cls(
-            evaluation.theta,
-            fit.log_evidence,
-            evaluation.gradient,
-            evaluation.log_density,
-            _smooth_sites(model, q),
-            q.shape(model),
+            point.position,
+            point.log_evidence,
+            point.evidence_gradient,
+            point.log_density,
+            *point.kept,
         )
+
+
+def of_design(
+    q: GaussianApproximation, model: LatentGP, start: Sites | None = None
+) -> tuple[Sites, Shape | None]:
+    """Return the sites and the shape of a design point.
+
+    Where sites have to be improved for that, this begins at `start`.
+    """
+    if model.likelihood.quadratic:  # nothing is estimated
+        return q.sites, None
+    q = importance_gaussian(q, model, start)
+    return _smooth_sites(model, q), q.shape(model)
 
 
 def examine(
@@ -67,8 +74,9 @@ def examine(
 
     The approximation is iterated to its own tolerance.
     """
-    keep = partial(DesignPoint.of, model, start=start)
-    return evaluate(model, approximation, theta, with_hyperprior=True, start=start, keep=keep)
+    posterior = HyperPosterior(model, approximation, keep=partial(of_design, start=start))
+    point = posterior.at(theta, start)
+    return None if point is None else DesignPoint.of(point)
 
 
 @singledispatch

@@ -14,21 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation, InterpolatedSites
+from ...approximations import Approximation, HyperPosterior, InterpolatedSites
 from ...model import LatentGP
 from ...transitions import (
     MOST_ROTATED,
     GridDensity,
     Pool,
-    RandomWalk,
     independence_acceptance,
     root_of,
     run_pool,
 )
 from ..executor import Executor
+from ..hamiltonian import WarmUp, warmed_up
 from ..time_limit import time_is_over
 from ..work import Request
-from .design import Design, DesignPoint, examine, spread_out
+from .design import Design, DesignPoint, examine, of_design, spread_out
 from .options import EmulatorOptions
 from .posterior import EmulatedPosterior, scale_of
 from .search import measured, searched
@@ -51,6 +51,12 @@ class HeldOut(NamedTuple):
     def acceptance(self) -> float:
         """Acceptance rate of independent draws from pi* that they predict."""
         return independence_acceptance(self.log_evidence - self.emulated, self.shares)
+
+    @property
+    def error(self) -> float:
+        """Standard deviation of the error of the emulator over pi*; natural logs."""
+        residual, shares = self.log_evidence - self.emulated, self.shares / self.shares.sum()
+        return float(np.sqrt(shares @ (residual - shares @ residual) ** 2))
 
 
 class Examined(NamedTuple):
@@ -81,8 +87,8 @@ class Knowledge:
         Lower factor of a covariance: the scale on which theta moves.
     n_evaluations : float
         Of the evidence; those of some rows count by their share of the operations.
-    explored : ndarray of shape (m, p)
-        Draws from the approximate posterior itself, with many hyper-parameters.
+    warm : WarmUp or None
+        What Hamiltonian chains found, with many hyper-parameters.
     held_out : tuple of HeldOut
         Of every batch, those of the last one last.
     examined : Examined or None
@@ -96,7 +102,7 @@ class Knowledge:
     design: Design
     root: FloatArray
     n_evaluations: float
-    explored: FloatArray
+    warm: WarmUp | None = None
     held_out: tuple[HeldOut, ...] = ()
     examined: Examined | None = None
 
@@ -146,7 +152,9 @@ class Knowledge:
 
     def pool(self, target: EmulatedPosterior) -> Pool:
         """Run chains on a form of pi*, where there are too many hyper-parameters for a grid."""
-        begins = self.explored[self.rng.integers(len(self.explored), size=_N_CHAINS)]
+        assert self.warm is not None
+        explored = np.array([point.position for point in self.warm.states])
+        begins = explored[self.rng.integers(len(explored), size=_N_CHAINS)]
         pool = run_pool(target, begins, self.root, 20, self.rng)
         return pool.jumped(target, self.modes, self.scale, self.rng)
 
@@ -162,28 +170,55 @@ class Knowledge:
         design = self.design.joined(points)
         return replace(self, design=design, n_evaluations=self.n_evaluations + n_evaluations)
 
+    def typical(self) -> FloatArray:
+        """Return draws from what leads chains, the emulator or trajectories; (m, p)."""
+        if self.usable:
+            assert self.examined is not None
+            return self.draws(self.examined.posterior)
+        assert self.warm is not None
+        return np.array([point.position for point in self.warm.states])
+
+    def places(self) -> tuple[FloatArray, FloatArray]:
+        """Return theta (m, p) where chains will go, with their approximate log evidences (m,).
+
+        Those of the last two batches; where trajectories lead, some of theirs.
+        """
+        if self.usable:
+            last = self.held_out[-2:]
+            thetas = np.concatenate([batch.theta for batch in last])
+            return thetas, np.concatenate([batch.log_evidence for batch in last])
+        assert self.warm is not None
+        states = self.warm.states
+        size = min(2 * self.options.batch(self.dim), len(states))
+        some = [states[i] for i in self.rng.choice(len(states), size, replace=False)]
+        thetas = np.array([point.position for point in some])
+        return thetas, np.array([point.log_evidence for point in some])
+
     @property
-    def walk(self) -> RandomWalk:
-        """A random walk on that scale."""
-        return RandomWalk().with_covariance(self.root @ self.root.T)
+    def in_turn(self) -> bool:
+        """Whether importance draws can take rows in turn."""
+        return self.model.observations.probit_signs() is not None
+
+    def plausible(self) -> Design:
+        """Return the points that tell of the sites where chains will be."""
+        depth = self.options.plausible + 2.0 * self.dim
+        return self.design.above(depth).thinned(self.scale, self.options)
 
     def reference(self, n_turns: int = 0) -> InterpolatedSites:
         """Interpolated sites of the design so far."""
-        depth = self.options.plausible + 2.0 * self.dim
-        used = self.design.above(depth).thinned(self.scale, self.options)
+        used = self.plausible()
         sites, shapes = zip(*((point.sites, point.shape) for point in used.points), strict=True)
         known = (self.approximation, used.theta, sites, shapes, self.design.best.theta, self.scale)
         return InterpolatedSites.fit(*known, n_turns=n_turns)
 
 
 def learned(
-    request: Request, workers: Executor, options: EmulatorOptions | None = None
+    request: Request, workers: Executor, options: EmulatorOptions, *, emulates: bool = True
 ) -> Knowledge:
     """Search for modes, find the scale, and learn until held-out points are predicted.
 
-    If the time is over, less is learned.
+    If the time is over, less is learned; without emulator, nothing by batches.
     """
-    options = options or EmulatorOptions()
     precise = request.approximation.refined(options.site_tolerance)
     request = request._replace(approximation=precise)
     found, n_evaluations = searched(request, options, workers)
@@ -196,9 +231,22 @@ def learned(
         design,
         root,
         n_evaluations + len(root),
-        np.empty((0, len(root))),
     )
-    return refined(known, workers)
+    if len(root) > MOST_ROTATED or not emulates:
+        known = explored(known, request, workers)
+    return refined(known, workers) if emulates else known
+
+
+def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge:
+    """Let Hamiltonian chains go from the best points, where few points of an emulator mislead."""
+    posterior = HyperPosterior(known.model, known.approximation, keep=of_design)
+    n = len(request.starts)
+    begins = known.design.above(2.0 * known.options.mode_depth).theta
+    best = known.design.best.theta
+    others = spread_out(begins / known.scale, best[None] / known.scale, n - 1)
+    warm = warmed_up(posterior, [best, *begins[others]], known.root, known.seeds(n), workers)
+    known = known.joined([DesignPoint.of(point) for point in warm.visited], len(warm.visited))
+    return replace(known, warm=warm, root=warm.root)
 
 
 def refined(known: Knowledge, workers: Executor) -> Knowledge:

@@ -38,6 +38,7 @@ class EmulatorOptions:
     enough: float = 0.93  # acceptance rate that held-out points predict, at which learning ends
     usable: float = 0.48  # and from which an emulator may lead chains
     most_rounds: int = 12  # batches of points
+    quiet: float = 0.5  # share of the noise that estimates may have where trajectories lead, as these cost far more
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
 
     def batch(self, dim: int) -> int:

@@ -9,13 +9,13 @@ from operator import attrgetter
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation, path_to_mode
+from ...approximations import Approximation, HyperPosterior, PosteriorPoint, climb
 from ...model import LatentGP
 from ...numerics.linalg import cholesky
 from ..executor import Executor
 from ..time_limit import OutOfTimeError, check_time, require_time
 from ..work import Request, no_density
-from .design import Design, DesignPoint, examine, spread_out
+from .design import Design, DesignPoint, examine, of_design, spread_out
 from .options import EmulatorOptions
 from .periods import at_best_multiple, at_best_period, step_sizes
 
@@ -42,19 +42,17 @@ def search(
         "gtol": options.search_slope,
         "maxiter": options.search_steps,
     }
+    posterior = HyperPosterior(model, approximation, keep=of_design)
     path: list[DesignPoint] = []
 
-    def climb(theta: FloatArray) -> None:
-        path_to_mode(model, approximation, theta, lambda found: keep(found), stops)
-
-    def keep(evaluation: object) -> None:
-        path.append(DesignPoint.of(model, evaluation))  # type: ignore[arg-type]
+    def visit(point: PosteriorPoint) -> None:
+        path.append(DesignPoint.of(point))
         check_time()
 
     theta = at_best_period(model, approximation, start)
     for _ in range(_MAX_START_ATTEMPTS):
         with suppress(OutOfTimeError):
-            climb(theta)
+            climb(posterior, theta, stops, visit)
         if path:
             break
         theta = 0.5 * (theta + model.start)
@@ -67,7 +65,7 @@ def search(
             further = at_best_multiple(model, approximation, best)
             if np.array_equal(further, best):
                 break
-            climb(further)
+            climb(posterior, further, stops, visit)
     return sorted(path, key=attrgetter("log_density"))
 
 

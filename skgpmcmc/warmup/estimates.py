@@ -1,0 +1,127 @@
+"""How p(y | theta) is known to the chains: exactly, or by unbiased estimates that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import Quadratic, ReferenceDensity
+from ..transitions import (
+    Directed,
+    Evaluating,
+    MarginalMetropolis,
+    Mixture,
+    ParticleRefresh,
+    Proposal,
+    PseudoMarginalMetropolis,
+    RetainedParticle,
+    Rotation,
+    Transition,
+)
+from .emulator.learn import Knowledge
+from .emulator.noise import draw_count, n_turns, take_probe
+from .executor import Executor
+from .report import EmulatorSettings
+from .time_limit import check_time
+from .work import no_density
+
+#: Importance draws where nothing is learned about them.
+N_IMPORTANCE = 64
+#: Probability of new particles at the same theta.
+_REFRESHED = 0.01
+
+
+class Estimates(NamedTuple):
+    """How p(y | theta) is known to the chains."""
+
+    move: Callable[..., Evaluating[Any]]  # makes a move of theta for a proposal and a name
+    reference: ReferenceDensity
+    refresh: Transition[Any] | None = None  # of particles
+    last: Transition[Any] | None = None  # what follows every move
+    correction: Quadratic | None = None  # from the approximate evidence to what is estimated
+    error: float = 0.0  # of the correction
+    n_importance: tuple[int, int] = (0, 0)
+    noise: float = 0.0
+    n_in_turn: int = 0
+
+    @classmethod
+    def exact(cls, approximation: Any, *, draws_latent: bool) -> Estimates:
+        """Take the evidence of an approximation for p(y | theta)."""
+        move = partial(MarginalMetropolis, approximation, with_mean=not draws_latent)
+        return cls(move, approximation)
+
+    @classmethod
+    def by_draws(
+        cls, settings: EmulatorSettings, reference: ReferenceDensity, count: Any
+    ) -> Estimates:
+        """Estimate by importance draws; `count` is their number, or a function of theta."""
+        share = settings.defensive
+        move = partial(PseudoMarginalMetropolis, reference, n_importance=count, defensive=share)
+        return cls(move, reference, ParticleRefresh(share), RetainedParticle(share))
+
+    def mixture(self, proposals: dict[str, Proposal], shares: Sequence[float]) -> Mixture[Any]:
+        """Return a transition by some proposals."""
+        moves = [self._moving(name, proposal) for name, proposal in proposals.items()]
+        if self.refresh is None:
+            return Mixture(tuple(moves), tuple(shares))
+        rest = [(1.0 - _REFRESHED) * share for share in shares]
+        return Mixture((*moves, self.refresh), (*rest, _REFRESHED), self.last)
+
+    def _moving(self, name: str, proposal: Proposal) -> Transition[Any]:
+        if isinstance(proposal, Rotation):
+            back = proposal.reversed()
+            return Directed(self.move(proposal, name=name), self.move(back, name=name))
+        return self.move(proposal, name=name)
+
+
+def estimated(
+    known: Knowledge, settings: EmulatorSettings, workers: Executor
+) -> tuple[Knowledge, Estimates]:
+    """Measure the noise of estimates where chains will go, and what the evidence lacks there.
+
+    Raises
+    ------
+    OutOfTimeError
+        If the time is over before all is known.
+    """
+    check_time()
+    model, options = known.model, known.options
+    turns = n_turns(known.plausible().points, settings.noise, known.in_turn)
+    reference = known.reference(turns)
+    thetas, evidence = known.places()
+    probes = workers.map(
+        take_probe,
+        [
+            (model, reference, theta, settings, seed)
+            for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
+        ],
+        "measuring the noise of estimates",
+    )
+    check_time()
+    found = np.array([probe is not None for probe in probes])
+    if not found.any():
+        raise RuntimeError(no_density(model, thetas[0]))
+    log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
+    theta, gap = thetas[found], log_p - evidence[found]
+    center, scale = known.design.best.theta, known.scale
+    variance = Quadratic.fit(theta, log_variance, center, scale, noise=0.5, term_sd=1.0)
+    wanted = settings.noise * (1.0 if known.usable else options.quiet)
+    count = settings.n_importance or draw_count(variance, known.typical(), model.n_inputs, wanted)
+    correction = Quadratic.fit(theta, gap, center, scale, noise=0.05 + noise, term_sd=0.1)
+    counts = _counts_at(theta, count)
+    estimates = Estimates.by_draws(settings, reference, count)._replace(
+        correction=correction,
+        error=float(np.std(gap - correction.value(theta))),
+        n_importance=(min(counts), max(counts)),
+        noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
+        n_in_turn=turns,
+    )
+    return known.joined([], len(probes)), estimates
+
+
+def _counts_at(theta: FloatArray, count: Any) -> list[int]:
+    return [count if isinstance(count, int) else count.at(own) for own in theta]

@@ -1,0 +1,226 @@
+"""Warm-up by Hamiltonian chains on the posterior of theta, for many hyper-parameters.
+
+Chains follow trajectories in windows. Between windows they are pooled: all of them share a metric
+and a step size. The points on their way explore the posterior, for an emulator or for none: where
+the evidence is exact, the chains go on from their ends, with the trajectory as it is in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import HyperPosterior, PosteriorPoint
+from ..numerics.dynamics import tuned_log_scale
+from ..model import LatentGP
+from ..transitions import Trajectory
+from .executor import Executor
+from .time_limit import time_is_over
+
+#: Acceptance rate to which step sizes are tuned. Where the posterior is narrower than elsewhere, as
+#: towards short length-scales, a chain with longer steps stays for dozens of iterations.
+TARGET_ACCEPTANCE = 0.9
+#: Trajectories of all chains together in the windows after which the metric is learned, in numbers
+#: of hyper-parameters: a covariance needs some of them.
+_PER_DIMENSION = (1, 2, 4, 8)
+#: Trajectories of each chain that begin, and that tune the last step size.
+_FEWEST, _LAST = 5, 15
+#: Points that the metric in use counts as, when another is learned.
+_WEIGHT_OF_METRIC = 5.0
+
+
+def trajectories_pay(model: LatentGP) -> bool:
+    """Whether chains of trajectories on the exact evidence cost less than an emulator of it."""
+    return bool(model.likelihood.quadratic)
+
+
+class Followed(NamedTuple):
+    """Where a chain went in a window."""
+
+    visited: list[PosteriorPoint]  # every point on the way
+    states: list[PosteriorPoint]  # the state after each trajectory
+    log_step: float  # that suits the chain: the mean over the later half
+
+
+class WarmUp(NamedTuple):
+    """What the chains of a warm-up have found."""
+
+    visited: list[PosteriorPoint]  # all points, window by window
+    states: list[PosteriorPoint]  # of all chains, in the last window
+    ends: list[PosteriorPoint]  # one for each chain
+    trajectory: Trajectory  # as tuned, in the metric that was learned
+    root: FloatArray  # of its metric
+    n_iterations: int  # of each chain
+
+
+def warmed_up(
+    posterior: HyperPosterior,
+    starts: Sequence[FloatArray],
+    root: FloatArray,
+    seeds: Sequence[np.random.SeedSequence],
+    workers: Executor,
+    windows: Sequence[int] | None = None,
+    log_step: float | None = None,
+) -> WarmUp:
+    """Run Hamiltonian chains on a posterior, and learn their metric and step size.
+
+    Parameters
+    ----------
+    posterior : HyperPosterior
+        With gradients.
+    starts : sequence of ndarray of shape (p,)
+        Where each chain begins, natural logs.
+    root : ndarray of shape (p, p)
+        Root of a covariance to begin with, such as that by the curvature at a mode.
+    seeds : sequence of numpy.random.SeedSequence
+        One per chain.
+    workers : Executor
+        What the chains run on, one item for each.
+    windows : sequence of int, optional
+        Trajectories of each chain in each window. The metric is learned anew after all but the
+        last, which tunes the step size for it. By default `windows_for` the dimension.
+    log_step : float, optional
+        Log of the first step size, in units of the metric.
+
+    Returns
+    -------
+    WarmUp
+        If the time is over, what is known until then.
+
+    Raises
+    ------
+    RuntimeError
+        If a start has no density; the message names theta.
+    """
+    dim = len(root)
+    windows = windows_for(dim, len(starts)) if windows is None else windows
+    log_step = first_log_step(dim) if log_step is None else log_step
+    streams = [seed.spawn(len(windows)) for seed in seeds]
+    begins: list[Any] = list(starts)
+    visited, states, n_iterations = list[PosteriorPoint](), list[PosteriorPoint](), 0
+    for i, n_trajectories in enumerate(windows):
+        items = [
+            (posterior, begin, root, log_step, n_trajectories, own[i])
+            for begin, own in zip(begins, streams, strict=True)
+        ]
+        stage = f"warm-up by trajectories: window {i + 1} of {len(windows)}"
+        found = workers.map(follow, items, stage=stage)
+        chains: list[Followed] = [chain for chain in found if chain is not None]
+        if not chains:
+            break
+        n_iterations += n_trajectories
+        begins = [
+            begin if chain is None else chain.states[-1]
+            for begin, chain in zip(begins, found, strict=True)
+        ]
+        visited += [point for chain in chains for point in chain.visited]
+        states = [point for chain in chains for point in chain.states]
+        log_step = float(np.median([chain.log_step for chain in chains]))
+        if time_is_over():
+            break
+        if i < len(windows) - 1:
+            root = learned_root(root, states)
+    return WarmUp(visited, states, begins, Trajectory.quarter(root, log_step), root, n_iterations)
+
+
+def first_log_step(dim: int) -> float:
+    """Log of a step size to begin with, in units of the metric."""
+    return Trajectory().typical_log_scale(dim)
+
+
+def windows_for(dim: int, n_chains: int) -> list[int]:
+    """Return the trajectories of each chain in each window."""
+    learning = [max(_FEWEST, -(-share * dim // n_chains)) for share in _PER_DIMENSION]
+    return [*learning, _LAST]
+
+
+def learned_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:
+    """Return the root of a metric from positions and gradients at some points.
+
+    For a Gaussian the covariance S of positions and the covariance G of gradients are inverse to
+    one another. The metric is their geometric mean, the M with M G M = S, which minimizes the
+    Fisher divergence of the points in its coordinates from a standard normal variable. Both are
+    shrunk towards the metric in use, which counts as `_WEIGHT_OF_METRIC` points.
+
+    Parameters
+    ----------
+    root : ndarray of shape (p, p)
+        Root of the metric in use.
+    points : sequence of PosteriorPoint
+        Draws, about.
+
+    References
+    ----------
+    Seyboldt, Carlson & Carpenter (2024), *Preconditioning Hamiltonian Monte Carlo by minimizing
+    Fisher divergence*.
+    """
+    positions = np.array([point.position for point in points])
+    gradients = np.array([point.gradient for point in points])
+    of_positions = np.linalg.cholesky(_shrunk(np.linalg.solve(root, positions.T).T))
+    # With S = L L', M = L (L'G L)^-1/2 L'.
+    values, vectors = np.linalg.eigh(of_positions.T @ _shrunk(gradients @ root) @ of_positions)
+    half = root @ of_positions @ (vectors * values**-0.25)
+    return np.asarray(np.linalg.cholesky(half @ half.T), dtype=float)
+
+
+def _shrunk(rows: FloatArray) -> FloatArray:
+    """Covariance of some rows, shrunk towards the identity."""
+    centered = rows - rows.mean(axis=0)
+    weight = _WEIGHT_OF_METRIC
+    total = centered.T @ centered + weight * np.eye(rows.shape[1])
+    return np.asarray(total / (len(rows) + weight))
+
+
+def follow(
+    posterior: HyperPosterior,
+    begin: FloatArray | PosteriorPoint,
+    root: FloatArray,
+    log_step: float,
+    n_trajectories: int,
+    seed: np.random.SeedSequence,
+) -> Followed:
+    """Run one chain for a window, and adapt its step size in the metric given by `root`.
+
+    Iterations of the approximation begin at the sites of the last point, unless the posterior has
+    others. If the time is over, no other trajectory begins. `begin` is theta, or the point there.
+    """
+    path = _Path(posterior)
+    point: PosteriorPoint = begin if isinstance(begin, PosteriorPoint) else path.begun(begin)
+    rng = np.random.default_rng(seed)
+    states, log_steps = list[PosteriorPoint](), list[float]()
+    for i in range(n_trajectories):
+        if states and time_is_over():
+            break
+        outcome = Trajectory.quarter(root, log_step).move(path, point, rng)
+        point, probability = outcome.point, outcome.acceptance_probability
+        log_step = tuned_log_scale(log_step, probability, TARGET_ACCEPTANCE, i)
+        states.append(point)
+        log_steps.append(log_step)
+    return Followed(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))
+
+
+class _Path:
+    """A posterior that remembers the points at which it was asked for."""
+
+    def __init__(self, posterior: HyperPosterior) -> None:
+        self.posterior = posterior
+        self.visited: list[PosteriorPoint] = []
+
+    def begun(self, theta: FloatArray) -> PosteriorPoint:
+        """Return the first point."""
+        point = self.at(theta)
+        if point is None:
+            values = self.posterior.model.hyperprior.described(theta)
+            raise RuntimeError(f"No chain can start: there is no density at {values}.")
+        return point
+
+    def at(self, position: FloatArray) -> PosteriorPoint | None:
+        """Return the point at theta."""
+        begins = bool(self.visited) and self.posterior.start is None
+        point = self.posterior.at(position, self.visited[-1].sites if begins else None)
+        if point is not None:
+            self.visited.append(point)
+        return point

@@ -1,0 +1,97 @@
+"""The proposals of chains, by what a set-up has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .._typing import FloatArray
+from ..approximations import HyperPosterior
+from ..model import period_positions
+from ..transitions import (
+    MOST_ROTATED,
+    IndependenceMetropolis,
+    Multiples,
+    Proposal,
+    RandomWalk,
+    Rotation,
+    SurrogateProposal,
+    TMixture,
+)
+from .emulator.learn import Knowledge
+from .estimates import Estimates
+
+#: Probabilities of the main proposal and of a random walk, which leaves places where pi* is far too
+#: small; and of a multiple of a period, which is taken from the main one.
+_MAIN, _WALK, _OF_PERIODS = 0.95, 0.05, 0.03
+#: Independence candidates between two trajectories on the emulator.
+_N_CANDIDATES = 16
+
+
+class Led(NamedTuple):
+    """What leads chains, and where they begin."""
+
+    proposals: dict[str, Proposal]  # by name, the main one first
+    shares: Sequence[float]  # their probabilities
+    starts: list[FloatArray]  # overdispersed; (p,) each
+
+    @property
+    def main(self) -> str:
+        """Name of the main proposal."""
+        return next(iter(self.proposals))
+
+
+def led_by_emulator(known: Knowledge, estimates: Estimates, n_chains: int) -> Led:
+    """Propose by the emulator that was examined: on a grid, or where that is too large, by chains.
+
+    Proposals come from wider tails than those of pi*, so that its ratio to the target is bounded
+    where it is too small.
+    """
+    assert known.examined is not None
+    target, options, dim = known.examined.posterior, known.options, known.dim
+    if estimates.correction is not None:
+        target = target.corrected(estimates.correction)
+    lifted = options.lifted(dim)
+    if dim <= MOST_ROTATED:
+        grid = known.grid_of(target, fine=True).tempered(1.0 / lifted)
+        main: dict[str, Proposal] = {"rotation": Rotation(grid)}
+    else:
+        target = target.raised(lifted)
+        pool = known.pool(target)
+        mixture = TMixture.of_draws(pool.theta.reshape(-1, dim), known.modes, known.scale)
+        there_and_back = pool.trajectory, IndependenceMetropolis(mixture, _N_CANDIDATES)
+        main = {"surrogate": SurrogateProposal(target, (*there_and_back, pool.trajectory))}
+    draws = known.draws(known.examined.posterior, 1.0 / options.temperature(dim))
+    starts = draws[known.rng.choice(len(draws), n_chains, replace=False)]
+    return _with_others(known, main, list(starts))
+
+
+def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
+    """Propose by trajectories on the approximate posterior itself, corrected by the estimates."""
+    assert known.warm is not None
+    approximation = known.approximation.roughened()
+    sites = known.reference() if estimates.correction is not None else None
+    posterior = HyperPosterior(known.model, approximation, sites, estimates.correction)
+    main = {"trajectory": SurrogateProposal(posterior, (known.warm.trajectory,))}
+    return _with_others(known, main, [end.position for end in known.warm.ends])
+
+
+def led_in_a_hurry(known: Knowledge, n_chains: int) -> Led:
+    """Propose by a random walk at the scale that is known by now."""
+    walk: dict[str, Proposal] = {"random walk": _walk(known)}
+    noise = known.rng.standard_normal((n_chains, known.dim)) @ known.root.T
+    return Led(walk, (1.0,), list(known.design.best.theta + noise))
+
+
+def _with_others(known: Knowledge, main: dict[str, Proposal], starts: list[FloatArray]) -> Led:
+    """Add a random walk, and multiples of a period if there is one."""
+    proposals = {**main, "random walk": _walk(known)}
+    periods = period_positions(known.model)
+    if not periods:
+        return Led(proposals, (_MAIN, _WALK), starts)
+    proposals["multiple of a period"] = Multiples(periods)
+    return Led(proposals, (_MAIN - _OF_PERIODS, _WALK, _OF_PERIODS), starts)
+
+
+def _walk(known: Knowledge) -> RandomWalk:
+    return RandomWalk().with_covariance(known.root @ known.root.T)
