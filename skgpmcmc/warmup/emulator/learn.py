@@ -252,13 +252,16 @@ def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge
 def refined(known: Knowledge, workers: Executor) -> Knowledge:
     """Learn batches of points, half from pi* and half from wider tails, until `enough`."""
     options, size = known.options, known.options.batch(known.dim)
+    enough = options.enough(known.dim)
     most = len(known.design) + options.most_rounds * size
     for number in range(options.most_rounds):
-        if time_is_over() or (number > 1 and known.acceptance > options.enough):
+        if time_is_over() or (number > 1 and known.acceptance > enough):
             break
-        so_far = f", acceptance {known.acceptance:.2g} ({options.enough:g} is enough)"
+        so_far = f", acceptance {known.acceptance:.2g} ({enough:.2g} is enough)"
         stage = f"learning: {len(known.design)} of at most {most} evaluations"
         known = _with_batch(known, size, stage + so_far * (number > 0), workers)
+        if known.warm is not None and known.acceptance < 0.5 * options.usable:
+            break  # hundreds of points were not enough: a few more would not be either
     return known
 
 

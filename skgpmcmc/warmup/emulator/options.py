@@ -25,7 +25,7 @@ class EmulatorOptions:
     depth: float = 30.0  # points lower than the best by more than this plus 2 p are of no use
     plausible: float = 15.0  # and those by more than this plus 2 p tell nothing of sites
     gap: float = 0.1  # points nearer than this to a better one say nothing new
-    most_values: int = 5000  # values and derivatives that an emulator is conditioned on
+    most_values: int = 2500  # values and derivatives that an emulator is conditioned on
     valley: float = 1.0  # depth below the lower of two points that makes them two modes
     mode_depth: float = 8.0  # modes lower than the best by more than this do not matter
 
@@ -35,8 +35,9 @@ class EmulatorOptions:
     floor: float = 12.0  # what it says less of than this below its evidence has the prior's shape
 
     # Learning
-    enough: float = 0.93  # acceptance rate that held-out points predict, at which learning ends
-    usable: float = 0.48  # and from which an emulator may lead chains
+    run: float = 500.0  # evaluations of a run whose proposals would all be accepted, about
+    worth: float = 3.0  # learning ends where perfection would save less than so many batches
+    usable: float = 0.48  # acceptance rate from which an emulator may lead chains
     most_rounds: int = 12  # batches of points
     quiet: float = 0.5  # share of the noise that estimates may have where trajectories lead, as these cost far more
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
@@ -44,6 +45,10 @@ class EmulatorOptions:
     def batch(self, dim: int) -> int:
         """Points of a batch, half of them typical and half from wider tails."""
         return min(8 + 2 * dim, 64)
+
+    def enough(self, dim: int) -> float:
+        """Predicted acceptance rate at which learning ends."""
+        return 1.0 / (1.0 + self.worth * self.batch(dim) / self.run)
 
     def temperature(self, dim: int) -> float:
         """Points of wider tails come from pi* to the power of one over this."""
