@@ -31,8 +31,8 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import (
     EP,
     GaussianApproximation,
+    HyperPosterior,
     Sites,
-    evaluate,
     find_mode,
     importance_estimate,
 )
@@ -68,17 +68,10 @@ def _search(model: LatentGP) -> float:
     start = time.perf_counter()
     approximation = EP()
     mode = find_mode(model, approximation, [model.covariance.start], with_hyperprior=True)
-    q = mode.fit.q
+    q, posterior = mode.fit.q, HyperPosterior(model, approximation.refined(1e-4))
     for axis in np.eye(len(q.prior.theta)):
         for sign in (0.1, -0.1):
-            evaluate(
-                model,
-                approximation.refined(1e-4),
-                q.prior.theta + sign * axis,
-                with_hyperprior=True,
-                start=q.sites,
-                keep=lambda evaluation: evaluation.gradient,
-            )
+            posterior.at(q.prior.theta + sign * axis, q.sites)
     return time.perf_counter() - start
 
 

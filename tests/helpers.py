@@ -40,8 +40,9 @@ from skgpmcmc.model import (
     make_covariance,
     paper_prior,
 )
-from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
+from skgpmcmc.numerics.linalg import DenseRoot, NotPositiveDefiniteError
 from skgpmcmc.run import chains
+from skgpmcmc.transitions import Trajectory
 
 Z_LIMIT = 4.0
 P_LIMIT = 1e-4
@@ -558,3 +559,10 @@ def check_gaussian_approximation(q):
     assert {"prior", "sites"} <= set(vars(restored))
     assert set(vars(restored)) <= {"prior", "sites", "weights", "mean"}
     assert_array_equal(restored.mean, q.mean)
+
+
+def leapfrog(root, step_size, n_steps, fewest_steps=None):
+    """Trajectories of so many steps in the metric of a root (p, p)."""
+    log_scale, fewest = float(np.log(step_size)), fewest_steps or n_steps
+    dense = DenseRoot(np.asarray(root))
+    return Trajectory(log_scale, max_steps=n_steps, fewest_steps=fewest, root=dense)

@@ -36,8 +36,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
-from skgpmcmc.approximations import CheapPosterior, Exact, Nystrom, SubsetOfData
-from skgpmcmc.approximations.cheap import EvidencePosterior, evidence_cost
+from skgpmcmc.approximations import (
+    CheapPosterior,
+    Exact,
+    HyperPosterior,
+    Nystrom,
+    SubsetOfData,
+    evidence_cost,
+)
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.samplers import Collapsed, DiscretizingChain, Sampler
@@ -171,9 +177,10 @@ class Chain:
     note: str = ""
 
 
-def exact_posterior(model: LatentGP) -> EvidencePosterior:
+def exact_posterior(model: LatentGP) -> HyperPosterior:
     """The posterior of theta in closed form, as something that operators can move on."""
-    return EvidencePosterior(model, Exact(), evidence_cost(model, Exact()))
+    cost = evidence_cost(model, Exact())
+    return HyperPosterior(model, Exact(), with_gradient=False, cost=cost)
 
 
 def standard(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain:

@@ -85,7 +85,8 @@ class Gaussian(OneScale):
         """Return (y - f) / V, -1 / V and 0."""
         V = self.variance(f)
         first = np.asarray((y - f) / V)
-        return Derivatives(first, np.broadcast_to(-1.0 / V, first.shape), np.zeros(first.shape))
+        nothing = np.zeros(first.shape)
+        return Derivatives(first, nothing - 1.0 / V, nothing)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return 1 / V."""
@@ -101,9 +102,9 @@ class Gaussian(OneScale):
             return super().parameter_derivatives(y, f)
         V, e = self.variance(f), np.asarray(y - f)
         s2 = self.noise_scale**2
-        second = np.broadcast_to(2.0 * s2 / V**2, e.shape)
+        second = np.zeros(e.shape) + 2.0 * s2 / (V * V)
         log_prob = s2 * (e * e / V - 1.0) / V
-        return ParameterDerivatives(log_prob[None], (-2.0 * s2 * e / V**2)[None], second[None])
+        return ParameterDerivatives(log_prob[None], (-2.0 * s2 * e / (V * V))[None], second[None])
 
     def weighted_tilted_moments(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray

@@ -246,7 +246,7 @@ def contract_distances(Z: Columns, Z_new: Columns, M: FloatArray) -> FloatArray:
     """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
     products = M @ Z_new.with_ones
     squares = products[:, -1] @ Z.squares + M.sum(axis=0) @ Z_new.squares
-    return np.asarray(squares - 2.0 * np.einsum("ir,ir->r", Z.with_ones, products)[:-1])
+    return np.asarray(squares - 2.0 * np.vecdot(Z.with_ones, products, axis=0)[:-1])
 
 
 def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:
@@ -266,12 +266,14 @@ def _factors_of_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray,
 
     The middle of both is near zero, for the sake of rounding.
     """
-    d = Z.shape[1]
-    left, right = np.ones((len(Z_new), d + 2)), np.ones((d + 2, len(Z)))
+    d, squares = Z.shape[1], np.vecdot(Z, Z)
+    left, right = np.empty((len(Z_new), d + 2)), np.empty((d + 2, len(Z)))
     np.multiply(Z_new, -2.0, out=left[:, :d])
-    np.einsum("ir,ir->i", Z_new, Z_new, out=left[:, d])
+    left[:, d] = squares if Z_new is Z else np.vecdot(Z_new, Z_new)
+    left[:, d + 1] = 1.0
     right[:d] = Z.T
-    np.einsum("ir,ir->i", Z, Z, out=right[d + 1])
+    right[d] = 1.0
+    right[d + 1] = squares
     return left, right
 
 

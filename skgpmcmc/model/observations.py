@@ -82,7 +82,8 @@ class Observations:
 
     def with_parameters(self, values: FloatArray) -> Observations:
         """Return the same observations with other parameters of the likelihood."""
-        return replace(self, likelihood=self.likelihood.with_parameters(values))
+        likelihood = self.likelihood.with_parameters(values)
+        return Observations(likelihood, self.y, self.offset, self.weight, self.first)
 
     def of_inputs(self, inputs: IntArray) -> Observations:
         """Return what was observed at some inputs, given by their positions."""

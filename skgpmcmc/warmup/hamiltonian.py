@@ -29,7 +29,7 @@ _PER_DIMENSION = (1, 2, 4, 8)
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
 #: Points that the metric in use counts as, when another is learned.
-_WEIGHT_OF_METRIC = 5.0
+_WEIGHT_OF_METRIC = 1.0
 
 
 def trajectories_pay(model: LatentGP) -> bool:
@@ -188,7 +188,7 @@ def follow(
     others. If the time is over, no other trajectory begins. `begin` is theta, or the point there.
     """
     path = _Path(posterior)
-    point: PosteriorPoint = begin if isinstance(begin, PosteriorPoint) else path.begun(begin)
+    point = path.begun(begin) if isinstance(begin, np.ndarray) else begin
     rng = np.random.default_rng(seed)
     states, log_steps = list[PosteriorPoint](), list[float]()
     for i in range(n_trajectories):

@@ -31,8 +31,8 @@ from skgpmcmc.transitions import (
     DrawCount,
     EllipticalSlice,
     IndependenceMetropolis,
-    Leapfrog,
     Mixture,
+    Outcome,
     ParticleRefresh,
     PseudoMarginalMetropolis,
     RandomWalk,
@@ -41,6 +41,7 @@ from skgpmcmc.transitions import (
     StepInfo,
     SurrogateProposal,
     TMixture,
+    Trajectory,
 )
 from skgpmcmc.transitions.base import Evaluated
 
@@ -57,7 +58,14 @@ from ..exactness.test_joint import (
     slice_test,
     small_model,
 )
-from ..helpers import THREE_THETA, Z_LIMIT, orthant_probability, three_point_model, z_score
+from ..helpers import (
+    THREE_THETA,
+    Z_LIMIT,
+    leapfrog,
+    orthant_probability,
+    three_point_model,
+    z_score,
+)
 
 CLASSES = np.array([-1.0, 1.0])
 
@@ -207,7 +215,7 @@ class JumpByDensity(IndependenceMetropolis):
             candidate = CheapPoint.at(target, theta)
             if np.log1p(-rng.uniform()) < candidate.log_density - point.log_density:
                 point = candidate
-        return point, np.asarray(1.0)
+        return Outcome(point, True, 1.0, self.n_candidates)
 
 
 class JumpUntilMoved(IndependenceMetropolis):
@@ -215,21 +223,21 @@ class JumpUntilMoved(IndependenceMetropolis):
 
     def move(self, target, point, rng):
         for _ in range(self.n_candidates):
-            point, moved = replace(self, n_candidates=1).move_once(target, point, rng)
-            if moved:
+            outcome = replace(self, n_candidates=1).move_once(target, point, rng)
+            if outcome.accepted:
                 break
-        return point, moved
+        return outcome
 
     def move_once(self, target, point, rng):
         return super().move(target, point, rng)
 
 
-class StepByPoint(Leapfrog):
+class StepByPoint(Trajectory):
     """A step size that fits the place where the trajectory begins."""
 
-    def move(self, target, point, rng):
-        step_size = self.step_size * np.exp(np.tanh(point.position[0] - np.log(4.0)))
-        return replace(twin_of(self, Leapfrog), step_size=step_size).move(target, point, rng)
+    def move(self, conditional, point, rng):
+        log_scale = self.log_scale + np.tanh(point.position[0] - np.log(4.0))
+        return twin_of(self, Trajectory, log_scale=log_scale).move(conditional, point, rng)
 
 
 def with_proposal(mixture, cls=SurrogateProposal, moves=None):
@@ -247,7 +255,7 @@ def with_jump(mixture, cls):
 
 def with_leapfrog(mixture, cls):
     """Trajectories in a metric that is about that of the prior."""
-    return with_proposal(mixture, moves=(cls(np.eye(2), 0.7, 3),))
+    return with_proposal(mixture, moves=(twin_of(leapfrog(np.eye(2), 0.7, 3), cls),))
 
 
 class RotationWithoutRatio(Rotation):
@@ -274,7 +282,7 @@ def with_rotation(mixture, cls=Rotation):
 RIGHT_PROPOSALS = {
     "rotation": with_rotation,
     "jump": lambda mixture: with_jump(mixture, IndependenceMetropolis),
-    "leapfrog": lambda mixture: with_leapfrog(mixture, Leapfrog),
+    "leapfrog": lambda mixture: with_leapfrog(mixture, Trajectory),
 }
 WRONG_PROPOSALS = {
     "no emulator ratio": lambda mixture: with_proposal(mixture, WithoutRatio),

@@ -18,7 +18,6 @@ from skgpmcmc.transitions import (
     EllipticalSlice,
     GridDensity,
     IndependenceMetropolis,
-    Leapfrog,
     MarginalMetropolis,
     Mixture,
     ParticleRefresh,
@@ -29,10 +28,11 @@ from skgpmcmc.transitions import (
     StepInfo,
     SurrogateProposal,
     TMixture,
+    advanced,
 )
 from skgpmcmc.transitions.base import metropolis_accepts
 
-from ..helpers import in_one_test, make_model, toy_classes
+from ..helpers import in_one_test, leapfrog, make_model, toy_classes
 
 THETA = np.array([0.8, -0.9])
 N = 10
@@ -93,6 +93,9 @@ class Bell:
     def log_prob(self, theta):
         return self.value_and_gradient(theta)[0]
 
+    def at(self, theta):
+        return CheapPoint.at(self, theta)
+
 
 def walk(dim=2, scale=0.5):
     return RandomWalk(np.log(scale))
@@ -105,8 +108,8 @@ def jump(dim=2):
 
 
 def surrogate(dim=2):
-    leapfrog = Leapfrog(np.eye(dim), 0.7, 3)
-    return SurrogateProposal(Bell(), (leapfrog, jump(dim), leapfrog))
+    around = leapfrog(np.eye(dim), 0.7, 3)
+    return SurrogateProposal(Bell(), (around, jump(dim), around))
 
 
 def rotation(dim=2):
@@ -658,8 +661,11 @@ def test_a_surrogate_of_the_target_itself_is_always_accepted(model):
         def log_prob(self, theta):
             return self.value_and_gradient(theta)[0]
 
-    leapfrog = Leapfrog(np.eye(2), 0.2, 2)
-    transition = marginal(SurrogateProposal(Exact(), (leapfrog, jump(), leapfrog)))
+        def at(self, theta):
+            return CheapPoint.at(self, theta)
+
+    around = leapfrog(np.eye(2), 0.2, 2)
+    transition = marginal(SurrogateProposal(Exact(), (around, jump(), around)))
     rng = np.random.default_rng(28)
     state = transition.start(model, THETA, rng)
     for _ in range(10):
@@ -682,21 +688,25 @@ def test_a_trajectory_runs_backwards():
         def standard_normal(self, shape):
             return self.momentum
 
-    leapfrog = Leapfrog(np.array([[1.0, 0.0], [0.4, 0.8]]), 0.3, 5)
+        def integers(self, low, high):
+            return low
+
+    root = np.array([[1.0, 0.0], [0.4, 0.8]])
+    trajectory = leapfrog(root, 0.3, 5)
     start = CheapPoint.at(Bell(), np.array([0.1, 0.6]))
     momentum = np.array([0.7, -0.4])
-    end, probability = leapfrog.move(Bell(), start, Sides(momentum))
+    end, probability = advanced(trajectory, Bell(), start, Sides(momentum))
     assert probability > 0.5
     assert not np.array_equal(end.position, start.position)
     # The momentum at the end, by its own leapfrog.
     theta, step = start.position, 0.3
-    p = momentum + 0.5 * step * (Bell().value_and_gradient(theta)[1] @ leapfrog.root)
+    p = momentum + 0.5 * step * (Bell().value_and_gradient(theta)[1] @ root)
     for i in range(5):
-        theta = theta + step * (p @ leapfrog.root.T)
+        theta = theta + step * (p @ root.T)
         half = 0.5 if i == 4 else 1.0
-        p = p + half * step * (Bell().value_and_gradient(theta)[1] @ leapfrog.root)
+        p = p + half * step * (Bell().value_and_gradient(theta)[1] @ root)
     assert_allclose(end.position, theta, atol=1e-12)
-    back, _ = leapfrog.move(Bell(), end, Sides(-p))
+    back, _ = advanced(trajectory, Bell(), end, Sides(-p))
     assert_allclose(back.position, start.position, atol=1e-12)
 
 
@@ -705,14 +715,14 @@ def test_cheap_moves_leave_their_target_alone(move):
     rng = np.random.default_rng(29)
     start = THETA + rng.standard_normal((1500, 2))
     if move == "leapfrog":
-        leapfrog = Leapfrog(np.array([[0.8, 0.0], [0.3, 1.1]]), 0.9, 3)
+        trajectory = leapfrog(np.array([[0.8, 0.0], [0.3, 1.1]]), 0.9, 3)
         point = CheapPoint.at(Bell(), start)
         for _ in range(5):
-            point, _ = leapfrog.move(Bell(), point, rng)
+            point, _ = advanced(trajectory, Bell(), point, rng)
         end = point.position
     else:
         points = [CheapPoint.at(Bell(), theta) for theta in start]
-        end = np.array([jump().move(Bell(), point, rng)[0].position for point in points])
+        end = np.array([jump().move(Bell(), point, rng).point.position for point in points])
     assert np.mean((end != start).any(axis=1)) > 0.5
     for j in range(2):
         assert stats.kstest(end[:, j] - THETA[j], "norm").pvalue > 1e-4

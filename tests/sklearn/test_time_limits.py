@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.approximations import Laplace, SubsetOfData
+from skgpmcmc.approximations import HyperPosterior, Laplace, SubsetOfData
 from skgpmcmc.run import chains, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
@@ -20,6 +20,7 @@ from skgpmcmc.transitions import MarginalWalk, RandomWalk, Sweep
 from skgpmcmc.warmup import Emulated, TimeLimit, perform, sample, time_limit, until
 from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.emulator.search import search
+from skgpmcmc.warmup.hamiltonian import follow
 from skgpmcmc.warmup.work import start, tune
 
 from ..helpers import make_model, rounds_of, toy_classes
@@ -256,10 +257,10 @@ def test_long_calls_end_with_what_they_have(clock):
     path = done_in(clock, 2, search, model, Laplace(), model.start + 1.0, EmulatorOptions())
     assert path.cut
     assert len(path.value) == 3
-    parts = model, Laplace(), path.value[-1], 0.3 * np.eye(2)
-    explored = done_in(clock, 2, explore, *parts, 50, 2, np.random.SeedSequence(0))
+    parts = HyperPosterior(model, Laplace()), path.value[-1].theta, 0.3 * np.eye(2), -1.0
+    explored = done_in(clock, 2, follow, *parts, 50, np.random.SeedSequence(0))
     assert explored.cut
-    assert 2 <= len(explored.value) <= 3 * 3
+    assert len(explored.value.states) == 3
     sweep = Sweep((MarginalWalk(Laplace(), RandomWalk(-1.0, 0.25), with_latent=False),), (1,))
     begun = start(model, sweep, model.start, rng)
     tuned = done_in(clock, 2, tune, model, sweep, begun.state, rng, 50, [0])

@@ -8,16 +8,23 @@ from scipy import integrate, stats
 from skgpmcmc.transitions import (
     CheapPoint,
     IndependenceMetropolis,
-    Leapfrog,
     SurrogateProposal,
     TMixture,
+    advanced,
     run_pool,
 )
 
-from ..helpers import P_LIMIT
+from ..helpers import P_LIMIT, leapfrog
 
 
-class Skewed:
+class Density:
+    """A cheap density that gives points, too."""
+
+    def at(self, theta):
+        return CheapPoint.at(self, theta)
+
+
+class Skewed(Density):
     """Two independent coordinates u, exp(u) ~ gamma(3): skewed, smooth, known in every respect."""
 
     shape = 3.0
@@ -35,7 +42,7 @@ class Skewed:
         return stats.gamma(self.shape).cdf(np.exp(u))
 
 
-class Gaussian:
+class Gaussian(Density):
     """Standard normal."""
 
     def value_and_gradient(self, theta):
@@ -47,7 +54,7 @@ class Gaussian:
 
 TARGET = Skewed()
 ROOT = np.linalg.cholesky(np.array([[0.5, 0.2], [0.2, 0.4]]))
-LEAPFROG = Leapfrog(ROOT, 0.9, 3)
+LEAPFROG = leapfrog(ROOT, 0.9, 3)
 MIXTURE = TMixture(
     means=np.array([[1.0, 1.2], [0.0, -0.5]]),
     roots=np.array([ROOT, 2.0 * ROOT]),
@@ -74,9 +81,8 @@ def keeps_the_law(move, size=4000, seed=0):
 @pytest.mark.parametrize("step_size", [0.4, 1.3])
 def test_leapfrog_leaves_the_target_invariant(step_size):
     rng = np.random.default_rng(0)
-    leapfrog = Leapfrog(ROOT, step_size, 3)
     begin = TARGET.sample(rng, 20_000)
-    end, probability = leapfrog.move(TARGET, points(begin), rng)
+    end, probability = advanced(leapfrog(ROOT, step_size, 3), TARGET, points(begin), rng)
     assert 0.1 < probability.mean() < 1.0
     for j in (0, 1):
         assert stats.kstest(TARGET.cdf(end.position[:, j]), "uniform").pvalue > P_LIMIT
@@ -84,7 +90,9 @@ def test_leapfrog_leaves_the_target_invariant(step_size):
 
 def test_jump_leaves_the_target_invariant():
     jump = IndependenceMetropolis(MIXTURE, 3)
-    p_values = keeps_the_law(lambda theta, rng: jump.move(TARGET, points(theta), rng)[0].position)
+    p_values = keeps_the_law(
+        lambda theta, rng: jump.move(TARGET, points(theta), rng).point.position
+    )
     assert min(p_values) > P_LIMIT
 
 
@@ -143,10 +151,13 @@ class Scripted:
     def standard_normal(self, shape):
         return np.broadcast_to(self.momentum, shape)
 
+    def integers(self, low, high):
+        return low
 
-def trajectory(theta, momentum, leapfrog=LEAPFROG, factor=1.1):
+
+def trajectory(theta, momentum, factor=1.1):
     """Where a trajectory ends when it is accepted."""
-    end, _ = leapfrog.move(TARGET, points(theta), Scripted(factor, momentum))
+    end, _ = advanced(LEAPFROG, TARGET, points(theta), Scripted(factor, momentum))
     return end
 
 
@@ -172,7 +183,7 @@ def test_a_move_returns_value_and_gradient_at_its_point():
     for theta in (np.array([0.5, 1.4]), TARGET.sample(rng, 7)):
         point = points(theta)
         for _ in range(10):
-            point, probability = Leapfrog(ROOT, 1.3, 2).move(TARGET, point, rng)
+            point, probability = advanced(leapfrog(ROOT, 1.3, 2), TARGET, point, rng)
             assert_allclose(point.log_density, points(point.position).log_density, atol=1e-12)
             assert_allclose(point.gradient, points(point.position).gradient, atol=1e-12)
             assert probability.shape == theta.shape[:-1]
@@ -181,7 +192,8 @@ def test_a_move_returns_value_and_gradient_at_its_point():
 
 def test_small_steps_are_accepted():
     rng = np.random.default_rng(4)
-    _, probability = Leapfrog(ROOT, 0.01, 5).move(TARGET, points(TARGET.sample(rng, 100)), rng)
+    begin = points(TARGET.sample(rng, 100))
+    _, probability = advanced(leapfrog(ROOT, 0.01, 5), TARGET, begin, rng)
     assert probability.min() > 0.999
 
 
@@ -195,7 +207,7 @@ def test_points_without_density_are_not_entered():
     begin = np.abs(rng.standard_normal((500, 1)))
     point = CheapPoint.at(Half(), begin)
     for _ in range(5):
-        point, _ = Leapfrog(np.eye(1), 1.0, 2).move(Half(), point, rng)
+        point, _ = advanced(leapfrog(np.eye(1), 1.0, 2), Half(), point, rng)
     assert np.all(point.position > 0.0)
     assert stats.kstest(point.position[:, 0], stats.halfnorm.cdf).pvalue > P_LIMIT
 
@@ -203,7 +215,7 @@ def test_points_without_density_are_not_entered():
 def test_every_row_of_a_batch_decides_for_itself():
     rng = np.random.default_rng(6)
     begin = TARGET.sample(rng, 200)
-    end, probability = Leapfrog(ROOT, 2.0, 3).move(TARGET, points(begin), rng)
+    end, probability = advanced(leapfrog(ROOT, 2.0, 3), TARGET, points(begin), rng)
     moved = np.any(end.position != begin, axis=1)
     assert 0 < moved.sum() < 200
     assert np.all(probability[moved] > 0.0)
@@ -258,7 +270,7 @@ def test_a_jump_returns_the_value_and_whether_it_moved():
     rng = np.random.default_rng(10)
     point, moves = points(np.array([5.0, 5.0])), []
     for _ in range(30):
-        new, moved = IndependenceMetropolis(MIXTURE, 2).move(TARGET, point, rng)
+        new, moved, _, _, *_ = IndependenceMetropolis(MIXTURE, 2).move(TARGET, point, rng)
         assert float(moved) == float(not np.array_equal(new.position, point.position))
         assert_allclose(new.log_density, points(new.position).log_density, atol=1e-12)
         assert new.gradient is None or new is point  # made where a trajectory wants it
@@ -283,11 +295,11 @@ def test_a_pool_tunes_its_step():
     rng = np.random.default_rng(12)
     begin = rng.standard_normal((64, 3))
     for scale in (0.05, 20.0):
-        leapfrog = run_pool(Gaussian(), begin, scale * np.eye(3), 60, rng).leapfrog
-        assert leapfrog.step_size <= 1.0
-        assert 1 <= leapfrog.n_steps <= 20
+        tuned = run_pool(Gaussian(), begin, scale * np.eye(3), 60, rng).trajectory
+        assert tuned.log_scale <= 0.0
+        assert 1 <= tuned.fewest_steps <= tuned.max_steps <= 20
         point = CheapPoint.at(Gaussian(), rng.standard_normal((500, 3)))
-        _, probability = leapfrog.move(Gaussian(), point, rng)
+        _, probability = advanced(tuned, Gaussian(), point, rng)
         assert probability.mean() > 0.7
 
 
@@ -301,7 +313,7 @@ def test_a_random_number_of_steps():
     """Between the fewest and the most, and the target stays invariant."""
     counts = []
 
-    class Counting:
+    class Counting(Density):
         n = 0
 
         def value_and_gradient(self, theta):
@@ -309,14 +321,14 @@ def test_a_random_number_of_steps():
             return TARGET.value_and_gradient(theta)
 
     rng = np.random.default_rng(8)
-    leapfrog = Leapfrog(ROOT, 0.9, 5, fewest_steps=2)
+    some = leapfrog(ROOT, 0.9, 5, fewest_steps=2)
     for _ in range(200):
         target = Counting()
-        leapfrog.move(target, points(np.array([0.5, 1.4])), rng)
+        some.move(target, points(np.array([0.5, 1.4])), rng)
         counts.append(target.n)
     assert set(counts) == {2, 3, 4, 5}
     p_values = keeps_the_law(
-        lambda theta, rng: leapfrog.move(TARGET, points(theta), rng)[0].position
+        lambda theta, rng: some.move(TARGET, points(theta), rng).point.position
     )
     assert min(p_values) > P_LIMIT
 

@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import (
     EP,
+    HyperPosterior,
     InterpolatedSites,
     Shape,
     Sites,
-    evaluate,
     importance_estimate,
     interpolated,
 )
@@ -30,7 +30,7 @@ from skgpmcmc.approximations.interpolated import (
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.transitions import DrawCount
 from skgpmcmc.warmup.emulator import probe
-from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
+from skgpmcmc.warmup.emulator.design import Design, DesignPoint, of_design, spread_out
 from skgpmcmc.warmup.emulator.probe import (
     FEWEST_DRAWS,
     VARIANTS,
@@ -110,8 +110,7 @@ def test_nearest():
 def test_a_design_point_keeps_what_an_evaluation_found():
     model = make_model(*toy_classes(15, 2, seed=1))
     theta = np.array([0.7, -0.4])
-    found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True, keep=lambda found: found)
-    kept = DesignPoint.of(model, found)
+    kept = DesignPoint.of(HyperPosterior(model, EP(tol=1e-6), keep=of_design).at(theta))
     assert_array_equal(kept.theta, theta)
     assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
     again = EP(tol=1e-6).fit(model, theta, kept.sites)

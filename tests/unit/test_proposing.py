@@ -7,19 +7,20 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.transitions import (
+    CheapPoint,
     GridDensity,
     IndependenceMetropolis,
-    Leapfrog,
     Pool,
     SurrogateProposal,
     TMixture,
+    Trajectory,
     independence_acceptance,
 )
 from skgpmcmc.warmup.emulated import overdispersed_starts, proposals_by_name
 from skgpmcmc.warmup.emulator.design import DesignPoint
 from skgpmcmc.warmup.emulator.learn import Knowledge
 
-from ..helpers import P_LIMIT, Z_LIMIT, in_one_test, seeded, z_score
+from ..helpers import P_LIMIT, Z_LIMIT, in_one_test, leapfrog, seeded, z_score
 
 
 class Normal:
@@ -37,6 +38,9 @@ class Normal:
 
     def log_prob(self, theta):
         return self.value_and_gradient(theta)[0]
+
+    def at(self, theta):
+        return CheapPoint.at(self, theta)
 
 
 class WithoutModel(Knowledge):
@@ -68,20 +72,20 @@ def assembled(dim=5):
     # Draws that are mostly on one side of the target: their mixture jumps there, rarely elsewhere.
     draws = np.random.default_rng(1).standard_normal((50, 64, dim))
     draws[:-8] = 2.0 + 0.25 * draws[:-8]
-    pool = Pool(draws, Leapfrog(np.eye(dim), 0.5, 2))
+    pool = Pool(draws, leapfrog(np.eye(dim), 0.5, 2))
     return proposals_by_name(knowledge(dim), Normal(), pool, None)["surrogate"]
 
 
 def test_the_assembled_proposal_has_moves_of_both_kinds_in_a_palindrome():
     moves = assembled().moves
-    assert [type(move) for move in moves] == [Leapfrog, IndependenceMetropolis, Leapfrog]
+    assert [type(move) for move in moves] == [Trajectory, IndependenceMetropolis, Trajectory]
     assert moves[0] is moves[2]
 
 
 #: Moves that tell their order: a trajectory to the other side of the target, and jumps that know
 #: the right side only.
 TELLING = {
-    Leapfrog: Leapfrog(np.eye(1), np.pi / 6, 6),
+    Trajectory: leapfrog(np.eye(1), np.pi / 6, 6),
     IndependenceMetropolis: IndependenceMetropolis(
         TMixture(np.array([[1.5]]), np.array([[[0.3]]]), np.ones(1)), 8
     ),
@@ -157,7 +161,7 @@ def test_a_pool_off_a_grid_is_of_independent_draws(dim):
     pool = Pool.of_draws(grid.sample(rng, 800), root)
     n_kept = len(pool.theta)
     assert pool.theta.shape == (n_kept, 80, dim)
-    assert pool.leapfrog.root is root
+    assert pool.trajectory.root.matrix is root
     for column in pool.theta.reshape(-1, dim).T:
         assert stats.kstest(column, "norm").pvalue > P_LIMIT
     # One row of the pool says nothing of the next, as it would where chains move on.

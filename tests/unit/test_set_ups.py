@@ -244,7 +244,7 @@ def test_the_emulator_is_trusted_only_while_it_deserves_it(acceptances, expected
     """
     done, left = [], iter(acceptances)
     trajectories = SimpleNamespace(
-        visited=np.zeros((3, 5)), leapfrog=None, corrected=lambda *_: trajectories
+        visited=np.zeros((3, 5)), trajectory=None, corrected=lambda *_: trajectories
     )
     known = SimpleNamespace(few=False, dim=5, n_evaluations=0, posterior_pool=lambda: (known, None))
 
@@ -297,7 +297,7 @@ def test_the_reported_importance_draws_are_those_of_the_chains():
         set_up_emulated(Request(model, Laplace(), starts, streams(2, 2), rng, None, 0), settings)
     )
     count, report = prepared.estimator.n_importance, prepared.report
-    used = [count.at(theta) for theta in prepared.transition.moves[0].proposal.target.sites.nodes]
+    used = [count.at(theta) for theta in prepared.transition.moves[0].proposal.target.start.nodes]
     assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]
 
 

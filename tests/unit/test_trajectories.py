@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, InterpolatedSites, Laplace
+from skgpmcmc.approximations import EP, HyperPosterior, InterpolatedSites, Laplace
 from skgpmcmc.approximations.interpolated import Quadratic
-from skgpmcmc.transitions import CheapPoint, Leapfrog
-from skgpmcmc.warmup.emulator.trajectories import ApproximatePosterior, tune_trajectories
+from skgpmcmc.transitions import Trajectory
+from skgpmcmc.warmup.hamiltonian import follow
 
 from ..helpers import make_model, toy_classes
 
@@ -33,66 +33,64 @@ def target_of(model, approximation, correction=CORRECTION):
         CENTER,
         SCALE,
     )
-    return ApproximatePosterior(model, approximation, sites, correction)
+    return HyperPosterior(model, approximation, sites, correction)
 
 
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_value_and_gradient(model, approximation):
     target = target_of(model, approximation.refined(1e-9))
     for theta in CENTER + SCALE * np.array([[0.3, -0.2], [-1.0, 0.8], [2.0, 2.0]]):
-        value, gradient = target.value_and_gradient(theta)
+        point = target.at(theta)
         evidence = approximation.refined(1e-9).fit(model, theta).log_evidence
         expected = evidence + model.hyperprior.log_prob(theta)
-        assert value == pytest.approx(expected + CORRECTION.value_and_gradient(theta)[0], abs=1e-6)
+        assert point.log_evidence == pytest.approx(evidence, abs=1e-6)
+        expected += CORRECTION.value_and_gradient(theta)[0]
+        assert point.log_density == pytest.approx(expected, abs=1e-6)
         slopes = [
-            float(target.value_and_gradient(theta + h)[0] - target.value_and_gradient(theta - h)[0])
-            / 2e-4
+            (target.at(theta + h).log_density - target.at(theta - h).log_density) / 2e-4
             for h in 1e-4 * np.eye(2)
         ]
-        assert_allclose(gradient, slopes, atol=1e-4)
+        assert_allclose(point.gradient, slopes, atol=1e-4)
 
 
 def test_two_sweeps_from_interpolated_sites_are_nearly_enough(model):
     rough, precise = target_of(model, EP().roughened()), target_of(model, EP().refined(1e-9))
     for theta in CENTER + SCALE * np.random.default_rng(2).uniform(-1.2, 1.2, size=(6, 2)):
-        (value, gradient), (right, slope) = (
-            target.value_and_gradient(theta) for target in (rough, precise)
-        )
-        assert value == pytest.approx(right, abs=0.05)
-        assert_allclose(gradient, slope, atol=0.1)
+        found, right = (target.at(theta) for target in (rough, precise))
+        assert found.log_density == pytest.approx(right.log_density, abs=0.05)
+        assert_allclose(found.gradient, right.gradient, atol=0.1)
 
 
 def test_it_is_a_function_of_theta(model):
     """Whatever was asked before: trajectories could not go back otherwise."""
     target, theta = target_of(model, EP().roughened()), CENTER + 0.1
-    first = target.value_and_gradient(theta)
-    target.value_and_gradient(theta + 0.7)
-    again = target.value_and_gradient(theta)
-    assert first[0] == again[0]
-    assert_array_equal(first[1], again[1])
+    first = target.at(theta)
+    target.at(theta + 0.7)
+    again = target.at(theta)
+    assert first.log_density == again.log_density
+    assert_array_equal(first.gradient, again.gradient)
 
 
 @pytest.mark.parametrize("theta", [[900.0, 0.0], [0.0, -900.0], [0.0, 900.0]])
 def test_where_there_is_no_density(model, theta):
     with np.errstate(over="ignore"):
-        value, gradient = target_of(model, EP()).value_and_gradient(np.array(theta))
-    assert value == -np.inf
-    assert_array_equal(gradient, 0.0)
+        assert target_of(model, EP()).at(np.array(theta)) is None
 
 
 def test_tuning_reaches_its_acceptance_and_is_a_function_of_its_seed(model):
     target, root = target_of(model, EP().roughened()), np.diag(SCALE)
     tuned, again = (
-        tune_trajectories(target, CENTER, root, 40, (3, 6), 1.5, np.random.SeedSequence(5))
-        for _ in range(2)
+        follow(target, CENTER, root, 1.0, 40, np.random.SeedSequence(5)) for _ in range(2)
     )
-    assert_array_equal(tuned.theta, again.theta)
+    assert_array_equal(tuned.states[-1].position, again.states[-1].position)
     assert tuned.log_step == again.log_step
-    assert tuned.theta.shape == (40, 2)
-    assert_array_equal(tuned.end, tuned.theta[-1])
-    leapfrog = Leapfrog(root, float(np.exp(tuned.log_step)), 6, 3)
-    rng, point, accepted = np.random.default_rng(0), CheapPoint.at(target, tuned.end), []
+    assert len(tuned.states) == 40
+    positions = [point.position for point in tuned.visited]
+    assert all(any(s.position is p for p in positions) for s in tuned.states)
+    trajectory = Trajectory.quarter(root, tuned.log_step)
+    rng, point, accepted = np.random.default_rng(0), tuned.states[-1], []
     for _ in range(150):
-        point, probability = leapfrog.move(target, point, rng)
-        accepted.append(float(probability))
-    assert 0.65 < np.mean(accepted) < 0.95
+        outcome = trajectory.move(target, point, rng)
+        point = outcome.point
+        accepted.append(outcome.acceptance_probability)
+    assert 0.8 < np.mean(accepted) < 0.97

@@ -7,10 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import Laplace
+from skgpmcmc.numerics.dynamics import tuned_log_scale
 from skgpmcmc.parameterizations import DenseRoot
 from skgpmcmc.transitions import JointUpdate, Langevin, RandomWalk
 from skgpmcmc.warmup import Schedule
-from skgpmcmc.warmup.schedule import pooled_covariance, tuned_log_scale
+from skgpmcmc.warmup.schedule import pooled_covariance
 
 from ..helpers import in_one_test, make_model, toy_classes
 

@@ -1,0 +1,100 @@
+"""Chains of trajectories on the exact evidence, as warmed up, against quadrature of the posterior.
+
+Means and quantiles of the hyper-parameters' logs must agree within four standard errors.
+`tests/planted_bugs/test_trajectories.py` runs wrong twins by the same functions.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skgpmcmc.approximations import Exact
+from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
+from skgpmcmc.testing import exact_answer_test
+from skgpmcmc.warmup import Request, at_work, sample
+from skgpmcmc.warmup.hamiltonian import InPlace, set_up_trajectories
+
+from ..helpers import Z_LIMIT, seeded
+from .test_grid_posterior import Answer, Grid, Tails, check_against
+
+#: Draws of each of four chains: in the statistical tests, and in the plain run.
+N_DRAWS, N_FEW = 1500, 400
+GRID = Grid((*2 * [np.arange(-2.8, 3.31, 0.3)], np.arange(-4.2, 1.61, 0.25)))
+
+
+@cache
+def few_rows():
+    """Eight rows, two features with a length-scale each, and noise to be inferred."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.5, 1.5, size=(8, 2))
+    y = np.sin(1.5 * X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.standard_normal(8)
+    priors = {
+        "k2__length_scale": stats.lognorm(0.6, scale=1.2),
+        "noise_scale": stats.lognorm(0.6, scale=0.3),
+    }
+    covariance = make_covariance(ConstantKernel(1.0, "fixed") * RBF(np.ones(2)), X)
+    likelihood = Gaussian(0.3)
+    hyperprior = default_hyperprior(covariance, likelihood, priors)
+    return LatentGP(covariance, Observations(likelihood, y), hyperprior)
+
+
+@cache
+def answer():
+    """By quadrature, without an error."""
+    model = few_rows()
+    with at_work():
+        log_density = [
+            Exact().fit(model, theta).log_evidence + model.hyperprior.log_prob(theta)
+            for theta in GRID.nodes
+        ]
+    log_density = np.array(log_density)
+    marginals = GRID.marginals(log_density)
+    tails = Tails.of(marginals)
+    return Answer(GRID.reference(log_density), tails, tails.reference(marginals), None)
+
+
+@cache
+def ready():
+    """Four chains, warmed up."""
+    model = few_rows()
+    *rngs, own = [np.random.default_rng(s) for s in np.random.SeedSequence(seeded()).spawn(5)]
+    starts = [model.hyperprior.sample(rng) for rng in rngs]
+    request = Request(model, Exact(), starts, rngs, own, None, 0, settles=True)
+    return set_up_trajectories(request, InPlace())
+
+
+def draws_of(transition_for, n_draws):
+    """Draws (4, n_draws, 3) of the chains with ``transition_for(transition)``."""
+    prepared = ready()
+    transition = transition_for(prepared.transition)
+    segments = [
+        sample(few_rows(), transition, state, rng, n_draws)
+        for state, rng in zip(prepared.states, prepared.rngs, strict=True)
+    ]
+    return np.stack([segment.theta for segment in segments]), segments
+
+
+def worst(transition_for, n_draws=N_DRAWS):
+    """The worst z-score of means and quantiles."""
+    return exact_answer_test(draws_of(transition_for, n_draws)[0], answer().theta).worst
+
+
+def test_a_short_run_has_the_law_of_the_posterior():
+    assert worst(lambda transition: transition, N_FEW) < Z_LIMIT
+
+
+@pytest.mark.statistical
+def test_draws_have_the_law_of_the_posterior():
+    theta, _ = draws_of(lambda transition: transition, N_DRAWS)
+    check_against(answer(), Draws(theta))
+
+
+class Draws:
+    """As much of the draws of a run as is compared."""
+
+    def __init__(self, theta):
+        self.theta = theta

@@ -1,0 +1,108 @@
+"""Wrong twins of the trajectories on the exact evidence, each of which quadrature must catch.
+
+They are of one step that is twice as long as the one that is tuned, so that errors of the leapfrog
+method, which the acceptance probability corrects, are large. The right transition passes with such
+steps, too.
+"""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from skgpmcmc.numerics.dynamics import Path
+from skgpmcmc.numerics.linalg import DenseRoot
+from skgpmcmc.transitions import Trajectory, operators
+
+from ..exactness.test_trajectories import N_FEW, worst
+from ..helpers import Z_LIMIT
+
+#: By how much steps are longer, in logs, and the draws of each chain: more than right ones need.
+_LONGER, _N_DRAWS = 0.8, 3000
+
+
+def twin(cls, **changes):
+    """Trajectories of a class, of one long step, in place of those of a transition."""
+
+    def made(transition):
+        right = transition.trajectory
+        values = {field.name: getattr(right, field.name) for field in fields(right)}
+        longer = {"log_scale": right.log_scale + _LONGER, "max_steps": 1, "fewest_steps": 1}
+        return replace(transition, trajectory=cls(**(values | longer | changes)))
+
+    return made
+
+
+class HalfStepMissing(Trajectory):
+    """The last step of the momentum is a whole one."""
+
+    def flown(self, at, point, rng):
+        return _flown_by(_without_half_step, super().flown, at, point, rng)
+
+
+def _without_half_step(at, begin, momentum, step, root, n_steps):
+    path = _leapfrog(at, begin, momentum, step, root, n_steps)
+    if path.end is None:
+        return path
+    momentum = path.momentum + 0.5 * step * root.pull(path.end.gradient)
+    return Path(path.end, momentum, path.n_evaluations, path.position)
+
+
+_leapfrog = operators.leapfrog
+
+
+def _flown_by(leapfrog, flown, *arguments):
+    operators.leapfrog = leapfrog
+    try:
+        return flown(*arguments)
+    finally:
+        operators.leapfrog = _leapfrog
+
+
+class ShapedByThePoint(Trajectory):
+    """A metric that goes on being learned: from where the chain is."""
+
+    def move(self, conditional, point, rng):
+        stretch = np.exp(0.8 * np.tanh(point.position[-1] + 1.5))
+        fixed = twin_of(self, root=DenseRoot(stretch * self.root.matrix))
+        return fixed.move(conditional, point, rng)
+
+
+class StepByThePoint(Trajectory):
+    """A step size that fits the place where the trajectory begins."""
+
+    def move(self, conditional, point, rng):
+        log_scale = self.log_scale + 0.8 * np.tanh(point.position[0])
+        return twin_of(self, log_scale=log_scale).move(conditional, point, rng)
+
+
+class EnergyInTheMetricOfAnother(Trajectory):
+    """Momenta have the covariance of this chain's metric, their energy that of another's."""
+
+    def flown(self, at, point, rng):
+        path, log_ratio = super().flown(at, point, rng)
+        return operators.Flight(path, log_ratio - 0.25 * path.momentum @ path.momentum + 0.25 * 3)
+
+
+def twin_of(trajectory, **changes):
+    """A right trajectory with other settings."""
+    values = {field.name: getattr(trajectory, field.name) for field in fields(trajectory)}
+    return Trajectory(**(values | changes))
+
+
+WRONG = [HalfStepMissing, ShapedByThePoint, StepByThePoint, EnergyInTheMetricOfAnother]
+
+
+def test_a_wrong_trajectory_is_caught_in_short():
+    assert worst(twin(StepByThePoint), N_FEW) > Z_LIMIT
+
+
+@pytest.mark.statistical
+def test_right_trajectories_pass():
+    assert worst(twin(Trajectory), _N_DRAWS) < Z_LIMIT
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("cls", WRONG, ids=lambda cls: cls.__name__)
+def test_a_wrong_trajectory_is_caught(cls):
+    assert worst(twin(cls), _N_DRAWS) > Z_LIMIT

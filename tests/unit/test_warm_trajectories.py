@@ -1,0 +1,189 @@
+"""Warm-up by trajectories: the metric, the windows, and the chains that it leaves."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc.approximations import Exact
+from skgpmcmc.transitions import TrajectoryState, at_rest
+from skgpmcmc.warmup import Request, TimeLimit, sample, time_limit, until
+from skgpmcmc.warmup.hamiltonian import (
+    InPlace,
+    learned_root,
+    set_up_trajectories,
+    trajectories_pay,
+    warmed_up,
+    windows_for,
+)
+
+from ..helpers import in_one_test, make_model, toy_classes
+from .test_hyperposterior import regression
+
+DIM = 5
+#: Standard deviations from 0.02 to 3, and correlations.
+TURN = np.linalg.qr(np.random.default_rng(0).standard_normal((DIM, DIM)))[0]
+COVARIANCE = TURN @ np.diag(np.geomspace(0.02, 3.0, DIM) ** 2) @ TURN.T
+PRECISION = np.linalg.inv(COVARIANCE)
+
+
+def point(position):
+    gradient = -PRECISION @ position
+    log_density = 0.5 * float(position @ gradient)
+    return SimpleNamespace(
+        position=position, log_density=log_density, gradient=gradient, sites=None
+    )
+
+
+class Normal:
+    """A posterior of known covariance."""
+
+    start = None
+
+    def at(self, position, sites=None):
+        return point(position)
+
+
+def seeds(n, seed=1):
+    return np.random.SeedSequence(seed).spawn(n)
+
+
+def condition(root):
+    """Condition of the covariance in the coordinates of a root."""
+    whitened = np.linalg.solve(root, np.linalg.solve(root, COVARIANCE).T)
+    return np.linalg.cond(whitened)
+
+
+def test_the_metric_is_the_covariance_where_points_are_many():
+    draws = np.random.default_rng(2).multivariate_normal(np.zeros(DIM), COVARIANCE, size=4000)
+    root = learned_root(np.eye(DIM), [point(draw) for draw in draws])
+    assert_allclose(np.triu(root, 1), 0.0)
+    assert condition(root) < 1.5  # what it is shrunk to has its share where the spread is 0.02
+
+
+def test_gradients_make_up_for_few_points():
+    """As many points as dimensions and a few: positions alone say far less."""
+    draws = np.random.default_rng(3).multivariate_normal(np.zeros(DIM), COVARIANCE, size=12)
+    root = 1.5 * np.linalg.cholesky(np.diag(COVARIANCE.diagonal()))
+    learned = learned_root(root, [point(draw) for draw in draws])
+    assert condition(learned) < 0.02 * condition(root)
+    centered = draws - draws.mean(axis=0)
+    of_positions = np.linalg.cholesky(centered.T @ centered / len(draws))
+    assert condition(learned) < condition(of_positions)
+
+
+def test_a_warm_up_finds_metric_and_step():
+    starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
+    warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), InPlace(), [20, 20, 20, 20, 20])
+    assert condition(warm.trajectory.root.matrix) < 5.0
+    assert len(warm.ends) == 4
+    assert len(warm.states) == 4 * 20
+    assert warm.n_iterations == 100
+    positions = {p.position.tobytes() for p in warm.visited}
+    assert {p.position.tobytes() for p in warm.ends} <= positions
+    # On a Gaussian in its own metric, steps are about as long as they can be.
+    assert -0.7 < warm.trajectory.log_scale < 0.7
+    rng, here, accepted = np.random.default_rng(5), warm.ends[0], []
+    for _ in range(200):
+        outcome = warm.trajectory.move(Normal(), here, rng)
+        here = outcome.point
+        accepted.append(outcome.acceptance_probability)
+    assert 0.75 < np.mean(accepted) < 0.99
+
+
+class Backwards:
+    """An executor that begins with the last item."""
+
+    def map(self, function, items, *, stage):
+        found = [function(*item) for item in reversed(list(items))]
+        return found[::-1]
+
+
+def test_a_warm_up_depends_on_its_seeds_alone():
+    starts = np.random.default_rng(4).standard_normal((3, DIM))
+    one, other = (
+        warmed_up(Normal(), starts, np.eye(DIM), seeds(3), workers, [5, 5])
+        for workers in (InPlace(), Backwards())
+    )
+    assert_array_equal(one.trajectory.root.matrix, other.trajectory.root.matrix)
+    assert one.trajectory.log_scale == other.trajectory.log_scale
+    for a, b in zip(one.ends, other.ends, strict=True):
+        assert_array_equal(a.position, b.position)
+
+
+@in_one_test("dim", [4, 8, 22, 60])
+def test_windows_hold_as_many_points_as_a_covariance_needs(dim):
+    windows = windows_for(dim, 4)
+    assert 4 * windows[-2] >= 8 * dim
+    assert all(window >= 5 for window in windows)
+
+
+def asked(model, n_chains=2):
+    *rngs, own = np.random.default_rng(7).spawn(n_chains + 1)
+    starts = [model.hyperprior.sample(rng) for rng in rngs]
+    return Request(model, Exact(), starts, rngs, own, None, 7, settles=True)
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    model = regression()
+    return model, set_up_trajectories(asked(model), InPlace())
+
+
+def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
+    model, ready = prepared
+    assert ready.n_settle == 0
+    assert ready.n_evaluations > 100
+    assert not ready.draws_latent
+    for theta, state in zip(ready.thetas, ready.states, strict=True):
+        assert_array_equal(state.theta, theta)
+        q = Exact().fit(model, theta).q
+        assert_allclose(state.f, q.mean, rtol=1e-8)
+    segment = sample(model, ready.transition, ready.states[0], ready.rngs[0], 5)
+    assert segment.theta.shape == (5, 4)
+    assert segment.f.shape == (5, model.n_latent)
+    assert segment.counts.n_evaluations >= 5
+
+
+def test_a_state_at_rest_goes_on_alike(prepared):
+    model, ready = prepared
+    state = ready.states[0]
+    moved = [
+        ready.transition.step(model, own, np.random.default_rng(1))[0]
+        for own in (state, at_rest(model, state))
+    ]
+    assert isinstance(moved[0], TrajectoryState)
+    assert_array_equal(moved[0].theta, moved[1].theta)
+    assert moved[0].point.log_density == moved[1].point.log_density
+
+
+def test_a_start_without_density_is_none(prepared):
+    model, ready = prepared
+    rng = np.random.default_rng(0)
+    assert ready.transition.start(model, np.full(4, 1e4), rng) is None
+    begun = ready.transition.start(model, model.start, rng)
+    assert_array_equal(begun.theta, model.start)
+
+
+def test_a_chain_names_the_start_that_has_no_density():
+    model = regression()
+    request = asked(model)
+    nowhere = SimpleNamespace(at=lambda theta, sites=None: None, start=None, model=model)
+    with pytest.raises(RuntimeError, match=r"No chain can start.*noise_scale"):
+        warmed_up(nowhere, request.starts, np.eye(4), seeds(2), InPlace(), [5])
+
+
+def test_when_the_time_is_over_it_ends_with_what_it_has(monkeypatch):
+    now = iter(range(10**6))
+    monkeypatch.setattr(time_limit, "clock", lambda: float(next(now)))
+    with until(TimeLimit(60.0)) as limit:
+        ready = set_up_trajectories(asked(regression()), InPlace())
+    assert limit.was_noticed
+    assert len(ready.states) == 2
+    assert ready.n_tuned < sum(windows_for(4, 2))
+
+
+def test_trajectories_are_for_gaussian_noise_and_many_hyperparameters():
+    assert trajectories_pay(regression())
+    assert not trajectories_pay(make_model(*toy_classes(12, 2, 1)))
