@@ -284,9 +284,6 @@ class Diagnostics(Shown):
                 f"{_range(np.array([e.probe_error for e in self.emulators]))}, importance draws "
                 f"{min(e.n_importance[0] for e in self.emulators)} to {most}"
             )
-        temperatures = max(e.n_temperatures for e in self.emulators)
-        if temperatures > 0:
-            line += f", annealed through {temperatures} temperatures at most"
         return [line]
 
 

@@ -39,7 +39,6 @@ from ..transitions import (
     independence_acceptance,
     root_of,
 )
-from .emulator.anneal import annealed
 from .emulator.fit import EmulatedPosterior
 from .emulator.learn import (
     LATER_ROUNDS,
@@ -139,10 +138,6 @@ def set_up_emulated(request: Request, settings: EmulatorSettings) -> SetUp:
         check_time()
         known, pool = known.posterior_pool()
         known, probed = yield from probe(known, pool, settings)
-        if probed.too_noisy:
-            with_annealing = yield from annealed(known, pool, probed, settings)
-            known, probed = yield from probe(known, pool, with_annealing)
-            settings = with_annealing
         for _ in range(_MOST_LESSONS[not known.few]):
             if not settings.emulates or probed.trusted:
                 break
@@ -177,19 +172,19 @@ def _cut_short(
     request: Request, known: Knowledge, settings: EmulatorSettings, probed: Probed | None
 ) -> Prepared:
     """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
-    reference = probed.reference if probed else known.reference(0, 0.0)
+    reference = probed.reference if probed else known.reference(settings.noise)
     count = probed.n_importance if probed else settings.n_importance or N_IMPORTANCE
-    share, annealing = settings.defensive, settings.annealing
+    share = settings.defensive
     known, proposals = _proposals_in_a_hurry(known)
     moves = [
-        PseudoMarginalMetropolis(reference, proposal, count, share, name, annealing)
+        PseudoMarginalMetropolis(reference, proposal, count, share, name)
         for name, proposal in proposals.items()
     ]
     each = (1.0 - _REFRESHED) / len(moves)
     transition = Mixture(
-        (*moves, ParticleRefresh(share, annealing)),
+        (*moves, ParticleRefresh(share)),
         (*(each for _ in moves), _REFRESHED),
-        RetainedParticle(share, annealing=annealing),
+        RetainedParticle(share),
     )
     thetas = list(known.pool_starts()[: len(request.rngs)])
     return _prepared(request, transition, thetas, known.n_evaluations)
@@ -344,16 +339,16 @@ def _transition(
     settings: EmulatorSettings,
 ) -> Mixture[PseudoMarginalState]:
     """Return the frozen transition of the chains."""
-    n, share, annealing = probed.n_importance, settings.defensive, settings.annealing
+    n, share = probed.n_importance, settings.defensive
     sure = known.few and probed.report.predicted_acceptance > _UNSURPRISED
     moved = [
-        PseudoMarginalMetropolis(probed.reference, proposal, n, share, name, annealing)
+        PseudoMarginalMetropolis(probed.reference, proposal, n, share, name)
         for name, proposal in proposals_by_name(known, probed.target, pool, trajectories).items()
     ]
     return Mixture(
-        (*moved, ParticleRefresh(share, annealing)),
+        (*moved, ParticleRefresh(share)),
         probabilities(known, trajectories),
-        RetainedParticle(share, annealing=annealing),
+        RetainedParticle(share),
         _RETAINED if sure else 1.0,
     )
 
@@ -481,8 +476,6 @@ def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
         held_out_error=error,
         probe_error=error,
         predicted_acceptance=independence_acceptance(residual),
-        n_sweeps=0,
-        skewness=0.0,
         n_importance=(0, 0),
     )
     return known.emulated().confirmed(target.emulator), report

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..approximations.annealing import Annealing
-
 
 @dataclass(frozen=True)
 class EmulatorSettings:
@@ -22,15 +20,12 @@ class EmulatorSettings:
         Draws per estimate; None for as many as `noise` requires.
     emulates : bool
         Whether proposals come from the emulator, provided that it is good enough.
-    annealing : Annealing or None
-        Annealing of the draws, used if importance sampling is too noisy.
     """
 
     noise: float
     defensive: float
     n_importance: int | None
     emulates: bool
-    annealing: Annealing | None = None
 
 
 @dataclass(frozen=True)
@@ -50,18 +45,11 @@ class EmulatorReport:
     predicted_acceptance : float
         Acceptance rate of the surrogate move predicted from the same points, without the noise of
         the estimates.
-    n_sweeps : int
-        Number of sweeps that improve the interpolated sites at every theta.
-    skewness : float
-        Fraction of the skewness of the margins that the importance density includes; mean over the
-        same points, 0 for a Gaussian.
     n_importance : tuple of int
         Smallest and largest number of importance draws at the same points.
     noise : float
         Standard deviation of the log-likelihood estimate with these draws; median over the same
         points.
-    n_temperatures : int
-        Number of temperatures through which the draws are annealed; 0 for importance sampling.
     n_in_turn : int
         Number of rows whose latent values an importance draw takes in turn, each given its target.
     """
@@ -70,9 +58,6 @@ class EmulatorReport:
     held_out_error: float
     probe_error: float
     predicted_acceptance: float
-    n_sweeps: int
-    skewness: float
     n_importance: tuple[int, int]
     noise: float = 0.0
-    n_temperatures: int = 0
     n_in_turn: int = 0

@@ -247,7 +247,7 @@ def stages(said):
 
 
 LEARNING = ("search for modes", "scale of the posterior at a mode", "learning")
-PROBING = ("comparing importance densities", "measuring the noise of estimates")
+PROBING = ("examining the emulator", "measuring the noise of estimates")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from ...approximations import (
     ClasswiseApproximation,
     Evaluation,
     GaussianApproximation,
-    Shape,
     Sites,
     averaged,
     evaluate,
@@ -50,7 +49,7 @@ class DesignPoint(NamedTuple):
     gradient: FloatArray  # (p,), of the log evidence
     log_density: float  # log evidence + log p(theta)
     sites: Sites
-    shape: Shape | None  # None for coupled sites, whose density is not skewed
+    skewness: FloatArray | None  # (n,), of margins; None for coupled sites
 
     @classmethod
     def of(cls, model: LatentGP, evaluation: Evaluation, start: Sites | None = None) -> Self:
@@ -66,7 +65,7 @@ class DesignPoint(NamedTuple):
             evaluation.gradient,
             evaluation.log_density,
             _smooth_sites(model, q),
-            q.shape(model),
+            q.skewness(model),
         )
 
 

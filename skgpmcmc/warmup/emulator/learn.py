@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation, InterpolatedSites, Quadratic
+from ...approximations import Approximation, InterpolatedSites, Quadratic, rows_in_turn
 from ...model import LatentGP, period_positions
 from ...transitions import MOST_ROTATED, GridDensity, Pool, RandomWalk, root_of, run_pool
 from ...transitions.surrogate import N_KEPT
@@ -130,16 +130,6 @@ class Knowledge:
         return period_positions(self.model)
 
     @property
-    def coupled(self) -> bool:
-        """Whether sites are coupled, so that densities made of them are not skewed."""
-        return self.design.best.shape is None
-
-    @property
-    def in_turn(self) -> bool:
-        """Whether importance draws can take rows in turn."""
-        return not self.coupled and self.model.observations.probit_signs() is not None
-
-    @property
     def scale(self) -> FloatArray:
         """Standard deviations of the emulated posterior; (p,)."""
         return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
@@ -200,7 +190,7 @@ class Knowledge:
     ) -> list[Task]:
         """Return the work of examining points, each from sites that the design lets expect."""
         near, scale = self.design.nearest, self.scale
-        sites_at = self.reference(0, 0.0).sites_at if self.few else lambda t: near(t, scale).sites
+        sites_at = self.reference().sites_at if self.few else lambda t: near(t, scale).sites
         parts = self.model, self.approximation
         return [
             Task(examine, (*parts, t, sites_at(t)), stage, needed, ITERATIONS_PER_EVALUATION)
@@ -307,14 +297,14 @@ class Knowledge:
         draws = self.pool(target, 20, self.temperature).theta[-1]
         return draws[spread_out(draws / self.scale, self.used.theta / self.scale, n)]
 
-    def reference(
-        self, n_sweeps: int, strength: float | Quadratic, n_turns: int = 0
-    ) -> InterpolatedSites:
-        """Interpolated sites of the design so far."""
+    def reference(self, noise: float = np.inf) -> InterpolatedSites:
+        """Interpolated sites of the design so far, and rows in turn for estimates of this noise."""
         used = self.design.plausible(_MARGIN + 2.0 * self.dim).thinned(self.scale, _MOST_VALUES)
-        sites, shapes = zip(*((point.sites, point.shape) for point in used.points), strict=True)
-        known = (self.approximation, used.theta, sites, shapes, self.design.best.theta, self.scale)
-        return InterpolatedSites.fit(*known, n_sweeps=n_sweeps, strength=strength, n_turns=n_turns)
+        sites = [point.sites for point in used.points]
+        known = [point.skewness for point in used.points if point.skewness is not None]
+        turns = rows_in_turn(np.array(known), noise) if known else None
+        center, scale = self.design.best.theta, self.scale
+        return InterpolatedSites.fit(self.approximation, used.theta, sites, center, scale, turns)
 
 
 def quarter(request: Request) -> Step[Knowledge | None]:

@@ -1,0 +1,120 @@
+"""How noisy estimates of p(y | theta) are, and how many importance draws each takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...approximations import Quadratic, ReferenceDensity, importance_estimate
+from ...model import LatentGP
+from ...numerics.linalg import NotPositiveDefiniteError, log_mean
+from ...transitions import DrawCount
+from ..report import EmulatorSettings
+
+#: Importance draws of a probe.
+N_DRAWS = 256
+#: Noise of a probe; most draws of one, in all and at once.
+_NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
+#: Fewest importance draws of an estimate.
+FEWEST_DRAWS = 16
+#: Most numbers in the particles of one estimate (16 MB); sampling holds several such arrays.
+_MOST_NUMBERS = 2_000_000
+#: Log of the relative variance of a weight: error at one theta, and standard deviation of its
+#: linear terms.
+_ERROR, _TERM_SD = 0.5, 1.0
+
+
+class Probe(NamedTuple):
+    """An importance estimate with many draws."""
+
+    log_likelihood: float
+    log_variance: float  # log of the relative variance of one weight
+    noise: float  # standard deviation of the log estimate
+
+
+class Workers(Protocol):
+    """Calls ``function(*item)`` for every item, and returns the results in order."""
+
+    def map(self, function: Callable[..., Any], items: Sequence[Any], *, stage: str) -> list[Any]:
+        """Return None for an item that a time limit leaves out."""
+
+
+def probed(
+    model: LatentGP,
+    reference: ReferenceDensity,
+    thetas: FloatArray,
+    settings: EmulatorSettings,
+    seeds: Sequence[np.random.SeedSequence],
+    workers: Workers,
+) -> list[Probe | None]:
+    """Take a probe at each of some theta (m, p), with a seed for each; see `take_probe`."""
+    items = [
+        (model, reference, theta, settings, seed) for theta, seed in zip(thetas, seeds, strict=True)
+    ]
+    return workers.map(take_probe, items, stage="measuring the noise of estimates")
+
+
+def take_probe(
+    model: LatentGP,
+    reference: ReferenceDensity,
+    theta: FloatArray,
+    settings: EmulatorSettings,
+    seed: np.random.SeedSequence,
+) -> Probe | None:
+    """Estimate p(y | theta) with so many draws that their noise does not matter.
+
+    None where K is singular, or no draw has a positive likelihood.
+    """
+    rng, log_weights, wanted = np.random.default_rng(seed), np.empty(0), N_DRAWS
+    try:
+        density = reference.at(model, theta).made()
+        while len(log_weights) < wanted:
+            size = min(wanted - len(log_weights), _MOST_AT_ONCE)
+            more = importance_estimate(model, density, size, rng, defensive=settings.defensive)
+            log_weights = np.concatenate([log_weights, more.log_weights])
+            if len(log_weights) == N_DRAWS:
+                if np.isneginf(log_weights.max()):
+                    return None
+                enough = np.exp(_log_variance(log_weights)) / _NOISE**2
+                wanted = int(np.clip(enough, N_DRAWS, _MOST_DRAWS))
+    except NotPositiveDefiniteError:
+        return None
+    log_variance = _log_variance(log_weights)
+    noise = float(np.exp(0.5 * log_variance) / np.sqrt(len(log_weights)))
+    return Probe(log_mean(log_weights), log_variance, noise)
+
+
+def _log_variance(log_weights: FloatArray) -> float:
+    """Log of the relative variance of one weight."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
+
+
+def draw_count(
+    theta: FloatArray,
+    log_variance: FloatArray,
+    center: FloatArray,
+    scale: FloatArray,
+    n: int,
+    noise: float,
+) -> DrawCount:
+    """Return the number of draws that gives the log of estimates this noise at any theta.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (m, p)
+        Where probes were taken.
+    log_variance : ndarray of shape (m,)
+        What they found: the log of the relative variance of one weight.
+    center, scale : ndarray of shape (p,)
+        Of the posterior.
+    n : int
+        Number of latent values, which bounds the draws that fit in memory.
+    noise : float
+        Standard deviation of the log estimate.
+    """
+    law = Quadratic.fit(theta, log_variance, center, scale, noise=_ERROR, term_sd=_TERM_SD)
+    return DrawCount(law, noise, FEWEST_DRAWS, max(_MOST_NUMBERS // n, FEWEST_DRAWS))
