@@ -31,20 +31,16 @@ _ROUNDING = 1e-12
 _DETERMINED = 1e-6
 #: Rows in turn of which each is brought up to date after every draw of another; of more, by blocks.
 _IN_TURN = 32
-#: Relative variance of a weight that rows not in turn may make, in squares of the noise: so many
-#: draws an estimate has anyway.
-_ALLOWED = 4.0
-#: Bins of a value in turn, so many groups of as many: the ends between them, in its standard
-#: deviations given those before; the probability of each under the Gaussian, and of all below it;
-#: and where a likelihood is looked up in it.
-_GROUPS = 7
-_ENDS = np.linspace(-4.7, 4.7, _GROUPS**2 - 1)
+#: Bins of a value in turn: the ends between them, in its standard deviations given those before;
+#: the probability of each under the Gaussian, and of all below it; and where a likelihood is looked
+#: up in it.
+_ENDS = np.linspace(-4.6, 4.6, 47)
 _BELOW = np.concatenate([[0.0], ndtr(_ENDS)])
 _SHARE = np.diff(_BELOW, append=1.0)
 _MIDDLE = np.concatenate([_ENDS[:1], 0.5 * (_ENDS[1:] + _ENDS[:-1]), _ENDS[-1:]])
 #: Width and number of the cells of a table, in standard deviations of a margin; and how far from
 #: its mean the middle of the bins may be.
-_WIDTH, _N_CELLS, _FARTHEST = 0.1, 200, 5.0
+_WIDTH, _N_CELLS, _FARTHEST = 0.125, 144, 4.0
 #: Masses of bins that are made at once.
 _AT_ONCE = 2**17
 #: How far a log likelihood over its site falls, below its largest value in a table.
@@ -133,7 +129,7 @@ def rows_in_turn(skewness: FloatArray, noise: float) -> IntArray:
 
     To leading order a margin of skewness g that is taken for a Gaussian adds ``g^2 / 6`` to the
     relative variance of a weight. So rows are taken until the sum over the rest, with the mean
-    absolute skewness, is below `_ALLOWED` times the square of the noise.
+    absolute skewness, is below the square of the noise: no more than one draw allows.
 
     Parameters
     ----------
@@ -145,7 +141,7 @@ def rows_in_turn(skewness: FloatArray, noise: float) -> IntArray:
     mean = np.mean(np.abs(skewness), axis=0)
     order = np.argsort(-mean, kind="stable")
     rest = np.cumsum(mean[order[::-1]] ** 2)[::-1] / 6.0  # of a row and all that come later
-    return order[: np.count_nonzero(rest > _ALLOWED * noise**2)]
+    return order[: np.count_nonzero(rest > noise**2)]
 
 
 class _Turns(NamedTuple):
@@ -308,25 +304,25 @@ class _Tables(NamedTuple):
 
     @staticmethod
     def drawn(jobs: Sequence[_Drawing]) -> list[_Drawn]:
-        """Draw the group of bins of u_k first, then the bin, and then the place in it."""
+        """Draw the bin of u_k first, and then the place in it."""
         several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
         streams = zip(rngs, sizes, strict=True)
         uniform = side_by_side([r.uniform(size=(n_rows, m)) for r, m in streams])
         mass_at, ratio = _mass(several), np.empty(uniform.shape)
-        here: tuple[Any, ...] = np.ix_(*map(np.arange, uniform.shape[1:]))
+        column = np.arange(uniform[0].size).reshape(uniform.shape[1:])
 
         def draw(k: int, y: FloatArray, out: FloatArray) -> None:
             mass = mass_at(k, y)
-            groups = mass.sum(axis=1)
-            total = groups.sum(axis=0)
-            group, rest, _ = _chosen(groups, uniform[k] * total, here)
-            inside = mass.swapaxes(0, 1)[:, group, *here]
-            place, rest, own = _chosen(inside, rest, here)
-            bins = _GROUPS * group + place
-            share = _SHARE[bins]
-            below = _BELOW[bins] + share * np.minimum(rest / own, 1.0)
-            ndtri(np.clip(below, 1e-300, 1.0 - 1e-16), out=out)
+            ends = np.cumsum(mass, axis=0)
+            total = ends[-1]
+            target = uniform[k] * total
+            bins = (ends[:-1] <= target).view(np.int8).sum(axis=0, dtype=np.int8)
+            place = column.size * bins.astype(np.intp) + column
+            own, share = mass.take(place), _SHARE.take(bins)
+            within = np.maximum(1.0 - (ends.take(place) - target) / own, 0.0)
+            below = _BELOW.take(bins) + share * within
+            ndtri(np.minimum(np.maximum(below, 1e-300), 1.0 - 1e-16), out=out)
             ratio[k] = own / (share * total)
 
         slope = np.ones((1, n_rows, len(sizes), 1))
@@ -339,47 +335,35 @@ class _Tables(NamedTuple):
         u, y, _, sizes = _places(jobs)
         mass_at, ratio = _mass([turns for turns, _ in jobs]), np.empty(u.shape)
         bins = np.searchsorted(_ENDS, u, side="right")
-        n_at_once = max(_AT_ONCE // (_GROUPS**2 * u[0].size), 1)
+        n_at_once = max(_AT_ONCE // (len(_SHARE) * u[0].size), 1)
         for begin in range(0, len(u), n_at_once):
             some = slice(begin, begin + n_at_once)
             mass, own = mass_at(some, y[some]), bins[some]
             here: tuple[Any, ...] = np.ix_(*map(np.arange, own.shape))
-            total = mass.sum(axis=1).sum(axis=0)
-            ratio[some] = mass[own // _GROUPS, own % _GROUPS, *here] / (_SHARE[own] * total)
+            total = np.cumsum(mass, axis=0)[-1]  # a sum would depend on the shape
+            ratio[some] = mass[own, *here] / (_SHARE[own] * total)
         return [part for _, part in _split(u, np.log(ratio), sizes)]
 
 
 def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
-    """Return a function of rows and of their y, (..., C, m), that gives the mass of all bins.
+    """Return a function of rows and of their y, (..., C, m), that gives the mass of each bin.
 
-    By group; (groups, bins of each, ..., C, m).
+    Its result is of shape (number of bins, ..., C, m).
     """
     heights, share = _stacked(several)
     table = np.moveaxis(heights, 1, 2).ravel()
-    begin = _N_CELLS * np.arange(share.size, dtype=np.int32).reshape(share.shape)
-    per_cell = share / _WIDTH
+    per_cell, farthest = share / _WIDTH, _FARTHEST / _WIDTH
+    begin = _N_CELLS * (np.arange(share.size).reshape(share.shape) + 0.5)
+    # Where the middle of each bin is in the table, at y = 0.
+    place = np.multiply.outer(_MIDDLE, per_cell) + begin
 
     def mass_at(rows: Any, y: FloatArray) -> FloatArray:
-        by_group = (_GROUPS, _GROUPS, *(1 for _ in y.shape))
-        farthest = _FARTHEST / share[rows]
-        place = _MIDDLE.reshape(by_group) + np.minimum(np.maximum(y, -farthest), farthest)
-        cell = (place * per_cell[rows] + 0.5 * _N_CELLS).astype(np.int32)
-        return np.take(table, cell + begin[rows]) * _SHARE.reshape(by_group)
+        away = np.minimum(np.maximum(y * per_cell[rows], -farthest), farthest)
+        mass = table.take((place[:, rows] + away).astype(np.int32))
+        mass *= _SHARE.reshape(-1, *(1 for _ in y.shape))
+        return mass
 
     return mass_at
-
-
-def _chosen(
-    parts: FloatArray, target: FloatArray, here: Sequence[IntArray]
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return which of the parts (k, C, m), one after the other, a target (C, m) falls into.
-
-    And how far into it, and its size.
-    """
-    ends = np.cumsum(parts, axis=0)
-    which = (ends[:-1] <= target).sum(axis=0)
-    size = parts[which, *here]
-    return which, np.maximum(target - (ends[which, *here] - size), 0.0), size
 
 
 def _stacked(several: Sequence[_Turns]) -> list[FloatArray]:

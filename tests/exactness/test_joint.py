@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgpmcmc.approximations import EP, Laplace, Quadratic, sequential
+from skgpmcmc.approximations import EP, Laplace, Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
@@ -25,6 +25,7 @@ from skgpmcmc.transitions import (
     RetainedParticle,
 )
 from skgpmcmc.warmup import Request, TimeLimit, until
+from skgpmcmc.warmup.emulator import learn
 from skgpmcmc.warmup.emulator import probe as probing
 
 from ..helpers import make_model, seeded
@@ -292,7 +293,7 @@ def test_emulated_transition_with_rows_in_turn(monkeypatch, likelihood):
         turns.append(len(mixture.moves[0].reference.turns))
         return mixture
 
-    monkeypatch.setattr(sequential, "_ALLOWED", 0.0)
+    monkeypatch.setattr(learn, "rows_in_turn", lambda skewness, noise: np.arange(3))
     check(emulated_test(look_at, approximation=EP(), likelihood=likelihood))
     assert set(turns) == {3}
 

@@ -474,7 +474,7 @@ class WithoutNormalizer(SequentialApproximation):
             constant, slope, *_ = turns.factors
             return log_ndtr(constant[:, None] + slope[:, None] * y).sum(axis=0)
         mass = _mass([turns])(slice(None), y[:, None])
-        return np.log(mass.sum(axis=(0, 1))).sum(axis=(0, 1))
+        return np.log(mass.sum(axis=0)).sum(axis=(0, 1))
 
 
 @pytest.mark.parametrize("cls", [SequentialApproximation, WithoutNormalizer])
