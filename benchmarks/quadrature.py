@@ -18,10 +18,15 @@ from scipy.interpolate import RectBivariateSpline
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import EP, GaussianApproximation, Sites, importance_estimate
-from skgpmcmc.approximations.importance import Density
-from skgpmcmc.approximations.interpolated import SHARES, log_relative_variances
-from skgpmcmc.approximations.skewed import SkewedApproximation, asymmetry_of
+from skgpmcmc.approximations import (
+    EP,
+    Density,
+    GaussianApproximation,
+    SequentialApproximation,
+    Sites,
+    importance_estimate,
+    rows_in_turn,
+)
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
@@ -38,8 +43,8 @@ LOWEST = 60.0
 #: The spline is read so many times per lattice cell.
 REFINEMENT = 10
 
-#: Draws that compare importance densities at a node.
-N_COMPARED = 500
+#: Noise of an estimate from which rows in turn follow.
+NOISE = 0.1
 N_BATCHES = 10
 DEFENSIVE = 0.05
 SUMMARIES = ("mean", "sd", "q05", "q95")
@@ -82,7 +87,7 @@ class _Nodes:
             values = np.full(N_BATCHES, log_density)
             self.top = max(self.top, log_density)
             if log_density > self.top - NEGLIGIBLE:
-                density = self.best_density(fit.q)
+                density = self.density(fit.q)
                 values = log_prior + np.array(
                     [
                         importance_estimate(
@@ -95,22 +100,17 @@ class _Nodes:
             values = np.full(N_BATCHES, -np.inf)
         self.values[node] = values
 
-    def best_density(self, q: GaussianApproximation) -> Density:
-        """Return the density with the least variance of a weight: q, or with skewed margins.
+    def density(self, q: GaussianApproximation) -> Density:
+        """Return q with its most skewed rows in turn.
 
         Where the latent variance is large, few of the draws from q have most of the weight. The
         estimates of most batches are then too small, and so are their differences.
         """
-        shape, densities = q.shape(self.model), [q]
-        if shape is not None:
-            densities += [
-                SkewedApproximation(q, shape.sd, asymmetry_of(share * shape.skewness))
-                for share in SHARES[1:]
-            ]
-        found = log_relative_variances(
-            self.model, densities, N_COMPARED, self.rng, defensive=DEFENSIVE
-        )
-        return densities[int(found.argmin())]
+        skewness = q.skewness(self.model)
+        rows = np.empty(0) if skewness is None else rows_in_turn(skewness[None], NOISE)
+        if len(rows) == 0:
+            return q
+        return SequentialApproximation(q, self.model.observations_at(q.prior.theta), rows)
 
     def too_high(self, nodes: list[Node]) -> bool:
         return max(float(self.values[node].max()) for node in nodes) > self.top - EDGE

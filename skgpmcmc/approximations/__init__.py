@@ -5,7 +5,6 @@ from .base import (
     ApproximationFit,
     GaussianApproximation,
     LatentDraws,
-    Shape,
     Sites,
 )
 from .cheap import (
@@ -24,14 +23,13 @@ from .importance import (
     Density,
     ImportanceEstimate,
     ReferenceDensity,
-    SequentialApproximation,
     importance_estimate,
     log_importance_weights,
 )
 from .interpolated import InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
 from .modes import Mode, climb, find_mode
-from .skewed import SkewedApproximation
+from .sequential import SequentialApproximation, rows_in_turn
 from .whitened import WhitenedApproximation
 
 __all__ = [
@@ -58,9 +56,7 @@ __all__ = [
     "Quadratic",
     "ReferenceDensity",
     "SequentialApproximation",
-    "Shape",
     "Sites",
-    "SkewedApproximation",
     "SubsetOfData",
     "WhitenedApproximation",
     "averaged",
@@ -71,6 +67,7 @@ __all__ = [
     "importance_estimate",
     "log_importance_weights",
     "mean_of",
+    "rows_in_turn",
 ]
 
 #: The approximations that have a name in the estimators.

@@ -19,7 +19,6 @@ from ..likelihoods import Derivatives
 from ..model import LatentGP, Observations
 from ..numerics.linalg import log_sum
 from .base import GaussianApproximation
-from .importance import ImportanceEstimate
 
 #: Sizes of a bracket after which a slice is given up, where rounding decides.
 _MOST_SHRINKS = 100
@@ -60,13 +59,6 @@ class Particles:
         """Draw them from q."""
         observed = model.observations_at(q.prior.theta)
         delta = _deviations(q, size, rng)
-        return cls(q, observed, delta, _log_ratio(q, observed, delta))
-
-    @classmethod
-    def ended(cls, model: LatentGP, q: GaussianApproximation, f: FloatArray) -> Self:
-        """Return particles at the given ends of paths, f of shape (n, N)."""
-        observed = model.observations_at(q.prior.theta)
-        delta = f - q.mean[:, None]
         return cls(q, observed, delta, _log_ratio(q, observed, delta))
 
     @property
@@ -363,69 +355,3 @@ def _next(beta: float, log_ratio: FloatArray) -> float:
     if excess(rest) >= 0.0:
         return 1.0
     return beta + float(optimize.brentq(excess, 0.0, rest, xtol=1e-12))
-
-
-@dataclass(frozen=True, eq=False)
-class Annealing:
-    """How the draws of an estimate of p(y | theta) are annealed, the same way at every theta.
-
-    Attributes
-    ----------
-    schedule : Schedule
-        Temperatures and scales, determined beforehand.
-    kernel : PathKernel
-        The move; it must be reversible and keep the draws independent.
-    n_moves : int
-        Number of moves at each temperature but the last.
-    """
-
-    schedule: Schedule
-    kernel: PathKernel
-    n_moves: int = 1
-
-    def estimate(
-        self,
-        model: LatentGP,
-        q: GaussianApproximation,
-        n_draws: int,
-        rng: np.random.Generator,
-        retained: FloatArray | None = None,
-    ) -> ImportanceEstimate:
-        """Estimate p(y | theta) without bias from `n_draws` annealed draws.
-
-        With `retained`, a draw from p(f | y, theta) of shape (n,), the first path ends there. The
-        paths then have their distribution under the extended target, in which the end of a path
-        chosen by weight is a draw from p(f | y, theta).
-
-        References
-        ----------
-        Andrieu, Doucet & Holenstein (2010); Neal (2001).
-        """
-        found = annealed_evidence(
-            model, q, self.schedule, n_draws, rng, kernel=self.kernel, n_moves=self.n_moves
-        )
-        estimate = ImportanceEstimate(found.log_evidence, found.particles, found.log_weights)
-        if retained is None:
-            return estimate
-        (log_weight,) = self.log_weights(model, q, retained[:, None], rng)
-        return estimate.with_particle(0, retained, float(log_weight))
-
-    def log_weights(
-        self,
-        model: LatentGP,
-        q: GaussianApproximation,
-        f: FloatArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        """Return log weights of draws f (n, m) from p(f | y, theta), by paths run backwards; (m,).
-
-        As all moves are reversible, they can be used to run the paths backwards.
-        """
-        particles, log_weights = Particles.ended(model, q, f), np.zeros(f.shape[1])
-        temperatures, log_scales = (part.tolist() for part in self.schedule)
-        for t in reversed(range(len(temperatures))):
-            before = temperatures[t - 1] if t else 0.0
-            log_weights += (temperatures[t] - before) * particles.log_ratio
-            for _ in range(self.n_moves if t else 0):
-                self.kernel.move(particles, before, log_scales[t - 1], rng)
-        return log_weights

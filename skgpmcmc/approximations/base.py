@@ -54,13 +54,6 @@ class Cavities(NamedTuple):
         return self.shift / self.precision, 1.0 / self.precision
 
 
-class Shape(NamedTuple):
-    """Margins of f under a Gaussian approximation, and how skewed those of f given y are."""
-
-    sd: FloatArray  # (n,), standard deviations of q
-    skewness: FloatArray  # (n,), of the tilted distributions
-
-
 class LatentDraws(NamedTuple):
     """Draws of f from a density, one per column."""
 
@@ -172,10 +165,10 @@ class GaussianApproximation:
         marginals = self.mean, self.marginal_variance
         return Cavities.of(marginals, self.sites, self.prior.variance)
 
-    def shape(self, model: LatentGP) -> Shape | None:
-        """Return the margins of f, or None where a density made of q has none that are skewed.
+    def skewness(self, model: LatentGP) -> FloatArray | None:
+        """Skewness of the margins of f given y, (n,); None where sites are coupled.
 
-        Skewness is that of the third derivative of the tilted log normalizer in the cavity mean.
+        It is that of the third derivative of the tilted log normalizer in the cavity mean.
         """
         mean, var = self.cavities().moments
         observed = model.observations_at(self.prior.theta)
@@ -188,8 +181,7 @@ class GaussianApproximation:
         third = -var * (up - down) / (2.0 * _STEP)
         shrunk = np.maximum(1.0 - var * at, 0.0)  # below zero by rounding
         with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is left: no skewness
-            skewness = np.nan_to_num(third / shrunk**1.5, posinf=0.0, neginf=0.0)
-        return Shape(np.sqrt(self.marginal_variance), skewness)
+            return np.nan_to_num(third / shrunk**1.5, posinf=0.0, neginf=0.0)
 
     def widened(self, share: float) -> Self:
         """Return q with the same mean and `share` of the precision of its sites."""
@@ -395,13 +387,6 @@ class Approximation(Configuration, ABC):
     def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
         """Return q at theta: an approximation is a `ReferenceDensity`."""
         return self.fit(model, theta).q
-
-    def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
-        """Return q, at its theta, nearer to what `fit` finds: a deterministic function of q.
-
-        EP and Laplace go one iteration; the default goes all the way.
-        """
-        return self.fit(model, q.prior.theta, q.sites).q
 
     @abstractmethod
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:

@@ -28,7 +28,7 @@ from .._typing import FloatArray
 from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
 from ..numerics import linalg
 from .base import GaussianApproximation, LatentDraws, Sites
-from .laplace import laplace_gradient, laplace_step
+from .laplace import laplace_gradient
 from .whitened import gaussian_family
 
 #: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
@@ -126,8 +126,8 @@ class ClasswiseApproximation(GaussianApproximation):
         W_delta = self.coupled(self.prior, self.precision, delta)
         return np.asarray(np.einsum("ij,ij->j", delta, W_delta))
 
-    def shape(self, model: LatentGP) -> None:
-        """Return None, because densities with skewed margins need uncoupled sites."""
+    def skewness(self, model: LatentGP) -> None:
+        """Return None: rows cannot come in turn, because sites are coupled."""
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f.
@@ -168,12 +168,6 @@ class ClasswiseApproximation(GaussianApproximation):
 @gaussian_family.register(ClasswisePrior)
 def _gaussian_family(prior: ClasswisePrior, whitened: bool = False) -> type[ClasswiseApproximation]:
     return ClasswiseApproximation
-
-
-@laplace_step.register(ClasswiseApproximation)
-def _laplace_step(q: ClasswiseApproximation, observed: Observations) -> ClasswiseApproximation:
-    """Average the sites once, which comes nearer to p(f | y, theta) than the mode is."""
-    return averaged(q, observed, 1)
 
 
 def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:

@@ -126,12 +126,6 @@ class EP(Approximation):
         log_evidence = _log_evidence(q, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
-    def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
-        """Return q after one undamped sweep from its own sites."""
-        matching = _Matching.of(model, q.prior)
-        swept = matching.sweep(q.sites, (q.mean, q.marginal_variance))
-        return gaussian_family(q.prior, whitened=True)(q.prior, swept.matched)
-
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
         of_likelihood = likelihood_gradient(fit.q, model.observations_at(fit.q.prior.theta))

@@ -82,24 +82,9 @@ class Laplace(Approximation):
         log_evidence = point.objective - q.half_log_det_B  # R&W (3.32)
         return ApproximationFit(q, log_evidence, gain <= threshold, iteration)
 
-    def improved(self, model: LatentGP, q: GaussianApproximation) -> GaussianApproximation:
-        """Return the Gaussian one Newton step, with its line search, from the mean of q.
-
-        For a softmax the step is one of `averaged`, whose Gaussian is closer to p(f | y, theta)
-        than the one at the mode.
-        """
-        return laplace_step(q, model.observations_at(q.prior.theta))
-
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log q(y | theta), including that of the mode; R&W algorithm 5.1."""
         return laplace_gradient(fit.q, model.observations_at(fit.q.prior.theta))
-
-
-@singledispatch
-def laplace_step(q: GaussianApproximation, observed: Observations) -> GaussianApproximation:
-    """Return the Gaussian one Newton step from the mean of q; see `Laplace.improved`."""
-    point = _newton_step(observed, q.prior, _Point.of(observed, q.weights, q.mean))
-    return _gaussian_at(observed, q.prior, point)
 
 
 @singledispatch

@@ -190,6 +190,11 @@ class Observations:
         """Log p(y | f) for each column of f of shape (n, m); (m,)."""
         return np.asarray(self.log_prob(f).sum(axis=0))
 
+    def by_input(self, f: FloatArray) -> FloatArray:
+        """Log p(y_i | f_i) of each input, (n,) or (n, m), for f of shape (n,) or (n, m)."""
+        at_rows = self._at_rows(f)
+        return self._by_input(self.likelihood.log_prob(self._column(self.y, at_rows), at_rows))
+
     def derivatives(self, f: FloatArray) -> Derivatives:
         """Return derivatives in f of shape (n,) or (n, m), input by input."""
         at_rows = self._at_rows(f)

@@ -6,9 +6,9 @@ Its particles move as f alone does, by an elliptical slice, or are drawn anew.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from ..approximations import (
     ImportanceEstimate,
     Quadratic,
     ReferenceDensity,
+    importance_estimate,
 )
-from ..approximations.annealing import Annealing
 from ..approximations.importance import estimating, weighing
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError, log_sum
-from ..numerics.threads import Asking, alone, done
+from ..numerics.threads import Asking, alone
 from .base import (
     Evaluated,
     Evaluating,
@@ -36,8 +36,6 @@ from .base import (
     shrinking,
 )
 
-#: Where that adds at most such a share to the draws, N may be so many times its bound.
-_RARE_SHARE, _RARELY = 0.1, (16, 8, 4, 2)
 #: Entries of the particles that are drawn at once to see how noisy an estimate is.
 _AT_ONCE = 2**20
 
@@ -80,18 +78,6 @@ class DrawCount:
         log_n = float(self.log_variance.value(theta)) - 2.0 * math.log(self.target_sd)
         return min(max(math.ceil(math.exp(min(log_n, 50.0))), self.lowest), self.highest)
 
-    def raised(self, theta: FloatArray, largest: int) -> DrawCount:
-        """Return a count that may be larger than `highest` where that is rare.
-
-        A chain that comes there would stay for long. At draws of theta (m, p) from the posterior
-        the mean of N grows by at most a tenth; no N exceeds `largest`, unless `highest` does.
-        """
-        wanted = np.exp(self.log_variance.value(theta)) / self.target_sd**2
-        limit = (1.0 + _RARE_SHARE) * np.clip(wanted, self.lowest, self.highest).mean()
-        tops = [min(times * self.highest, max(largest, self.highest)) for times in _RARELY]
-        paid = [top for top in tops if np.clip(wanted, self.lowest, top).mean() <= limit]
-        return replace(self, highest=max(paid, default=self.highest))
-
 
 @dataclass(frozen=True, eq=False)
 class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
@@ -111,8 +97,6 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         Draws per estimate, N: a number, or a function of theta alone.
     defensive : float
         Share of the draws taken from the prior, see `importance_estimate`.
-    annealing : Annealing or None
-        Anneal the draws, from the Gaussian of the importance density, none of them from the prior.
     name : str
         What diagnostics call the move.
 
@@ -128,7 +112,6 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
     n_importance: int | DrawCount
     defensive: float = 0.0
     name: str = "pseudo-marginal random walk"
-    annealing: Annealing | None = None
 
     def start(
         self,
@@ -173,7 +156,9 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             density = self.reference.at(model, theta)
             _ = density.made()  # all factors: this is where a K that is no covariance shows
             n_draws = self._n_draws(theta)
-            estimate = yield from drawing(model, density, n_draws, rng, self, retained)
+            estimate = yield from estimating(
+                model, density, n_draws, rng, defensive=self.defensive, retained=retained
+            )
         except NotPositiveDefiniteError:
             return None
         if not np.isfinite(estimate.log_likelihood):
@@ -208,7 +193,8 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
             at_once, found = max(_AT_ONCE // (n * model.n_latent), 1), []
             for begin in range(0, n_replicates, at_once):
                 n_drawn = n * min(at_once, n_replicates - begin)
-                found.append(fresh_particles(model, density, n_drawn, rng, self).log_weights)
+                drawn = importance_estimate(model, density, n_drawn, rng, defensive=self.defensive)
+                found.append(drawn.log_weights)
         except NotPositiveDefiniteError:
             return float("nan")
         estimates = log_sum(np.concatenate(found).reshape(n_replicates, n))
@@ -220,44 +206,6 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
     def _n_draws(self, theta: FloatArray) -> int:
         count = self.n_importance
         return count if isinstance(count, int) else count.at(theta)
-
-
-class Estimating(Protocol):
-    """What says how an estimate is made."""
-
-    @property
-    def defensive(self) -> float:
-        """Share of the draws taken from the prior."""
-
-    @property
-    def annealing(self) -> Annealing | None:
-        """How draws are annealed, if they are."""
-
-
-def fresh_particles(
-    model: LatentGP,
-    density: Density,
-    n_draws: int,
-    rng: np.random.Generator,
-    how: Estimating,
-    retained: FloatArray | None = None,
-) -> ImportanceEstimate:
-    """Draw fresh particles, all but one that is retained."""
-    return alone(drawing(model, density, n_draws, rng, how, retained))
-
-
-def drawing(
-    model: LatentGP,
-    density: Density,
-    n_draws: int,
-    rng: np.random.Generator,
-    how: Estimating,
-    retained: FloatArray | None = None,
-) -> Asking[ImportanceEstimate]:
-    """Draw `fresh_particles`, in step with other chains."""
-    if how.annealing is None:
-        return estimating(model, density, n_draws, rng, defensive=how.defensive, retained=retained)
-    return done(how.annealing.estimate(model, density.q, n_draws, rng, retained))
 
 
 class _OfParticles(Transition[PseudoMarginalState]):
@@ -313,15 +261,14 @@ class RetainedParticle(_OfParticles, InStep[PseudoMarginalState]):
 
     Attributes
     ----------
-    defensive, annealing : as in `PseudoMarginalMetropolis`
-        Those of the estimates. An annealed particle gets a new path, drawn backwards.
+    defensive : float
+        That of the estimates.
     n_steps : int
         Elliptical slice steps.
     """
 
     defensive: float = 0.0
     n_steps: int = 1
-    annealing: Annealing | None = None
     name = "retained particle"
 
     def moving(
@@ -334,17 +281,10 @@ class RetainedParticle(_OfParticles, InStep[PseudoMarginalState]):
         for _ in range(self.n_steps):
             latent, _ = EllipticalSlice().step(model, latent, rng)
         column = latent.f[:, None]
-        (log_weight,) = yield from self._weighing(model, state.density, column, rng)
+        (log_weight,) = yield from weighing(model, state.density, column, self.defensive)
         estimate = state.estimate.with_particle(index, latent.f, log_weight)
         info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f))
         return state._replace(estimate=estimate, f=latent.f), info
-
-    def _weighing(
-        self, model: LatentGP, density: Density, column: FloatArray, rng: np.random.Generator
-    ) -> Asking[FloatArray]:
-        if self.annealing is None:
-            return weighing(model, density, column, self.defensive)
-        return done(self.annealing.log_weights(model, density.q, column, rng))
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,12 +298,11 @@ class ParticleRefresh(_OfParticles, InStep[PseudoMarginalState]):
 
     Attributes
     ----------
-    defensive, annealing : as in `PseudoMarginalMetropolis`
-        Those of the estimates.
+    defensive : float
+        That of the estimates.
     """
 
     defensive: float = 0.0
-    annealing: Annealing | None = None
     name = "refresh"
 
     def moving(
@@ -373,6 +312,8 @@ class ParticleRefresh(_OfParticles, InStep[PseudoMarginalState]):
         _ = state.density.made()  # all factors that a state at rest has lost
         n_draws = len(state.estimate.log_weights)
         kept = state.estimate.draw(rng)
-        estimate = yield from drawing(model, state.density, n_draws, rng, self, kept)
+        estimate = yield from estimating(
+            model, state.density, n_draws, rng, defensive=self.defensive, retained=kept
+        )
         info = StepInfo(self.name, True, 1.0, n_draws / len(state.f))
         return state._replace(estimate=estimate, f=estimate.draw(rng)), info

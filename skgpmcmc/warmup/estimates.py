@@ -23,7 +23,7 @@ from ..transitions import (
     Transition,
 )
 from .emulator.learn import Knowledge
-from .emulator.noise import draw_count, n_turns, take_probe
+from .emulator.noise import draw_count, probed
 from .executor import Executor
 from .report import EmulatorSettings
 from .time_limit import check_time
@@ -90,17 +90,11 @@ def estimated(
     """
     check_time()
     model, options = known.model, known.options
-    turns = n_turns(known.plausible().points, settings.noise, known.in_turn)
-    reference = known.reference(turns)
+    wanted = settings.noise * (1.0 if known.usable else options.quiet)
+    reference = known.reference(wanted)
     thetas, evidence = known.places()
-    probes = workers.map(
-        take_probe,
-        [
-            (model, reference, theta, settings, seed)
-            for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
-        ],
-        "measuring the noise of estimates",
-    )
+    seeds = known.seeds(len(thetas))
+    probes = probed(model, reference, thetas, settings, seeds, workers)
     check_time()
     found = np.array([probe is not None for probe in probes])
     if not found.any():
@@ -108,9 +102,8 @@ def estimated(
     log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
     theta, gap = thetas[found], log_p - evidence[found]
     center, scale = known.design.best.theta, known.scale
-    variance = Quadratic.fit(theta, log_variance, center, scale, noise=0.5, term_sd=1.0)
-    wanted = settings.noise * (1.0 if known.usable else options.quiet)
-    count = settings.n_importance or draw_count(variance, known.typical(), model.n_inputs, wanted)
+    learned = draw_count(theta, log_variance, center, scale, model.n_latent, wanted)
+    count = settings.n_importance or learned
     correction = Quadratic.fit(theta, gap, center, scale, noise=0.05 + noise, term_sd=0.1)
     counts = _counts_at(theta, count)
     estimates = Estimates.by_draws(settings, reference, count)._replace(
@@ -118,7 +111,7 @@ def estimated(
         error=float(np.std(gap - correction.value(theta))),
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
-        n_in_turn=turns,
+        n_in_turn=len(reference.turns),
     )
     return known.joined([], len(probes)), estimates
 

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.approximations.interpolated import Quadratic
-from skgpmcmc.model import Observations
+from skgpmcmc.approximations import EP, Laplace, Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
@@ -27,8 +25,8 @@ from skgpmcmc.transitions import (
     RetainedParticle,
 )
 from skgpmcmc.warmup import Request, TimeLimit, until
+from skgpmcmc.warmup.emulator import learn
 from skgpmcmc.warmup.emulator import probe as probing
-from skgpmcmc.warmup.emulator.probe import VARIANTS
 
 from ..helpers import make_model, seeded
 
@@ -45,7 +43,6 @@ SIZES = {
     "emulated": {"n_replicates": 1400, "n_steps": 3},
     "estimate": {"n_replicates": 1600, "n_steps": 8},
     "reference": {"n_replicates": 3200, "n_steps": 8},
-    "annealed": {"n_replicates": 600, "n_steps": 5},
     "slice": {"n_replicates": 10_000, "n_steps": 20, "n_reference": 20_000},
 }
 SHORT = {
@@ -110,6 +107,7 @@ def emulated_test(
     defensive=0.05,
     moves="emulated",
     last=None,
+    likelihood="probit",
 ):
     """Prior-invariance test of ``transition_for(mixture)``, the default sampler's for each y.
 
@@ -125,7 +123,7 @@ def emulated_test(
         return transition_for(ready.transition)
 
     rng = np.random.default_rng(seeded())
-    model = small_model(3, 4.0)
+    model = small_model(3, 4.0, likelihood)
     return examined(model, set_up, start_with_particles, rng, **sizes["emulated"])
 
 
@@ -259,7 +257,7 @@ def test_emulated_transition(approximation, n_importance):
 #: The last stage that there was time for, and the moves that chains then have.
 CUT_SHORT = {
     "search for modes": {"random walk", "refresh"},
-    "comparing importance": {"surrogate", "random walk", "refresh"},
+    "examining the emulator": {"surrogate", "random walk", "refresh"},
 }
 
 
@@ -286,45 +284,17 @@ def test_emulated_transition_in_other_proportions(transition_for, defensive):
 
 
 @pytest.mark.statistical
-def test_emulated_transition_with_skewed_margins(monkeypatch):
-    """The importance density has a share of the skewness that depends on theta."""
-    choose, shares = probing.cheapest_plan, []
-
-    def skewed_plan(*arguments, **options):
-        return choose(*arguments, **options)._replace(variant=VARIANTS.index((0, True, 0)))
-
-    def share(theta, *_):
-        """All of it at one end, and none at the other."""
-        center, scale = theta.mean(axis=0), theta.std(axis=0)
-        return Quadratic(center, scale, 0.5, np.full(len(scale), 0.5), np.zeros((len(scale),) * 2))
-
-    def look_at(mixture):
-        reference = mixture.moves[0].reference
-        design = reference.center + reference.scale * reference.nodes
-        shares.append(np.ptp(reference.share_at(design)))
-        return mixture
-
-    monkeypatch.setattr(probing, "cheapest_plan", skewed_plan)
-    monkeypatch.setattr(probing, "best_share", share)
-    monkeypatch.setattr(Observations, "probit_signs", lambda _: None)
-    check(emulated_test(look_at, approximation=EP()))
-    assert min(shares) > 0.5
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("n_turns", [16])  # more than there are rows
-def test_emulated_transition_with_rows_in_turn(monkeypatch, n_turns):
-    choose, turns = probing.cheapest_plan, []
-
-    def in_turn(*arguments, **options):
-        return choose(*arguments, **options)._replace(variant=VARIANTS.index((0, False, n_turns)))
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_emulated_transition_with_rows_in_turn(monkeypatch, likelihood):
+    """All of them: in closed form, and by tables."""
+    turns = []
 
     def look_at(mixture):
         turns.append(len(mixture.moves[0].reference.turns))
         return mixture
 
-    monkeypatch.setattr(probing, "cheapest_plan", in_turn)
-    check(emulated_test(look_at, approximation=EP()))
+    monkeypatch.setattr(learn, "rows_in_turn", lambda skewness, noise: np.arange(3))
+    check(emulated_test(look_at, approximation=EP(), likelihood=likelihood))
     assert set(turns) == {3}
 
 

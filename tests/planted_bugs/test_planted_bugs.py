@@ -14,13 +14,14 @@ from skgpmcmc.approximations import (
     EP,
     GaussianApproximation,
     Laplace,
+    LatentDraws,
     SequentialApproximation,
     Sites,
     importance_estimate,
     log_importance_weights,
 )
-from skgpmcmc.approximations.annealing import Annealing, EllipticalSlices, Schedule
 from skgpmcmc.approximations.interpolated import Quadratic
+from skgpmcmc.approximations.sequential import _mass, _Probits
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.samplers import PseudoMarginal
@@ -61,8 +62,8 @@ from ..exactness.test_joint import (
 from ..helpers import (
     THREE_THETA,
     Z_LIMIT,
+    exact_posterior,
     leapfrog,
-    orthant_probability,
     three_point_model,
     z_score,
 )
@@ -427,22 +428,11 @@ def retained_test(cls, sizes=SIZES):
     return estimate_test(mixture, sizes, variance=10.0, kind="particle")
 
 
-def annealed_test(last=RetainedParticle, sizes=SIZES):
-    """Walks with annealed estimates, a refresh, and retained particles."""
-    schedule = Schedule(np.array([0.2, 0.5, 1.0]), np.zeros(3))
-    annealing = Annealing(schedule, EllipticalSlices())
-    walk = PseudoMarginalMetropolis(Laplace(), FAR, 2, annealing=annealing)
-    refresh = ParticleRefresh(annealing=annealing)
-    mixture = Mixture((walk, refresh), (0.5, 0.5), last(annealing=annealing))
-    return estimate_test(mixture, sizes, variance=30.0, kind="annealed")
-
-
 RIGHT_ESTIMATES = {
     "reference": (reference_test, PseudoMarginalMetropolis),
     "count": (count_test, PseudoMarginalMetropolis),
     "refresh": (refresh_test, ParticleRefresh),
     "retained particle": (retained_test, RetainedParticle),
-    "annealed": (annealed_test, RetainedParticle),
 }
 WRONG_ESTIMATES = {
     "reference of the last state": (reference_test, ReferenceOfTheLastState),
@@ -477,21 +467,34 @@ def test_wrong_estimate_is_caught(name):
 class WithoutNormalizer(SequentialApproximation):
     """Its weights do not know by how much each turn was cut."""
 
-    def comparing(self, delta, counts=None):
-        log_ratios = yield from super().comparing(delta, counts)
+    def drawing(self, rng, size):
+        f, log_ratio = yield from super().drawing(rng, size)
+        return LatentDraws(f, log_ratio + self.log_normalizer(f))
+
+    def comparing(self, f):
+        log_ratio = yield from super().comparing(f)
+        return log_ratio + self.log_normalizer(f)
+
+    def log_normalizer(self, f):
         turns = self._turns
-        u = turns.inverse @ delta[turns.rows]
-        return log_ratios + log_ndtr(turns.coupling @ u + turns.values[0][:, None]).sum(axis=0)
+        y = turns.coupling @ turns.inverse @ (f - self.q.mean[:, None])[turns.rows]
+        if isinstance(turns.factors, _Probits):
+            constant, slope, *_ = turns.factors
+            return log_ndtr(constant[:, None] + slope[:, None] * y).sum(axis=0)
+        mass = _mass([turns])(slice(None), y[:, None])
+        return np.log(mass.sum(axis=0)).sum(axis=(0, 1))
 
 
 @pytest.mark.parametrize("cls", [SequentialApproximation, WithoutNormalizer])
-def test_rows_in_turn_without_their_normalizer_are_caught(cls):
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_rows_in_turn_without_their_normalizer_are_caught(cls, likelihood):
     """By the mean of the weights of three points, which is known."""
-    model = three_point_model()
+    model = three_point_model(likelihood)
     q = EP().fit(model, THREE_THETA).q
     density = cls(q, model.observations_at(THREE_THETA), np.array([2, 0]))
     draws = importance_estimate(model, density, 2000, np.random.default_rng(0), defensive=0.2)
-    z = z_score(np.exp(draws.log_weights), orthant_probability(q.prior.K, model.y))
+    log_z, _, _ = exact_posterior(q.prior.K, model.y, model.likelihood)
+    z = z_score(np.exp(draws.log_weights), np.exp(log_z))
     assert (abs(z) < Z_LIMIT) == (cls is SequentialApproximation)
 
 

@@ -9,7 +9,6 @@ from scipy import stats
 
 from skgpmcmc.approximations import EP, Exact, Sites
 from skgpmcmc.approximations.annealing import (
-    Annealing,
     EllipticalSlices,
     Particles,
     Schedule,
@@ -154,115 +153,6 @@ def test_a_move_at_another_temperature_is_noticed(kernel):
 
 
 # --- paths backwards ------------------------------------------------------------------------------
-
-
-class OneTemperatureOff:
-    """Moves backwards at the temperature after."""
-
-    def __init__(self, kernel):
-        self.kernel = kernel
-
-    def move(self, particles, beta, log_scale, rng):
-        return self.kernel.move(particles, {0.2: 0.6, 0.6: 1.0}[beta], log_scale, rng)
-
-
-class Still:
-    """Does not move backwards."""
-
-    def __init__(self, kernel):
-        pass
-
-    def move(self, particles, beta, log_scale, rng):
-        return 1.0
-
-
-def scores_of_paths(kernel, start, backwards=lambda kernel: kernel):
-    """z-scores of functions of log weights: forwards, times the weight, less backwards.
-
-    A path of log weight w is exp(w) / Z times as probable backwards, from draws of p(f | y, theta),
-    as it is forwards, from draws of q.
-    """
-    rng, size = np.random.default_rng(seeded()), 16_000
-    model = given_model(np.array([[16.0, 9.0], [9.0, 12.0]]), [1.0, -1.0])
-    q = beginning(model, NO_THETA, start)
-    schedule = Schedule(np.array([0.2, 0.6, 1.0]), np.full(3, -0.5))
-    forwards = annealed_evidence(model, q, schedule, size, rng, kernel=KERNELS[kernel])
-    prior = model.prior_at(NO_THETA)
-    f = prior.sample(rng, 20 * size)
-    likelihood = np.exp(model.observations_at(NO_THETA).totals(f))
-    f = f[:, rng.uniform(size=20 * size) < likelihood][:, :size]  # exact, as it is below one
-    annealing = Annealing(schedule, backwards(KERNELS[kernel]))
-    back = annealing.log_weights(model, q, f, rng)
-    levels = np.quantile(back, [0.2, 0.5, 0.8])
-    weight = np.exp(forwards.log_weights) / likelihood.mean()
-    scores = []
-    for function in [lambda w, level=level: w > level for level in levels]:  # bounded
-        one, two = weight * function(forwards.log_weights), 1.0 * function(back)
-        error = np.hypot(one.std() / np.sqrt(len(one)), two.std() / np.sqrt(len(two)))
-        scores.append((one.mean() - two.mean()) / error)
-    return np.abs(scores)
-
-
-@pytest.mark.parametrize("kernel", ["elliptical_slice", "hmc"])
-@pytest.mark.parametrize("start", STARTS)
-def test_paths_backwards_have_the_law_of_paths_forwards(kernel, start):
-    assert scores_of_paths(kernel, start).max() < 4.0
-
-
-@pytest.mark.parametrize("wrong", [OneTemperatureOff, Still])
-@pytest.mark.parametrize("kernel", ["elliptical_slice", "hmc"])
-def test_wrong_paths_backwards_are_caught(kernel, wrong):
-    assert scores_of_paths(kernel, "prior", wrong).max() > 6.0
-
-
-class Reflecting:
-    """A move without random numbers that undoes itself: a reflection at a point of its own.
-
-    The point depends on all that a move is told.
-    """
-
-    def move(self, particles, beta, log_scale, rng):
-        every = np.full(len(particles.log_ratio), True)
-        particles.place(every, 2.0 * (beta + 10.0 * log_scale) - particles.delta)
-        return 1.0
-
-
-@pytest.mark.parametrize("n_moves", [1, 2])
-def test_a_path_backwards_is_the_path_forwards(n_moves):
-    """With moves that undo themselves, it goes through the same places and has the same weight."""
-    model, theta = wide_model()
-    q = beginning(model, theta, "EP")
-    schedule = Schedule(np.array([0.2, 0.5, 0.9, 1.0]), np.array([0.1, -0.2, 0.3, 7.0]))
-    rng, kernel = np.random.default_rng(0), Reflecting()
-    found = annealed_evidence(model, q, schedule, 5, rng, kernel=kernel, n_moves=n_moves)
-    annealing = Annealing(schedule, kernel, n_moves)
-    back = annealing.log_weights(model, q, found.particles, rng)
-    assert_allclose(back, found.log_weights, rtol=1e-10)
-    assert np.ptp(back) > 1.0
-
-
-@pytest.mark.parametrize("n_moves", [1, 2])
-def test_an_estimate_with_a_retained_draw(n_moves):
-    """One path ends at the draw, with the weight of a path backwards; others are as without it."""
-    model, theta = wide_model()
-    q = beginning(model, theta, "EP")
-    annealing = Annealing(fixed(linear_temperatures(3), 0.1), Reflecting(), n_moves)
-    f = q.sample(np.random.default_rng(1), 1).f
-    found = annealing.estimate(model, q, 5, np.random.default_rng(0), f[:, 0])
-    paths = annealed_evidence(
-        model,
-        q,
-        annealing.schedule,
-        5,
-        np.random.default_rng(0),
-        kernel=annealing.kernel,
-        n_moves=n_moves,
-    )
-    back = annealing.log_weights(model, q, f, np.random.default_rng(2))
-    assert_allclose(found.particles, np.hstack([f, paths.particles[:, 1:]]))
-    assert_allclose(found.log_weights, [*back, *paths.log_weights[1:]])
-    assert abs(back[0] - paths.log_weights[0]) > 0.1
-    assert found.log_likelihood == pytest.approx(np.log(np.exp(found.log_weights).mean()))
 
 
 class Watched:

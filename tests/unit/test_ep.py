@@ -9,7 +9,7 @@ from numpy.polynomial.hermite_e import hermeval
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites, importance_estimate
+from skgpmcmc.approximations import EP, Laplace, Sites, importance_estimate
 from skgpmcmc.likelihoods import Poisson, Probit, StudentT
 from skgpmcmc.numerics.linalg import count_operations
 
@@ -330,55 +330,6 @@ def test_a_gradient_costs_one_product_after_the_fit():
     with count_operations() as count:
         TIGHT.gradient(model, fit)
     assert count.total == count.product == 50.0**3
-
-
-def distance(q, other):
-    """Largest difference of the means and of the standard deviations, in those of `other`."""
-    sd = np.sqrt(other.marginal_variance)
-    gap = np.maximum(np.abs(q.mean - other.mean), np.abs(np.sqrt(q.marginal_variance) - sd))
-    return (gap / sd).max()
-
-
-@both_links
-def test_improving_a_fixed_point_changes_nothing(likelihood):
-    X, y = toy_classes(30, 2, seed=1)
-    model = make_model(X, y, likelihood)
-    q = TIGHT.fit(model, np.array([1.5, -1.0])).q
-    assert distance(TIGHT.improved(model, q), q) < 1e-8
-
-
-@both_links
-def test_improving_comes_closer_to_the_fixed_point(likelihood):
-    X, y = toy_classes(30, 2, seed=1)
-    model, theta = make_model(X, y, likelihood), np.array([1.5, -1.0])
-    end = TIGHT.fit(model, theta).q
-    rng = np.random.default_rng(0)
-    shift, precision = end.sites
-    q = GaussianApproximation(
-        end.prior, Sites(shift * rng.uniform(0.7, 1.3, 30), precision * rng.uniform(0.7, 1.3, 30))
-    )
-    for _ in range(3):
-        better = EP().improved(model, q)
-        assert distance(better, end) < 0.5 * distance(q, end)
-        q = better
-
-
-def test_improving_is_one_undamped_sweep():
-    X, y = toy_classes(20, 2, seed=6)
-    model, theta, start = make_model(X, y), np.array([1.0, -1.0]), random_sites(20)
-    q = GaussianApproximation(model.prior_at(theta), start)
-    # The second sweep of a fit begins where the first has ended.
-    second = EP(tol=1e-12, max_sweeps=2, damping=1.0).fit(model, theta, start).q
-    assert q.chol_B.shape == (20, 20)  # made and counted before
-    with count_operations() as count:
-        improved = EP().improved(model, q)
-        assert improved.mean.shape == (20,)
-    assert count.per(20).cholesky == 2.0  # of K and of I + L'W L, which draws want
-    assert_allclose(improved.weights, second.weights, atol=1e-12)
-    assert_allclose(improved.precision, second.precision, rtol=1e-10)
-    again = EP().improved(model, GaussianApproximation(q.prior, q.sites))
-    assert_allclose(again.weights, improved.weights, atol=1e-12)
-    assert_allclose(again.precision, improved.precision, rtol=1e-12)
 
 
 def test_updates_that_grow_are_damped():

@@ -115,12 +115,12 @@ def test_noise_does_not_depend_on_how_many_particles_are_drawn_at_once(monkeypat
     estimator = PseudoMarginalMetropolis(EP(), RandomWalk(), n)
     density, sizes = EP().at(model, theta), []
 
-    def particles(model, density, n_drawn, rng, how):
+    def particles(model, density, n_drawn, rng, *, defensive):
         sizes.append(n_drawn)
-        return importance_estimate(model, density, n_drawn, rng)
+        return importance_estimate(model, density, n_drawn, rng, defensive=defensive)
 
     monkeypatch.setattr(pseudo_marginal, "_AT_ONCE", few * n * 12)
-    monkeypatch.setattr(pseudo_marginal, "fresh_particles", particles)
+    monkeypatch.setattr(pseudo_marginal, "importance_estimate", particles)
     found = estimator.log_likelihood_sd(model, theta, np.random.default_rng(4), n_replicates=20)
     assert sizes == [21, 21, 18]
     rng = np.random.default_rng(4)

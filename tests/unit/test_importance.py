@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
-from scipy.stats import chisquare, multivariate_normal, norm
+from scipy.stats import chisquare, multivariate_normal
 
 from skgpmcmc.approximations import (
     EP,
@@ -16,7 +16,6 @@ from skgpmcmc.approximations import (
     importance_estimate,
     log_importance_weights,
 )
-from skgpmcmc.approximations.interpolated import log_relative_variances
 from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (
@@ -33,7 +32,6 @@ from ..helpers import (
     in_one_test,
     make_model,
     orthant_probability,
-    seeded,
     three_point_model,
     toy_classes,
     z_score,
@@ -162,27 +160,6 @@ def test_draws_know_their_log_ratio(size):
     q = EP().fit(model, np.array([1.0, -1.0])).q
     draws = q.sample(rng, size)
     assert_allclose(draws.log_ratio, q.log_ratio_to_prior(draws.f), atol=1e-9)
-
-
-@pytest.mark.parametrize("defensive", [0.0, 0.1])
-def test_relative_variances_are_those_of_quadrature(defensive):
-    """Of one latent value. The last density is narrow: its own draws hardly show its weights."""
-    model = make_model(np.zeros((1, 1)), np.array([1.0]))
-    theta = np.array([np.log(4.0), 0.0])
-    prior = model.prior_at(theta)
-    sites = [(0.2, 0.1), (0.0, 0.0), (0.5, 0.2)]
-    densities = [GaussianApproximation(prior, Sites(*np.array(s)[:, None])) for s in sites]
-    f = np.linspace(-30.0, 30.0, 200_001)[None]
-    joint = np.exp(model.observations_at(theta).totals(f)) * norm.pdf(f[0], scale=np.sqrt(prior.K))
-    expected = []
-    for q in densities:
-        g = np.exp(q.log_ratio_to_prior(f)) * norm.pdf(f[0], scale=np.sqrt(prior.K))
-        g = (1.0 - defensive) * g + defensive * norm.pdf(f[0], scale=np.sqrt(prior.K))
-        square = np.trapezoid((joint**2 / g)[0], f[0]) / np.trapezoid(joint[0], f[0]) ** 2
-        expected.append(np.log(square - 1.0))
-    rng = np.random.default_rng(seeded(11))
-    found = log_relative_variances(model, densities, 300_000, rng, defensive=defensive)
-    assert_allclose(found, expected, atol=0.1)
 
 
 def test_the_defensive_share_comes_from_the_prior():

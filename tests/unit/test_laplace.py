@@ -9,7 +9,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc.approximations import (
     EP,
-    Approximation,
     GaussianApproximation,
     Laplace,
     ReferenceDensity,
@@ -221,37 +220,6 @@ def test_the_start_does_not_change_the_mode(likelihood):
         assert_allclose(warm.q.weights, cold.q.weights, atol=1e-6)
 
 
-@both_links
-def test_improving_is_one_newton_step_from_the_mean(likelihood):
-    X, y = toy_classes(20, 2, seed=6)
-    model, theta = make_model(X, y, likelihood), np.array([1.0, -1.0])
-    rng = np.random.default_rng(0)
-    start = Sites(rng.standard_normal(20), rng.gamma(1.0, size=20))
-    q = GaussianApproximation(model.prior_at(theta), start)
-    step = Laplace(tol=1e-12, max_iter=1).fit(model, theta, start).q
-    improved = Laplace().improved(model, q)
-    assert_allclose(improved.weights, step.weights, atol=1e-12)
-    assert_allclose(improved.precision, step.precision, atol=1e-12)
-    # From the mode to the mode, whatever the curvature was taken for.
-    mode = TIGHT.fit(model, theta).q
-    misjudged = mode.widened(2.0)
-    assert_allclose(misjudged.mean, mode.mean, atol=1e-10)
-    improved = Laplace().improved(model, misjudged)
-    assert_allclose(improved.mean, mode.mean, atol=1e-7)
-    assert_allclose(improved.precision, mode.precision, atol=1e-7)
-
-
-def test_improving_comes_closer_to_the_mode():
-    X, y = toy_classes(20, 2, seed=6)
-    model, theta = make_model(X, y), np.array([2.0, -1.0])
-    mode = TIGHT.fit(model, theta).q.mean
-    q = GaussianApproximation(model.prior_at(theta), Sites(np.zeros(20), np.zeros(20)))
-    for _ in range(4):
-        better = Laplace().improved(model, q)
-        assert np.abs(better.mean - mode).max() < 0.5 * np.abs(q.mean - mode).max()
-        q = better
-
-
 @in_one_test("max_iter", [0, -3, 1.5])
 def test_an_impossible_number_of_iterations_is_named(max_iter):
     with pytest.raises(ValueError, match=f"max_iter must be an integer >= 1; got {max_iter}"):
@@ -315,16 +283,6 @@ def test_an_approximation_is_a_reference(approximation):
     q, expected = reference.at(model, theta), approximation.fit(model, theta).q
     assert_array_equal(q.weights, expected.weights)
     assert_array_equal(q.precision, expected.precision)
-
-
-def test_improving_goes_all_the_way_where_nothing_else_is_said():
-    class Plain(Laplace):
-        improved = Approximation.improved
-
-    model, theta = make_model(*toy_classes(20, 2, seed=6)), np.array([1.0, -1.0])
-    q = GaussianApproximation(model.prior_at(theta), Sites(np.zeros(20), np.ones(20)))
-    improved, expected = Plain().improved(model, q), Laplace().fit(model, theta, q.sites).q
-    assert_array_equal(improved.weights, expected.weights)
 
 
 # --- marginal variances ---------------------------------------------------------------------------

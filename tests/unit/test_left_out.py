@@ -232,7 +232,7 @@ def test_the_approximation_is_that_of_the_chains():
     )
     sites = [ep.sites, ep.sites]
     interpolated = InterpolatedSites.fit(
-        EP(), np.array([[-1.0], [1.0]]), sites, [None, None], np.zeros(1), np.ones(1)
+        EP(), np.array([[-1.0], [1.0]]), sites, np.zeros(1), np.ones(1)
     )
     for reference, q in ((None, ep), (EP(), ep), (Laplace(), laplace)):
         assert_allclose(Settled.at(model, theta, reference).q.mean, q.mean, atol=1e-3)

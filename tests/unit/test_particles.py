@@ -5,12 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import EP, log_importance_weights
-from skgpmcmc.approximations.annealing import (
-    Annealing,
-    EllipticalSlices,
-    Schedule,
-    linear_temperatures,
-)
 from skgpmcmc.transitions import (
     EllipticalSlice,
     ParticleRefresh,
@@ -21,31 +15,23 @@ from skgpmcmc.transitions import (
 
 from ..helpers import THREE_THETA, three_point_model
 
-N, HEAVY = 6, 4
-#: Importance draws, and annealed ones.
-SETTINGS = {
-    "importance": {"defensive": 0.2},
-    "annealed": {"annealing": Annealing(Schedule(linear_temperatures(2), np.zeros(2)),
-                                        EllipticalSlices())},
-}  # fmt: skip
-every_setting = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+N, HEAVY, SHARE = 6, 4, 0.2
 
 
-def with_a_heavy_particle(settings):
+def with_a_heavy_particle():
     """A model, and a state in which one particle, not the first, has all of the weight."""
     model, rng = three_point_model(), np.random.default_rng(0)
-    walk = PseudoMarginalMetropolis(EP(), RandomWalk(), N, **settings)
+    walk = PseudoMarginalMetropolis(EP(), RandomWalk(), N, SHARE)
     state = walk.start(model, THREE_THETA, rng)
     log_weights = np.full(N, -np.inf)
     log_weights[HEAVY] = 0.0
     return model, state._replace(estimate=state.estimate._replace(log_weights=log_weights)), rng
 
 
-@every_setting
-def test_a_refresh_keeps_the_particle_that_is_drawn_by_weight(settings):
-    model, state, rng = with_a_heavy_particle(settings)
+def test_a_refresh_keeps_the_particle_that_is_drawn_by_weight():
+    model, state, rng = with_a_heavy_particle()
     before = state.estimate.particles
-    new, _ = ParticleRefresh(**settings).step(model, state, rng)
+    new, _ = ParticleRefresh(SHARE).step(model, state, rng)
     after = new.estimate.particles
     (kept,) = np.flatnonzero((after == before[:, [HEAVY]]).all(axis=0))
     assert not np.isin(np.delete(after, kept, axis=1), before).any()
@@ -53,20 +39,18 @@ def test_a_refresh_keeps_the_particle_that_is_drawn_by_weight(settings):
     assert len(np.unique(after)) == after.size
 
 
-@every_setting
-def test_the_particle_that_moves_is_the_one_that_is_drawn_by_weight(settings):
-    model, state, rng = with_a_heavy_particle(settings)
+def test_the_particle_that_moves_is_the_one_that_is_drawn_by_weight():
+    model, state, rng = with_a_heavy_particle()
     before = state.estimate
-    new, _ = RetainedParticle(**settings).step(model, state, rng)
+    new, _ = RetainedParticle(SHARE).step(model, state, rng)
     moved = new.estimate.particles[:, HEAVY]
     assert (moved != before.particles[:, HEAVY]).all()
     assert_array_equal(new.f, moved)
     others = np.arange(N) != HEAVY
     assert_array_equal(new.estimate.particles[:, others], before.particles[:, others])
     assert_array_equal(new.estimate.log_weights[others], before.log_weights[others])
-    if "defensive" in settings:
-        weight = log_importance_weights(model, state.density, moved[:, None], **settings)
-        assert_allclose(new.estimate.log_weights[HEAVY], weight[0], rtol=1e-10)
+    weight = log_importance_weights(model, state.density, moved[:, None], defensive=SHARE)
+    assert_allclose(new.estimate.log_weights[HEAVY], weight[0], rtol=1e-10)
     log_mean = np.log(np.exp(new.estimate.log_weights[HEAVY]) / N)
     assert new.estimate.log_likelihood == pytest.approx(log_mean)
 

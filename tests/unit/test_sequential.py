@@ -1,4 +1,4 @@
-"""The importance density that takes rows in turn, each given its class."""
+"""The importance density that takes rows in turn, each given its target."""
 
 import pickle
 from dataclasses import replace
@@ -11,12 +11,24 @@ from scipy.special import log_ndtr
 
 from skgpmcmc.approximations import (
     EP,
+    GaussianApproximation,
+    Laplace,
     SequentialApproximation,
+    Sites,
     density_from,
     importance_estimate,
     log_importance_weights,
+    rows_in_turn,
 )
-from skgpmcmc.likelihoods import Logit, Probit
+from skgpmcmc.likelihoods import (
+    Logit,
+    NegativeBinomial,
+    OrdinalProbit,
+    Poisson,
+    Probit,
+    StudentT,
+    Volatility,
+)
 
 from ..helpers import (
     THREE_THETA,
@@ -109,19 +121,132 @@ def test_draws_have_that_density(model):
     assert np.abs(np.arctanh(np.corrcoef(normal)[np.triu_indices(3, 1)])).max() < 4.0 / 600**0.5
 
 
-def test_weights_of_draws_from_elsewhere_are_one_on_average(model):
-    """The density integrates to one: by draws from q, and by its own for q."""
-    density = in_turn(model)
+#: Likelihoods without a closed form: targets of six rows, of which some share an input in the last.
+OTHERS = {
+    "logit": (Logit(), np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0])),
+    "poisson": (Poisson(), np.array([0.0, 3.0, 1.0, 0.0, 12.0, 2.0])),
+    "negative binomial": (NegativeBinomial(2.0), np.array([0.0, 3.0, 1.0, 0.0, 12.0, 2.0])),
+    "student-t": (StudentT(0.3, fixed=True), np.array([0.4, -3.0, 0.1, 5.0, 0.2, -0.2])),
+    "volatility": (Volatility(), np.array([0.4, -3.0, 0.1, 5.0, 0.2, -0.2])),
+    "ordinal": (OrdinalProbit((-1.0, 0.5), fixed=True), np.array([0.0, 1.0, 2.0, 2.0, 1.0, 0.0])),
+}
+every_other = in_one_test("name", OTHERS)
+
+
+def other_in_turn(name, rows=ROWS, theta=(2.0, -0.4), distinct=6):
+    """With an offset; the last of six rows have the inputs of the first, but for `distinct`."""
+    likelihood, y = OTHERS[name]
+    X, _ = toy_classes(6, 2, seed=3)
+    model = make_model(X[np.arange(6) % distinct], y, likelihood, nugget=1e-6)
+    model = model.observing(offset=0.3 * OFFSET)
+    theta = np.array(theta)
+    q = Laplace(tol=1e-8).fit(model, theta).q
+    q = GaussianApproximation(q.prior, Sites(q.sites.shift, q.precision + 0.05))
+    return model, SequentialApproximation(q, model.observations_at(theta), np.asarray(rows))
+
+
+def check_integral(density):
+    """Draws from q know the integral of the density, and its own draws that of q."""
     for of, by in ((density, density.q), (density.q, density)):
-        draws = by.sample(np.random.default_rng(2), 30_000)
+        draws = by.sample(np.random.default_rng(2), 20_000)
         ratio = np.exp(of.log_ratio_to_prior(draws.f) - draws.log_ratio)
         assert abs(z_score(ratio, 1.0)) < Z_LIMIT
 
 
-def test_draws_know_their_log_ratio(model):
-    density = in_turn(model)
-    draws = density.sample(np.random.default_rng(1), 300)
-    assert_allclose(draws.log_ratio, density.log_ratio_to_prior(draws.f), atol=1e-8)
+def test_weights_of_draws_from_elsewhere_are_one_on_average(model):
+    check_integral(in_turn(model))
+
+
+@every_other
+def test_weights_are_one_on_average_for_every_likelihood(name):
+    check_integral(other_in_turn(name)[1])
+
+
+@every_other
+def test_other_densities_of_one_value_are_those_that_are_drawn_from(name):
+    """By its distribution function, which is integrated: with bins that is piecewise Gaussian."""
+    likelihood, y = OTHERS[name]
+    model = make_model(np.zeros((1, 1)), y[1:2], likelihood)
+    theta = np.array([2.0, 0.0])
+    q = EP().fit(model, theta).q
+    density = SequentialApproximation(q, model.observations_at(theta), np.array([0]))
+    f = q.mean[0] + np.sqrt(q.marginal_variance[0]) * np.linspace(-9.0, 9.0, 100_001)
+    log_prior = stats.norm.logpdf(f, scale=np.sqrt(q.prior.variance[0]))
+    height = np.exp(density.log_ratio_to_prior(f[None]) + log_prior)
+    mass = np.cumsum(height) * (f[1] - f[0])
+    assert mass[-1] == pytest.approx(1.0, abs=1e-3)
+    draws = density.sample(np.random.default_rng(3), 4000)
+    assert stats.kstest(np.interp(draws.f[0], f, mass / mass[-1]), "uniform").pvalue > 1e-4
+    # What is drawn from is nearly p(f | y): a weight is p(y | theta).
+    exact = np.exp(model.observations.by_input(f[None])[0] + log_prior).sum() * (f[1] - f[0])
+    weights = importance_estimate(model, density, 4000, np.random.default_rng(4)).log_weights
+    assert np.abs(weights - np.log(exact)).mean() < 0.05
+
+
+@in_one_test("distinct", [6, 4])
+@every_other
+def test_estimates_with_other_rows_in_turn_agree_with_those_without(name, distinct):
+    """Where some inputs have two targets as well."""
+    model, density = other_in_turn(name, np.arange(distinct), distinct=distinct)
+    rng, n_draws = np.random.default_rng(5), 10_000
+    some, plain = (
+        importance_estimate(model, d, n_draws, rng, defensive=0.05) for d in (density, density.q)
+    )
+    noise = [np.exp(e.log_weights - e.log_likelihood).std() for e in (some, plain)]
+    error = np.hypot(*noise) / n_draws**0.5
+    assert abs(some.log_likelihood - plain.log_likelihood) < Z_LIMIT * error
+    again = log_importance_weights(model, density, some.particles, defensive=0.05)
+    assert_allclose(some.log_weights, again, atol=1e-7)
+
+
+@every_other
+def test_other_rows_that_do_not_know_of_one_another_leave_little_noise(name):
+    """That of the bins: with exact likelihoods there would be none."""
+    likelihood, y = OTHERS[name]
+    model = make_model(20.0 * np.arange(6.0)[:, None], y, likelihood)
+    density = replace(in_turn(model, (2.0, -1.0)), rows=np.arange(6))
+    some, plain = (
+        importance_estimate(model, d, 1000, np.random.default_rng(0)).log_weights.std()
+        for d in (density, density.q)
+    )
+    assert some < 0.25
+    assert some < 0.4 * plain
+
+
+def test_values_far_out_have_a_density():
+    """Where a table ends, and where a likelihood is zero, or no number."""
+    for name in OTHERS:
+        _, density = other_in_turn(name)
+        f = np.array([-1e3, -50.0, 50.0, 1e3]) * np.ones((6, 1))
+        assert np.isfinite(density.log_ratio_to_prior(f)).all()
+
+
+def test_likelihoods_that_are_no_numbers():
+    class Strange(Logit):
+        def log_prob(self, y, f):
+            return np.where(f > 0.0, np.nan, np.where(f < -1.0, -np.inf, super().log_prob(y, f)))
+
+    model = make_model(*toy_classes(6, 2, seed=3), Strange())
+    theta = np.array([1.0, 0.0])
+    q = GaussianApproximation(model.prior_at(theta), Sites(np.zeros(6), np.ones(6)))
+    density = SequentialApproximation(q, model.observations_at(theta), np.arange(6))
+    assert np.isfinite(density.sample(np.random.default_rng(0), 50).log_ratio).all()
+
+
+def test_the_most_skewed_rows_come_in_turn():
+    """So that the rest adds less to the variance of a weight than the noise allows."""
+    rng = np.random.default_rng(0)
+    skewness = rng.standard_normal((5, 40)) * np.linspace(0.05, 1.0, 40)
+    mean = abs(skewness).mean(axis=0)
+    for noise in (0.03, 0.1, 0.3):
+        rows = rows_in_turn(skewness, noise)
+        assert_array_equal(rows, np.argsort(-mean)[: len(rows)])
+        rest = np.delete(mean, rows)
+        assert (rest**2).sum() / 6.0 <= noise**2
+        with_one_more = (rest**2).sum() + mean[rows[-1]] ** 2
+        assert with_one_more / 6.0 > noise**2
+    assert len(rows_in_turn(skewness, 9.0)) == 0
+    assert len(rows_in_turn(np.zeros((5, 40)), 0.1)) == 0
 
 
 @pytest.mark.parametrize("defensive", [0.0, 0.2])
@@ -172,18 +297,6 @@ def test_extreme_variances(model, theta):
     assert estimate.log_weights.std() < 3.0
 
 
-def test_fewer_rows_are_the_first_ones(model):
-    density = in_turn(model, rows=[4, 0, 3, 1])
-    f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 5))
-    for count in (1, 3, 4, 9):
-        fewer, other = density.of_first(count), in_turn(model, rows=[4, 0, 3, 1][:count])
-        assert_array_equal(fewer.rows, other.rows)
-        assert_allclose(fewer.log_ratio_to_prior(f), other.log_ratio_to_prior(f), atol=1e-9)
-        draws = [d.sample(np.random.default_rng(1), 4).f for d in (fewer, other)]
-        assert_allclose(*draws, atol=1e-9)
-    assert density.of_first(0) is density.q
-
-
 def test_parts_make_it_again(model):
     density = in_turn(model).made()
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
@@ -195,16 +308,6 @@ def test_parts_make_it_again(model):
         assert "_turns" not in vars(again)
         assert_array_equal(again.rows, ROWS)
         assert_allclose(again.log_ratio_to_prior(f), density.log_ratio_to_prior(f), atol=1e-9)
-
-
-def test_only_a_likelihood_that_is_a_probit():
-    X, y = toy_classes(6, 2, seed=3)
-    with pytest.raises(ValueError, match="logit"):
-        in_turn(make_model(X, y, "logit")).made()
-    assert_array_equal(Probit().probit_signs(y), y)
-    assert Logit().probit_signs(y) is None
-    weighted = make_model(X, y).observing(weight=np.full(6, 2.0))
-    assert weighted.observations.probit_signs() is None
 
 
 class Harder(Probit):

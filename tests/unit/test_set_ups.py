@@ -28,7 +28,6 @@ from skgpmcmc.samplers import (
 )
 from skgpmcmc.samplers import mapped as mapped_samplers
 from skgpmcmc.transitions import (
-    Directed,
     Layer,
     PseudoMarginalMetropolis,
     RandomWalk,
@@ -299,48 +298,6 @@ def test_the_reported_importance_draws_are_those_of_the_chains():
     count, report = prepared.estimator.n_importance, prepared.report
     used = [count.at(theta) for theta in prepared.transition.moves[0].proposal.target.start.nodes]
     assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]
-
-
-# --- annealing ------------------------------------------------------------------------------------
-
-
-def wide_classes(likelihood, n=18):
-    """Separable classes, with priors that say that the variance is large."""
-    X = np.random.default_rng(0).uniform(size=(n, 2))
-    y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.55, 1.0, -1.0)
-    priors = {
-        "k1__constant_value": stats.lognorm(0.3, scale=1e5),
-        "k2__length_scale": stats.lognorm(0.3, scale=0.5),
-    }
-    return make_model(X, y, likelihood, priors=priors)
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "n_importance", "anneals"),
-    [("logit", None, True), ("logit", 32, False), ("probit", None, False)],
-)
-def test_where_estimates_are_too_noisy_draws_are_annealed(likelihood, n_importance, anneals):
-    """With Laplace, whose q is a poor one there, unless the number of draws is given.
-
-    With a probit, rows in turn leave little noise.
-    """
-    settings = EmulatorSettings(0.1, 0.05, n_importance, emulates=True)
-    starts = [np.array([11.5, -1.0]), np.array([11.0, -0.5])]
-    rng, model = np.random.default_rng(3), wide_classes(likelihood)
-    request = Request(model, Laplace(), starts, streams(2, 2), rng, n_importance, 0)
-    prepared = finished(set_up_emulated(request, settings))
-    annealing = prepared.estimator.annealing
-    assert (annealing is not None) == anneals
-    mixture = prepared.transition
-    parts = [mixture.last]
-    for move in mixture.moves:
-        parts += [move.ahead, move.back] if isinstance(move, Directed) else [move]
-    assert {part.annealing for part in parts} == {annealing}
-    n_temperatures = len(annealing.schedule.temperatures) if anneals else 0
-    assert prepared.report.n_temperatures == n_temperatures
-    too_noisy = prepared.report.noise > 1.0
-    assert too_noisy == (n_importance is not None)
-    assert (prepared.report.n_in_turn > 0) == (likelihood == "probit")
 
 
 # --- shares of the prior --------------------------------------------------------------------------

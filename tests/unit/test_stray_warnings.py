@@ -44,12 +44,10 @@ def test_length_scales_far_out_have_their_limits(log_length):
 
 
 @in_one_test("log_constant", [-400.0, 45.0, 400.0])
-def test_the_shape_of_a_skewed_density_far_out(log_constant):
+def test_the_skewness_of_margins_far_out(log_constant):
     model = make_model(X, Y)
     q = EP(max_sweeps=3).fit(model, np.array([log_constant, -2.0])).q
-    shape = q.shape(model)
-    assert np.isfinite(shape.skewness).all()
-    assert (shape.sd > 0.0).all()
+    assert np.isfinite(q.skewness(model)).all()
 
 
 def test_the_exact_posterior_under_a_huge_constant():

@@ -29,7 +29,6 @@ def target_of(model, approximation, correction=CORRECTION):
         approximation,
         thetas,
         [q.sites for q in fits],
-        [q.shape(model) for q in fits],
         CENTER,
         SCALE,
     )

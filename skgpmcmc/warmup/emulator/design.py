@@ -17,7 +17,6 @@ from ...approximations import (
     GaussianApproximation,
     HyperPosterior,
     PosteriorPoint,
-    Shape,
     Sites,
     averaged,
 )
@@ -40,7 +39,7 @@ class DesignPoint(NamedTuple):
     gradient: FloatArray  # (p,), of the log evidence
     log_density: float  # log evidence + log p(theta)
     sites: Sites
-    shape: Shape | None  # None for coupled sites, whose density is not skewed
+    skewness: FloatArray | None  # (n,), of margins; None for coupled sites, and where it is zero
 
     @classmethod
     def of(cls, point: PosteriorPoint) -> Self:
@@ -56,15 +55,15 @@ class DesignPoint(NamedTuple):
 
 def of_design(
     q: GaussianApproximation, model: LatentGP, start: Sites | None = None
-) -> tuple[Sites, Shape | None]:
-    """Return the sites and the shape of a design point.
+) -> tuple[Sites, FloatArray | None]:
+    """Return the sites of a design point, and the skewness of its margins.
 
     Where sites have to be improved for that, this begins at `start`.
     """
     if model.likelihood.quadratic:  # nothing is estimated
         return q.sites, None
     q = importance_gaussian(q, model, start)
-    return _smooth_sites(model, q), q.shape(model)
+    return _smooth_sites(model, q), q.skewness(model)
 
 
 def examine(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation, HyperPosterior, InterpolatedSites
+from ...approximations import Approximation, HyperPosterior, InterpolatedSites, rows_in_turn
 from ...model import LatentGP
 from ...transitions import (
     MOST_ROTATED,
@@ -170,14 +170,6 @@ class Knowledge:
         design = self.design.joined(points)
         return replace(self, design=design, n_evaluations=self.n_evaluations + n_evaluations)
 
-    def typical(self) -> FloatArray:
-        """Return draws from what leads chains, the emulator or trajectories; (m, p)."""
-        if self.usable:
-            assert self.examined is not None
-            return self.draws(self.examined.posterior)
-        assert self.warm is not None
-        return np.array([point.position for point in self.warm.states])
-
     def places(self) -> tuple[FloatArray, FloatArray]:
         """Return theta (m, p) where chains will go, with their approximate log evidences (m,).
 
@@ -194,22 +186,15 @@ class Knowledge:
         thetas = np.array([point.position for point in some])
         return thetas, np.array([point.log_evidence for point in some])
 
-    @property
-    def in_turn(self) -> bool:
-        """Whether importance draws can take rows in turn."""
-        return self.model.observations.probit_signs() is not None
-
-    def plausible(self) -> Design:
-        """Return the points that tell of the sites where chains will be."""
+    def reference(self, noise: float = np.inf) -> InterpolatedSites:
+        """Interpolated sites of the design so far, and rows in turn for estimates of this noise."""
         depth = self.options.plausible + 2.0 * self.dim
-        return self.design.above(depth).thinned(self.scale, self.options)
-
-    def reference(self, n_turns: int = 0) -> InterpolatedSites:
-        """Interpolated sites of the design so far."""
-        used = self.plausible()
-        sites, shapes = zip(*((point.sites, point.shape) for point in used.points), strict=True)
-        known = (self.approximation, used.theta, sites, shapes, self.design.best.theta, self.scale)
-        return InterpolatedSites.fit(*known, n_turns=n_turns)
+        used = self.design.above(depth).thinned(self.scale, self.options)
+        sites = [point.sites for point in used.points]
+        known = [point.skewness for point in used.points if point.skewness is not None]
+        turns = rows_in_turn(np.array(known), noise) if known else None
+        center, scale = self.design.best.theta, self.scale
+        return InterpolatedSites.fit(self.approximation, used.theta, sites, center, scale, turns)
 
 
 def learned(

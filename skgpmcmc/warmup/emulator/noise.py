@@ -1,64 +1,114 @@
-"""STAND-IN until the importance density is one."""
+"""How noisy estimates of p(y | theta) are, and how many importance draws each takes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.linalg import NotPositiveDefiniteError, log_sum
+from ..._typing import FloatArray
+from ...approximations import Quadratic, ReferenceDensity, importance_estimate
+from ...model import LatentGP
+from ...numerics.linalg import NotPositiveDefiniteError, log_mean
 from ...transitions import DrawCount
-from ...transitions.pseudo_marginal import fresh_particles
+from ..executor import Executor
+from ..report import EmulatorSettings
 
-N_DRAWS, _NOISE, _MOST_DRAWS = 256, 0.1, 4096
-FEWEST_DRAWS, _MOST_NUMBERS = 16, 4_000_000
+#: Importance draws of a probe.
+N_DRAWS = 256
+#: Noise of a probe; most draws of one, in all and at once.
+_NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
+#: Fewest importance draws of an estimate.
+FEWEST_DRAWS = 16
+#: Most numbers in the particles of one estimate (16 MB); sampling holds several such arrays.
+_MOST_NUMBERS = 2_000_000
+#: Log of the relative variance of a weight: error at one theta, and standard deviation of its
+#: linear terms.
+_ERROR, _TERM_SD = 0.5, 1.0
 
 
 class Probe(NamedTuple):
+    """An importance estimate with many draws."""
+
     log_likelihood: float
-    log_variance: float
-    noise: float
+    log_variance: float  # log of the relative variance of one weight
+    noise: float  # standard deviation of the log estimate
 
 
-def _log_variance(log_weights):
-    if np.isneginf(log_weights.max()):
-        return np.inf
+def probed(
+    model: LatentGP,
+    reference: ReferenceDensity,
+    thetas: FloatArray,
+    settings: EmulatorSettings,
+    seeds: Sequence[np.random.SeedSequence],
+    workers: Executor,
+) -> list[Probe | None]:
+    """Take a probe at each of some theta (m, p), with a seed for each; see `take_probe`."""
+    items = [
+        (model, reference, theta, settings, seed) for theta, seed in zip(thetas, seeds, strict=True)
+    ]
+    return workers.map(take_probe, items, stage="measuring the noise of estimates")
+
+
+def take_probe(
+    model: LatentGP,
+    reference: ReferenceDensity,
+    theta: FloatArray,
+    settings: EmulatorSettings,
+    seed: np.random.SeedSequence,
+) -> Probe | None:
+    """Estimate p(y | theta) with so many draws that their noise does not matter.
+
+    None where K is singular, or no draw has a positive likelihood.
+    """
+    rng, log_weights, wanted = np.random.default_rng(seed), np.empty(0), N_DRAWS
+    try:
+        density = reference.at(model, theta).made()
+        while len(log_weights) < wanted:
+            size = min(wanted - len(log_weights), _MOST_AT_ONCE)
+            more = importance_estimate(model, density, size, rng, defensive=settings.defensive)
+            log_weights = np.concatenate([log_weights, more.log_weights])
+            if len(log_weights) == N_DRAWS:
+                if np.isneginf(log_weights.max()):
+                    return None
+                enough = np.exp(_log_variance(log_weights)) / _NOISE**2
+                wanted = int(np.clip(enough, N_DRAWS, _MOST_DRAWS))
+    except NotPositiveDefiniteError:
+        return None
+    log_variance = _log_variance(log_weights)
+    noise = float(np.exp(0.5 * log_variance) / np.sqrt(len(log_weights)))
+    return Probe(log_mean(log_weights), log_variance, noise)
+
+
+def _log_variance(log_weights: FloatArray) -> float:
+    """Log of the relative variance of one weight."""
     weights = np.exp(log_weights - log_weights.max())
     return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
 
 
-def take_probe(model, reference, theta, settings, seed):
-    rng = np.random.default_rng(seed)
-    from types import SimpleNamespace
+def draw_count(
+    theta: FloatArray,
+    log_variance: FloatArray,
+    center: FloatArray,
+    scale: FloatArray,
+    n: int,
+    noise: float,
+) -> DrawCount:
+    """Return the number of draws that gives the log of estimates this noise at any theta.
 
-    how = SimpleNamespace(defensive=settings.defensive, annealing=None)
-    try:
-        density = reference.at(model, theta).made()
-        first = fresh_particles(model, density, N_DRAWS, rng, how).log_weights
-        if np.isneginf(first.max()):
-            return None
-        enough = int(np.clip(np.exp(_log_variance(first)) / _NOISE**2, N_DRAWS, _MOST_DRAWS))
-        more = [
-            fresh_particles(model, density, 512, rng, how).log_weights
-            for _ in range(-(-(enough - N_DRAWS) // 512))
-        ]
-    except NotPositiveDefiniteError:
-        return None
-    log_weights = np.concatenate([first, *more])
-    log_variance, size = _log_variance(log_weights), len(log_weights)
-    noise = float(np.exp(0.5 * log_variance) / np.sqrt(size))
-    return Probe(float(log_sum(log_weights)) - float(np.log(size)), log_variance, noise)
-
-
-def draw_count(log_variance, draws, n, noise):
-    most = max(FEWEST_DRAWS, min(max(4 * n, 1000), _MOST_NUMBERS // n))
-    count = DrawCount(log_variance, noise, FEWEST_DRAWS, most)
-    return count.raised(draws, _MOST_NUMBERS // n)
-
-
-def n_turns(points, noise, probit):
-    if not probit or points[0].shape is None:
-        return 0
-    g = np.sort(np.mean([abs(p.shape.skewness) for p in points], axis=0))[::-1]
-    rest = np.append(np.cumsum((g**2)[::-1])[::-1], 0.0) / 6.0
-    return int(np.argmax(rest < noise**2))
+    Parameters
+    ----------
+    theta : ndarray of shape (m, p)
+        Where probes were taken.
+    log_variance : ndarray of shape (m,)
+        What they found: the log of the relative variance of one weight.
+    center, scale : ndarray of shape (p,)
+        Of the posterior.
+    n : int
+        Number of latent values, which bounds the draws that fit in memory.
+    noise : float
+        Standard deviation of the log estimate.
+    """
+    law = Quadratic.fit(theta, log_variance, center, scale, noise=_ERROR, term_sd=_TERM_SD)
+    return DrawCount(law, noise, FEWEST_DRAWS, max(_MOST_NUMBERS // n, FEWEST_DRAWS))
