@@ -31,6 +31,8 @@ from .work import no_density
 
 #: Importance draws where nothing is learned about them.
 N_IMPORTANCE = 64
+#: Least weight of a place where chains hardly go, for what is learned of estimates.
+_LEAST_SHARE = 0.05
 #: Probability of new particles at the same theta.
 _REFRESHED = 0.01
 
@@ -92,7 +94,7 @@ def estimated(
     model, options = known.model, known.options
     wanted = settings.noise * (1.0 if known.usable else options.quiet)
     reference = known.reference(wanted)
-    thetas, evidence = known.places()
+    thetas, evidence, shares = known.places()
     seeds = known.seeds(len(thetas))
     probes = probed(model, reference, thetas, settings, seeds, workers)
     check_time()
@@ -102,9 +104,11 @@ def estimated(
     log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
     theta, gap = thetas[found], log_p - evidence[found]
     center, scale = known.design.best.theta, known.scale
-    learned = draw_count(theta, log_variance, center, scale, model.n_latent, wanted)
+    # Errors matter where chains go.
+    weight = np.sqrt(np.clip(shares[found], _LEAST_SHARE, 1.0))
+    learned = draw_count(theta, log_variance, center, scale, model.n_latent, wanted, weight)
     count = settings.n_importance or learned
-    correction = Quadratic.fit(theta, gap, center, scale, noise=0.05 + noise, term_sd=0.1)
+    correction = Quadratic.fit(theta, gap, center, scale, noise=(0.05 + noise) / weight, term_sd=0.1)
     counts = _counts_at(theta, count)
     estimates = Estimates.by_draws(settings, reference, count)._replace(
         correction=correction,

@@ -170,21 +170,22 @@ class Knowledge:
         design = self.design.joined(points)
         return replace(self, design=design, n_evaluations=self.n_evaluations + n_evaluations)
 
-    def places(self) -> tuple[FloatArray, FloatArray]:
-        """Return theta (m, p) where chains will go, with their approximate log evidences (m,).
+    def places(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return theta (m, p) where chains will go, their log evidences (m,), and shares (m,).
 
         Those of the last two batches; where trajectories lead, some of theirs.
         """
         if self.usable:
             last = self.held_out[-2:]
             thetas = np.concatenate([batch.theta for batch in last])
-            return thetas, np.concatenate([batch.log_evidence for batch in last])
+            evidence = np.concatenate([batch.log_evidence for batch in last])
+            return thetas, evidence, np.concatenate([batch.shares for batch in last])
         assert self.warm is not None
         states = self.warm.states
         size = min(2 * self.options.batch(self.dim), len(states))
         some = [states[i] for i in self.rng.choice(len(states), size, replace=False)]
         thetas = np.array([point.position for point in some])
-        return thetas, np.array([point.log_evidence for point in some])
+        return thetas, np.array([point.log_evidence for point in some]), np.ones(size)
 
     def reference(self, noise: float = np.inf) -> InterpolatedSites:
         """Interpolated sites of the design so far, and rows in turn for estimates of this noise."""

@@ -94,6 +94,7 @@ def draw_count(
     scale: FloatArray,
     n: int,
     noise: float,
+    weight: FloatArray | float = 1.0,
 ) -> DrawCount:
     """Return the number of draws that gives the log of estimates this noise at any theta.
 
@@ -109,6 +110,8 @@ def draw_count(
         Number of latent values, which bounds the draws that fit in memory.
     noise : float
         Standard deviation of the log estimate.
+    weight : ndarray of shape (m,) or float, default=1.0
+        How much the places matter.
     """
-    law = Quadratic.fit(theta, log_variance, center, scale, noise=_ERROR, term_sd=_TERM_SD)
+    law = Quadratic.fit(theta, log_variance, center, scale, noise=_ERROR / weight, term_sd=_TERM_SD)
     return DrawCount(law, noise, FEWEST_DRAWS, max(_MOST_NUMBERS // n, FEWEST_DRAWS))
