@@ -321,6 +321,7 @@ def test_rows_in_turn_leave_little_noise_where_no_gaussian_would_do(likelihood):
     prepared = finished(set_up_emulated(request, settings))
     assert prepared.report.noise < 0.4
     assert prepared.report.n_in_turn == 18
+    assert prepared.estimator.n_importance.highest == 2_000_000 // 18  # numbers of the particles
     estimator = replace(prepared.estimator, n_importance=16)
     plain = replace(estimator, reference=replace(estimator.reference, turns=np.arange(0)))
     in_turn, gaussian = (

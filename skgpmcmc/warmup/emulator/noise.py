@@ -98,7 +98,7 @@ def draw_count(
     log_variance: FloatArray,
     center: FloatArray,
     scale: FloatArray,
-    n: int,
+    n_latent: int,
     noise: float,
 ) -> DrawCount:
     """Return the number of draws that gives the log of estimates this noise at any theta.
@@ -111,10 +111,10 @@ def draw_count(
         What they found: the log of the relative variance of one weight.
     center, scale : ndarray of shape (p,)
         Of the posterior.
-    n : int
+    n_latent : int
         Number of latent values, which bounds the draws that fit in memory.
     noise : float
         Standard deviation of the log estimate.
     """
     law = Quadratic.fit(theta, log_variance, center, scale, noise=_ERROR, term_sd=_TERM_SD)
-    return DrawCount(law, noise, FEWEST_DRAWS, max(_MOST_NUMBERS // n, FEWEST_DRAWS))
+    return DrawCount(law, noise, FEWEST_DRAWS, max(_MOST_NUMBERS // n_latent, FEWEST_DRAWS))

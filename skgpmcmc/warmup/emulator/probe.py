@@ -113,8 +113,8 @@ def probe(
         raise RuntimeError(no_density(known.model, thetas[0]))
     known = known.emulated().confirmed(target.emulator)
     center, scale = known.design.best.theta, known.scale
-    n = known.model.n_inputs * known.model.n_latent
-    count = draw_count(places.theta, places.log_variance, center, scale, n, noise)
+    n_latent = known.model.n_latent
+    count = draw_count(places.theta, places.log_variance, center, scale, n_latent, noise)
     used = settings.n_importance or count
     correction = Quadratic.fit(
         places.theta,
