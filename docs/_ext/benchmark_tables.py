@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from docutils import nodes
 from fit_tables import concurrency, in_step, memory, set_up, tuned_svm
-from paper_tables import annealed_fits, annealed_noise, comparative, fast_approximations, rmhmc
+from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
 from rst_tables import decimals, list_table, provenance, two
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -794,7 +794,6 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "fast_approximations_": fast_approximations,
     "rmhmc_": rmhmc,
     "annealed_noise": annealed_noise,
-    "annealed_fits": annealed_fits,
     "tuned_svm": tuned_svm,
     "in_step": in_step,
     "set_up": set_up,

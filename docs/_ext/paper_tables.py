@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,29 +102,6 @@ def annealed_noise(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
             ]
             rows.append([f"{case}: {theta}", *found])
     return [*provenance(document, settings=False), *list_table("", ["case", *methods], rows)]
-
-
-def annealed_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Render how chains do with annealed draws, and without."""
-    (document,) = documents
-    rows = [
-        [case, name, *map(_of_runs(runs), ("noise", "n_temperatures", "r_hat", "ess_bulk"))]
-        for case, kinds in document["results"].items()
-        for name, runs in kinds.items()
-    ]
-    head = ["fit", "draws", "noise", "temperatures", "R-hat", "ESS"]
-    return [*provenance(document, settings=False), *list_table("", head, rows)]
-
-
-def _of_runs(runs: Sequence[Mapping[str, float | None]]) -> Callable[[str], str]:
-    """Return what shows a quantity of several runs; files hold those that are infinite as null."""
-    digits = {"r_hat": 3, "noise": 2}
-
-    def shown(name: str) -> str:
-        values = _finite([run[name] for run in runs])
-        return ", ".join(f"{value:.{digits.get(name, 0)}f}" for value in values)
-
-    return shown
 
 
 def _ratios(cells: Mapping[str, Any], theirs: Mapping[str, float]) -> list[str]:

@@ -134,9 +134,9 @@ class PseudoMarginal(Sampler):
         of the approximate marginal likelihood; "emulated" uses these too if its emulator is poor.
         "random_walk": the tuned random walk of the papers.
     noise : float > 0, default=0.24
-        Target of ``n_importance="auto"``: standard deviation of the estimate of log p(y | theta);
-        half of it, if that costs little, with five or more hyper-parameters, a softmax or skewed
-        importance densities. Not used with ``moves="random_walk"``.
+        Target of ``n_importance="auto"``: standard deviation of the estimate of log p(y | theta),
+        from which the number of importance draws at every theta follows, and how many rows of a
+        draw come in turn. Not used with ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True

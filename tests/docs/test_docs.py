@@ -521,9 +521,11 @@ def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
 
 
 def test_methods_state_the_constants_of_the_set_up():
+    from skgpmcmc.approximations import sequential
+    from skgpmcmc.samplers import PseudoMarginal
     from skgpmcmc.transitions import rotation
     from skgpmcmc.warmup import emulated
-    from skgpmcmc.warmup.emulator import learn, probe
+    from skgpmcmc.warmup.emulator import learn, noise
 
     methods = (ROOT / "docs" / "methods.rst").read_text("utf-8")
     guide = (ROOT / "docs" / "convergence.rst").read_text("utf-8")
@@ -542,7 +544,11 @@ def test_methods_state_the_constants_of_the_set_up():
         in guide
     )
     assert f"{round(100 * rotated)} of a hundred moves are not surrogate" in methods
-    assert f"multiplied by the {probe._WARY}th power of one plus" in methods
+    assert f"is 0.24 unless you state another one. N is at least {noise.FEWEST_DRAWS}," in methods
+    assert PseudoMarginal().noise == 0.24
+    width = sequential._ENDS[1] - sequential._ENDS[0]
+    assert f"within {len(sequential._SHARE)} bins of" in methods
+    assert f"{width:.1f} standard" in methods
     assert f"is at most {rotation._DEPTH:.0f} below" in methods
     assert f"\\alpha = {rotation._SHIFTS[1]}" in methods
     assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgpmcmc.approximations.annealing import Particles
 from skgpmcmc.transitions import RiemannianTrajectory
 from skgpmcmc.transitions.annealed import RiemannianKernel
 
 from ..helpers import NO_THETA, Z_LIMIT, given_model, seeded
-from ..unit.test_annealing import beginning
+from ..unit.test_annealing import beginning, particles_at
 from .test_joint import LEAST_ACCEPTANCE
 
 #: Prior standard deviation of f, the step and its most repetitions: one of 25 ends that the ratio
@@ -30,7 +29,7 @@ def score_of_trajectories(cls):
     law = stats.skewnorm(SCALE)
     model = given_model(np.array([[SCALE**2]]), [1.0])
     v = law.rvs((1, N_DRAWS), random_state=rng)
-    draws = Particles.ended(model, beginning(model, NO_THETA, "prior"), SCALE * v)
+    draws = particles_at(model, beginning(model, NO_THETA, "prior"), SCALE * v)
     kernel = RiemannianKernel(cls(max_steps=MAX_STEPS))
     rates = [kernel.move(draws, 1.0, np.log(STEP), rng) for _ in range(N_MOVES)]
     v = draws.f[0] / SCALE

@@ -53,6 +53,14 @@ def fixed(temperatures, log_scale=0.0):
     return Schedule(temperatures, np.full(len(temperatures), log_scale))
 
 
+def particles_at(model, q, f):
+    """Draws that are where f, (n, N), says."""
+    delta = f - q.mean[:, None]
+    particles = Particles(q, model.observations_at(q.prior.theta), delta, np.empty(f.shape[1]))
+    particles.place(np.full(f.shape[1], True), delta)
+    return particles
+
+
 def beginning(model, theta, start):
     if start == "EP":
         return EP().fit(model, theta).q

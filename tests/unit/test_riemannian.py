@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skgpmcmc.approximations.annealing import Particles
 from skgpmcmc.likelihoods import Poisson, Volatility
 from skgpmcmc.parameterizations import LatentConditional
 from skgpmcmc.transitions import (
@@ -19,7 +18,7 @@ from skgpmcmc.transitions import (
 from skgpmcmc.transitions.annealed import RiemannianKernel
 
 from ..helpers import NO_THETA, finite_difference, given_model, in_one_test
-from .test_annealing import beginning
+from .test_annealing import beginning, particles_at
 from .test_parameterizations import every_likelihood, problem
 
 STEP = 0.5
@@ -221,7 +220,7 @@ def test_only_a_trajectory_that_returns_is_accepted(way):
 @every_way
 def test_annealed_draws_return_too(way):
     model, state, _ = begun(way)
-    draws = Particles.ended(model, beginning(model, NO_THETA, "prior"), state.f[:, None])
+    draws = particles_at(model, beginning(model, NO_THETA, "prior"), state.f[:, None])
     kernel = RiemannianKernel(RiemannianTrajectory())
     probability = kernel.move(draws, 1.0, np.log(LONG), Given(way))
     assert (abs(draws.f[0, 0] - state.f[0]) > 0.1) == (probability > 0.0) == way.startswith("back")

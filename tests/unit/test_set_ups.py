@@ -1,5 +1,6 @@
 """What set-ups do where things go wrong, where chains are many, and what they say afterwards."""
 
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from unittest import mock
@@ -296,8 +297,38 @@ def test_the_reported_importance_draws_are_those_of_the_chains():
         set_up_emulated(Request(model, Laplace(), starts, streams(2, 2), rng, None, 0), settings)
     )
     count, report = prepared.estimator.n_importance, prepared.report
-    used = [count.at(theta) for theta in prepared.transition.moves[0].proposal.target.start.nodes]
+    sites = prepared.transition.moves[0].proposal.target.sites
+    used = [count.at(theta) for theta in sites.center + sites.scale * sites.nodes]
     assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]
+
+
+# --- rows in turn ---------------------------------------------------------------------------------
+
+
+@in_one_test("likelihood", ["logit", "probit"])
+def test_rows_in_turn_leave_little_noise_where_no_gaussian_would_do(likelihood):
+    """Separable classes, priors that say that the variance is large, and Laplace's poor sites."""
+    X = np.random.default_rng(0).uniform(size=(18, 2))
+    y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.55, 1.0, -1.0)
+    priors = {
+        "k1__constant_value": stats.lognorm(0.3, scale=1e5),
+        "k2__length_scale": stats.lognorm(0.3, scale=0.5),
+    }
+    model = make_model(X, y, likelihood, priors=priors)
+    settings = EmulatorSettings(0.24, 0.05, None, emulates=True)
+    starts = [np.array([11.5, -1.0]), np.array([11.0, -0.5])]
+    request = Request(model, Laplace(), starts, streams(2, 2), np.random.default_rng(3), None, 0)
+    prepared = finished(set_up_emulated(request, settings))
+    assert prepared.report.noise < 0.4
+    assert prepared.report.n_in_turn == 18
+    assert prepared.estimator.n_importance.highest == 2_000_000 // 18  # numbers of the particles
+    estimator = replace(prepared.estimator, n_importance=16)
+    plain = replace(estimator, reference=replace(estimator.reference, turns=np.arange(0)))
+    in_turn, gaussian = (
+        part.log_likelihood_sd(model, starts[0], np.random.default_rng(0))
+        for part in (estimator, plain)
+    )
+    assert in_turn < 0.5 * gaussian
 
 
 # --- shares of the prior --------------------------------------------------------------------------

@@ -21,6 +21,8 @@ N_DRAWS = 256
 _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
 #: Fewest importance draws of an estimate.
 FEWEST_DRAWS = 16
+#: Most importance draws of an estimate, in numbers of latent values: as dear as factorizations.
+_MOST_TIMES = 4
 #: Most numbers in the particles of one estimate (16 MB); sampling holds several such arrays.
 _MOST_NUMBERS = 2_000_000
 #: Log of the relative variance of a weight: error at one theta, and standard deviation of its
@@ -92,7 +94,7 @@ def draw_count(
     log_variance: FloatArray,
     center: FloatArray,
     scale: FloatArray,
-    n: int,
+    n_latent: int,
     noise: float,
     weight: FloatArray | float = 1.0,
 ) -> DrawCount:
@@ -106,7 +108,7 @@ def draw_count(
         What they found: the log of the relative variance of one weight.
     center, scale : ndarray of shape (p,)
         Of the posterior.
-    n : int
+    n_latent : int
         Number of latent values, which bounds the draws that fit in memory.
     noise : float
         Standard deviation of the log estimate.
@@ -114,4 +116,5 @@ def draw_count(
         How much the places matter.
     """
     law = Quadratic.fit(theta, log_variance, center, scale, noise=_ERROR / weight, term_sd=_TERM_SD)
-    return DrawCount(law, noise, FEWEST_DRAWS, max(_MOST_NUMBERS // n, FEWEST_DRAWS))
+    most = min(_MOST_TIMES * n_latent, _MOST_NUMBERS // n_latent)
+    return DrawCount(law, noise, FEWEST_DRAWS, max(most, FEWEST_DRAWS))
