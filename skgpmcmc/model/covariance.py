@@ -383,10 +383,10 @@ class ConstantTimesStationary(Covariance):
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         constant, length_scale = self.values(theta)
         gradient = np.empty(len(theta))
-        diagonal = constant * A.trace()
+        on_diagonal = A.flat[:: len(A) + 1]
         A.flat[:: len(A) + 1] = 0.0  # no distance there
         if len(gradient[self.of_constant]):
-            gradient[self.of_constant] = diagonal + np.einsum("ij,ij->", A, K)
+            gradient[self.of_constant] = constant * on_diagonal.sum() + np.einsum("ij,ij->", A, K)
         if len(gradient[self.of_length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
             if self._from_inputs:

@@ -5,6 +5,7 @@ The same operators move f given theta, and theta given what a parameterization h
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -260,7 +261,7 @@ class Trajectory(HamiltonianOperator):
 
         def at(position: FloatArray) -> Any:
             """Return the point at a finite position, else None."""
-            return conditional.at(position) if np.isfinite(position).all() else None
+            return conditional.at(position) if math.isfinite(position.sum()) else None
 
         path, log_ratio = self.flown(at, point, rng)
         if path.end is None:

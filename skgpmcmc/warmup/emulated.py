@@ -302,7 +302,9 @@ def tuned_trajectories(
     """
     approximation = known.approximation.roughened()
     target = HyperPosterior(known.model, approximation, sites, known.no_correction)
-    begins: list[Any] = list(known.pool_starts()[: known.n_chains])
+    best, log_prior = known.design.best.theta, known.model.hyperprior.log_prob
+    starts = known.pool_starts()[: known.n_chains]
+    begins: list[Any] = [theta if np.isfinite(log_prior(theta)) else best for theta in starts]
     root = root_of(known.explored, correlated=_CORRELATED) if len(known.explored) else known.root
     log_step, later, n_points = first_log_step(known.dim), [], 0
     stage = "tuning trajectories on the approximate posterior"

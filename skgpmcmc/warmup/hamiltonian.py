@@ -21,7 +21,7 @@ from ..transitions import MarginalTrajectory, Trajectory, TrajectoryState
 from .emulator.design import climbed, root_at_mode
 from .emulator.periods import step_sizes
 from .time_limit import time_is_over
-from .work import Prepared, Request
+from .work import Prepared, Request, no_density
 
 #: Acceptance rate to which step sizes are tuned. Where the posterior is narrower than elsewhere, as
 #: towards short length-scales, a chain with longer steps stays for dozens of iterations.
@@ -31,6 +31,7 @@ TARGET_ACCEPTANCE = 0.9
 _PER_DIMENSION = (1, 2, 4, 8)
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
+_MAX_START_ATTEMPTS = 30
 #: Points that the metric in use counts as, when another is learned.
 _WEIGHT_OF_METRIC = 1.0
 
@@ -139,7 +140,7 @@ def warmed_up(
     posterior : HyperPosterior
         With gradients.
     starts : sequence of ndarray of shape (p,)
-        Where each chain begins, natural logs.
+        Where each chain begins, natural logs; nearer to the kernel's values if there is no density.
     root : ndarray of shape (p, p)
         Root of a covariance to begin with, such as that by the curvature at a mode.
     seeds : sequence of numpy.random.SeedSequence
@@ -160,7 +161,8 @@ def warmed_up(
     Raises
     ------
     RuntimeError
-        If a start has no density; the message names theta.
+        If there is no density at a start, nor on the way to the kernel's values; the message names
+        theta.
     """
     dim = len(root)
     windows = windows_for(dim, len(starts)) if windows is None else windows
@@ -277,12 +279,13 @@ class _Path:
         self.visited: list[PosteriorPoint] = []
 
     def begun(self, theta: FloatArray) -> PosteriorPoint:
-        """Return the first point."""
-        point = self.at(theta)
-        if point is None:
-            values = self.posterior.model.hyperprior.described(theta)
-            raise RuntimeError(f"No chain can start: there is no density at {values}.")
-        return point
+        """Return the first point: at theta, or nearer to the kernel's values if there is none."""
+        for _ in range(_MAX_START_ATTEMPTS):
+            point = self.at(theta)
+            if point is not None:
+                return point
+            theta = 0.5 * (theta + self.posterior.model.start)
+        raise RuntimeError(no_density(self.posterior.model, theta))
 
     def at(self, position: FloatArray) -> PosteriorPoint | None:
         """Return the point at theta."""

@@ -39,7 +39,7 @@ def point(position):
 class Normal:
     """A posterior of known covariance."""
 
-    start = None
+    start = model = None
 
     def at(self, position, sites=None):
         return point(position)
