@@ -246,7 +246,7 @@ def contract_distances(Z: Columns, Z_new: Columns, M: FloatArray) -> FloatArray:
     """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
     products = M @ Z_new.with_ones
     squares = products[:, -1] @ Z.squares + M.sum(axis=0) @ Z_new.squares
-    return np.asarray(squares - 2.0 * np.vecdot(Z.with_ones, products, axis=0)[:-1])
+    return np.asarray(squares - 2.0 * np.vecdot(Z.with_ones.T, products.T)[:-1])
 
 
 def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:

@@ -197,7 +197,7 @@ class Flight(NamedTuple, Generic[P]):
 
 #: Radians, in the metric of a trajectory, that it covers at least and at most. After a quarter of a
 #: period a Gaussian is forgotten, its mean and its spread.
-_TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
+TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
 #: Most steps of a trajectory whose length is given by its travel.
 _MOST_STEPS = 20
 
@@ -236,7 +236,7 @@ class Trajectory(HamiltonianOperator):
             Log of the step size.
         """
         fewest, most = (
-            int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_STEPS)) for travel in _TRAVEL
+            int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_STEPS)) for travel in TRAVEL
         )
         return cls(log_scale, max_steps=most, fewest_steps=fewest, root=DenseRoot(root))
 

@@ -60,6 +60,7 @@ from .hamiltonian import (
     follow,
     set_up_trajectories,
     trajectories_pay,
+    trajectories_serve,
 )
 from .report import EmulatorReport, EmulatorSettings
 from .time_limit import OutOfTimeError, check_time
@@ -408,11 +409,9 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
     if len(starts[0]) == 0:
         walk = MarginalMetropolis(approximation, RandomWalk())
         return Prepared(walk, starts, rngs, 0, reference=approximation)
-    if not draws_latent and trajectories_pay(request.model):
-        stage = "search for modes, and warm-up by trajectories"
-        prepared = yield [Task(set_up_trajectories, (request, InPlace()), stage, needed=True)]
-        (own,) = prepared
-        return own
+    serves = not draws_latent and trajectories_serve(request.model)
+    if serves and trajectories_pay(request.model):
+        return (yield from _by_trajectories(request))
     known = yield from searched(request, (yield from quarter(request)))
     known = yield from measured(known)
     known = yield from explored(known)
@@ -425,6 +424,8 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
             known = yield from refined(known, LATER_ROUNDS[not known.few], report.held_out_error)
             known, report = yield from _examined(known)
         if report.predicted_acceptance < LEAST_ACCEPTANCE:
+            if serves:
+                return (yield from _by_trajectories(request))
             known, trajectories = yield from tuned_trajectories(known, None)
     if report is None or not (trajectories or report.predicted_acceptance >= LEAST_ACCEPTANCE):
         known, proposals = _proposals_in_a_hurry(known)
@@ -462,6 +463,13 @@ def set_up_marginal(request: Request, *, draws_latent: bool) -> SetUp:
         draws_latent=draws_latent,
         settling=settling,
     )
+
+
+def _by_trajectories(request: Request) -> SetUp:
+    """Prepare chains of trajectories, as one task."""
+    stage = "search for modes, and warm-up by trajectories"
+    (own,) = yield [Task(set_up_trajectories, (request, InPlace()), stage, needed=True)]
+    return own  # type: ignore[no-any-return]
 
 
 def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:

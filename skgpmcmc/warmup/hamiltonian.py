@@ -17,7 +17,7 @@ from .._typing import FloatArray
 from ..approximations import HyperPosterior, PosteriorPoint, mean_of
 from ..model import LatentGP, period_positions
 from ..numerics.dynamics import tuned_log_scale
-from ..transitions import MarginalTrajectory, Trajectory, TrajectoryState
+from ..transitions import MOST_ROTATED, MarginalTrajectory, Trajectory, TrajectoryState
 from .emulator.design import climbed, root_at_mode
 from .emulator.periods import step_sizes
 from .time_limit import time_is_over
@@ -32,6 +32,8 @@ _PER_DIMENSION = (1, 2, 4, 8)
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
 _MAX_START_ATTEMPTS = 30
+#: See `trajectories_pay`.
+_ROWS_PER_VALUE = 10.0
 #: Points that the metric in use counts as, when another is learned.
 _WEIGHT_OF_METRIC = 1.0
 
@@ -55,10 +57,27 @@ class InPlace:
         return [function(*item) for item in items]
 
 
+def trajectories_serve(model: LatentGP) -> bool:
+    """Whether chains of trajectories on the exact evidence can do without other moves.
+
+    The evidence must be exact, and the kernel have no period, whose multiples may be other modes.
+    """
+    return model.likelihood.quadratic and not period_positions(model)
+
+
 def trajectories_pay(model: LatentGP) -> bool:
-    """Whether chains of trajectories on the exact evidence cost less than an emulator of it."""
+    """Whether they cost less than chains that an emulator of the exact evidence leads.
+
+    Chains of trajectories need about 3000 evaluations for 400 effective draws, of some n^3
+    operations each. An emulator needs a fifth of them, and algebra with the values and gradients at
+    about 45 p points: some (p (p + 1))^3 operations, with a large factor. So trajectories cost less
+    where n is small compared with p (p + 1); the factor between the two is where both took 2.5
+    seconds (p = 4, n = 200). They then take a fifth of the time at p = 6, n = 50 and 200. Up to
+    three hyper-parameters an emulator on a grid is always cheaper.
+    """
     dim = len(model.start)
-    return model.likelihood.quadratic and dim > 3 and not period_positions(model)
+    few_rows = model.n_inputs < _ROWS_PER_VALUE * dim * (dim + 1)
+    return dim > MOST_ROTATED and few_rows and trajectories_serve(model)
 
 
 def set_up_trajectories(request: Request, workers: Executor) -> Prepared:

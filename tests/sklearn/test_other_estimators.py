@@ -237,7 +237,7 @@ def test_leave_one_out(models, name):
     assert result.elpd == pytest.approx(result.elpd_i.sum())
     inside = own.model.log_predictive_density(own.X, own.y, **own.fit_arguments).sum()
     assert result.elpd < inside  # rows are predicted worse without themselves
-    # A few draws of a walk may be anywhere, and the one that is worst for a row weighs most: in nats,
+    # A few draws of a walk may be anywhere, and the one that is worst for a row weighs most: nats,
     # two or so for each row.
     assert of_draws.elpd > inside - 2.0 * N_SHARED
     densities = integrated_densities(
