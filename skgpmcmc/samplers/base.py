@@ -221,8 +221,8 @@ class Collapsed(Sampler):
     With few hyper-parameters, or very many rows, proposals come from a cheap Markov chain on an
     emulator of the marginal likelihood, learned in the set-up, and a Metropolis-Hastings step with
     the exact marginal likelihood corrects them. With many hyper-parameters chains follow
-    Hamiltonian trajectories on the exact marginal posterior. The chains do not contain f: predictions integrate it out, and draws of f are
-    made on request.
+    Hamiltonian trajectories on the exact marginal posterior. The chains do not contain f:
+    predictions integrate it out, and draws of f are made on request.
 
     Parameters
     ----------

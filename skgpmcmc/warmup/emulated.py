@@ -469,7 +469,7 @@ def _by_trajectories(request: Request) -> SetUp:
     """Prepare chains of trajectories, as one task."""
     stage = "search for modes, and warm-up by trajectories"
     (own,) = yield [Task(set_up_trajectories, (request, InPlace()), stage, needed=True)]
-    return own  # type: ignore[no-any-return]
+    return own
 
 
 def _examined(known: Knowledge) -> Step[tuple[Knowledge, EmulatorReport]]:
