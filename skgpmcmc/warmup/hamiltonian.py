@@ -89,6 +89,7 @@ def set_up_trajectories(request: Request, workers: Executor) -> Prepared:
         Its approximation gives the evidence, exact for a Gaussian likelihood. A search for a mode
         begins at every start, and a chain of the warm-up where it ends.
     workers : Executor
+        What searches and chains run on.
 
     Returns
     -------
