@@ -15,21 +15,21 @@ import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import emulated
+from skgpmcmc.transitions import operators
 
 from .common import CASES, fit_quietly, load_results, plain, print_table, save, use_core
 
-#: Title, `moves` of the sampler, and fewest and most leapfrog steps where that matters.
+#: Title, `moves` of the sampler, and what trajectories cover where that matters.
 DESIGNS = (
     ("random walk", "random_walk", None),
-    ("one leapfrog step on the approximate marginal (MALA)", "trajectories", (1, 1)),
-    ("four to ten leapfrog steps on the approximate marginal (HMC)", "trajectories", None),
+    ("one leapfrog step on the approximate marginal (MALA)", "trajectories", (0.0, 0.0)),
+    ("a quarter of a period on the approximate marginal (HMC)", "trajectories", None),
     ("chain on the gradient-informed emulator (the default)", "emulated", None),
 )
 
 
 def measure(
-    case: str, moves: str, n_leapfrog: tuple[int, int] | None, seed: int, n_draws: int
+    case: str, moves: str, travel: tuple[float, float] | None, seed: int, n_draws: int
 ) -> dict[str, object]:
     """One fit; effective draws are the least over hyper-parameters, of bulk or tail."""
     X, y = CASES[case].load(seed)
@@ -42,8 +42,7 @@ def measure(
         random_state=seed,
         n_jobs=1,
     )
-    leaps = emulated.N_LEAPS if n_leapfrog is None else n_leapfrog
-    with mock.patch.object(emulated, "N_LEAPS", leaps):
+    with mock.patch.object(operators, "TRAVEL", travel or operators.TRAVEL):
         fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     each = np.minimum(d.ess_bulk, d.ess_tail)
@@ -70,9 +69,9 @@ def main() -> None:
     use_core(args.core)
     cases = load_results("ard").get("cases", {})
     cases[args.case] = {"title": CASES[args.case].title, "designs": {}}
-    for title, moves, n_leapfrog in DESIGNS:
+    for title, moves, travel in DESIGNS:
         runs = [
-            plain(measure(args.case, moves, n_leapfrog, seed, args.n_draws))
+            plain(measure(args.case, moves, travel, seed, args.n_draws))
             for seed in range(args.seeds)
         ]
         cases[args.case]["designs"][title] = runs

@@ -6,6 +6,7 @@ where the evidence q(y | theta) is exact, chains have it as their target.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -81,7 +82,7 @@ class HyperPosterior:
         log_hyperprior, slope = 0.0, np.zeros(len(position))
         if self.with_hyperprior:
             log_hyperprior, slope = self.model.hyperprior.value_and_gradient(position)
-            if not np.isfinite(log_hyperprior):
+            if not math.isfinite(log_hyperprior):
                 return None
         if sites is None and self.start is not None:
             sites = self.start.sites_at(position)
@@ -96,7 +97,7 @@ class HyperPosterior:
             log_density += float(value)
             slope = slope + of_correction
         gradient = found.gradient + slope if self.with_gradient else _NOTHING
-        if not (np.isfinite(log_density) and np.isfinite(gradient).all()):
+        if not math.isfinite(log_density + gradient.sum()):
             return None
         return PosteriorPoint(
             position,

@@ -246,7 +246,7 @@ def contract_distances(Z: Columns, Z_new: Columns, M: FloatArray) -> FloatArray:
     """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
     products = M @ Z_new.with_ones
     squares = products[:, -1] @ Z.squares + M.sum(axis=0) @ Z_new.squares
-    return np.asarray(squares - 2.0 * np.vecdot(Z.with_ones, products, axis=0)[:-1])
+    return np.asarray(squares - 2.0 * np.vecdot(Z.with_ones.T, products.T)[:-1])
 
 
 def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:
@@ -383,10 +383,10 @@ class ConstantTimesStationary(Covariance):
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         constant, length_scale = self.values(theta)
         gradient = np.empty(len(theta))
-        diagonal = constant * A.trace()
+        on_diagonal = A.flat[:: len(A) + 1]
         A.flat[:: len(A) + 1] = 0.0  # no distance there
         if len(gradient[self.of_constant]):
-            gradient[self.of_constant] = diagonal + np.einsum("ij,ij->", A, K)
+            gradient[self.of_constant] = constant * on_diagonal.sum() + np.einsum("ij,ij->", A, K)
         if len(gradient[self.of_length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
             if self._from_inputs:

@@ -157,7 +157,9 @@ def leapfrog(
 def tuned_log_scale(log_scale: float, probability: float, target: float, step: int) -> float:
     """Robbins-Monro update of a log scale towards a target acceptance probability.
 
-    `step` counts from 0. The gain, 1.5 at first, falls as the power 0.6 of the steps, so that all
-    of them together reach any scale while their noise dies out.
+    `step` counts from 0. Gains are in units of one over the slope of the acceptance rate in the log
+    scale, which is about 2.5 t (1 - t) at the target t, for random walks as for trajectories. They
+    fall as the power 0.6: all together they reach any scale, while their noise dies out.
     """
-    return log_scale + 1.5 * (step + 1.0) ** -0.6 * (probability - target)
+    slope = 2.5 * target * (1.0 - target)
+    return log_scale + (step + 4.0) ** -0.6 * (probability - target) / slope

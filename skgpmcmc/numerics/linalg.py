@@ -215,7 +215,9 @@ def _invert_by_halves(A: FloatArray) -> None:
     """``[A 0; C D]^-1 = [A^-1 0; -D^-1 C A^-1 D^-1]`` in place, mostly by products."""
     n = len(A)
     if n <= _BLOCK:
-        A[:] = lapack.dtrtri(A, lower=1)[0]
+        inverse = lapack.dtrtri(A, lower=1, overwrite_c=1)[0]
+        if inverse is not A:  # a block of a matrix is copied
+            A[:] = inverse
         return
     half = n // 2
     above, C, below = A[:half, :half], A[half:, :half], A[half:, half:]

@@ -218,11 +218,11 @@ class Marginal(Sampler):
 class Collapsed(Sampler):
     """MCMC on theta with f integrated out in closed form, for Gaussian likelihoods: exact.
 
-    Proposals come from a cheap Markov chain on an emulator of the marginal likelihood, learned in
-    the set-up; if the emulator is poor, they come from Hamiltonian trajectories under the gradient
-    of the marginal likelihood. A Metropolis-Hastings step with the exact marginal likelihood
-    corrects them. The chains do not contain f: predictions integrate it out, and draws of f are
-    made on request.
+    With few hyper-parameters, or very many rows, proposals come from a cheap Markov chain on an
+    emulator of the marginal likelihood, learned in the set-up, and a Metropolis-Hastings step with
+    the exact marginal likelihood corrects them. With many hyper-parameters chains follow
+    Hamiltonian trajectories on the exact marginal posterior. The chains do not contain f:
+    predictions integrate it out, and draws of f are made on request.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ The same operators move f given theta, and theta given what a parameterization h
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -196,7 +197,7 @@ class Flight(NamedTuple, Generic[P]):
 
 #: Radians, in the metric of a trajectory, that it covers at least and at most. After a quarter of a
 #: period a Gaussian is forgotten, its mean and its spread.
-_TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
+TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
 #: Most steps of a trajectory whose length is given by its travel.
 _MOST_STEPS = 20
 
@@ -235,7 +236,7 @@ class Trajectory(HamiltonianOperator):
             Log of the step size.
         """
         fewest, most = (
-            int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_STEPS)) for travel in _TRAVEL
+            int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_STEPS)) for travel in TRAVEL
         )
         return cls(log_scale, max_steps=most, fewest_steps=fewest, root=DenseRoot(root))
 
@@ -260,7 +261,7 @@ class Trajectory(HamiltonianOperator):
 
         def at(position: FloatArray) -> Any:
             """Return the point at a finite position, else None."""
-            return conditional.at(position) if np.isfinite(position).all() else None
+            return conditional.at(position) if math.isfinite(position.sum()) else None
 
         path, log_ratio = self.flown(at, point, rng)
         if path.end is None:

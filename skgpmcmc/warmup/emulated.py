@@ -14,7 +14,6 @@ from scipy.special import bdtr
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..model import period_positions
 from ..transitions import (
     Directed,
     MarginalMetropolis,
@@ -28,7 +27,7 @@ from .emulator.learn import Knowledge, explored, learned, refined
 from .emulator.options import EmulatorOptions
 from .estimates import N_IMPORTANCE, Estimates, estimated
 from .executor import Executor
-from .hamiltonian import trajectories_pay
+from .hamiltonian import trajectories_pay, trajectories_serve
 from .proposals import Led, led_by_emulator, led_by_trajectories, led_in_a_hurry
 from .report import EmulatorReport, EmulatorSettings
 from .time_limit import OutOfTimeError, check_time
@@ -86,7 +85,7 @@ def set_up_emulated(
             else:
                 led = led_by_trajectories(known, estimates)
             transition: Transition[Any] = estimates.mixture(led.proposals, led.shares)
-            if settings is None and not known.usable and not period_positions(known.model):
+            if settings is None and not known.usable and trajectories_serve(known.model):
                 transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
             known, segments = _settled(known, request, transition, led, workers)
             request = request._replace(rngs=[segment.rng for segment in segments])

@@ -14,11 +14,12 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations import HyperPosterior, PosteriorPoint
+from ..model import LatentGP, period_positions
 from ..numerics.dynamics import tuned_log_scale
-from ..model import LatentGP
-from ..transitions import Trajectory
+from ..transitions import MOST_ROTATED, Trajectory
 from .executor import Executor
 from .time_limit import time_is_over
+from .work import no_density
 
 #: Acceptance rate to which step sizes are tuned. Where the posterior is narrower than elsewhere, as
 #: towards short length-scales, a chain with longer steps stays for dozens of iterations.
@@ -28,13 +29,34 @@ TARGET_ACCEPTANCE = 0.9
 _PER_DIMENSION = (1, 2, 4, 8)
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
+_MAX_START_ATTEMPTS = 30
+#: See `trajectories_pay`.
+_ROWS_PER_VALUE = 10.0
 #: Points that the metric in use counts as, when another is learned.
 _WEIGHT_OF_METRIC = 1.0
 
 
+def trajectories_serve(model: LatentGP) -> bool:
+    """Whether chains of trajectories on the exact evidence can do without other moves.
+
+    The evidence must be exact, and the kernel have no period, whose multiples may be other modes.
+    """
+    return model.likelihood.quadratic and not period_positions(model)
+
+
 def trajectories_pay(model: LatentGP) -> bool:
-    """Whether chains of trajectories on the exact evidence cost less than an emulator of it."""
-    return bool(model.likelihood.quadratic)
+    """Whether they cost less than chains that an emulator of the exact evidence leads.
+
+    Chains of trajectories need about 3000 evaluations for 400 effective draws, of some n^3
+    operations each. An emulator needs a fifth of them, and algebra with the values and gradients at
+    about 45 p points: some (p (p + 1))^3 operations, with a large factor. So trajectories cost less
+    where n is small compared with p (p + 1); the factor between the two is where both took 2.5
+    seconds (p = 4, n = 200). They then take a fifth of the time at p = 6, n = 50 and 200. Up to
+    three hyper-parameters an emulator on a grid is always cheaper.
+    """
+    dim = len(model.start)
+    few_rows = model.n_inputs < _ROWS_PER_VALUE * dim * (dim + 1)
+    return dim > MOST_ROTATED and few_rows and trajectories_serve(model)
 
 
 class Followed(NamedTuple):
@@ -72,7 +94,7 @@ def warmed_up(
     posterior : HyperPosterior
         With gradients.
     starts : sequence of ndarray of shape (p,)
-        Where each chain begins, natural logs.
+        Where each chain begins, natural logs; nearer to the kernel's values if there is no density.
     root : ndarray of shape (p, p)
         Root of a covariance to begin with, such as that by the curvature at a mode.
     seeds : sequence of numpy.random.SeedSequence
@@ -93,7 +115,8 @@ def warmed_up(
     Raises
     ------
     RuntimeError
-        If a start has no density; the message names theta.
+        If there is no density at a start, nor on the way to the kernel's values; the message names
+        theta.
     """
     dim = len(root)
     windows = windows_for(dim, len(starts)) if windows is None else windows
@@ -210,12 +233,13 @@ class _Path:
         self.visited: list[PosteriorPoint] = []
 
     def begun(self, theta: FloatArray) -> PosteriorPoint:
-        """Return the first point."""
-        point = self.at(theta)
-        if point is None:
-            values = self.posterior.model.hyperprior.described(theta)
-            raise RuntimeError(f"No chain can start: there is no density at {values}.")
-        return point
+        """Return the first point: at theta, or nearer to the kernel's values if there is none."""
+        for _ in range(_MAX_START_ATTEMPTS):
+            point = self.at(theta)
+            if point is not None:
+                return point
+            theta = 0.5 * (theta + self.posterior.model.start)
+        raise RuntimeError(no_density(self.posterior.model, theta))
 
     def at(self, position: FloatArray) -> PosteriorPoint | None:
         """Return the point at theta."""

@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skgpmcmc import BayesianGPClassifier
+from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.approximations import EP, density_from, importance_estimate, log_importance_weights
 from skgpmcmc.prediction import Integrated, OwnLatent
 from skgpmcmc.samplers import Marginal, PseudoMarginal
@@ -135,6 +135,20 @@ def test_the_backend_changes_nothing(problem):
 
 def blas_threads():
     return {d["num_threads"] for d in threadpool_info() if d["user_api"] == "blas"}
+
+
+@short_chains()
+def test_trajectories_on_the_exact_evidence_do_not_depend_on_workers():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(12)
+    settings = {"ard": True, "random_state": 0, "n_chains": 2, "n_draws": 8, "target_ess": None}
+    one, other = (BayesianGPRegressor(n_jobs=n_jobs, **settings).fit(X, y) for n_jobs in (1, 2))
+    assert list(one.diagnostics_.acceptance_rate) == ["trajectory"]
+    assert_array_equal(one.theta_samples_, other.theta_samples_)
+    assert_array_equal(one.latent_samples_, other.latent_samples_)
+    assert_array_equal(one.predict(X), other.predict(X))
+
 
 
 @short_chains()

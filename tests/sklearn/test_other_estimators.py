@@ -237,8 +237,9 @@ def test_leave_one_out(models, name):
     assert result.elpd == pytest.approx(result.elpd_i.sum())
     inside = own.model.log_predictive_density(own.X, own.y, **own.fit_arguments).sum()
     assert result.elpd < inside  # rows are predicted worse without themselves
-    assert of_draws.elpd > inside - 15.0
-    # A few draws of a walk may be anywhere, and the one that is worst for a row weighs most.
+    # A few draws of a walk may be anywhere, and the one that is worst for a row weighs most: nats,
+    # two or so for each row.
+    assert of_draws.elpd > inside - 2.0 * N_SHARED
     densities = integrated_densities(
         own.model._predictor.model, own.model._reference, own.model._draws, own.model._rows.given
     )

@@ -1,12 +1,15 @@
 """Warm-up by trajectories: the metric, the windows, and the chains that it leaves."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from skgpmcmc.approximations import Exact
+from skgpmcmc.model import make_covariance
 from skgpmcmc.transitions import TrajectoryState, at_rest
 from skgpmcmc.warmup import Request, TimeLimit, sample, time_limit, until
 from skgpmcmc.warmup.hamiltonian import (
@@ -39,7 +42,7 @@ def point(position):
 class Normal:
     """A posterior of known covariance."""
 
-    start = None
+    start = model = None
 
     def at(self, position, sites=None):
         return point(position)
@@ -184,6 +187,11 @@ def test_when_the_time_is_over_it_ends_with_what_it_has(monkeypatch):
     assert ready.n_tuned < sum(windows_for(4, 2))
 
 
-def test_trajectories_are_for_gaussian_noise_and_many_hyperparameters():
-    assert trajectories_pay(regression())
+def test_trajectories_are_for_gaussian_noise_many_hyperparameters_and_not_too_many_rows():
+    model = regression()
+    assert trajectories_pay(model)
     assert not trajectories_pay(make_model(*toy_classes(12, 2, 1)))
+    assert not trajectories_pay(regression(kernel=ConstantKernel() * RBF()))
+    assert not trajectories_pay(regression(kernel=RBF([1.0, 1.0]) * ExpSineSquared()))
+    many = make_covariance(model.covariance.kernel, np.zeros((200, 2)))
+    assert not trajectories_pay(replace(model, covariance=many))
