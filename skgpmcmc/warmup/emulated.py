@@ -85,9 +85,11 @@ def set_up_emulated(
             else:
                 led = led_by_trajectories(known, estimates)
             transition: Transition[Any] = estimates.mixture(led.proposals, led.shares)
+            settling: Transition[Any] = estimates.mixture(led.settling, led.shares)
             if settings is None and not known.usable and trajectories_serve(known.model):
                 transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
-            known, segments = _settled(known, request, transition, led, workers)
+                settling = transition
+            known, segments = _settled(known, request, settling, led, workers)
             request = request._replace(rngs=[segment.rng for segment in segments])
             counts = sum_counts(segment.counts for segment in segments)
             if not _surprises(counts, led, known):
@@ -117,7 +119,7 @@ def set_up_emulated(
 def _settled(
     known: Knowledge,
     request: Request,
-    transition: Transition[Any],
+    settling: Transition[Any],
     led: Led,
     workers: Executor,
 ) -> tuple[Knowledge, list[Segment]]:
@@ -125,7 +127,7 @@ def _settled(
     segments = workers.map(
         switch,
         [
-            (known.model, transition, theta, rng, request.n_warmup)
+            (known.model, settling, theta, rng, request.n_warmup)
             for theta, rng in zip(led.starts, request.rngs, strict=True)
         ],
         "settling: iterations that are not kept",

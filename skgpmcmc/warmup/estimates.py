@@ -108,7 +108,9 @@ def estimated(
     weight = np.sqrt(np.clip(shares[found], _LEAST_SHARE, 1.0))
     learned = draw_count(theta, log_variance, center, scale, model.n_latent, wanted, weight)
     count = settings.n_importance or learned
-    correction = Quadratic.fit(theta, gap, center, scale, noise=(0.05 + noise) / weight, term_sd=0.1)
+    correction = Quadratic.fit(
+        theta, gap, center, scale, noise=(0.05 + noise) / weight, term_sd=0.1
+    )
     counts = _counts_at(theta, count)
     estimates = Estimates.by_draws(settings, reference, count)._replace(
         correction=correction,

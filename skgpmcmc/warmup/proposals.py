@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from .._typing import FloatArray
@@ -36,6 +37,14 @@ class Led(NamedTuple):
     starts: list[FloatArray]  # overdispersed; (p,) each
 
     @property
+    def settling(self) -> dict[str, Proposal]:
+        """The proposals while chains settle: rotations by any angle, which forget the start."""
+        return {
+            name: replace(proposal, spread=1.0) if isinstance(proposal, Rotation) else proposal
+            for name, proposal in self.proposals.items()
+        }
+
+    @property
     def main(self) -> str:
         """Name of the main proposal."""
         return next(iter(self.proposals))
@@ -61,9 +70,15 @@ def led_by_emulator(known: Knowledge, estimates: Estimates, n_chains: int) -> Le
         mixture = TMixture.of_draws(pool.theta.reshape(-1, dim), known.modes, known.scale)
         there_and_back = pool.trajectory, IndependenceMetropolis(mixture, _N_CANDIDATES)
         main = {"surrogate": SurrogateProposal(target, (*there_and_back, pool.trajectory))}
-    draws = known.draws(known.examined.posterior, 1.0 / options.temperature(dim))
-    starts = draws[known.rng.choice(len(draws), n_chains, replace=False)]
-    return _with_others(known, main, list(starts))
+    return _with_others(known, main, overdispersed_starts(known, n_chains))
+
+
+def overdispersed_starts(known: Knowledge, n_chains: int) -> list[FloatArray]:
+    """Return draws from wider tails than those of pi*."""
+    assert known.examined is not None
+    power = 1.0 / known.options.temperature(known.dim)
+    draws = known.draws(known.examined.posterior, power)
+    return list(draws[known.rng.choice(len(draws), n_chains, replace=n_chains > len(draws))])
 
 
 def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:

@@ -19,8 +19,8 @@ from skgpmcmc.model import HyperPrior
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
-from skgpmcmc.warmup import emulated
-from skgpmcmc.warmup.emulated import overdispersed_starts
+from skgpmcmc.warmup import proposals
+from skgpmcmc.warmup.proposals import overdispersed_starts
 
 from ..helpers import P_LIMIT, Z_LIMIT, make_model, orthant_probability, seeded
 from .test_joint import prepared, small_model
@@ -461,7 +461,7 @@ def test_the_first_draws_have_the_law_of_the_posterior(monkeypatch):
         starts.extend(overdispersed_starts(*args))
         return starts
 
-    monkeypatch.setattr(emulated, "overdispersed_starts", begun)
+    monkeypatch.setattr(proposals, "overdispersed_starts", begun)
     draws = run_chains(model, PseudoMarginal(), EP(), 1, n_chains=800, n_warmup=None)
 
     def least_p_value(theta):

@@ -503,7 +503,10 @@ def test_a_file_that_cannot_be_followed_names_versions(tmp_path):
     content["batches"][2][1].pop()
     content["versions"] = "Python 3, numpy 1.0"
     sealed.write_sealed(path, content)
-    with pytest.raises(ValueError, match=r"batch 3 has 1 results of 'tuning', and .* needs 2 of 'tuning'.*numpy 1\.0; here is P"):
+    with pytest.raises(
+        ValueError,
+        match=r"batch 3 has 1 results of 'tuning', and .* needs 2 of 'tuning'.*numpy 1\.0; here is P",
+    ):
         walk(checkpoint=path).fit(X, y)
 
 
