@@ -109,7 +109,7 @@ class EvidencePosterior:
     def gradient(self, position: FloatArray) -> FloatArray:
         """Gradient of the log density at theta; (p,)."""
         of_evidence = self.approximation.gradient(self.model, self._fit(position))
-        return np.asarray(of_evidence + self.model.hyperprior.gradient(position))
+        return np.asarray(self.model.padded(of_evidence) + self.model.hyperprior.gradient(position))
 
     @cached_property
     def _last(self) -> dict[bytes, ApproximationFit]:

@@ -81,7 +81,7 @@ class _Descent:
             return _NOWHERE, np.zeros(len(theta))
         try:
             fit = self.approximation.fit(self.model, theta, self.sites)
-            gradient = self.approximation.gradient(self.model, fit)
+            gradient = self.model.padded(self.approximation.gradient(self.model, fit))
             if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
                 return _NOWHERE, np.zeros(len(theta))
             log_density = float(fit.log_evidence + log_hyperprior)
