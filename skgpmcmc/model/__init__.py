@@ -21,7 +21,7 @@ from .kernels import (
     default_kernel,
     variance_position,
 )
-from .lengths import length_bounds, period_bounds
+from .lengths import column_widths, length_bounds, period_bounds
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import Further, Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
@@ -48,6 +48,7 @@ __all__ = [
     "check_gradient",
     "check_kernel",
     "check_matrix",
+    "column_widths",
     "default_hyperprior",
     "default_kernel",
     "default_priors",
