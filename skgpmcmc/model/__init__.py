@@ -26,6 +26,7 @@ from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import Further, Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
 from .prior_table import PriorTable
+from .shrinkage import Shrinkage
 
 __all__ = [
     "ClasswiseGP",
@@ -45,6 +46,7 @@ __all__ = [
     "NystromGP",
     "Observations",
     "PriorTable",
+    "Shrinkage",
     "check_gradient",
     "check_kernel",
     "check_matrix",

@@ -34,23 +34,23 @@ class ShrunkLength(stats.rv_continuous):
     feature.
     """
 
-    def _logpdf(self, x: FloatArray) -> FloatArray:
+    def _logpdf(self, x: Any, *args: Any) -> Any:
         s = np.abs(_log_product(x))
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ratio = np.log(2.0 * s) - s - np.log1p(-np.exp(-2.0 * s))  # of s / sinh(s)
         log_ratio = np.where(s < 1e-8, 0.0, log_ratio)
         return np.asarray(np.log(4.0 / np.pi**2) + log_ratio - np.log(x))
 
-    def _pdf(self, x: FloatArray) -> FloatArray:
+    def _pdf(self, x: Any, *args: Any) -> Any:
         return np.asarray(np.exp(self._logpdf(x)))
 
-    def _cdf(self, x: FloatArray) -> FloatArray:
+    def _cdf(self, x: Any, *args: Any) -> Any:
         return _share_above(_log_product(x))
 
-    def _sf(self, x: FloatArray) -> FloatArray:
+    def _sf(self, x: Any, *args: Any) -> Any:
         return _share_above(-_log_product(x))
 
-    def _ppf(self, q: FloatArray) -> FloatArray:
+    def _ppf(self, q: Any, *args: Any) -> Any:
         def excess(s: FloatArray, q: FloatArray) -> FloatArray:
             """How much of the mass above s is more than q."""
             return _share_above(s) - q
@@ -132,7 +132,7 @@ class Shrinkage:
         return np.append(self.log_width - 0.5 * (logs[:-1] + log_tau), log_tau)
 
     def _standard(self, u: FloatArray) -> FloatArray:
-        """z of every length-scale, then of tau."""
+        """Z of every length-scale, then of tau."""
         log_tau = u[..., -1:]
         of_lengths = -2.0 * (u[..., :-1] - self.log_width) - log_tau
         return np.concatenate([of_lengths, log_tau - np.log(_SCALE)], axis=-1)

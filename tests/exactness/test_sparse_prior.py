@@ -31,7 +31,9 @@ from .test_joint import check, check_caught, examined
 
 KERNEL = ConstantKernel(2.0, "fixed") * RBF([1.0, 1.0])
 #: Log length-scales and log tau. Their prior falls exponentially.
-GRID = Grid((np.arange(-8.0, 14.01, 0.25), np.arange(-8.0, 14.01, 0.25), np.arange(-15.0, 13.1, 0.35)))
+GRID = Grid(
+    (np.arange(-8.0, 14.01, 0.25), np.arange(-8.0, 14.01, 0.25), np.arange(-15.0, 13.1, 0.35))
+)
 
 
 def log_posterior(log_lik, X):

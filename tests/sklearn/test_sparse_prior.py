@@ -96,7 +96,7 @@ def test_one_against_the_rest_has_a_shrinkage_for_each_model():
         (TemperedTransitions(n_updates=2), SubsetOfData(6), 4),
         (DiscretizingChain(n_moves=2), SubsetOfData(6), 4),
     ],
-    ids=["pm", "marginal", "sa", "asis", "khr", "hmc", "slice", "smmala", "tempered", "discretizing"],
+    ids=["pm", "marginal", "sa", "asis", "khr", "hmc", "slice", "smmala", "tempered", "steps"],
 )
 def test_every_sampler_moves_it(sampler, approximation, n_warmup):
     own = {"sampler": sampler, "approximation": approximation, "n_warmup": n_warmup}

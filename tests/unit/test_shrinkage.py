@@ -1,4 +1,4 @@
-"""The sparse prior: its density, gradient, margins and draws, whom it is for, and where tau goes."""
+"""The sparse prior: density, gradient, margins and draws; whom it is for, and where tau goes."""
 
 import pickle
 
@@ -301,7 +301,7 @@ def test_the_gradient_of_the_evidence_is_zero_for_tau(likelihood, approximation)
     expected = finite_difference(log_density, theta)
     posterior = EvidencePosterior(model, precise, 1.0)
     assert relative_error(posterior.at(theta).gradient, expected) < 1e-5
-    found = evaluate(model, precise, theta, with_hyperprior=True, keep=lambda evaluation: evaluation)
+    found = evaluate(model, precise, theta, with_hyperprior=True, keep=lambda made: made)
     assert found.gradient[-1] == 0.0
     assert_allclose(
         found.gradient + model.hyperprior.gradient(theta), posterior.at(theta).gradient, rtol=1e-6
