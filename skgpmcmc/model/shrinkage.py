@@ -37,12 +37,12 @@ class ShrunkLength(stats.rv_continuous):
     def _logpdf(self, x: Any, *args: Any) -> Any:
         s = np.abs(_log_product(x))
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_ratio = np.log(2.0 * s) - s - np.log1p(-np.exp(-2.0 * s))  # of s / sinh(s)
-        log_ratio = np.where(s < 1e-8, 0.0, log_ratio)
-        return np.asarray(np.log(4.0 / np.pi**2) + log_ratio - np.log(x))
+            log_ratio = np.log(2.0 * s) - s - np.log(-np.expm1(-2.0 * s))  # of s / sinh(s)
+        log_ratio = np.where(s == 0.0, 0.0, log_ratio)
+        return np.log(4.0 / np.pi**2) + log_ratio - np.log(x)
 
     def _pdf(self, x: Any, *args: Any) -> Any:
-        return np.asarray(np.exp(self._logpdf(x)))
+        return np.exp(self._logpdf(x))
 
     def _cdf(self, x: Any, *args: Any) -> Any:
         return _share_above(_log_product(x))
@@ -56,7 +56,7 @@ class ShrunkLength(stats.rv_continuous):
             return _share_above(s) - q
 
         s = elementwise.find_root(excess, (-_MOST, _MOST), args=(q,)).x
-        return np.asarray(np.exp(-0.5 * s) / np.sqrt(_SCALE))
+        return np.exp(-0.5 * s) / np.sqrt(_SCALE)
 
 
 def _log_product(length: FloatArray) -> FloatArray:
