@@ -101,7 +101,8 @@ def default_hyperprior(
     Raises
     ------
     ValueError
-        If a prior is none, or if length-scales are to shrink that do not belong to single features.
+        If a prior is not a distribution, or if length-scales are to shrink that do not belong to
+        single features.
     """
     parameters = likelihood.parameters
     names = (*covariance.names * n_kernels, *(parameter.name for parameter in parameters))

@@ -85,7 +85,7 @@ class HyperPoint(ABC):
 
     @cached_property
     def metric(self) -> FloatArray:
-        """Fisher information of theta, minus the Hessian's diagonal of its log prior; (q, q).
+        """Fisher information, plus minus the second derivatives of the log prior; (q, q).
 
         For parameters of the likelihood, whose Fisher information has no closed form, the squared
         scores of the rows take its place.
