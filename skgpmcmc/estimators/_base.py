@@ -363,13 +363,13 @@ def _warn_about_length_scales(model: LatentGP) -> None:
     n = sum(name.endswith("length_scale") for name in model.hyperprior.names)
     if n <= _MANY_LENGTH_SCALES:
         return
-    of_priors = (
+    about = (
         " The priors do not switch off features that say nothing: each adds noise, and predictions "
         'may be worse than with one length-scale for all. priors="sparse" does, in as long a time.'
     )
     warn(
         f"The kernel has {n} length-scales to be sampled. The set-up takes long with so many."
-        f"{'' if len(model.hyperprior.start) else of_priors} Use ard=False (or, in a kernel of your "
+        f"{'' if len(model.hyperprior.start) else about} Use ard=False (or, in a kernel of your "
         "own, one length-scale for all features), or fewer columns: select features, or use PCA."
     )
 
