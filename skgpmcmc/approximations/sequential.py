@@ -34,7 +34,7 @@ _IN_TURN = 32
 #: Bins of a value in turn: the ends between them, in its standard deviations given those before;
 #: the probability of each under the Gaussian, and of all below it; and where a likelihood is looked
 #: up in it.
-_ENDS = np.linspace(-4.6, 4.6, 47)
+_ENDS = np.linspace(-4.5, 4.5, 31)
 _BELOW = np.concatenate([[0.0], ndtr(_ENDS)])
 _SHARE = np.diff(_BELOW, append=1.0)
 _MIDDLE = np.concatenate([_ENDS[:1], 0.5 * (_ENDS[1:] + _ENDS[:-1]), _ENDS[-1:]])
@@ -318,7 +318,7 @@ class _Tables(NamedTuple):
             total = ends[-1]
             target = uniform[k] * total
             bins = (ends[:-1] <= target).view(np.int8).sum(axis=0, dtype=np.int8)
-            place = column.size * bins.astype(np.intp) + column
+            place = column + column.size * bins.astype(np.intp)
             own, share = mass.take(place), _SHARE.take(bins)
             within = np.maximum(1.0 - (ends.take(place) - target) / own, 0.0)
             below = _BELOW.take(bins) + share * within
