@@ -563,6 +563,8 @@ def test_methods_state_the_constants_of_the_set_up():
     width = sequential._ENDS[1] - sequential._ENDS[0]
     assert f"within {len(sequential._SHARE)} bins of" in methods
     assert f"{width:.1f} standard" in methods
+    assert sequential._BLOCKS == (1, 4)
+    assert "Rows with tables are drawn in blocks of four" in methods
     assert f"is at most {rotation._DEPTH:.0f} below" in methods
     assert f"\\alpha = {rotation._SHIFTS[1]}" in methods
     assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
