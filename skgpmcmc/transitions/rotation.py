@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg, ndimage
+from scipy import linalg, ndimage, optimize
 
 from .._typing import BoolArray, FloatArray, IntArray
 from .surrogate import ComparableDensity
 
-#: How far a rotation goes, by the number of hyper-parameters, as shares of a turn, and the standard
-#: deviation of that. With these the autocorrelation times of positions and of tails, averaged over
-#: directions, are about the smallest.
-_SHIFTS, _SPREAD = ((0.382,), (0.38, 0.445), (0.442, 0.157, 0.264)), 0.02
+#: Standard deviation of how far a rotation goes, as a share of a turn.
+_SPREAD = 0.02
 #: Most hyper-parameters for which there are rotations.
-MOST_ROTATED = len(_SHIFTS)
+MOST_ROTATED = 3
 #: Log density below the largest at which a grid may end.
 _DEPTH = 11.0
 #: How far a grid goes to begin with, in units of the scale; share of it that has to matter, else it
 #: is fitted to what does, so often at most.
 _REACH, _FITS, _MOST_FITTINGS = 4.0, 0.7, 8
-#: Points of each axis of a grid, and of one to rotate on; by the number of axes.
-_COARSE, _FINE = (64, 32, 16), (256, 64, 36)
+#: Points of each axis of a grid, and of one to rotate on; halved for every axis.
+_COARSE, _FINE = 128, 288
 #: Points at which a density is evaluated at once: what it takes for them stays in the cache.
 _AT_ONCE = 1024
 
@@ -110,7 +108,7 @@ class GridDensity:
 
         ends = z.min(axis=0) - _REACH, z.max(axis=0) + _REACH
         for _ in range(_MOST_FITTINGS):
-            axes = np.linspace(*ends, _COARSE[p - 1]).T
+            axes = np.linspace(*ends, _COARSE >> p).T
             log_prob, found = found_on(axes)
             wanted = _fitted(found, axes)
             if not grows:
@@ -120,7 +118,7 @@ class GridDensity:
                 break
             ends = wanted
         if fine:
-            axes = np.linspace(*ends, _FINE[p - 1]).T
+            axes = np.linspace(*ends, _FINE >> p).T
             log_prob, found = found_on(axes)
         log_prob = np.where(found & np.isfinite(log_prob), log_prob, -np.inf)
         top = log_prob.max()
@@ -239,6 +237,21 @@ def _sliced(
     return [(d[i] + t * (d[i + 1] - d[i]), m[i] + t * (m[i + 1] - m[i])) for d, m in margins[1:]]
 
 
+@cache
+def shifts(dim: int) -> FloatArray:
+    """Return how far a rotation goes along each of p axes, as shares of a turn; (p,).
+
+    These are the powers of 1 / x with x^(p + 1) = x + 1: for one axis the golden section, and for
+    several what generalizes it. Points that go on by such steps are spread evenly.
+
+    References
+    ----------
+    Roberts (2018), *The unreasonable effectiveness of quasirandom sequences*.
+    """
+    x = optimize.brentq(lambda x: x ** (dim + 1) - x - 1.0, 1.0, 2.0)
+    return np.asarray(x ** -np.arange(1.0, dim + 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Rotation:
     """theta' is a step of nearly fixed length ahead of theta, where a cheap density is uniform.
@@ -269,7 +282,7 @@ class Rotation:
         if place is None:
             return theta, -np.inf
         u, log_density = place
-        step = np.array(_SHIFTS[len(u) - 1]) + self.spread * rng.standard_normal(len(u))
+        step = shifts(len(u)) + self.spread * rng.standard_normal(len(u))
         moved, log_moved = self.density.from_cube((u + self.sign * step) % 1.0)
         if log_moved == -np.inf:  # on the edge of the grid, by rounding
             return theta, -np.inf

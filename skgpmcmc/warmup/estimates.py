@@ -91,9 +91,8 @@ def estimated(
         If the time is over before all is known.
     """
     check_time()
-    model, options = known.model, known.options
-    wanted = settings.noise * (1.0 if known.usable else options.quiet)
-    reference = known.reference(wanted)
+    model = known.model
+    reference = known.reference(settings.noise)
     thetas, evidence, shares = known.places()
     seeds = known.seeds(len(thetas))
     probes = probed(model, reference, thetas, settings, seeds, workers)
@@ -106,7 +105,7 @@ def estimated(
     center, scale = known.design.best.theta, known.scale
     # Errors matter where chains go.
     weight = np.sqrt(np.clip(shares[found], _LEAST_SHARE, 1.0))
-    learned = draw_count(theta, log_variance, center, scale, model.n_latent, wanted, weight)
+    learned = draw_count(theta, log_variance, center, scale, model.n_latent, settings.noise, weight)
     count = settings.n_importance or learned
     correction = Quadratic.fit(
         theta, gap, center, scale, noise=(0.05 + noise) / weight, term_sd=0.1

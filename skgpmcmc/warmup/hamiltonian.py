@@ -19,7 +19,7 @@ from ..numerics.dynamics import tuned_log_scale
 from ..transitions import MOST_ROTATED, Trajectory
 from .executor import Executor
 from .time_limit import time_is_over
-from .work import no_density
+from .work import MOST_ATTEMPTS, no_density
 
 #: Acceptance rate to which step sizes are tuned. Where the posterior is narrower than elsewhere, as
 #: towards short length-scales, a chain with longer steps stays for dozens of iterations.
@@ -29,7 +29,6 @@ TARGET_ACCEPTANCE = 0.9
 _PER_DIMENSION = (1, 2, 4, 8)
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
-_MAX_START_ATTEMPTS = 30
 #: See `trajectories_pay`.
 _ROWS_PER_VALUE = 10.0
 #: Points that the metric in use counts as, when another is learned.
@@ -234,7 +233,7 @@ class _Path:
 
     def begun(self, theta: FloatArray) -> PosteriorPoint:
         """Return the first point: at theta, or nearer to the kernel's values if there is none."""
-        for _ in range(_MAX_START_ATTEMPTS):
+        for _ in range(MOST_ATTEMPTS):
             point = self.at(theta)
             if point is not None:
                 return point

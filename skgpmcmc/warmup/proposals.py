@@ -22,9 +22,9 @@ from ..transitions import (
 from .emulator.learn import Knowledge
 from .estimates import Estimates
 
-#: Probabilities of the main proposal and of a random walk, which leaves places where pi* is far too
-#: small; and of a multiple of a period, which is taken from the main one.
-_MAIN, _WALK, _OF_PERIODS = 0.95, 0.05, 0.03
+#: Probability of a random walk, which leaves places where pi* is far too small, and of a multiple of
+#: a period if there is one.
+_OTHERS = 0.05
 #: Independence candidates between two trajectories on the emulator.
 _N_CANDIDATES = 16
 
@@ -103,9 +103,9 @@ def _with_others(known: Knowledge, main: dict[str, Proposal], starts: list[Float
     proposals = {**main, "random walk": _walk(known)}
     periods = period_positions(known.model)
     if not periods:
-        return Led(proposals, (_MAIN, _WALK), starts)
+        return Led(proposals, (1.0 - _OTHERS, _OTHERS), starts)
     proposals["multiple of a period"] = Multiples(periods)
-    return Led(proposals, (_MAIN - _OF_PERIODS, _WALK, _OF_PERIODS), starts)
+    return Led(proposals, (1.0 - 2.0 * _OTHERS, _OTHERS, _OTHERS), starts)
 
 
 def _walk(known: Knowledge) -> RandomWalk:

@@ -39,7 +39,8 @@ from ..transitions.base import Moving
 from .report import EmulatorReport
 from .time_limit import time_is_over
 
-_MAX_START_ATTEMPTS = 30
+#: Places that are tried where a chain or a search is to start, each halfway to the kernel's values.
+MOST_ATTEMPTS = 30
 #: What is not said of numbers in the tails.
 _QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
 
@@ -130,10 +131,10 @@ def start(
     with at_work() as operations:
         attempt = 1
         state = transition.start(model, theta, rng)
-        while state is None and attempt < _MAX_START_ATTEMPTS:
+        while state is None and attempt < MOST_ATTEMPTS:
             attempt += 1
             # The kernel's own values come last: they may lie at the end of a prior's support.
-            theta = model.start if attempt == _MAX_START_ATTEMPTS else 0.5 * (theta + model.start)
+            theta = model.start if attempt == MOST_ATTEMPTS else 0.5 * (theta + model.start)
             state = transition.start(model, theta, rng)
     if state is None:
         raise RuntimeError(no_density(model, theta))

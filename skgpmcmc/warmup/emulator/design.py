@@ -162,24 +162,20 @@ class Design:
         return Design(tuple(point for point in self.points if point.log_density >= limit))
 
     def thinned(self, scale: FloatArray, options: EmulatorOptions) -> Design:
-        """Return points with not too many values and derivatives, none next to a better one.
+        """Return points with not too many values and derivatives.
 
         If there are more, those that are farthest from any better one are kept.
         """
+        most = options.most_values // (len(scale) + 1)
+        if len(self) <= most:
+            return self
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]
         squares = np.einsum("ir,ir->i", z, z)
-        gaps = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * z @ z.T, 0.0))
-        kept = [0]
-        for i in range(1, len(order)):
-            if gaps[i, kept].min() > options.gap:
-                kept.append(i)
-        gaps = gaps[np.ix_(kept, kept)]
-        gaps[np.triu_indices(len(kept))] = np.inf
+        gaps = squares[:, None] + squares - 2.0 * z @ z.T
+        gaps[np.triu_indices(len(z))] = np.inf
         isolated = np.argsort(-gaps.min(axis=1), kind="stable")
-        isolated = isolated[: options.most_values // (len(scale) + 1)]
-        chosen = order[np.array(kept)[isolated]]
-        return Design(tuple(self.points[i] for i in sorted(chosen)))
+        return Design(tuple(self.points[i] for i in sorted(order[isolated[:most]])))
 
     def modes(
         self,
@@ -197,7 +193,7 @@ class Design:
             Log density at theta (..., p), as far as it is known between points; (...).
         options : EmulatorOptions
         """
-        high = self.above(options.mode_depth)
+        high = self.above(options.floor)
         theta = high.theta[np.argsort(-high.log_density, kind="stable")]
         chosen = spread_out(theta / scale, theta[:1] / scale, _MOST_COMPARED)
         ends = theta[[0, *sorted(set(chosen.tolist()) - {0})]]

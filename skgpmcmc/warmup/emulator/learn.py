@@ -189,7 +189,7 @@ class Knowledge:
 
     def reference(self, noise: float = np.inf) -> InterpolatedSites:
         """Interpolated sites of the design so far, and rows in turn for estimates of this noise."""
-        depth = self.options.plausible + 2.0 * self.dim
+        depth = self.options.depth + 2.0 * self.dim
         used = self.design.above(depth).thinned(self.scale, self.options)
         sites = [point.sites for point in used.points]
         known = [point.skewness for point in used.points if point.skewness is not None]
@@ -227,7 +227,7 @@ def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge
     """Let Hamiltonian chains go from the best points, where few points of an emulator mislead."""
     posterior = HyperPosterior(known.model, known.approximation, keep=of_design)
     n = len(request.starts)
-    begins = known.design.above(2.0 * known.options.mode_depth).theta
+    begins = known.design.above(known.options.floor).theta
     best = known.design.best.theta
     others = spread_out(begins / known.scale, best[None] / known.scale, n - 1)
     warm = warmed_up(posterior, [best, *begins[others]], known.root, known.seeds(n), workers)

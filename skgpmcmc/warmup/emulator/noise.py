@@ -10,15 +10,13 @@ import numpy as np
 from ..._typing import FloatArray
 from ...approximations import Quadratic, ReferenceDensity, importance_estimate
 from ...model import LatentGP
-from ...numerics.linalg import NotPositiveDefiniteError, log_mean
+from ...numerics.linalg import NotPositiveDefiniteError
 from ...transitions import DrawCount
 from ..executor import Executor
 from ..report import EmulatorSettings
 
 #: Importance draws of a probe.
-N_DRAWS = 256
-#: Noise of a probe; most draws of one, in all and at once.
-_NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
+N_DRAWS = 512
 #: Fewest importance draws of an estimate: they take little beside its factorizations.
 FEWEST_DRAWS = 64
 #: Most importance draws of an estimate, in numbers of latent values: as dear as factorizations.
@@ -60,27 +58,21 @@ def take_probe(
     settings: EmulatorSettings,
     seed: np.random.SeedSequence,
 ) -> Probe | None:
-    """Estimate p(y | theta) with so many draws that their noise does not matter.
+    """Estimate p(y | theta) with many draws, and see how much their weights vary.
 
     None where K is singular, or no draw has a positive likelihood.
     """
-    rng, log_weights, wanted = np.random.default_rng(seed), np.empty(0), N_DRAWS
+    rng = np.random.default_rng(seed)
     try:
         density = reference.at(model, theta).made()
-        while len(log_weights) < wanted:
-            size = min(wanted - len(log_weights), _MOST_AT_ONCE)
-            more = importance_estimate(model, density, size, rng, defensive=settings.defensive)
-            log_weights = np.concatenate([log_weights, more.log_weights])
-            if len(log_weights) == N_DRAWS:
-                if np.isneginf(log_weights.max()):
-                    return None
-                enough = np.exp(_log_variance(log_weights)) / _NOISE**2
-                wanted = int(np.clip(enough, N_DRAWS, _MOST_DRAWS))
+        found = importance_estimate(model, density, N_DRAWS, rng, defensive=settings.defensive)
     except NotPositiveDefiniteError:
         return None
-    log_variance = _log_variance(log_weights)
-    noise = float(np.exp(0.5 * log_variance) / np.sqrt(len(log_weights)))
-    return Probe(log_mean(log_weights), log_variance, noise)
+    if np.isneginf(found.log_likelihood):
+        return None
+    log_variance = _log_variance(found.log_weights)
+    noise = float(np.exp(0.5 * log_variance) / np.sqrt(N_DRAWS))
+    return Probe(found.log_likelihood, log_variance, noise)
 
 
 def _log_variance(log_weights: FloatArray) -> float:

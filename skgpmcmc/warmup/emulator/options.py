@@ -15,40 +15,33 @@ class EmulatorOptions:
 
     # The search for modes
     search_tolerance: float = 1e-5  # relative change of the density at which a search ends
-    search_slope: float = 0.05  # or its gradient: neighborhoods are wanted, not modes themselves
-    search_steps: int = 60  # or so many steps of the optimizer
     site_tolerance: float = 1e-3  # of an approximation at a design point
     fewest_rows: int = 400  # from which a search begins at the modes of a quarter of the rows
     step: float = 0.25  # of the gradients whose difference gives a first scale
 
     # What is kept
-    depth: float = 30.0  # points lower than the best by more than this plus 2 p are of no use
-    plausible: float = 15.0  # and those by more than this plus 2 p tell nothing of sites
-    gap: float = 0.1  # points nearer than this to a better one say nothing new
+    depth: float = 20.0  # points lower than the best by more than this plus 2 p are of no use
     most_values: int = 2500  # values and derivatives that an emulator is conditioned on
     valley: float = 1.0  # depth below the lower of two points that makes them two modes
-    mode_depth: float = 8.0  # modes lower than the best by more than this do not matter
 
     # The emulator
     span: float = 4.0  # log evidences are compressed below the largest by more than this plus p
     ceiling: float = 2.0  # the emulator is not believed above the best value by more than this
-    floor: float = 12.0  # what it says less of than this below its evidence has the prior's shape
+    floor: float = 12.0  # what is lower than this hardly matters: other modes, and the prior alone
 
     # Learning
-    run: float = 500.0  # evaluations of a run whose proposals would all be accepted, about
-    worth: float = 3.0  # learning ends where perfection would save less than so many batches
+    worth: float = 170.0  # a third of the evaluations of a run whose proposals are all accepted
     usable: float = 0.48  # acceptance rate from which an emulator may lead chains
     most_rounds: int = 12  # batches of points
-    quiet: float = 0.5  # share of the noise that estimates may have where trajectories lead, as these cost far more
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
 
     def batch(self, dim: int) -> int:
         """Points of a batch, half of them typical and half from wider tails."""
-        return min(8 + 2 * dim, 64)
+        return 8 + 2 * dim
 
     def enough(self, dim: int) -> float:
-        """Predicted acceptance rate at which learning ends."""
-        return 1.0 / (1.0 + self.worth * self.batch(dim) / self.run)
+        """Acceptance rate at which learning ends: perfection would save less than three batches."""
+        return 1.0 / (1.0 + self.batch(dim) / self.worth)
 
     def temperature(self, dim: int) -> float:
         """Points of wider tails come from pi* to the power of one over this."""

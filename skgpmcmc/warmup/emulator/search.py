@@ -14,12 +14,11 @@ from ...model import LatentGP
 from ...numerics.linalg import cholesky
 from ..executor import Executor
 from ..time_limit import OutOfTimeError, check_time, require_time
-from ..work import Request, no_density
+from ..work import MOST_ATTEMPTS, Request, no_density
 from .design import Design, DesignPoint, examine, of_design, spread_out
 from .options import EmulatorOptions
 from .periods import at_best_multiple, at_best_period, step_sizes
 
-_MAX_START_ATTEMPTS = 30
 #: How often a search goes on from a multiple or a fraction of a period.
 _MOST_MULTIPLES = 5
 
@@ -37,11 +36,7 @@ def search(
     RuntimeError
         If there is no way from there; the message names theta.
     """
-    stops = {
-        "ftol": options.search_tolerance,
-        "gtol": options.search_slope,
-        "maxiter": options.search_steps,
-    }
+    stops = {"ftol": options.search_tolerance}
     posterior = HyperPosterior(model, approximation, keep=of_design)
     path: list[DesignPoint] = []
 
@@ -50,7 +45,7 @@ def search(
         check_time()
 
     theta = at_best_period(model, approximation, start)
-    for _ in range(_MAX_START_ATTEMPTS):
+    for _ in range(MOST_ATTEMPTS):
         with suppress(OutOfTimeError):
             climb(posterior, theta, stops, visit)
         if path:
@@ -102,7 +97,7 @@ def searched(request: Request, options: EmulatorOptions, workers: Executor) -> t
 
 def _ends(design: Design, options: EmulatorOptions) -> list[FloatArray]:
     """Return the best point, and others far from it that are not much worse."""
-    high = design.above(2.0 * options.mode_depth).theta
+    high = design.above(options.floor).theta
     best = design.best.theta
     chosen = spread_out(high, best[None], 1)
     return [best, *high[chosen]]
