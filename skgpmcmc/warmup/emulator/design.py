@@ -162,20 +162,19 @@ class Design:
         return Design(tuple(point for point in self.points if point.log_density >= limit))
 
     def thinned(self, scale: FloatArray, options: EmulatorOptions) -> Design:
-        """Return points with not too many values and derivatives.
+        """Return points with not too many values and derivatives, none next to a better one.
 
         If there are more, those that are farthest from any better one are kept.
         """
-        most = options.most_values // (len(scale) + 1)
-        if len(self) <= most:
-            return self
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]
         squares = np.einsum("ir,ir->i", z, z)
         gaps = squares[:, None] + squares - 2.0 * z @ z.T
         gaps[np.triu_indices(len(z))] = np.inf
-        isolated = np.argsort(-gaps.min(axis=1), kind="stable")
-        return Design(tuple(self.points[i] for i in sorted(order[isolated[:most]])))
+        nearest = gaps.min(axis=1)
+        isolated = np.argsort(-nearest, kind="stable")[: options.most_values // (len(scale) + 1)]
+        chosen = order[isolated[nearest[isolated] > options.gap**2]]
+        return Design(tuple(self.points[i] for i in sorted(chosen)))
 
     def modes(
         self,

@@ -14,13 +14,14 @@ class EmulatorOptions:
     """
 
     # The search for modes
-    search_tolerance: float = 1e-5  # relative change of the density at which a search ends
+    search_tolerance: float = 1e-4  # relative change of the density at which a search ends
     site_tolerance: float = 1e-3  # of an approximation at a design point
     fewest_rows: int = 400  # from which a search begins at the modes of a quarter of the rows
     step: float = 0.25  # of the gradients whose difference gives a first scale
 
     # What is kept
-    depth: float = 20.0  # points lower than the best by more than this plus 2 p are of no use
+    depth: float = 30.0  # points lower than the best by more than this plus 2 p are of no use
+    gap: float = 0.1  # points nearer than this to a better one say nothing new
     most_values: int = 2500  # values and derivatives that an emulator is conditioned on
     valley: float = 1.0  # depth below the lower of two points that makes them two modes
 
