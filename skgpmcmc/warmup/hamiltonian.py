@@ -8,6 +8,7 @@ the evidence is exact, the chains go on from their ends, with the trajectory as 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +25,9 @@ from .work import MOST_ATTEMPTS, no_density
 #: Acceptance rate to which step sizes are tuned. Where the posterior is narrower than elsewhere, as
 #: towards short length-scales, a chain with longer steps stays for dozens of iterations.
 TARGET_ACCEPTANCE = 0.9
-#: Trajectories of all chains together in the windows after which the metric is learned, in numbers
-#: of hyper-parameters: a covariance needs some of them.
-_PER_DIMENSION = (1, 2, 4, 8)
+#: Windows after which the metric is learned, each twice as long as the one before: in the first one
+#: all chains together have a trajectory for every hyper-parameter.
+_N_WINDOWS = 4
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
 #: See `trajectories_pay`.
@@ -69,9 +70,10 @@ class Followed(NamedTuple):
 class WarmUp(NamedTuple):
     """What the chains of a warm-up have found."""
 
-    visited: list[PosteriorPoint]  # all points, window by window
+    visited: list[PosteriorPoint]  # all points of the last window
+    n_evaluations: int  # of all windows
     states: list[PosteriorPoint]  # of all chains, in the last window
-    ends: list[PosteriorPoint]  # one for each chain
+    ends: list[FloatArray]  # theta, one for each chain
     trajectory: Trajectory  # as tuned, in the metric that was learned
     root: FloatArray  # of its metric
     n_iterations: int  # of each chain
@@ -91,7 +93,7 @@ def warmed_up(
     Parameters
     ----------
     posterior : HyperPosterior
-        With gradients.
+        With gradients. Windows before the last one use a rougher approximation.
     starts : sequence of ndarray of shape (p,)
         Where each chain begins, natural logs; nearer to the kernel's values if there is no density.
     root : ndarray of shape (p, p)
@@ -122,10 +124,12 @@ def warmed_up(
     log_step = first_log_step(dim) if log_step is None else log_step
     streams = [seed.spawn(len(windows)) for seed in seeds]
     begins: list[Any] = list(starts)
-    visited, states, n_iterations = list[PosteriorPoint](), list[PosteriorPoint](), 0
+    rough = replace(posterior, approximation=posterior.approximation.roughened(), keep=None)
+    visited, states, n_evaluations, n_iterations = list[Any](), list[Any](), 0, 0
     for i, n_trajectories in enumerate(windows):
+        is_last = i == len(windows) - 1
         items = [
-            (posterior, begin, root, log_step, n_trajectories, own[i])
+            (posterior if is_last else rough, begin, root, log_step, n_trajectories, own[i])
             for begin, own in zip(begins, streams, strict=True)
         ]
         stage = f"warm-up by trajectories: window {i + 1} of {len(windows)}"
@@ -135,17 +139,19 @@ def warmed_up(
             break
         n_iterations += n_trajectories
         begins = [
-            begin if chain is None else chain.states[-1]
+            begin if chain is None else chain.states[-1].position
             for begin, chain in zip(begins, found, strict=True)
         ]
-        visited += [point for chain in chains for point in chain.visited]
+        visited = [point for chain in chains for point in chain.visited]
+        n_evaluations += len(visited)
         states = [point for chain in chains for point in chain.states]
         log_step = float(np.median([chain.log_step for chain in chains]))
         if time_is_over():
             break
-        if i < len(windows) - 1:
+        if not is_last:
             root = learned_root(root, states)
-    return WarmUp(visited, states, begins, Trajectory.quarter(root, log_step), root, n_iterations)
+    trajectory = Trajectory.quarter(root, log_step)
+    return WarmUp(visited, n_evaluations, states, begins, trajectory, root, n_iterations)
 
 
 def first_log_step(dim: int) -> float:
@@ -155,7 +161,7 @@ def first_log_step(dim: int) -> float:
 
 def windows_for(dim: int, n_chains: int) -> list[int]:
     """Return the trajectories of each chain in each window."""
-    learning = [max(_FEWEST, -(-share * dim // n_chains)) for share in _PER_DIMENSION]
+    learning = [max(_FEWEST, -(-dim * 2**i // n_chains)) for i in range(_N_WINDOWS)]
     return [*learning, _LAST]
 
 
@@ -198,7 +204,7 @@ def _shrunk(rows: FloatArray) -> FloatArray:
 
 def follow(
     posterior: HyperPosterior,
-    begin: FloatArray | PosteriorPoint,
+    begin: FloatArray,
     root: FloatArray,
     log_step: float,
     n_trajectories: int,
@@ -207,10 +213,10 @@ def follow(
     """Run one chain for a window, and adapt its step size in the metric given by `root`.
 
     Iterations of the approximation begin at the sites of the last point, unless the posterior has
-    others. If the time is over, no other trajectory begins. `begin` is theta, or the point there.
+    others. If the time is over, no other trajectory begins.
     """
     path = _Path(posterior)
-    point = path.begun(begin) if isinstance(begin, np.ndarray) else begin
+    point = path.begun(begin)
     rng = np.random.default_rng(seed)
     states, log_steps = list[PosteriorPoint](), list[float]()
     for i in range(n_trajectories):

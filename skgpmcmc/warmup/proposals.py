@@ -88,7 +88,7 @@ def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
     sites = known.reference() if estimates.correction is not None else None
     posterior = HyperPosterior(known.model, approximation, sites, estimates.correction)
     main = {"trajectory": SurrogateProposal(posterior, (known.warm.trajectory,))}
-    return _with_others(known, main, [end.position for end in known.warm.ends])
+    return _with_others(known, main, known.warm.ends)
 
 
 def led_in_a_hurry(known: Knowledge, n_chains: int) -> Led:

@@ -231,7 +231,8 @@ def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge
     best = known.design.best.theta
     others = spread_out(begins / known.scale, best[None] / known.scale, n - 1)
     warm = warmed_up(posterior, [best, *begins[others]], known.root, known.seeds(n), workers)
-    known = known.joined([DesignPoint.of(point) for point in warm.visited], len(warm.visited))
+    points = [DesignPoint.of(point) for point in warm.visited if point.kept is not None]
+    known = known.joined(points, warm.n_evaluations)
     return replace(known, warm=warm, root=warm.root)
 
 
