@@ -26,11 +26,11 @@ from skgpmcmc.transitions import (
     RandomWalk,
     RetainedParticle,
 )
-from skgpmcmc.warmup import Request, TimeLimit, emulated, perform, proposals, until
+from skgpmcmc.warmup import Request, TimeLimit, emulated, proposals, until
 from skgpmcmc.warmup.emulator import learn
 from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
-from ..helpers import make_model, seeded
+from ..helpers import CutShort, make_model, seeded
 
 #: Family-wise over the statistics of a test.
 LEVEL = 1e-4
@@ -66,21 +66,6 @@ def small_model(n, variance, likelihood="probit"):
 
 
 # --- the transitions of samplers, set up for each y -----------------------------------------------
-
-
-class CutShort:
-    """Does all work at once, until the first batch of the stage `last` is done."""
-
-    def __init__(self, limit, last):
-        self.limit, self.last = limit, last
-
-    def map(self, function, items, stage, *, n_needed=0, iterations=0.0):
-        found = [
-            perform(function, item, self.limit, i < n_needed).value for i, item in enumerate(items)
-        ]
-        if self.last is not None and stage.startswith(self.last):
-            self.limit.end = -np.inf
-        return found
 
 
 def prepared(

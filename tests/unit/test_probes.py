@@ -11,12 +11,12 @@ from skgpmcmc.approximations import (
     InterpolatedSites,
     Quadratic,
     Sites,
-    evaluate,
+    HyperPosterior,
     importance_estimate,
 )
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.transitions import DrawCount
-from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
+from skgpmcmc.warmup.emulator.design import Design, DesignPoint, examine, of_design, spread_out
 from skgpmcmc.warmup.emulator.noise import FEWEST_DRAWS, draw_count, probed, take_probe
 from skgpmcmc.warmup.report import EmulatorSettings
 
