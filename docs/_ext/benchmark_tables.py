@@ -544,6 +544,23 @@ def _priors(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     ]
 
 
+def _sparse(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """The sparse prior beside others, by problem and method; chains by their worst split."""
+    rows = []
+    for problem, found in documents[0]["results"].items():
+        title = f"{problem}: {found['what']}"
+        for method, of in found["methods"].items():
+            scores = [_average(of[name], 3) for name in ("rmse", "log_density")]
+            known = of["r_hat"][0] is not None
+            chains = [f"{max(of['r_hat']):.3f}", f"{min(of['ess']):.0f}"] if known else ["", ""]
+            coverage, seconds = f"{np.mean(of['coverage']):.2f}", f"{np.mean(of['seconds']):.1f}"
+            rows.append([title, method, *scores, coverage, seconds, *chains])
+            title = ""
+    head = ["problem", "method", "rmse", "log density", "coverage", "seconds"]
+    head += ["largest R-hat", "least ESS"]
+    return [*list_table("", head, rows), *provenance(documents[0])]
+
+
 def _difference(of: dict[str, Any]) -> str:
     if of["difference"] is None or of["error"] is None:
         return ""
@@ -782,6 +799,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "multiclass": _multiclass,
     "leave_one_out": _leave_one_out,
     "priors": _priors,
+    "sparse": _sparse,
     "scaling": _scaling,
     "shrinking": _shrinking,
     "large_": _large,

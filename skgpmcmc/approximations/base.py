@@ -390,7 +390,11 @@ class Approximation(Configuration, ABC):
 
     @abstractmethod
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
-        """Gradient of the log evidence in theta, at a fit iterated to a tight tolerance; (p,)."""
+        """Gradient of the log evidence, at a fit iterated to a tight tolerance.
+
+        It is that in the hyper-parameters of the kernel, then of the likelihood, which come first
+        in theta: the evidence depends on no others.
+        """
 
     def evaluated(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None

@@ -111,7 +111,8 @@ class HyperPosterior:
 
     def _evaluated(self, theta: FloatArray, sites: Sites | None) -> Evaluation:
         if self.with_gradient:
-            return self.approximation.evaluated(self.model, theta, sites)
+            found = self.approximation.evaluated(self.model, theta, sites)
+            return found._replace(gradient=self.model.padded(found.gradient))
         fit = self.approximation.fit(self.model, theta, sites)
         return Evaluation(fit.q, fit.log_evidence, _NOTHING)
 

@@ -73,16 +73,16 @@ def _hyperparameters(estimator: Any, theta: np.ndarray, *between: str) -> _Varia
     between those of the draws and the components.
     """
     model = estimator._predictor.model
-    of_kernel, parameters = model.covariance.names, model.likelihood.parameters
-    kernel, rest = np.split(theta, [theta.shape[-1] - len(parameters)], axis=-1)
-    by_class = kernel.shape[-1] > len(of_kernel)  # a set for each of them
+    of_kernel, begin = model.covariance.names, model.n_of_kernels
+    kernel, rest = np.split(theta, [begin], axis=-1)
+    by_class = model.n_kernels > 1  # a set for each of them
     if by_class:
         kernel = kernel.reshape(*kernel.shape[:-1], -1, len(of_kernel))
-    real = {parameter.name for parameter in parameters if not parameter.positive}
+    real = {parameter.name for parameter in model.likelihood.parameters if not parameter.positive}
     values, dims = {}, {}
     for array, names, lead in (
         (kernel, of_kernel, [*between, *["class"][:by_class]]),
-        (rest, [parameter.name for parameter in parameters], [*between]),
+        (rest, model.hyperprior.names[begin:], [*between]),
     ):
         for name in dict.fromkeys(names):
             at = np.flatnonzero([other == name for other in names])
@@ -102,16 +102,15 @@ def _dimension(estimator: Any, name: str, length: int) -> str:
 
 def _repeated(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
     """Draw targets of the training rows from each draw of (theta, f); (n_chains, n_draws, n)."""
-    observed = estimator._predictor.model.observations
-    rows = estimator._rows
+    model, rows = estimator._predictor.model, estimator._rows
+    observed = model.observations
     numbers = rows.given.row_of
     likelihood = observed.likelihood.of_rows(numbers)
     offset = 0.0 if observed.offset is None else observed.offset[numbers]
-    n_parameters = len(likelihood.parameters)
     many = draws.theta.shape[:2]
     at_rows = estimator._latent_at_rows()[..., rows.kept].reshape(*many, -1)
     every = [
-        likelihood.with_parameters(theta[len(theta) - n_parameters :]).sample(f + offset, rng)
+        likelihood.with_parameters(model.likelihood_theta(theta)).sample(f + offset, rng)
         for chain in zip(draws.theta, at_rows, strict=True)
         for theta, f in zip(*chain, strict=True)
     ]

@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from .._params import check_flag, check_in, check_integer
 from .._warnings import warn
 from ..likelihoods import Likelihood
-from ..model import ClasswiseGP, LatentGP, Observations, PriorTable, make_covariance
+from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
 from ..numerics.threads import LostWorkersError, one_thread
 from ..prediction import (
     Integrated,
@@ -272,7 +272,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
             **marked,
             "theta_samples_": draws.theta,
             "hyperparameter_names_": element_names(model.hyperprior.names),
-            "priors_": PriorTable(model.hyperprior.distributions, model.hyperprior.origins),
+            "priors_": model.hyperprior.table,
             "kernel_": _kernel_at(model, theta.mean(axis=0)),
             "n_iter_": n_draws + own.n_discarded,
             "_draws": draws,
@@ -361,21 +361,24 @@ def _kernel_at(model: LatentGP, theta: np.ndarray) -> Kernel:
 def _warn_about_length_scales(model: LatentGP) -> None:
     """Say before a fit begins that it has more length-scales than are learned in a few minutes."""
     n = sum(name.endswith("length_scale") for name in model.hyperprior.names)
-    if n > _MANY_LENGTH_SCALES:
-        warn(
-            f"The kernel has {n} length-scales to be sampled. The set-up takes long with so many, "
-            "and the priors do not switch off features that say nothing: each adds noise, and "
-            "predictions may be worse than with one length-scale for all. Use ard=False (or, in a "
-            "kernel of your own, one length-scale for all features), or fewer columns: select "
-            "features, or use PCA."
-        )
+    if n <= _MANY_LENGTH_SCALES:
+        return
+    about = (
+        " The priors do not switch off features that say nothing: each adds noise, and predictions "
+        'may be worse than with one length-scale for all. priors="sparse" does, in as long a time.'
+    )
+    warn(
+        f"The kernel has {n} length-scales to be sampled. The set-up takes long with so many."
+        f"{'' if len(model.hyperprior.start) else about} Use ard=False (or, in a kernel of your "
+        "own, one length-scale for all features), or fewer columns: select features, or use PCA."
+    )
 
 
 def _warn_about_scales(
     estimator: BaseEstimator, X: np.ndarray, feature_names: np.ndarray | None
 ) -> None:
     """Say which features the default kernel and its priors do not suit."""
-    of_papers = isinstance(estimator.priors, str)
+    of_papers = isinstance(estimator.priors, str) and estimator.priors == "paper"
     if estimator.kernel is not None or (estimator.priors and not of_papers):
         return
     scale = X.std(axis=0)

@@ -13,7 +13,7 @@ ard : bool, default=False
     Give the default kernel one length-scale per feature. An error with an explicit kernel.
 
 %(priors)s
-priors : mapping of str to frozen scipy.stats distribution, "paper" or None, default=None
+priors : mapping of str to frozen scipy.stats distribution, "sparse", "paper" or None, default=None
     Priors by hyper-parameter name, such as ``"k2__length_scale"``%(more)s. Each is the distribution
     of the value itself (*natural* scale), not of its logarithm. Hyper-parameters that are not named
     get a default prior, which depends on the kernel class that owns them, and is log-normal: the
@@ -21,7 +21,12 @@ priors : mapping of str to frozen scipy.stats distribution, "paper" or None, def
     units of the standard deviation of the targets; with probability 0.98, a length-scale lies
     between half the distance of neighboring training rows and three times the width of the training
     inputs. See `skgpmcmc.model.default_priors`.
-    "paper" selects the priors of Filippone & Girolami (2014).
+    "sparse", for ``ard=True`` and kernels of your own with a length-scale per feature, is for many
+    features of which few matter (Eriksson & Jankowiak, 2021): the squares of width / length-scale
+    are half-Cauchy(tau) for every feature, in units of the feature's width, and tau, which they
+    share, is half-Cauchy(0.1). tau is sampled too, as the last hyper-parameter, ``"shrinkage"``;
+    all others keep their default priors. In a mapping, the value "sparse" for such a length-scale
+    does the same. "paper" selects the priors of Filippone & Girolami (2014).
 
 %(pm)s
 sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr", "discretizing", "tempered"} or \
@@ -114,12 +119,14 @@ theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
 latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
     Posterior draws of the latent function at the training inputs, without rows of weight zero.
 hyperparameter_names_ : list of str
-    Names of the components of theta: those of ``kernel_.theta``, then those of the likelihood.
+    Names of the components of theta: those of ``kernel_.theta``, then those of the likelihood, and
+    last "shrinkage", with ``priors="sparse"`` only.
 kernel_ : Kernel
     The kernel at the posterior mean of theta.
 priors_ : PriorTable
     Mapping to the prior of each sampled hyper-parameter, on the natural scale; prints as a
-    table, which says where each comes from.
+    table, which says where each comes from. Of sparse length-scales it has the marginal priors, by
+    the names in `hyperparameter_names_`.
 marked_samples_ : MarkedSamples
     Only with ``sampler="discretizing"``: the values of theta after each move of the sampler,
     ``theta`` of shape (n_chains, n_draws, n_marked, n_hyperparameters), and their ``weights``

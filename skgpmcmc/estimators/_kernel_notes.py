@@ -24,7 +24,7 @@ def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> No
     ----------
     kernel : Kernel
         A kernel that can serve.
-    priors : mapping, "paper" or None
+    priors : mapping, "paper", "sparse" or None
         As the user has given them: they silence what is said of the names that they have.
     likelihood : Likelihood
         That of the estimator.

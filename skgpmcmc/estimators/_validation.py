@@ -206,11 +206,12 @@ def resolve_priors(
     """Return the prior of theta: the user's distributions, and defaults for the names left out."""
     names = [*covariance.names, *(parameter.name for parameter in likelihood.parameters)]
     names = list(dict.fromkeys(names))
-    given = {} if priors is None or (isinstance(priors, str) and priors == "paper") else priors
+    by_rule = priors is None or (isinstance(priors, str) and priors in ("paper", "sparse"))
+    given = {} if by_rule else priors
     if not isinstance(given, Mapping):
         raise ValueError(
             "priors must be a mapping from hyper-parameter name to a frozen scipy.stats "
-            f'distribution, "paper" or None; got {priors!r}.'
+            f'distribution, "paper", "sparse" or None; got {priors!r}.'
         )
     owner = "model" if likelihood.parameters else "kernel"
     for name in given:
@@ -221,7 +222,8 @@ def resolve_priors(
             )
     hyperprior = default_hyperprior(covariance, likelihood, priors, n_kernels)
     own = np.tile(np.exp(covariance.start), n_kernels)
-    start = [*own, *(p.value for p in likelihood.parameters)]
+    of_likelihood = [parameter.value for parameter in likelihood.parameters]
+    start = [*own, *of_likelihood, *np.exp(hyperprior.start)]
     _check_start_in_support(hyperprior, start)
     _check_within_reach(hyperprior)
     return hyperprior
@@ -244,15 +246,15 @@ def _check_within_reach(hyperprior: HyperPrior) -> None:
 
 def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:
     """Refuse a prior that excludes the kernel's own value: one of the two is a mistake."""
-    for name, value in zip(hyperprior.names, start, strict=True):
-        log_density = float(hyperprior.distributions[name].logpdf(value))
+    for name, law, value in zip(hyperprior.names, hyperprior.laws, start, strict=True):
+        log_density = float(law.logpdf(value))
         if np.isnan(log_density):
             raise ValueError(
                 f"priors[{name!r}] has a density of NaN at the start value {float(value):g}: check "
                 "the arguments of the distribution, and its logpdf."
             )
         if not np.isfinite(log_density):
-            support = tuple(float(bound) for bound in hyperprior.distributions[name].support())
+            support = tuple(float(bound) for bound in law.support())
             raise ValueError(
                 f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
                 f"{float(value):g}: widen the prior or start the kernel inside it."

@@ -211,8 +211,11 @@ class BayesianGPClassifier(LatentClassifier):
             return self._one_per_class(run, models, noise, names, labels)
         (own,) = models
         if self._separate:
-            of_kernel = element_names(run.models[0].model.covariance.names)
-            own["hyperparameter_names_"] = [f"{n}[{label}]" for label in labels for n in of_kernel]
+            model = run.models[0].model
+            of_kernel = element_names(model.covariance.names)
+            of_prior = model.hyperprior.names[model.n_of_kernels :]
+            by_class = [f"{name}[{label}]" for label in labels for name in of_kernel]
+            own["hyperparameter_names_"] = [*by_class, *of_prior]
         return super()._joined(run, models, noise, names)
 
     def _as_reported(self, f):

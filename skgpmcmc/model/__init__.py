@@ -21,11 +21,12 @@ from .kernels import (
     default_kernel,
     variance_position,
 )
-from .lengths import length_bounds, period_bounds
+from .lengths import column_widths, length_bounds, period_bounds
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import Further, Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
 from .prior_table import PriorTable
+from .shrinkage import Shrinkage
 
 __all__ = [
     "ClasswiseGP",
@@ -45,9 +46,11 @@ __all__ = [
     "NystromGP",
     "Observations",
     "PriorTable",
+    "Shrinkage",
     "check_gradient",
     "check_kernel",
     "check_matrix",
+    "column_widths",
     "default_hyperprior",
     "default_kernel",
     "default_priors",

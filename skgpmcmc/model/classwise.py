@@ -11,7 +11,6 @@ from scipy.linalg import block_diag
 
 from .._typing import FloatArray
 from .joint import LatentGP
-from .observations import Observations
 from .prior import Conditional, GaussianPrior, OfAlikeFunctions, OfFunctions
 
 
@@ -125,23 +124,12 @@ class ClasswiseGP(LatentGP):
         return (self.n_functions, n_rows)
 
     @property
-    def start(self) -> FloatArray:
-        """Theta of the kernel's own values; (p,)."""
-        own = self.covariance.start
-        return np.tile(own, self.n_functions) if self.separate else own
-
-    def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
-        """Return each distinct set of hyper-parameters of the kernel."""
-        if not self.separate:
-            return [theta]
-        return np.split(theta, self.n_functions)
+    def n_kernels(self) -> int:
+        """Number of kernels that have hyper-parameters of their own."""
+        return self.n_functions if self.separate else 1
 
     def prior_at(self, theta: FloatArray) -> ClasswisePrior:
         """p(f | theta)."""
         distinct = [GaussianPrior(self.covariance, own) for own in self.kernel_thetas(theta)]
         priors = distinct * (self.n_functions // len(distinct))
         return ClasswisePrior(self.covariance, theta, priors=tuple(priors))
-
-    def observations_at(self, theta: FloatArray) -> Observations:
-        """Return p(y | f) as a function of f: the likelihood has no parameters."""
-        return self.observations

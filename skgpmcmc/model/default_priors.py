@@ -29,8 +29,9 @@ from .._typing import FloatArray
 from ..likelihoods import Gaussian, Likelihood, NegativeBinomial, OrdinalProbit, StudentT
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
-from .lengths import length_bounds, period_bounds, size_of_rows, spread_of_rows
+from .lengths import column_widths, length_bounds, period_bounds, size_of_rows, spread_of_rows
 from .prior_table import PriorTable
+from .shrinkage import SHRINKAGE
 
 #: Share of a length's prior below its lower, and above its upper end.
 _TAIL = 0.01
@@ -39,6 +40,9 @@ _TAIL = 0.01
 _VARIANCE, _NOISE, _SHAPE, _NUMBER = (4.0, 2.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
 #: Shape and scale of the papers' Gamma prior of a variance.
 _OF_PAPERS = (1.1, 10.0)
+#: Where the priors of length-scales that shrink together come from, and of what they share.
+_SHRUNK = "sparse: (width / length-scale)^2 is half-Cauchy(shrinkage)"
+_SHRINKAGE = "sparse: shared by the length-scales"
 #: Powers of units stay within these, so that priors have numbers: inputs may have any size.
 _UNITS = (1e-100, 1e100)
 
@@ -86,10 +90,19 @@ def default_hyperprior(
         Covariance with the names of its hyper-parameters and the training inputs.
     likelihood : Likelihood
         Its parameters come last.
-    priors : mapping of str to frozen scipy.stats distribution, "paper" or None, default=None
-        Names left out get the priors of `default_priors`; with "paper", all get `paper_prior`.
+    priors : mapping of str to frozen scipy.stats distribution, "paper", "sparse" or None, \
+            default=None
+        Names left out get the priors of `default_priors`; with "paper", all get `paper_prior`. With
+        "sparse", length-scales of single features shrink together; a mapping may have "sparse" for
+        some of them.
     n_kernels : int, default=1
         Number of kernels, each with the hyper-parameters of the covariance.
+
+    Raises
+    ------
+    ValueError
+        If a prior is not a distribution, or if length-scales are to shrink that do not belong to
+        single features.
     """
     parameters = likelihood.parameters
     names = (*covariance.names * n_kernels, *(parameter.name for parameter in parameters))
@@ -100,7 +113,34 @@ def default_hyperprior(
         table = PriorTable(laws, dict.fromkeys(table, "paper"))
     elif isinstance(priors, Mapping):
         table = PriorTable({**table, **priors}, {**table.origins, **dict.fromkeys(priors, "given")})
-    return HyperPrior(names, table, real, table.origins)
+    shrunk = _shrunk(covariance, priors)
+    if not shrunk:
+        return HyperPrior(names, table, real, table.origins)
+    origins = {**table.origins, **dict.fromkeys(shrunk, _SHRUNK), SHRINKAGE: _SHRINKAGE}
+    widths = dict.fromkeys(shrunk, column_widths(covariance.X))
+    return HyperPrior(names, table, real, origins, widths)
+
+
+def _shrunk(covariance: Covariance, priors: Mapping[str, Any] | str | None) -> list[str]:
+    """Return the names of the length-scales that shrink together."""
+    d = covariance.X.shape[1]
+    possible = [
+        h.name
+        for h in covariance.kernel.hyperparameters
+        if not h.fixed and h.n_elements == d and is_length_scale(covariance.kernel, h.name)
+    ]
+    wanted = possible if priors == "sparse" else []
+    if isinstance(priors, Mapping):
+        wanted = [name for name, law in priors.items() if isinstance(law, str) and law == "sparse"]
+    if not set(wanted) <= set(possible) or (priors == "sparse" and not possible):
+        what = priors if isinstance(priors, str) else dict.fromkeys(wanted, "sparse")
+        raise ValueError(
+            f"priors={what!r} is for length-scales of which every feature has its own, and "
+            f"kernel={covariance.kernel} has {possible or 'none'} among those that are sampled, "
+            f"for {d} features: use ard=True for the default kernel, or in your own a length-scale "
+            f"per feature, such as RBF(np.ones({d}))."
+        )
+    return wanted
 
 
 def default_priors(
@@ -194,8 +234,7 @@ def period_positions(model: Any) -> list[tuple[int, int | None]]:
             length = name.removesuffix("periodicity") + "length_scale"
             pair = names.index(name), names.index(length) if length in names else None
             found.append(pair)
-    n_kernels = len(model.kernel_thetas(model.start))
-    shifts = [k * len(names) for k in range(n_kernels)]
+    shifts = [k * len(names) for k in range(model.n_kernels)]
     return [
         (period + shift, None if length is None else length + shift)
         for shift in shifts

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import differentiate, special, stats
 
-from .._typing import BoolArray, FloatArray
+from .._typing import BoolArray, FloatArray, IntArray
+from .prior_table import PriorTable
+from .shrinkage import SHRINKAGE, Shrinkage
 
 #: Beyond this |log x| the density is taken to be zero, so that exp never overflows.
 LOG_SCALE_LIMIT = 50.0
@@ -24,7 +27,9 @@ _TAILS = (1e-12, 1.0 - 1e-12)
 
 
 class HyperPrior:
-    """Independent priors on the hyper-parameters, evaluated on the scale of sampling.
+    """Priors on the hyper-parameters, evaluated on the scale of sampling.
+
+    They are independent, but for length-scales that shrink together.
 
     Parameters
     ----------
@@ -38,6 +43,20 @@ class HyperPrior:
         itself; that of all others is the natural log of the value.
     origins : mapping of str to str, optional
         Where each prior comes from, in words.
+    shrunk : mapping of str to ndarray of shape (d,), optional
+        Names of length-scales that have the prior of `Shrinkage` together, with the width of each
+        feature. Their scale tau, "shrinkage", is then one more component of theta, the last one.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One name per component of theta.
+    laws : tuple of frozen scipy distribution
+        The marginal prior of each component, on the natural scale.
+    distributions : dict of str to frozen scipy distribution
+        The priors by name of those that are independent.
+    positive : ndarray of bool of shape (p,)
+        Which components are logs.
 
     Raises
     ------
@@ -52,33 +71,70 @@ class HyperPrior:
         distributions: Mapping[str, Any],
         real: Collection[str] = (),
         origins: Mapping[str, str] | None = None,
+        shrunk: Mapping[str, FloatArray] | None = None,
     ) -> None:
-        for name in dict.fromkeys(names):
-            _check_distribution(name, distributions[name], positive=name not in real)
-        self.names = tuple(names)
-        self.distributions = {name: distributions[name] for name in dict.fromkeys(names)}
-        self.origins = dict(origins or {})
-        self.positive = np.array([name not in real for name in names], dtype=bool)
-        self._positions = {
-            name: np.flatnonzero([name == other for other in names]) for name in self.distributions
+        shrunk = dict(shrunk or {})
+        self.names = (*names, SHRINKAGE) if shrunk else tuple(names)
+        self.distributions = {
+            name: distributions[name] for name in dict.fromkeys(names) if name not in shrunk
         }
-        self._range = _Range([self.distributions[name] for name in names], self.positive)
+        for name, law in self.distributions.items():
+            _check_distribution(name, law, positive=name not in real)
+        self.origins = dict(origins or {})
+        self.positive = np.array([name not in real for name in self.names], dtype=bool)
+        self._positions = {
+            name: np.flatnonzero([name == other for other in self.names])
+            for name in dict.fromkeys(self.names)
+        }
+        self._n_widths = {name: len(widths) for name, widths in shrunk.items()}
+        self._groups = [self._group_of(shrunk)] if shrunk else []
+        laws = {j: law for at, group in self._groups for j, law in zip(at, group.laws, strict=True)}
+        self.laws = tuple(
+            laws[j] if j in laws else self.distributions[name] for j, name in enumerate(self.names)
+        )
+        self._range = _Range(self.laws, self.positive)
         coefficients = {
             name: _coefficients(law, positive=name not in real)
             for name, law in self.distributions.items()
         }
-        others = [
-            (position, _other_form(self.distributions[name], positive=name not in real))
-            for name, position in self._positions.items()
+        others: list[tuple[IntArray, _Numerical | Shrinkage]] = [
+            (self._positions[name], _other_form(law, positive=name not in real))
+            for name, law in self.distributions.items()
             if coefficients[name] is None
         ]
-        self._density = _Density([coefficients[name] or _NOTHING for name in names], others)
+        in_closed_form = [coefficients.get(name) or _NOTHING for name in self.names]
+        self._density = _Density(in_closed_form, [*others, *self._groups])
+
+    def _group_of(self, shrunk: Mapping[str, FloatArray]) -> tuple[IntArray, Shrinkage]:
+        """Return the prior of the length-scales that shrink, and where they and tau are."""
+        log_width = np.full(len(self.names), np.nan)
+        for name, widths in shrunk.items():
+            own = self._positions[name]
+            log_width[own] = np.log(np.resize(widths, len(own)))  # kernel after kernel
+        at = np.flatnonzero(np.isfinite(log_width))
+        return np.append(at, len(self.names) - 1), Shrinkage(log_width[at])
 
     @property
+    def start(self) -> FloatArray:
+        """Where chains may begin, of the components that only the prior has: log tau, or none."""
+        return np.array([group.start for _, group in self._groups])
+
+    @property
+    def table(self) -> PriorTable:
+        """The marginal priors by name; those of shrunk length-scales by the name of the element."""
+        laws, origins = dict[str, Any](), dict[str, str]()
+        for name, position in self._positions.items():
+            n = self._n_widths.get(name, 1)
+            elements = [f"{name}[{k}]" for k in range(n)] if n > 1 else [name]
+            laws.update(zip(elements, (self.laws[j] for j in position), strict=False))
+            origins.update(dict.fromkeys(elements, self.origins.get(name, "")))
+        return PriorTable(laws, origins)
+
+    @cached_property
     def bounds(self) -> FloatArray:
         """Quantiles of each prior at 1e-12 and 1 - 1e-12; (p, 2), on the scale of theta."""
         with np.errstate(all="ignore"):  # of a prior whose tails are beyond numbers
-            ends = np.array([self.distributions[name].ppf(_TAILS) for name in self.names])
+            ends = np.array([law.ppf(_TAILS) for law in self.laws])
             ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
         inside = np.stack([self._range.lower, self._range.upper], axis=1)
         return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
@@ -162,8 +218,11 @@ class HyperPrior:
         """One draw of theta, of shape (p,)."""
         theta = np.empty(len(self.names))
         with np.errstate(over="ignore"):  # of a prior so wide that its draws are beyond numbers
-            for name, position in self._positions.items():
-                theta[position] = self.distributions[name].rvs(size=len(position), random_state=rng)
+            for name, law in self.distributions.items():
+                at = self._positions[name]
+                theta[at] = law.rvs(size=len(at), random_state=rng)
+            for at, group in self._groups:
+                theta[at] = np.exp(group.sample(rng))
         # A gamma with a small shape can underflow to zero, whose log is not a start value.
         ends = np.exp([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT])
         theta[self.positive] = np.log(np.clip(theta[self.positive], *ends))
@@ -238,7 +297,9 @@ class _Density:
     """All components of theta at once: in closed form whatever their families, then the others."""
 
     def __init__(
-        self, coefficients: Sequence[_Coefficients], others: Sequence[tuple[Any, _Numerical]] = ()
+        self,
+        coefficients: Sequence[_Coefficients],
+        others: Sequence[tuple[IntArray, _Numerical | Shrinkage]] = (),
     ) -> None:
         columns = np.array(coefficients, dtype=float).reshape(-1, len(_Coefficients._fields)).T
         self._centre, constant, self._linear, self._square, self._power = columns.copy()

@@ -35,7 +35,8 @@ class GPState(NamedTuple):
 class LatentGP:
     """A Gaussian-process model with a factorizing likelihood.
 
-    Hyper-parameters theta are those of the kernel, then those of the likelihood.
+    Hyper-parameters theta are those of the kernel, then those of the likelihood. Last come those
+    that only their prior has, on which neither f nor y depends given the others.
 
     Attributes
     ----------
@@ -81,10 +82,30 @@ class LatentGP:
         return replace(self, observations=replace(self.observations, **changes))
 
     @property
+    def n_kernels(self) -> int:
+        """Number of kernels that have hyper-parameters of their own."""
+        return 1
+
+    @property
+    def n_of_kernels(self) -> int:
+        """Number of components of theta that belong to the kernels: the first ones."""
+        return self.n_kernels * len(self.covariance.start)
+
+    @property
     def start(self) -> FloatArray:
-        """Theta of the kernel's and the likelihood's own values; (p,)."""
+        """Theta of the kernel's, the likelihood's and the prior's own values; (p,)."""
+        of_kernels = np.tile(self.covariance.start, self.n_kernels)
         own = [parameter.start for parameter in self.likelihood.parameters]
-        return np.concatenate([self.covariance.start, own])
+        return np.concatenate([of_kernels, own, self.hyperprior.start])
+
+    def padded(self, leading: FloatArray) -> FloatArray:
+        """Return what is stated for the first components of theta, with zeros for all others.
+
+        A gradient of p(y | theta) has none of what only the prior depends on.
+        """
+        whole = np.zeros(len(self.hyperprior.names))
+        whole[: len(leading)] = leading
+        return whole
 
     def shape_at(self, n_inputs: int) -> tuple[int, ...]:
         """Return the shape of the latent values at so many inputs: (n,)."""
@@ -96,8 +117,13 @@ class LatentGP:
         return prod(self.shape_at(self.n_inputs))
 
     def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
-        """Return the hyper-parameters of the kernel: one set of them."""
-        return [theta[: len(self.covariance.start)]]
+        """Return each distinct set of hyper-parameters of the kernel."""
+        return np.split(theta[: self.n_of_kernels], self.n_kernels)
+
+    def likelihood_theta(self, theta: FloatArray) -> FloatArray:
+        """Return the parameters of the likelihood on the scale of theta; (k,)."""
+        begin = self.n_of_kernels
+        return theta[begin : begin + len(self.likelihood.parameters)]
 
     def prior_at(self, theta: FloatArray) -> GaussianPrior:
         """p(f | theta), with its K."""
@@ -106,7 +132,7 @@ class LatentGP:
 
     def observations_at(self, theta: FloatArray) -> Observations:
         """Return p(y | f, theta) as a function of f."""
-        values = theta[len(self.covariance.start) :]
+        values = self.likelihood_theta(theta)
         return self.observations.with_parameters(values) if len(values) else self.observations
 
     def likelihood_at(self, theta: FloatArray) -> Likelihood:

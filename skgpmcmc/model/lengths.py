@@ -71,6 +71,18 @@ def period_bounds(X: FloatArray) -> tuple[float, float]:
     return _BOUNDS_OF_ONE_ROW if width == 0.0 else _ordered(low / _OF_NEIGHBOR, width)
 
 
+def column_widths(X: FloatArray) -> FloatArray:
+    """Return the width of every feature alone, in its unit, as `length_bounds` has it; (d,).
+
+    Of a constant feature, whose length-scale has no effect, it is 1.
+    """
+    found = []
+    for column in X.T[:, :, None]:
+        _, width, unit = _distinct(column)
+        found.append(_within_reach(width * unit) if width > 0.0 else 1.0)
+    return np.array(found)
+
+
 def size_of_rows(X: FloatArray) -> float:
     """Root of the median of ``|x|^2`` over all rows of X that are not zero; 1 if all are."""
     largest = float(np.abs(X).max())

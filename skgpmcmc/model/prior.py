@@ -249,8 +249,8 @@ class GaussianPrior:
     ----------
     covariance : Covariance
     theta : ndarray of shape (p,)
-        Hyper-parameters of the model: first the kernel's, natural logs. What follows belongs to
-        the likelihood.
+        Hyper-parameters of the model: first the kernel's, natural logs. K does not depend on what
+        follows.
     matrix : ndarray of shape (n, n), optional
         K, where it has been made.
     """

@@ -26,7 +26,7 @@ class PriorTable(Shown, Mapping[str, Any]):
     Attributes
     ----------
     origins : dict of str to str
-        For every name "given", "paper", or the rule that the default follows.
+        For every name "given", "paper", or the rule that the default or the sparse prior follows.
     """
 
     def __init__(self, priors: Mapping[str, Any], origins: Mapping[str, str]) -> None:

@@ -53,12 +53,7 @@ class AncillaryPoint(HyperPoint):
     def _information(self) -> FloatArray:
         """``J' R J`` with R the information of f and J = df / dtheta."""
         prior = self.state.prior
-        n_all = len(self.state.theta)
         v = self.auxiliary[prior.root.pivots]
         moves = [prior.root_change(dK, v) for dK in prior.derivatives()]
         J = np.reshape(moves, (len(moves), -1))
-        information = np.zeros((n_all, n_all))
-        information[: len(J), : len(J)] = (
-            J * self._observed.fisher_information(self.state.f)
-        ) @ J.T
-        return information
+        return np.asarray((J * self._observed.fisher_information(self.state.f)) @ J.T)

@@ -80,21 +80,23 @@ class HyperPoint(ABC):
         """Gradient of `log_density` in theta; (q,)."""
         of_kernel, of_likelihood = self._gradient()
         of_prior = self.model.hyperprior.gradient(self.state.theta)
-        whole = np.concatenate([of_kernel, of_likelihood]) + of_prior
+        whole = self.model.padded(np.concatenate([of_kernel, of_likelihood])) + of_prior
         return np.asarray(whole[self._coordinates])
 
     @cached_property
     def metric(self) -> FloatArray:
-        """Fisher information of theta, minus the Hessian of its log prior; (q, q).
+        """Fisher information, plus minus the second derivatives of the log prior; (q, q).
 
         For parameters of the likelihood, whose Fisher information has no closed form, the squared
         scores of the rows take its place.
         """
         metric = np.diag(self.model.hyperprior.curvature(self.state.theta) + _RIDGE)
-        own = len(self.model.covariance.start)
-        scores = self._parameter_scores
-        metric[own:, own:] += scores @ scores.T
-        metric += self._information()
+        scores, information = self._parameter_scores, self._information()
+        begin = self.model.n_of_kernels
+        of_likelihood = slice(begin, begin + len(scores))
+        metric[of_likelihood, of_likelihood] += scores @ scores.T
+        leading = slice(len(information))
+        metric[leading, leading] += information
         return metric[self._coordinates][:, self._coordinates]
 
     @cached_property
@@ -132,7 +134,7 @@ class HyperPoint(ABC):
 
     @abstractmethod
     def _information(self) -> FloatArray:
-        """Fisher information of what the kernel's hyper-parameters do; (p, p)."""
+        """Fisher information of what the kernel's hyper-parameters do, which come first."""
 
 
 class Parameterization(ABC):

@@ -64,7 +64,4 @@ class SufficientPoint(HyperPoint):
         """``1/2 tr(K^-1 K_j K^-1 K_k)``."""
         prior = self.state.prior
         precision = self._precision + np.tril(self._precision, -1).T
-        parts = [product(precision, dK) for dK in prior.derivatives()]
-        information = np.zeros((len(self.state.theta), len(self.state.theta)))
-        information[: len(parts), : len(parts)] = half_traces(parts)
-        return information
+        return half_traces([product(precision, dK) for dK in prior.derivatives()])

@@ -120,7 +120,7 @@ class _NoiseSlopes(NamedTuple):
     def _differenced(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
         variance, observed = prior.variance, model.observations_at(prior.theta)
         up, down = (_matched_noise(observed, variance * np.exp(h)) for h in (_STEP, -_STEP))
-        values = prior.theta[len(model.covariance.start) :]
+        values = model.likelihood_theta(prior.theta)
         slopes = []
         for e in _STEP * np.eye(len(values)):
             ends = (_matched_noise(observed.with_parameters(values + h), variance) for h in (e, -e))

@@ -129,8 +129,10 @@ def _log_targets(
 
 def _check_proper(hyperprior: HyperPrior) -> None:
     """Refuse a prior whose mass is beyond one: what is improper has no evidence."""
-    for name, positive in dict(zip(hyperprior.names, hyperprior.positive, strict=True)).items():
-        mass = _mass(HyperPrior([name], hyperprior.distributions, () if positive else (name,)))
+    positive = dict(zip(hyperprior.names, hyperprior.positive, strict=True))
+    for name in hyperprior.distributions:  # what shrinks together is proper
+        real = () if positive[name] else (name,)
+        mass = _mass(HyperPrior([name], hyperprior.distributions, real))
         if mass > _TOO_MUCH:
             raise ValueError(
                 f"priors[{name!r}] has a mass of {mass:.3g} and not of one, so that there is no "

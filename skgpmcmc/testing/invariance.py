@@ -183,7 +183,7 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         With their distributions under the model, where these are known.
     """
     names = [f"{name}[{j}]" for j, name in enumerate(model.hyperprior.names)]
-    laws = [model.hyperprior.distributions[name] for name in model.hyperprior.names]
+    laws = model.hyperprior.laws
 
     def agreement(draws: JointDraws) -> FloatArray:
         """Return f times y, or for a softmax the latent value of the observed class."""

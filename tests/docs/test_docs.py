@@ -477,6 +477,20 @@ def test_table_of_leave_one_out(table_lines, tmp_path):
     assert row == ["toy", "-9.00 ± 2.00", "0", "1.5", "-8.00 ± 2.50", "3", "0.1", "4.0"]
 
 
+def test_table_of_the_sparse_prior(table_lines, tmp_path):
+    scores = {"rmse": [0.2, 0.3], "log_density": [-0.5, -0.7], "coverage": [0.9, 0.94]}
+    chains = {"seconds": [2.0, 4.0], "r_hat": [1.001, 1.004], "ess": [900.0, 450.0]}
+    none = {"seconds": [0.1, 0.3], "r_hat": [None, None], "ess": [None, None]}
+    methods = {"sparse": scores | chains, "scikit-learn": scores | none}
+    results = {"friedman": {"what": "n = 100", "methods": methods}}
+    document = {**ABOUT, "benchmark": "sparse", "results": results}
+    (tmp_path / "sparse.json").write_text(json.dumps(document), "utf-8")
+    _, ours, theirs = cells(table_lines("sparse", tmp_path))
+    both = ["0.250 ± 0.050", "-0.600 ± 0.100", "0.92"]
+    assert ours == ["friedman: n = 100", "sparse", *both, "3.0", "1.004", "450"]
+    assert theirs == ["", "scikit-learn", *both, "0.2", "", ""]
+
+
 def test_table_of_the_comparative_evaluation(table_lines, tmp_path):
     one = {"ess": [100.0, 300.0], "r_hat": {"1000": 1.5, "2000": None}, "operations": {"c": 2.0}}
     methods = {
@@ -549,6 +563,8 @@ def test_methods_state_the_constants_of_the_set_up():
     width = sequential._ENDS[1] - sequential._ENDS[0]
     assert f"within {len(sequential._SHARE)} bins of" in methods
     assert f"{width:.1f} standard" in methods
+    assert sequential._BLOCKS == (1, 4)
+    assert "Rows with tables are drawn in blocks of four" in methods
     assert f"is at most {rotation._DEPTH:.0f} below" in methods
     assert f"\\alpha = {rotation._SHIFTS[1]}" in methods
     assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods

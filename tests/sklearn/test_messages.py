@@ -654,19 +654,24 @@ MANY = _base._MANY_LENGTH_SCALES + 1
 
 @pytest.mark.parametrize(
     "settings",
-    [{"ard": True}, {"kernel": ConstantKernel() * RBF(np.ones(MANY))}],
-    ids=["default kernel", "kernel of the user"],
+    [
+        {"ard": True},
+        {"ard": True, "priors": "sparse"},
+        {"kernel": ConstantKernel() * RBF(np.ones(MANY))},
+    ],
+    ids=["default kernel", "sparse prior", "kernel of the user"],
 )
 @pytest.mark.parametrize("sampler", ["pm", "asis"])
 def test_many_length_scales_are_warned_of_before_anything_is_evaluated(
     settings, sampler, monkeypatch
 ):
-    """The warning is an error here."""
+    """The warning is an error here. It names the sparse prior, where that is not the one."""
     monkeypatch.setattr(set_ups, "perform", None)
     wide = np.random.default_rng(0).standard_normal((N, MANY))
     match = rf"The kernel has {MANY} length-scales to be sampled.*ard=False.*PCA"
-    with pytest.raises(UserWarning, match=match):
+    with pytest.raises(UserWarning, match=match) as caught:
         BayesianGPClassifier(sampler=sampler, **settings).fit(wide, Y)
+    assert ('priors="sparse"' in str(caught.value)) == ("priors" not in settings)
 
 
 def test_as_many_length_scales_as_are_usual_are_not_warned_of():

@@ -497,7 +497,7 @@ def test_estimators_say_which_they_used(estimator, y):
 
 @in_one_test("wrong", ["papers", 3.0, ["k1__constant_value"]])
 def test_other_words_are_refused(wrong):
-    with pytest.raises(ValueError, match=r'priors must be a mapping .* "paper" or None'):
+    with pytest.raises(ValueError, match=r'priors must be a mapping .* "paper", "sparse" or None'):
         BayesianGPClassifier(priors=wrong).fit(X, X[:, 0] > 0.0)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import (
@@ -73,7 +73,7 @@ every_kernel = in_one_test("kernel", KERNELS)
 N = 9
 
 
-def problem(likelihood, kernel="isotropic", rows=None, log_length=None):
+def problem(likelihood, kernel="isotropic", rows=None, log_length=None, priors="paper"):
     """Model with offsets and weights, a state, and a stream.
 
     K is singular where some `rows` are equal, or where the length-scale is very long.
@@ -84,7 +84,7 @@ def problem(likelihood, kernel="isotropic", rows=None, log_length=None):
     law = LIKELIHOODS[likelihood]
     offset = np.linspace(-0.2, 0.3, N)
     observations = Observations(law, np.zeros(N), offset)
-    model = LatentGP(covariance, observations, default_hyperprior(covariance, law, "paper"))
+    model = LatentGP(covariance, observations, default_hyperprior(covariance, law, priors))
     theta = model.start + 0.2
     if log_length is not None:
         theta[1] = log_length
@@ -110,6 +110,28 @@ def test_gradient_in_theta(name, likelihood, kernel):
     theta = state.theta + 0.1
     point = parameterization.relocate(model, auxiliary, model.prior_at(theta))
     assert relative_error(point.gradient, finite_difference(log_density, theta)) < 1e-6
+
+
+@every_parameterization
+@in_one_test("likelihood", ["probit", "negative binomial"])
+def test_a_hyper_parameter_of_the_prior_alone_moves_neither_f_nor_its_likelihood(name, likelihood):
+    """It has the gradient of the prior, and its curvature as metric."""
+    model, state, rng = problem(likelihood, "ard", priors="sparse")
+    parameterization = PARAMETERIZATIONS[name]
+    auxiliary = parameterization.auxiliary(model, state, rng)
+
+    def at(theta):
+        return parameterization.relocate(model, auxiliary, model.prior_at(theta))
+
+    theta = state.theta + np.linspace(0.1, 0.4, len(state.theta))
+    point = at(theta)
+    expected = finite_difference(lambda t: at(t).log_density, theta)
+    assert relative_error(point.gradient, expected) < 1e-6
+    assert_array_equal(at(np.append(theta[:-1], 1.0)).state.f, point.state.f)
+    alone = np.zeros(len(theta))
+    alone[-1] = model.hyperprior.curvature(theta)[-1]
+    assert_allclose(point.metric[-1], alone, rtol=1e-5)
+    assert np.isfinite(point.metric_root.matrix).all()
 
 
 #: Rows of which some are equal, and rows that next to nothing tells apart: ranks 6 and 3.
@@ -225,12 +247,12 @@ def test_surrogate_noise_matches_the_posterior_of_each_row():
 def test_information_given_f(kernel):
     """The covariance of the scores of f ~ N(0, K)."""
     model, state, _ = problem("probit", kernel)
-    prior, own = state.prior, len(model.covariance.start)
+    prior = state.prior
     K = prior.K
     parts = [np.linalg.solve(K, dK) for dK in model.covariance.derivatives(prior.kernel_theta)]
     expected = np.array([[0.5 * np.trace(a @ b) for b in parts] for a in parts])
     point = Sufficient().relocate(model, state.f, prior)
-    assert relative_error(point._information()[:own, :own], expected) < 1e-6
+    assert relative_error(point._information(), expected) < 1e-6
 
 
 @pytest.mark.parametrize("name", ["aa", "surr"])
@@ -248,7 +270,7 @@ def test_information_given_what_stands_still(name, kernel):
     point = at(theta)
     J = finite_difference(lambda t: at(t).state.f, theta)
     if name == "aa":
-        J[len(model.covariance.start) :] = 0.0  # they do not move f
+        J = J[: len(model.covariance.start)]  # the others do not move f
     R = model.observations_at(theta).fisher_information(point.state.f)
     expected = (J * R) @ J.T
     if name == "surr":

@@ -199,6 +199,21 @@ def test_estimates_with_other_rows_in_turn_agree_with_those_without(name, distin
     assert_allclose(some.log_weights, again, atol=1e-7)
 
 
+def test_rows_with_tables_know_of_the_blocks_before():
+    """What u does to y: given f of all rows in earlier blocks, the mean of f_k."""
+    X, y = toy_classes(10, 2, seed=3)
+    density = in_turn(make_model(X, y, "logit", nugget=1e-6), rows=np.arange(10))
+    q, turns = density.q, density._turns
+    covariance = np.linalg.inv(np.linalg.inv(q.prior.K) + np.diag(q.precision))
+    f = np.random.default_rng(0).standard_normal(10)
+    u, spread = turns.inverse @ f, 1.0 / turns.inverse.diagonal()
+    found = spread * (turns.coupling @ u)
+    for k in range(10):
+        before = np.arange(k - k % 4)
+        across = covariance[k, before] @ np.linalg.inv(covariance[np.ix_(before, before)])
+        assert found[k] == pytest.approx(across @ f[before], abs=1e-6)
+
+
 @every_other
 def test_other_rows_that_do_not_know_of_one_another_leave_little_noise(name):
     """That of the bins: with exact likelihoods there would be none."""

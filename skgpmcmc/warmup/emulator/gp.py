@@ -78,8 +78,7 @@ def flattening(model: LatentGP) -> FloatArray:
             continue
         squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
         parts.append(_FLAT / np.maximum(squares, 1e-12))
-    n_kernels = len(model.kernel_thetas(model.start))
-    return np.concatenate([*parts * n_kernels, np.zeros(len(model.likelihood.parameters))])
+    return model.padded(np.concatenate([np.empty(0), *parts * model.n_kernels]))
 
 
 @dataclass(frozen=True, eq=False)

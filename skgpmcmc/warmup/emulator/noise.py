@@ -19,8 +19,8 @@ from ..report import EmulatorSettings
 N_DRAWS = 256
 #: Noise of a probe; most draws of one, in all and at once.
 _NOISE, _MOST_DRAWS, _MOST_AT_ONCE = 0.1, 4096, 512
-#: Fewest importance draws of an estimate.
-FEWEST_DRAWS = 16
+#: Fewest importance draws of an estimate: they take little beside its factorizations.
+FEWEST_DRAWS = 64
 #: Most importance draws of an estimate, in numbers of latent values: as dear as factorizations.
 _MOST_TIMES = 4
 #: Most numbers in the particles of one estimate (16 MB); sampling holds several such arrays.
