@@ -217,7 +217,8 @@ def _estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
 
 def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
     """Say how good the emulator was at points that had not joined its design."""
-    (*_, error) = (b.error for b in known.held_out if b.acceptance == known.acceptance)
+    best = next(b for b in reversed(known.held_out) if b.acceptance == known.acceptance)
+    error = best.error
     return EmulatorReport(
         n_design=len(known.design),
         held_out_error=error,
