@@ -11,8 +11,8 @@ The number of importance draws is the smallest of a few that gives the standard 
 
 The control variates are of a chain under the exact posterior. Let w = pi*(theta) / (p-hat p(theta))
 with the chain's own p-hat. The expectation of w (h(theta) - E*[h]) is then zero for every h, where
-E* is the mean under the emulated posterior pi*, which costs next to nothing: under the extended
-target p-hat cancels. For h the gradient of log pi* even E* is known: it is zero. That gradient
+E* is the mean under an emulated posterior pi*, which is learned for that: under the extended target
+p-hat cancels. For h the gradient of log pi* even E* is known: it is zero. That gradient
 without the weight, the plain zero-variance control, has mean zero under pi* only: a small bias.
 """
 
@@ -39,7 +39,7 @@ from skgpmcmc.approximations import (
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.transitions import run_pool
-from skgpmcmc.warmup.emulator.fit import EmulatedPosterior
+from skgpmcmc.warmup import Emulated
 
 from .common import CASES, fit_quietly, load_results, print_table, save, simulate_ard, use_core
 
@@ -245,9 +245,10 @@ def _corrected(theta: np.ndarray, controls: np.ndarray) -> np.ndarray:
 class _Recorded:
     """Further iterations of a fit's own chains, with what control variates need."""
 
-    def __init__(self, classifier: BayesianGPClassifier, n_batches: int, length: int) -> None:
+    def __init__(
+        self, classifier: BayesianGPClassifier, target: Any, n_batches: int, length: int
+    ) -> None:
         run = classifier._sampling.run
-        target: EmulatedPosterior = run.models[0].estimator.proposal.target
         shape = (len(run.models[0].chains), n_batches * length)
         self.theta = np.empty((*shape, len(run.models[0].chains[0].state.theta)))
         log_w = np.empty(shape)
@@ -275,18 +276,18 @@ def control_variates(name: str, n_batches: int, length: int) -> dict[str, Any]:
         ard=ard, priors="paper", n_draws=100, target_ess=None, random_state=0, n_jobs=1
     )
     fit_quietly(classifier, X, y)
-    target: EmulatedPosterior = classifier._sampling.run.models[0].estimator.proposal.target
+    model, rng = classifier._sampling.run.models[0].model, np.random.default_rng(0)
     draws = classifier.theta_samples_.reshape(-1, classifier.theta_samples_.shape[2])
     center, scale = draws.mean(axis=0), draws.std(axis=0, ddof=1)
     root = np.linalg.cholesky(np.cov(draws, rowvar=False))
     start = time.perf_counter()
-    rng = np.random.default_rng(0)
     with threadpool_limits(1):
+        target = Emulated().posterior(model, rng)
         pool = run_pool(target, draws[rng.integers(len(draws), size=256)], root, 400, rng)
     star = pool.theta.reshape(-1, len(center))
     moments = _controls(star, center, scale).mean(axis=0)
     seconds_moments = time.perf_counter() - start
-    recorded = _Recorded(classifier, n_batches, length)
+    recorded = _Recorded(classifier, target, n_batches, length)
     estimates: dict[str, list[np.ndarray]] = {}
     for batch in recorded.batches:
         theta = recorded.theta[:, batch].reshape(-1, len(center))

@@ -43,6 +43,7 @@ from skgpmcmc.model import (
 from skgpmcmc.numerics.linalg import DenseRoot, NotPositiveDefiniteError
 from skgpmcmc.run import chains
 from skgpmcmc.transitions import Trajectory
+from skgpmcmc.warmup import InProcess, perform
 
 Z_LIMIT = 4.0
 P_LIMIT = 1e-4
@@ -88,6 +89,54 @@ def rounds_of(n_draws):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chains, "ROUND_LENGTH", n_draws)
         yield
+
+
+# --- set-ups --------------------------------------------------------------------------------------
+
+
+def streams(n, seed):
+    """Random streams of n chains."""
+    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(n)]
+
+
+class Watched(InProcess):
+    """Does all work at once, and remembers the stage, the items and the results of each batch."""
+
+    def __init__(self):
+        self.batches = []
+
+    @property
+    def stages(self):
+        """What the set-up did, without numbers."""
+        return [stage.partition(":")[0] for stage, _, _ in self.batches]
+
+    def map(self, function, items, stage, **about):
+        found = self.done(function, items, **about)
+        self.batches.append((stage, items, found))
+        return found
+
+    def done(self, function, items, **about):
+        """What the calls return."""
+        return super().map(function, items, "", **about)
+
+
+class CutShort(Watched):
+    """The same under a time limit, which is over once a batch of the stage `last` is done."""
+
+    def __init__(self, limit, last=None):
+        super().__init__()
+        self.limit, self.last = limit, last
+
+    def map(self, function, items, stage, **about):
+        found = super().map(function, items, stage, **about)
+        if self.last is not None and stage.startswith(self.last):
+            self.limit.end = -np.inf
+        return found
+
+    def done(self, function, items, *, n_needed=0, iterations=0.0):
+        """None for those that there is no time for."""
+        calls = [perform(function, item, self.limit, i < n_needed) for i, item in enumerate(items)]
+        return [call.value for call in calls]
 
 
 # --- cases ----------------------------------------------------------------------------------------

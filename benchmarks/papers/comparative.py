@@ -49,7 +49,7 @@ from skgpmcmc.parameterizations import Ancillary, Sufficient
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
 from skgpmcmc.samplers.within_gibbs import hyper_moves, latent_moves
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition
-from skgpmcmc.warmup import Prepared, Request, Segment, SetUp, perform, sample, set_up_sweep, switch
+from skgpmcmc.warmup import InProcess, Prepared, Request, Segment, sample, set_up_sweep, switch
 
 from ..common import load_binary, load_results, print_table, save, use_core
 
@@ -210,7 +210,7 @@ class Run:
     sampler has one for all.
     """
 
-    set_ups: list[SetUp]
+    set_ups: list[Prepared]
     model: LatentGP
     draws: Draws
 
@@ -246,6 +246,7 @@ def _sweep_run(
         set_up_sweep(
             Request(model, APPROXIMATIONS["laplace"](), [theta], [rng], rng, None, length.n_warmup),
             sweep,
+            InProcess(),
             learns_shape=False,
         )
         for theta, rng in zip(starts, rngs, strict=True)
@@ -276,7 +277,8 @@ def strategy_run(
                 rng,
                 n_importance=None,
                 n_warmup=length.n_warmup,
-            )
+            ),
+            InProcess(),
         )
         for group in groups
     ]
@@ -365,7 +367,7 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
         run = cell.make(problem, method, length, key)
         chains = [
             sample_chain(run.model, prepared, chain, length.n_draws)
-            for prepared in map(prepare, run.set_ups)
+            for prepared in run.set_ups
             for chain in range(len(prepared.thetas))
         ]
         draws = np.stack([run.draws(segment) for segment in chains])
@@ -373,16 +375,6 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
         found = {**convergence(draws, ITERATIONS), **cost(chains, length.n_draws)}
         sets.append({**found, "seconds": seconds})
     return {"length": asdict(length), "sets": sets}
-
-
-def prepare(set_up: SetUp) -> Prepared:
-    """Do the work that a set-up asks for."""
-    batch = next(set_up)
-    while True:
-        try:
-            batch = set_up.send([perform(task).value for task in batch])
-        except StopIteration as stop:
-            return stop.value
 
 
 def sample_chain(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> Segment:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from docutils import nodes
-from fit_tables import concurrency, in_step, memory, set_up, tuned_svm
+from fit_tables import concurrency, in_step, memory, tuned_svm
 from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
 from rst_tables import decimals, list_table, provenance, two
 from sphinx.application import Sphinx
@@ -814,7 +814,6 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "annealed_noise": annealed_noise,
     "tuned_svm": tuned_svm,
     "in_step": in_step,
-    "set_up": set_up,
     "concurrency": concurrency,
     "memory": memory,
     "pseudo_marginal_": pseudo_marginal,

@@ -32,22 +32,6 @@ def tuned_svm(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*list_table("", [*head, "ESS"], rows), *provenance(document)]
 
 
-def set_up(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """What the set-up costs without one of its parts, or by the number of rows."""
-    (document,) = documents
-    what = "rows" if part == "rows" else "parts"
-    rows = []
-    for name, r in document["results"].get(what, {}).items():
-        columns = [("seconds_before", 2), ("seconds", 2), ("evaluations_before", 0)]
-        columns += [("ess", 0), ("per_evaluation", 2)]
-        row = [name, f"{100.0 * r['share']:.0f} %"]
-        rows.append([*row, *(decimals(r[column], digits) for column, digits in columns)])
-    head = ["rows" if what == "rows" else "data: without", "share of the set-up", "set-up, s"]
-    head += ["whole fit, s", "evaluations before the first draw"]
-    head += ["ESS", "ESS per evaluation"]
-    return [*list_table("", head, rows), *provenance(document)]
-
-
 def in_step(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Milliseconds of an evaluation where chains go in step, and where each goes alone."""
     (document,) = documents

@@ -23,8 +23,6 @@ from .operators import Outcome, Trajectory
 _TARGET_ACCEPTANCE, _FIRST_LOG_STEP = 0.9, float(np.log(0.5))
 #: Independence candidates of each chain of a pool.
 _N_JUMPS = 32
-#: Draws off a grid, for each that a chain of a pool would end with.
-N_KEPT = 10
 
 
 class CheapDensity(Protocol):
@@ -196,23 +194,6 @@ class IndependenceMetropolis:
         last = np.array([_last_accepted(row, own, rng) for row, own in rows])
         return np.where(last[:, None] < 0, theta, candidates[np.arange(m) * k + last])
 
-    def probability_of_staying(
-        self, target: ComparableDensity, theta: FloatArray, rng: np.random.Generator
-    ) -> float:
-        """Estimate the probability that no candidate is accepted, averaged over draws (m, p)."""
-
-        def log_weight(theta: FloatArray) -> FloatArray:
-            """Return the log importance weight at theta."""
-            return target.log_prob(theta) - self.proposal.log_prob(theta)
-
-        candidates = log_weight(self.proposal.sample(rng, len(theta)))
-        own = log_weight(theta)
-        own = own[np.isfinite(own), None]
-        if not len(own):
-            return 1.0
-        accepted = np.exp(np.minimum(candidates - own, 0.0)).mean(axis=1)
-        return float(((1.0 - accepted) ** self.n_candidates).mean())
-
 
 def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
     """Return which of some candidates was accepted last, -1 if none, from a point's log weight."""
@@ -291,16 +272,6 @@ class Pool(NamedTuple):
 
     theta: FloatArray  # (n_kept, m, p)
     trajectory: Trajectory  # as tuned in the first half
-
-    @classmethod
-    def of_draws(cls, draws: FloatArray, root: FloatArray) -> Self:
-        """Return a pool of independent draws (N_KEPT m, p).
-
-        Its trajectories, with the metric given by the root (p, p), are not tuned.
-        """
-        return cls(
-            draws.reshape(N_KEPT, -1, draws.shape[1]), Trajectory.quarter(root, float(np.log(0.5)))
-        )
 
     def jumped(
         self,

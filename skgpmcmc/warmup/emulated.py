@@ -216,8 +216,9 @@ def _estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
 
 
 def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
-    """Say how good the emulator was before its last points joined its design."""
-    error = known.held_out[-1].error
+    """Say how good the emulator was at points that had not joined its design."""
+    best = next(b for b in reversed(known.held_out) if b.acceptance == known.acceptance)
+    error = best.error
     return EmulatorReport(
         n_design=len(known.design),
         held_out_error=error,

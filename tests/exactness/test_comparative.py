@@ -35,7 +35,7 @@ def test_inputs_hyperparameters_and_f_are_the_same_for_all_likelihoods():
 def test_what_stands_still_is_that_of_the_generating_state(kind):
     problem = simulated("lrg", 20, 2, 0)
     run = comparative.hyper_run(problem, "MH", TINY, [0], kind)
-    prepared = comparative.prepare(run.set_ups[0])
+    prepared = run.set_ups[0]
     (part,) = prepared.transition.moves
     assert isinstance(part, HyperUpdate)
     model, state = problem.model, prepared.states[0]

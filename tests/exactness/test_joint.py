@@ -5,11 +5,13 @@ runs wrong transitions by the same functions, with the same sizes, and sees them
 as soon as their answer is clear: correct transitions mostly take half of the replicates.
 """
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Laplace, Quadratic
 from skgpmcmc.samplers import PseudoMarginal
@@ -24,11 +26,11 @@ from skgpmcmc.transitions import (
     RandomWalk,
     RetainedParticle,
 )
-from skgpmcmc.warmup import Request, TimeLimit, until
+from skgpmcmc.warmup import Request, TimeLimit, emulated, proposals, until
 from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator import probe as probing
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
-from ..helpers import make_model, seeded
+from ..helpers import CutShort, make_model, seeded
 
 #: Family-wise over the statistics of a test.
 LEVEL = 1e-4
@@ -76,17 +78,17 @@ def prepared(
     *rngs, own = rng.spawn(n_chains + 1)
     starts = [model.hyperprior.sample(stream) for stream in rngs]
     request = Request(model, approximation, starts, rngs, own, n_importance, n_warmup)
-    set_up = sampler.set_up(request)
-    answers, limit = None, TimeLimit()
-    while True:
-        try:
-            with until(limit):
-                tasks = set_up.send(answers)
-        except StopIteration as end:
-            return end.value
-        answers = [task.function(*task.arguments) for task in tasks]
-        if last is not None and tasks[0].stage.startswith(last):
-            limit = TimeLimit(-np.inf)
+    with until(TimeLimit()) as limit:
+        return sampler.set_up(request, CutShort(limit, last))
+
+
+@contextmanager
+def without_grids():
+    """Treat the hyper-parameters as too many for a grid, however few they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        for user in (learn, proposals):
+            patch.setattr(user, "MOST_ROTATED", 0)
+        yield
 
 
 #: A walk that half of the estimates accept; `test_grid_posterior` has those that a set-up tunes.
@@ -107,23 +109,25 @@ def emulated_test(
     defensive=0.05,
     moves="emulated",
     last=None,
-    likelihood="probit",
+    model=None,
+    grids=True,
 ):
     """Prior-invariance test of ``transition_for(mixture)``, the default sampler's for each y.
 
-    The set-up depends on y alone, and is made for each of the eight. Estimates of few draws are
-    noisy, so that what depends on their noise shows.
+    The set-up depends on y alone, and is made for each of the eight, on request without grids.
+    Estimates of few draws are noisy, so that what depends on their noise shows.
     """
     sampler = PseudoMarginal(defensive=defensive, moves=moves)
     approximation = approximation or Laplace()
 
     def set_up(model, rng):
         settings = {"n_importance": n_importance, "last": last}
-        ready = prepared(sampler, model, approximation, rng, **settings)
+        with nullcontext() if grids else without_grids():
+            ready = prepared(sampler, model, approximation, rng, **settings)
         return transition_for(ready.transition)
 
     rng = np.random.default_rng(seeded())
-    model = small_model(3, 4.0, likelihood)
+    model = small_model(3, 4.0) if model is None else model
     return examined(model, set_up, start_with_particles, rng, **sizes["emulated"])
 
 
@@ -199,22 +203,21 @@ def test_pseudo_marginal_transition(approximation, defensive):
 
 
 def evenly(mixture):
-    """Random walk and refresh as often as the surrogate."""
+    """Random walk and refresh as often as the rotation."""
     return with_moves(mixture, mixture.moves, last=mixture.last)
 
 
 def with_varying_count(mixture):
     """N from 1 to 8, by theta."""
-    surrogate, walk, refresh, rotation = mixture.moves
-    surrogate, walk, ahead, back = (
+    rotation, walk, refresh = mixture.moves
+    ahead, back, walk = (
         replace(move, n_importance=varying_count())
-        for move in (surrogate, walk, rotation.ahead, rotation.back)
+        for move in (rotation.ahead, rotation.back, walk)
     )
-    moves = (surrogate, walk, refresh, Directed(ahead, back))
-    return with_moves(mixture, moves, last=mixture.last)
+    return with_moves(mixture, (Directed(ahead, back), walk, refresh), last=mixture.last)
 
 
-def surrogate_alone(mixture):
+def main_alone(mixture):
     return mixture.moves[0]
 
 
@@ -223,16 +226,18 @@ def test_the_default_is_the_emulated_transition():
     model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
     rng = np.random.default_rng(0)
     mixture = prepared(PseudoMarginal(), model, EP(), rng).transition
-    surrogate, walk, refresh, rotation = mixture.moves
+    rotation, walk, refresh = mixture.moves
     assert isinstance(mixture, Mixture)
     assert isinstance(mixture.last, RetainedParticle)
     assert isinstance(refresh, ParticleRefresh)
-    assert isinstance(surrogate.n_importance, DrawCount)
-    assert (surrogate.name, walk.name) == ("surrogate", "random walk")
-    for other in (walk, rotation.ahead, rotation.back):
-        assert other.n_importance is surrogate.n_importance
-        assert other.reference is surrogate.reference
-    shares = {part.defensive for part in (surrogate, walk, refresh, mixture.last)}
+    assert isinstance(walk.n_importance, DrawCount)
+    assert (rotation.ahead.name, rotation.back.name, walk.name) == ("rotation",) * 2 + (
+        "random walk",
+    )
+    for other in (rotation.ahead, rotation.back):
+        assert other.n_importance is walk.n_importance
+        assert other.reference is walk.reference
+    shares = {part.defensive for part in (rotation.ahead, walk, refresh, mixture.last)}
     assert shares == {PseudoMarginal().defensive}
 
 
@@ -254,10 +259,46 @@ def test_emulated_transition(approximation, n_importance):
     )
 
 
+def many_lengths(p):
+    """Three points, and p hyper-parameters: a length-scale each of p - 1 features, and a variance.
+
+    With p = 1 the variance is fixed.
+    """
+    X = np.random.default_rng(p).uniform(size=(3, max(p - 1, 1)))
+    variance = ConstantKernel(4.0, "fixed" if p == 1 else (1e-5, 1e5))
+    length = stats.lognorm(0.7, scale=0.7)
+    priors = {"k1__constant_value": stats.lognorm(0.7, scale=4.0), "k2__length_scale": length}
+    if p == 1:
+        del priors["k1__constant_value"]
+    return make_model(X, np.ones(3), kernel=variance * RBF(np.ones(X.shape[1])), priors=priors)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("p", "main"), [(1, "rotation"), (3, "rotation"), (4, "surrogate"), (6, "surrogate")]
+)
+def test_emulated_transition_by_the_number_of_hyperparameters(p, main):
+    """A grid up to three; chains beyond."""
+    names = set()
+
+    def noted(mixture):
+        names.add(mixture.moves[0].name)
+        return mixture
+
+    check(emulated_test(noted, model=many_lengths(p)))
+    assert names == {main}
+
+
+@pytest.mark.statistical
+def test_emulated_transition_without_a_grid():
+    """The main move alone, a palindrome of trajectories and candidates."""
+    check(emulated_test(main_alone, approximation=EP(), grids=False))
+
+
 #: The last stage that there was time for, and the moves that chains then have.
 CUT_SHORT = {
     "search for modes": {"random walk", "refresh"},
-    "examining the emulator": {"surrogate", "random walk", "refresh"},
+    "measuring the noise": {"rotation", "random walk", "refresh"},
 }
 
 
@@ -290,11 +331,11 @@ def test_emulated_transition_with_rows_in_turn(monkeypatch, likelihood):
     turns = []
 
     def look_at(mixture):
-        turns.append(len(mixture.moves[0].reference.turns))
+        turns.append(len(mixture.moves[0].ahead.reference.turns))
         return mixture
 
     monkeypatch.setattr(learn, "rows_in_turn", lambda skewness, noise: np.arange(3))
-    check(emulated_test(look_at, approximation=EP(), likelihood=likelihood))
+    check(emulated_test(look_at, approximation=EP(), model=small_model(3, 4.0, likelihood)))
     assert set(turns) == {3}
 
 
@@ -302,20 +343,19 @@ def test_emulated_transition_with_rows_in_turn(monkeypatch, likelihood):
 def test_trajectories_on_the_approximate_posterior():
     """The trajectories alone; the other moves of their mixture are tested above."""
     sizes = SIZES | {"emulated": {"n_replicates": 700, "n_steps": 3}}  # they are dear
-    check(emulated_test(surrogate_alone, sizes, defensive=0.5, moves="trajectories"))
+    check(emulated_test(main_alone, sizes, defensive=0.5, moves="trajectories"))
 
 
 def test_where_no_emulator_is_trusted(monkeypatch):
-    """More design points, and then trajectories."""
-    monkeypatch.setattr(probing, "LEAST_ACCEPTANCE", 1.0)
+    """Trajectories on the approximate posterior lead."""
+    monkeypatch.setattr(emulated, "EmulatorOptions", lambda: EmulatorOptions(usable=1.0))
     model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
     mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
-    names = [move.name for move in mixture.moves]
-    assert names == ["trajectory", "surrogate", "random walk", "refresh"]
+    trajectory, walk, _ = mixture.moves
+    assert [move.name for move in mixture.moves] == ["trajectory", "random walk", "refresh"]
     assert sum(mixture.probabilities) == pytest.approx(1.0)
-    trajectory, surrogate = mixture.moves[:2]
-    assert trajectory.reference is surrogate.reference
-    assert trajectory.n_importance is surrogate.n_importance
+    assert trajectory.reference is walk.reference
+    assert trajectory.n_importance is walk.n_importance
 
 
 # --- latent functions -----------------------------------------------------------------------------

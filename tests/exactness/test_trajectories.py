@@ -1,9 +1,11 @@
-"""Chains of trajectories on the exact evidence, as warmed up, against quadrature of the posterior.
+"""Chains on the exact evidence, whatever leads them, against quadrature of the posterior.
 
-Means and quantiles of the hyper-parameters' logs must agree within four standard errors.
+Trajectories on the evidence itself lead, or an emulator of it, on a grid or by chains. Means and
+quantiles of the hyper-parameters' logs must agree within four standard errors.
 `tests/planted_bugs/test_trajectories.py` runs wrong twins by the same functions.
 """
 
+from contextlib import nullcontext
 from functools import cache
 
 import numpy as np
@@ -14,12 +16,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
-from skgpmcmc.testing import exact_answer_test
-from skgpmcmc.warmup import Request, at_work, sample
-from skgpmcmc.warmup.hamiltonian import InPlace, set_up_trajectories
+from skgpmcmc.testing import Reference, exact_answer_test
+from skgpmcmc.warmup import InProcess, Request, at_work, emulated, sample, set_up_emulated
 
 from ..helpers import Z_LIMIT, seeded
 from .test_grid_posterior import Answer, Grid, Tails, check_against
+from .test_joint import without_grids
 
 #: Draws of each of four chains: in the statistical tests, and in the plain run.
 N_DRAWS, N_FEW = 1500, 400
@@ -57,39 +59,53 @@ def answer():
     return Answer(GRID.reference(log_density), tails, tails.reference(marginals), None)
 
 
+#: What leads the chains: whether trajectories pay, and whether there are grids.
+LED = {"trajectory": (True, True), "rotation": (False, True), "surrogate": (False, False)}
+
+
 @cache
-def ready():
-    """Four chains, warmed up."""
-    model = few_rows()
+def ready(led):
+    """Four chains, which have settled."""
+    model, (pays, grids) = few_rows(), LED[led]
     *rngs, own = [np.random.default_rng(s) for s in np.random.SeedSequence(seeded()).spawn(5)]
     starts = [model.hyperprior.sample(rng) for rng in rngs]
-    request = Request(model, Exact(), starts, rngs, own, None, 0, settles=True)
-    return set_up_trajectories(request, InPlace())
+    request = Request(model, Exact(), starts, rngs, own, None, 20)
+    with pytest.MonkeyPatch.context() as patch, nullcontext() if grids else without_grids():
+        patch.setattr(emulated, "trajectories_pay", lambda model: pays)
+        prepared = set_up_emulated(request, InProcess(), None, draws_latent=False)
+    transition = prepared.transition
+    assert led == getattr(transition, "moves", (transition,))[0].name
+    return prepared
 
 
-def draws_of(transition_for, n_draws):
+def draws_of(led, transition_for, n_draws):
     """Draws (4, n_draws, 3) of the chains with ``transition_for(transition)``."""
-    prepared = ready()
+    prepared = ready(led)
     transition = transition_for(prepared.transition)
     segments = [
         sample(few_rows(), transition, state, rng, n_draws)
         for state, rng in zip(prepared.states, prepared.rngs, strict=True)
     ]
-    return np.stack([segment.theta for segment in segments]), segments
+    return np.stack([segment.theta for segment in segments])
 
 
-def worst(transition_for, n_draws=N_DRAWS):
-    """The worst z-score of means and quantiles."""
-    return exact_answer_test(draws_of(transition_for, n_draws)[0], answer().theta).worst
+def worst(led, transition_for, n_draws=N_DRAWS):
+    """The worst z-score of means, quantiles and variances."""
+    theta, known = draws_of(led, transition_for, n_draws), answer()
+    p = theta.shape[2]
+    squares = known.tails.at(theta)[..., :p], Reference(known.of_tails.mean[:p])
+    return max(exact_answer_test(theta, known.theta).worst, exact_answer_test(*squares).worst)
 
 
-def test_a_short_run_has_the_law_of_the_posterior():
-    assert worst(lambda transition: transition, N_FEW) < Z_LIMIT
+@pytest.mark.parametrize("led", ["trajectory", "rotation"])
+def test_a_short_run_has_the_law_of_the_posterior(led):
+    assert worst(led, lambda transition: transition, N_FEW) < Z_LIMIT
 
 
 @pytest.mark.statistical
-def test_draws_have_the_law_of_the_posterior():
-    theta, _ = draws_of(lambda transition: transition, N_DRAWS)
+@pytest.mark.parametrize("led", LED)
+def test_draws_have_the_law_of_the_posterior(led):
+    theta = draws_of(led, lambda transition: transition, N_DRAWS)
     check_against(answer(), Draws(theta))
 
 

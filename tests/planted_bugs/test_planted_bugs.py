@@ -4,7 +4,9 @@ The functions and the sizes are those of `tests/exactness`, and a right twin pas
 twin of each transition is caught in the plain run, at the size of the short test there.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -45,6 +47,8 @@ from skgpmcmc.transitions import (
     Trajectory,
 )
 from skgpmcmc.transitions.base import Evaluated
+from skgpmcmc.warmup import emulated
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
 from ..exactness.test_grid_posterior import three_point_report
 from ..exactness.test_joint import (
@@ -208,6 +212,26 @@ class WithoutRatio(SurrogateProposal):
         return super().propose(theta, rng)[0], 0.0
 
 
+#: Tails so wide that the density with wider tails differs much from the one without.
+LIFT = 3.0
+
+
+class UnliftedSurrogate(SurrogateProposal):
+    """Proposals have the wider tails; their ratio does not know that."""
+
+    def propose(self, theta, rng):
+        moved, log_hastings = super().propose(theta, rng)
+        return moved, log_hastings / self.target.power
+
+
+class UnliftedRotation(Rotation):
+    """The same, of a rotation."""
+
+    def propose(self, theta, rng):
+        moved, log_hastings = super().propose(theta, rng)
+        return moved, log_hastings / EmulatorOptions(lift=LIFT).lifted(len(theta))
+
+
 class JumpByDensity(IndependenceMetropolis):
     """Independent candidates compared by pi* alone: their own density is forgotten."""
 
@@ -267,47 +291,74 @@ class RotationWithoutRatio(Rotation):
         return moved, log_hastings if np.isneginf(log_hastings) else 0.0
 
 
-def with_rotation(mixture, cls=Rotation):
-    """Rotations alone, on a grid that is wrong: too wide, and to one side.
+def with_rotation(mixture, cls=Rotation, **changes):
+    """Rotations alone, of the class `cls`.
 
     That a chain has to turn around is examined in ``tests/unit/test_rotation.py``.
     """
-    rotation = mixture.moves[3]
-    grid = rotation.ahead.proposal.density
-    wrong = replace(grid, center=grid.center + 0.8, root=1.2 * grid.root)
-    ahead = twin_of(rotation.ahead.proposal, cls, density=wrong)
+    rotation = mixture.moves[0]
+    ahead = twin_of(rotation.ahead.proposal, cls, **changes)
     back = twin_of(ahead, cls, sign=-ahead.sign)
     return Directed(*(replace(rotation.ahead, proposal=proposal) for proposal in (ahead, back)))
 
 
+def with_wrong_grid(mixture, cls=Rotation):
+    """Rotations on a grid that is wrong: too wide, and to one side."""
+    grid = mixture.moves[0].ahead.proposal.density
+    wrong = replace(grid, center=grid.center + 0.8, root=1.2 * grid.root)
+    return with_rotation(mixture, cls, density=wrong)
+
+
+class Proposing(NamedTuple):
+    """What is made of the mixture, and how its set-up is made."""
+
+    transition_for: Callable
+    grids: bool = False
+    options: EmulatorOptions = EmulatorOptions()
+
+    def report(self, sizes=SIZES):
+        """Of the prior-invariance test."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(emulated, "EmulatorOptions", lambda: self.options)
+            return emulated_test(self.transition_for, sizes, grids=self.grids)
+
+
+WIDE = EmulatorOptions(lift=LIFT)
 RIGHT_PROPOSALS = {
-    "rotation": with_rotation,
-    "jump": lambda mixture: with_jump(mixture, IndependenceMetropolis),
-    "leapfrog": lambda mixture: with_leapfrog(mixture, Trajectory),
+    "rotation": Proposing(with_wrong_grid, grids=True),
+    "rotation with wide tails": Proposing(with_rotation, True, WIDE),
+    "surrogate with wide tails": Proposing(with_proposal, False, WIDE),
+    "jump": Proposing(lambda mixture: with_jump(mixture, IndependenceMetropolis)),
+    "leapfrog": Proposing(lambda mixture: with_leapfrog(mixture, Trajectory)),
 }
 WRONG_PROPOSALS = {
-    "no emulator ratio": lambda mixture: with_proposal(mixture, WithoutRatio),
-    "jump by density alone": lambda mixture: with_jump(mixture, JumpByDensity),
-    "jump until it moved": lambda mixture: with_jump(mixture, JumpUntilMoved),
-    "rotation without ratio": lambda mixture: with_rotation(mixture, RotationWithoutRatio),
-    "step by the point": lambda mixture: with_leapfrog(mixture, StepByPoint),
+    "rotation without ratio": Proposing(lambda m: with_wrong_grid(m, RotationWithoutRatio), True),
+    "rotation of the unlifted": Proposing(lambda m: with_rotation(m, UnliftedRotation), True, WIDE),
+    "surrogate of the unlifted": Proposing(
+        lambda m: with_proposal(m, UnliftedSurrogate), False, WIDE
+    ),
+    "no emulator ratio": Proposing(lambda mixture: with_proposal(mixture, WithoutRatio)),
+    "jump by density alone": Proposing(lambda mixture: with_jump(mixture, JumpByDensity)),
+    "jump until it moved": Proposing(lambda mixture: with_jump(mixture, JumpUntilMoved)),
+    "step by the point": Proposing(lambda mixture: with_leapfrog(mixture, StepByPoint)),
 }
 
 
-def test_wrong_proposal_is_caught_in_short():
-    check_caught(emulated_test(WRONG_PROPOSALS["jump by density alone"], SHORT))
+@pytest.mark.parametrize("name", ["rotation of the unlifted"])
+def test_wrong_proposal_is_caught_in_short(name):
+    check_caught(WRONG_PROPOSALS[name].report(SHORT))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", RIGHT_PROPOSALS)
 def test_right_proposal_passes(name):
-    check(emulated_test(RIGHT_PROPOSALS[name]))
+    check(RIGHT_PROPOSALS[name].report())
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", WRONG_PROPOSALS)
 def test_wrong_proposal_is_caught(name):
-    check_caught(emulated_test(WRONG_PROPOSALS[name]))
+    check_caught(WRONG_PROPOSALS[name].report())
 
 
 # --- estimates and their particles ----------------------------------------------------------------
@@ -579,7 +630,7 @@ class Twin(PseudoMarginal):
     moves: str = "random_walk"
 
     def set_up(self, *args, **options):
-        ready = yield from super().set_up(*args, **options)
+        ready = super().set_up(*args, **options)
         return ready._replace(transition=twin_of(ready.transition, self.twin))
 
 

@@ -10,12 +10,10 @@ from numpy.testing import assert_array_equal
 from skgpmcmc.approximations import EP
 from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.numerics.archive import Written, from_arrays, to_arrays
-from skgpmcmc.warmup import EmulatorSettings, Request
-from skgpmcmc.warmup.emulator.learn import measured, refined, searched
-from skgpmcmc.warmup.emulator.probe import probe
+from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.warmup import InProcess, Request
 
-from ..helpers import in_one_test, make_model, toy_classes
-from .test_learner import finish
+from ..helpers import in_one_test, make_model, streams, toy_classes
 
 
 def through_a_file(record, given=None):
@@ -93,28 +91,28 @@ def test_what_is_given_is_not_written():
     assert through_a_file(state, model).prior.covariance is model.covariance
 
 
-def set_up_by_steps(write):
-    """Some steps of a set-up with `write` between them; returns what comes of them."""
+class WrittenDown(InProcess):
+    """Hands on what calls returned as arrays and JSON give it back."""
+
+    def map(self, function, items, stage, **about):
+        found = super().map(function, items, stage, **about)
+        return [through_a_file(one, item[0]) for one, item in zip(found, items, strict=True)]
+
+
+def set_up_by(workers):
+    """What a set-up has prepared."""
     model, approximation = make_model(*toy_classes(12, 2, 0)), EP()
-    given = {"model": model, "hyperprior": model.hyperprior, "approximation": approximation}
     rng = np.random.default_rng(3)
-    request = Request(model, approximation, [model.start] * 2, rng.spawn(2), rng, None, 0)
-    settings = EmulatorSettings(0.12, 0.05, None, emulates=True)
-    known = write(finish(searched(request))[0], given)
-    known = write(finish(measured(known))[0], given)
-    known = write(finish(refined(known, 2, known_error=2.0))[0], given)
-    known, pool = known.posterior_pool()
-    known, probed = write(finish(probe(known, pool, settings))[0], given)
-    density = probed.reference.at(model, model.start)
-    _, pool = known.posterior_pool()
+    request = Request(model, approximation, [model.start] * 2, streams(2, 1), rng, None, 5)
+    prepared = PseudoMarginal().set_up(request, workers)
+    density = prepared.reference.at(model, model.start)
     return (
-        *(known.design.theta, known.root, pool.theta),
-        *(probed.target.log_prob(model.start), density.sample(known.rng, 2).f),
+        *(np.array(prepared.thetas), prepared.transition.moves[0].ahead.proposal.density.values),
+        *(density.sample(rng, 2).f, prepared.rngs[0].random(2)),
     )
 
 
-def test_a_set_up_goes_on_from_what_was_written_between_its_steps():
+def test_a_set_up_goes_on_from_what_was_written_of_its_batches():
     """The same comes of it, to the bit, with everything read back from arrays and JSON."""
-    wanted = set_up_by_steps(lambda record, given: record)
-    for one, other in zip(set_up_by_steps(through_a_file), wanted, strict=True):
+    for one, other in zip(set_up_by(WrittenDown()), set_up_by(InProcess()), strict=True):
         assert_array_equal(one, other)

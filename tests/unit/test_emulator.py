@@ -1,5 +1,7 @@
 """The emulator of a log evidence, its correction, and the posterior made of both."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,7 +10,8 @@ from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
 
 from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.warmup.emulator.fit import Coordinates, EmulatedPosterior, Emulator, flattening
+from skgpmcmc.warmup.emulator.gp import Coordinates, Emulator, flattening
+from skgpmcmc.warmup.emulator.posterior import EmulatedPosterior
 
 from ..helpers import finite_difference, make_model, toy_classes
 
@@ -218,6 +221,9 @@ PRIOR = HyperPrior(
 )
 
 
+NONE = Quadratic.flat(CENTER, SD)
+
+
 def posterior(**changes):
     emulator, theta = fitted()
     correction = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=0.3)
@@ -237,10 +243,19 @@ def test_inside_the_box_it_is_prior_times_emulated_likelihood():
     assert_allclose(target.log_prob(theta), expected, atol=1e-9)
 
 
-def test_tempering_raises_all_of_it_to_a_power():
+def test_all_of_it_is_raised_to_a_power():
     target, theta = posterior(), typical(3, seed=15)
-    tempered = target.tempered(0.5).tempered(0.8)
-    assert_allclose(tempered.log_prob(theta), 0.4 * target.log_prob(theta), rtol=1e-12)
+    raised = target.raised(0.5).raised(0.8)
+    assert_allclose(raised.log_prob(theta), 0.4 * target.log_prob(theta), rtol=1e-12)
+
+
+def test_a_correction_moves_floor_and_ceiling():
+    """The shape stays where a correction is constant: what the evidence lacks is no news."""
+    plain = replace(posterior(log_floor=-110.0, ceiling=-104.0), correction=NONE)
+    shifted = plain.corrected(replace(NONE, constant=30.0))
+    theta = typical(200, seed=15, spread=4.0)
+    assert_allclose(shifted.log_prob(theta), plain.log_prob(theta) + 30.0, atol=1e-9)
+    assert_array_equal(shifted.log_evidence(theta), plain.log_evidence(theta))
 
 
 def test_outside_the_box_the_likelihood_is_that_of_the_edge():
@@ -303,69 +318,15 @@ def test_no_density_outside_the_prior():
     assert np.isfinite(gradient).all()
 
 
-# --- a cheaper function below ---------------------------------------------------------------------
-
-
-def cheaper():
-    """An emulator of a function of much the same form, lower by a factor and shifted."""
-    theta = typical(60, seed=11, spread=2.0)
-    values, gradients = smooth(theta - 0.2 * SD)
-    return Emulator.fit(
-        theta, values / 1.6, gradients / 1.6, draws=typical(200), flat=np.zeros(3), span=13.0
-    )
-
-
-def built_on(base, size):
-    """An emulator of the function itself, from few points."""
-    theta = typical(size, seed=12, spread=1.5)
-    values, gradients = smooth(theta)
-    return Emulator.fit(
-        theta,
-        values,
-        gradients,
-        draws=typical(200),
-        flat=np.array([0.0, 0.05, 0.05]),
-        span=13.0,
-        base=base,
-    )
-
-
-def test_a_base_saves_points():
-    new = typical(300, seed=13)
-    errors = [np.std(built_on(base, 8).value(new) - smooth(new)[0]) for base in (None, cheaper())]
-    assert errors[1] < 0.5 * errors[0]
-
-
-@pytest.mark.parametrize("with_base", [False, True])
-def test_a_value_alone_is_that_with_its_gradient(with_base):
-    emulator = built_on(cheaper() if with_base else None, 20)
+def test_a_value_alone_is_that_with_its_gradient():
+    emulator, _ = fitted(20)
     theta = typical(30, seed=14).reshape(5, 6, 3)
     assert_allclose(emulator.value(theta), emulator.value_and_gradient(theta)[0], atol=1e-9)
     assert emulator.value(theta[0, 0]).shape == ()
-    for at in typical(5, seed=3):
-        numeric = finite_difference(lambda t: float(emulator.value(t)), at)
-        assert_allclose(emulator.value_and_gradient(at)[1], numeric, rtol=1e-5, atol=1e-5)
-
-
-def test_a_base_that_points_contradict_keeps_its_direction():
-    """Two points can make any factor fit, also a negative one."""
-    theta = CENTER + np.array([[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0]]) * SD
-    values, gradients = smooth(theta)
-    emulator = Emulator.fit(
-        theta,
-        -values,
-        -gradients,
-        draws=typical(200),
-        flat=np.zeros(3),
-        span=13.0,
-        base=cheaper(),
-    )
-    assert emulator.trend[1] == pytest.approx(0.5)
-    assert_allclose(emulator.value(theta), -values, atol=1e-2)
 
 
 def test_a_posterior_without_gradients_is_the_same():
-    emulator = built_on(cheaper(), 30)
+    emulator, _ = fitted(30)
     names = ["a", "b", "c"]
     hyperprior = HyperPrior(names, {name: stats.lognorm(1.0) for name in names})
     rng = np.random.default_rng(15)

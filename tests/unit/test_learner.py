@@ -1,362 +1,377 @@
-"""The set-up goes on learning where its emulator is found to be wrong."""
+"""What a set-up learns of the posterior of theta, and when it has learned enough."""
 
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 
-from skgpmcmc.approximations import Laplace
-from skgpmcmc.transitions import Pool
-from skgpmcmc.warmup import Request, emulated, perform
-from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator.design import distinct_modes, examine, highest, paths_between, search
-from skgpmcmc.warmup.emulator.learn import measured, quarter, refined, searched
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.model import HyperPrior, default_kernel
+from skgpmcmc.transitions import independence_acceptance
+from skgpmcmc.warmup import InProcess, Request, TimeLimit, until
+from skgpmcmc.warmup.emulator.design import Design
+from skgpmcmc.warmup.emulator.learn import HeldOut, _shares, explored, learned, refined
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.warmup.emulator.posterior import scale_of
+from skgpmcmc.warmup.emulator.search import searched
 
-from ..helpers import in_one_test, make_model, toy_classes
+from ..helpers import CutShort, Watched, in_one_test, make_model, seeded, toy_classes, z_score
 
-
-def finish(step):
-    """Do what a step of a set-up asks for; returns its result and the number of batches."""
-    n_batches, results = 0, None
-    while True:
-        try:
-            tasks = step.send(results)
-        except StopIteration as end:
-            return end.value, n_batches
-        n_batches += 1
-        results = [perform(task).value for task in tasks]
+OPTIONS = EmulatorOptions()
+#: Nothing is learned by batches.
+NO_ROUNDS = replace(OPTIONS, most_rounds=0)
 
 
-def begun(model, n_starts=1):
-    """What is known after searches from the kernel's own values."""
-    rng = np.random.default_rng(0)
-    request = Request(model, Laplace(), [model.start] * n_starts, [None] * n_starts, rng, None, 0)
-    known, _ = finish(searched(request))
-    return finish(measured(known))[0]
-
-
-@pytest.fixture(scope="module")
-def complete():
-    return finish(refined(begun(make_model(*toy_classes(30, 2, 0))), 12))[0]
-
-
-def test_complete_design_stays(complete):
-    assert 0.0 < complete.held_out_error < 0.1
-    same, n_batches = finish(refined(complete, 6))
-    assert n_batches == 0
-    assert same.design is complete.design
-
-
-def test_known_error_makes_the_design_grow(complete):
-    known, n_batches = finish(refined(complete, 6, known_error=3.0))
-    assert n_batches > 0
-    assert len(known.design) > len(complete.design)
-    assert 0.0 < known.held_out_error < 0.1
-
-
-def test_what_was_known_before_a_step_stays(complete):
-    n_points, root = len(complete.design), complete.root.copy()
-    known, _ = finish(refined(complete, 6, known_error=3.0))
-    assert known.n_evaluations > complete.n_evaluations
-    assert len(complete.design) == n_points
-    np.testing.assert_array_equal(complete.root, root)
-
-
-def test_points_that_only_the_emulator_believes_in_count(complete):
-    known = complete.emulated()
-    target, point = known.target(), known.design.best
-    emulated = float(target.emulator.value_and_gradient(point.theta)[0])
-    lower = point.log_density + emulated - 40.0 - point.log_evidence
-    pocket = point._replace(log_evidence=emulated - 40.0, log_density=lower)
-    limit = known.design.best.log_density - known.dim - 5.0
-    assert target.error([pocket], limit, everywhere=False) == np.inf  # no point counts
-    assert target.error([pocket], limit, everywhere=True) == pytest.approx(40.0)
-
-
-# --- an emulator that has learned more is confirmed -----------------------------------------------
-
-
-@dataclass(frozen=True)
-class Raised:
-    """An emulator whose values are larger by a constant, and by a hill."""
-
-    emulator: object
-    constant: float = 0.0
-    hill: float = 0.0
-    where: object = None
-
-    def value(self, theta):
-        if self.where is None:
-            return self.emulator.value(theta) + self.constant
-        squares = ((theta - self.where) ** 2).sum(axis=-1)
-        return self.emulator.value(theta) + self.constant + self.hill * np.exp(-2.0 * squares)
-
-
-def examined(complete):
-    known = complete.emulated()
-    return known, known.emulator
-
-
-@in_one_test(("gap", "agrees"), [(0.2, True), (1.0, False), (-1.0, True)])
-def test_an_emulator_may_promise_little_more_than_the_one_examined(complete, gap, agrees):
-    known, before = examined(complete)
-    new = Raised(before, gap)
-    after = replace(known, emulator=new).confirmed(before)
-    assert after.emulator is (new if agrees else before)
-    assert after.design is known.design
-
-
-def test_an_emulator_that_promises_much_where_nobody_has_been_is_turned_down(complete):
-    """Few draws from the one examined see the hill, and half of its own are there."""
-    known, before = examined(complete)
-    _, pool = known.posterior_pool()
-    draws = pool.theta.reshape(-1, known.dim)
-    hill = Raised(before, hill=14.0, where=known.modes[0] + 2.0 * known.scale)
-    assert np.mean(hill.value(draws) > before.value(draws) + 0.5) < 0.15
-    assert replace(known, emulator=hill).confirmed(before).emulator is before
-
-
-def test_points_that_are_as_predicted_are_learned(complete):
-    known, before = examined(complete)
-    thetas = known.modes[0] + 0.7 * known.scale * np.array([[1.0, 0.0], [0.0, -1.0]])
-    joined = known.joined([perform(task).value for task in known.tasks(thetas)])
-    after = joined.emulated().confirmed(before)
-    assert after.emulator is not before
-    assert after.design is joined.design
-
-
-def test_a_point_that_contradicts_all_others_is_not(complete, monkeypatch):
-    """A value and a gradient that are wrong, so that the emulator rises between points.
-
-    The point stays in the design. Draws off a grid see that, and those of chains that jump.
-    """
-    known, before = examined(complete)
-    (point,) = (perform(t).value for t in known.tasks(known.modes[:1] + 0.7 * known.scale))
-    wrong = point._replace(
-        log_evidence=point.log_evidence + 4.0,
-        log_density=point.log_density + 4.0,
-        gradient=point.gradient + 20.0,
-    )
-    joined = known.joined([wrong])
-    after = joined.emulated().confirmed(before)
-    assert after.emulator is before
-    assert after.design is joined.design
-    monkeypatch.setattr(learn, "MOST_ROTATED", known.dim - 1)
-    assert joined.emulated().confirmed(before).emulator is before
-
-
-def test_chains_of_a_pool_end_with_jumps(complete, monkeypatch):
-    """As those of the run make them; draws off a grid need none."""
-    known, _ = examined(complete)
-    known, jumped = known.emulated(), []
-
-    def noted(pool, *_):
-        jumped.append(pool)
-        return pool
-
-    monkeypatch.setattr(Pool, "jumped", noted)
-    known.pool(known.target(), 4)
-    assert not jumped
-    monkeypatch.setattr(learn, "MOST_ROTATED", known.dim - 1)
-    known.pool(known.target(), 4)
-    assert len(jumped) == 1
-
-
-# --- a quarter of the rows first ------------------------------------------------------------------
-
-
-def learned(request):
-    """All steps up to the refinement."""
-    known = yield from searched(request, (yield from quarter(request)))
-    known = yield from measured(known)
-    return (yield from refined(known))
-
-
-def request_for(model, n_starts=4, seed=0):
+def request_for(model, n_starts=4, seed=0, approximation=None):
     rng = np.random.default_rng(seed)
     starts = [model.hyperprior.sample(rng) for _ in range(n_starts)]
-    return Request(model, Laplace(), starts, [None] * n_starts, rng, None, 0)
+    return Request(model, approximation or Laplace(), starts, [None] * n_starts, rng, None, 0)
+
+
+def with_options(known, **changes):
+    return replace(known, options=replace(known.options, **changes))
 
 
 @pytest.fixture(scope="module")
-def many_rows():
-    """Rows that count as many here, half of what usually does."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(learn, "_FEWEST_ROWS", 50)
-        yield make_model(*toy_classes(200, 2, 0))
+def begun():
+    """After the searches, and with a first scale."""
+    return learned(request_for(make_model(*toy_classes(30, 2, 0))), InProcess(), NO_ROUNDS)
 
 
 @pytest.fixture(scope="module")
-def by_a_quarter(many_rows):
-    return finish(learned(request_for(many_rows)))[0]
+def complete(begun):
+    return refined(with_options(begun, most_rounds=OPTIONS.most_rounds), InProcess())
 
 
-def test_many_rows_are_learned_by_a_quarter_of_them_first(many_rows, by_a_quarter, monkeypatch):
-    """The same error for half as many evaluations: one search instead of four, near its end."""
-    monkeypatch.setattr(learn, "_FEWEST_ROWS", 1000)
-    at_once, _ = finish(learned(request_for(many_rows)))
-    assert at_once.base is None
-    assert by_a_quarter.base is not None
-    assert max(at_once.held_out_error, by_a_quarter.held_out_error) < 0.1
-    assert by_a_quarter.n_evaluations < 0.6 * at_once.n_evaluations
+# --- batches, and the criterion -------------------------------------------------------------------
 
 
-def test_evaluations_of_a_quarter_count_by_their_operations(by_a_quarter):
-    own = len(by_a_quarter.design)
-    assert own < by_a_quarter.n_evaluations < own + 3.0
+def test_points_are_compared_before_they_join_the_design(begun):
+    """By the emulator of the design without them; which is then what was examined."""
+    after = refined(with_options(begun, most_rounds=1), InProcess())
+    (held_out,) = after.held_out
+    new = after.design.points[len(begun.design) :]
+    assert_array_equal(held_out.theta, [point.theta for point in new])
+    assert_array_equal(held_out.log_evidence, [point.log_evidence for point in new])
+    before = with_options(begun, most_rounds=1).posterior
+    assert_allclose(held_out.emulated, before.log_evidence(held_out.theta), atol=1e-9)
+    assert_allclose(after.examined.posterior.log_evidence(held_out.theta), held_out.emulated)
+    # The emulator that has learned them knows them: it is another one.
+    gaps = np.abs(after.posterior.log_evidence(held_out.theta) - held_out.log_evidence)
+    assert np.median(gaps) < 0.2 * np.median(np.abs(held_out.emulated - held_out.log_evidence))
 
 
-def test_few_rows_are_learned_at_once():
-    known, _ = finish(learned(request_for(make_model(*toy_classes(40, 2, 0)))))
-    assert known.base is None
-    np.testing.assert_array_equal(known.corners[0], known.used.theta.min(axis=0))
-
-
-def test_the_box_is_also_that_of_the_quarter(by_a_quarter):
-    low, high = by_a_quarter.corners
-    own = by_a_quarter.used.theta
-    assert np.all(low <= own.min(axis=0))
-    assert np.all(high >= own.max(axis=0))
-    assert np.any(low < own.min(axis=0)) or np.any(high > own.max(axis=0))
-    target = by_a_quarter.emulated().target()
-    np.testing.assert_array_equal([target.low, target.high], by_a_quarter.corners)
-
-
-def test_sites_are_expected_where_they_will_be(many_rows, by_a_quarter):
-    """Interpolated sites are nearer to those that are found than the neighbor's are."""
-    known = by_a_quarter
-    thetas = known.design.best.theta + 0.5 * known.scale * np.random.default_rng(1).normal(
-        size=(12, known.dim)
+def test_what_was_examined_has_the_box_and_the_floor_that_it_was_examined_with(begun):
+    """A point that joins later, far away and high, changes neither."""
+    after = refined(with_options(begun, most_rounds=1), InProcess())
+    believed = after.examined.posterior
+    far = after.design.best._replace(
+        theta=after.design.best.theta + 9.0, log_evidence=0.0, log_density=0.0
     )
+    later = after.joined([far], 1)
+    assert later.examined.posterior is believed
+    assert later.acceptance == after.held_out[-1].acceptance
+    assert (later.posterior.high > believed.high).all()
+    assert later.posterior.log_floor > believed.log_floor
+    assert later.posterior.ceiling > believed.ceiling
+    assert_array_equal(after.design.points[len(begun.design)].theta, after.held_out[0].theta[0])
+
+
+def test_the_best_of_those_examined_is_kept(complete):
+    assert len(complete.held_out) >= 2
+    assert complete.acceptance == max(batch.acceptance for batch in complete.held_out)
+    more = refined(with_options(complete, most_rounds=3, worth=0.0), InProcess())
+    assert more.acceptance == max(batch.acceptance for batch in more.held_out)
+
+
+@in_one_test(
+    ("changes", "n_rounds"),
+    [
+        ({"most_rounds": 8, "worth": 1e6}, 2),  # anything is enough, but one batch is not
+        ({"most_rounds": 4, "worth": 0.0}, 4),  # nothing is enough
+        ({"most_rounds": 1, "worth": 1e6}, 1),
+    ],
+    ids=["enough", "most rounds", "one round"],
+)
+def test_learning_ends_by_what_is_enough_and_by_the_number_of_rounds(begun, changes, n_rounds):
+    after = refined(with_options(begun, **changes), InProcess())
+    assert len(after.held_out) == n_rounds
+    assert after.n_evaluations == begun.n_evaluations + n_rounds * OPTIONS.batch(2)
+
+
+def test_enough_by_default_is_reached_in_time(complete):
+    assert complete.acceptance > OPTIONS.enough(complete.dim)
+    assert complete.usable
+    assert len(complete.held_out) < OPTIONS.most_rounds
+    assert complete.n_evaluations == len(complete.design)
+
+
+@in_one_test(
+    ("last", "n_rounds", "n_points"), [("scale", 0, 0), ("learning", 1, 12)], ids=["scale", "batch"]
+)
+def test_learning_ends_when_the_time_is_over(last, n_rounds, n_points):
+    with until(TimeLimit()) as limit:
+        workers = CutShort(limit, last)
+        known = learned(request_for(make_model(*toy_classes(30, 2, 0))), workers, OPTIONS)
+        assert limit.was_noticed
+    assert len(known.held_out) == n_rounds
+    n_before = sum(len(found) for stage, _, found in workers.batches if stage.startswith("scale"))
+    assert len(known.design) >= n_before + n_points
+
+
+class Nothing(InProcess):
+    """Finds nothing."""
+
+    def map(self, function, items, stage, **about):
+        return [None] * len(items)
+
+
+def test_a_batch_without_any_density_leaves_what_is_known(begun):
+    after = refined(with_options(begun, most_rounds=1), Nothing())
+    assert after.design is begun.design
+    assert not after.held_out
+    assert after.acceptance == 0.0
+    assert after.n_evaluations == begun.n_evaluations + OPTIONS.batch(2)
+
+
+def test_what_was_known_before_a_step_stays(begun):
+    n_points, root = len(begun.design), begun.root.copy()
+    refined(with_options(begun, most_rounds=2), InProcess())
+    assert len(begun.design) == n_points
+    assert_array_equal(begun.root, root)
+    assert not begun.held_out
+
+
+# --- weights of held-out points -------------------------------------------------------------------
+
+POWER = 0.5
+
+
+def typical_and_wide(n_typical, n_wide):
+    """Draws of a standard normal variable and of one to the power 1 / 2; and which are which."""
+    rng = np.random.default_rng(seeded(1))
+    z = rng.standard_normal(n_typical + n_wide)
+    z[n_typical:] /= np.sqrt(POWER)
+    return z, np.arange(len(z)) < n_typical
+
+
+@in_one_test("n_typical", [0, 200])
+def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
+    z, is_typical = typical_and_wide(n_typical, 20_000)
+    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    assert_array_equal(shares[:n_typical], 1.0)
+    share = shares / shares.mean()
+    assert abs(z_score(share * (z**2 - 1.0), 0.0)) < 4.0
+    assert abs(z_score(share * ((np.abs(z) > 2.0) - 2.0 * stats.norm.sf(2.0)), 0.0)) < 4.0
+    # (E w)^2 / E w^2, in closed form for powers of a normal density.
+    ess = 20_000 * np.sqrt(POWER * (2.0 - POWER))
+    assert shares[n_typical:].sum() == pytest.approx(ess, rel=0.02)
+
+
+def test_where_wide_points_have_no_density_typical_ones_count():
+    shares = _shares(np.array([0.0, -np.inf, 0.0, -np.inf]), np.array([True, False, True, False]))
+    assert_array_equal(shares, [1.0, 0.0, 1.0, 0.0])
+
+
+def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
+    """An error of five where the posterior has a hundredth of its mass, and elsewhere none."""
+    z, is_typical = typical_and_wide(2000, 2000)
+    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    missed = np.where(z > stats.norm.isf(0.01), 5.0, 0.0)
+    # w = 1 but for e^5 with probability 0.01: E min(w, w') / E w.
+    high = np.exp(5.0)
+    expected = (0.99**2 + 2.0 * 0.99 * 0.01 + 0.01**2 * high) / (0.99 + 0.01 * high)
+    assert independence_acceptance(missed, shares) == pytest.approx(expected, rel=0.15)
+    held_out = HeldOut(z[:, None], missed, np.zeros(len(z)), shares)
+    assert held_out.acceptance == independence_acceptance(missed, shares)
+    assert held_out.error == pytest.approx(5.0 * np.sqrt(0.01 * 0.99), rel=0.15)
+
+
+@in_one_test("sd", [0.1, 1.0, 2.0])
+def test_acceptance_by_draws_from_wider_tails(sd):
+    """E min(w, w') / E w for log-normal weights, in closed form."""
+    z, is_typical = typical_and_wide(0, 5000)
+    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    expected = 2.0 * stats.norm.cdf(-sd / np.sqrt(2.0))
+    assert independence_acceptance(sd * z, shares) == pytest.approx(expected, abs=0.04)
+
+
+# --- scale, modes, places -------------------------------------------------------------------------
+
+
+def test_the_scale_is_that_of_draws_from_what_was_examined(complete, begun):
+    draws = complete.draws(complete.examined.posterior)
+    covariance = np.cov(draws, rowvar=False)
+    deviations = np.sqrt(covariance.diagonal())
+    assert_allclose(complete.scale, deviations, rtol=0.25)
+    correlation = (complete.root @ complete.root.T)[0, 1] / np.prod(complete.scale)
+    assert correlation == pytest.approx(covariance[0, 1] / np.prod(deviations), abs=0.2)
+    # It is not taken from an emulator that is not believed.
+    poor = refined(with_options(begun, most_rounds=2, usable=1.0), InProcess())
+    assert_array_equal(poor.root, begun.root)
+
+
+def hill(point, center, sd, top):
+    """Points of a normal density around a center."""
+    for offset in (
+        np.array(np.meshgrid(*2 * [[-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0]])).reshape(2, -1).T
+    ):
+        value = top - 0.5 * float(offset @ offset)
+        yield point._replace(
+            theta=center + offset * sd, log_evidence=value, log_density=value, gradient=-offset / sd
+        )
+
+
+def test_a_mode_that_no_search_ended_at_has_its_share_of_draws(complete):
+    """Two hills of points, the second half as high, with a valley between them."""
+    point, sd, first = complete.design.best, complete.scale, complete.design.best.theta
+    second = first + np.array([12.0, 0.0]) * sd
+    middle = 0.5 * (first + second)
+
+    class Wide(HyperPrior):
+        """Five times as wide as each hill, and the same at both."""
+
+        def log_prob(self, theta):
+            return -0.02 * (((theta - middle) / sd) ** 2).sum(axis=-1)
+
+    low = {"log_evidence": -15.0, "log_density": -15.0, "gradient": np.zeros(2)}
+    hills = hill(point, first, sd, 0.0), hill(point, second, sd, np.log(0.5))
+    design = Design((*hills[0], *hills[1], point._replace(theta=middle, **low)))
+    prior = complete.model.hyperprior
+    wide = replace(complete.model, hyperprior=Wide(prior.names, prior.distributions))
+    known = replace(complete, model=wide, design=design)
+    assert_array_equal(known.modes, [first, second])
+    draws = known.draws(known.posterior)
+    share = np.mean(np.abs(draws[:, 0] - second[0]) < 6.0 * sd[0])
+    assert share == pytest.approx(1.0 / 3.0, abs=0.12)
+
+
+def test_places_are_those_of_the_last_two_batches(complete):
+    thetas, evidence, shares = complete.places()
+    last = complete.held_out[-2:]
+    assert_array_equal(thetas, np.concatenate([batch.theta for batch in last]))
+    assert_array_equal(shares, np.concatenate([batch.shares for batch in last]))
+    fits = [Laplace(tol=1e-6).fit(complete.model, theta).log_evidence for theta in thetas[:4]]
+    assert_allclose(evidence[:4], fits, atol=1e-2)
+    assert len(thetas) == 2 * OPTIONS.batch(2)
+
+
+def test_rows_in_turn_are_those_that_the_noise_asks_for(complete):
+    n_turns = [len(complete.reference(noise).turns) for noise in (np.inf, 0.1, 1e-6)]
+    assert n_turns[0] == 0 < n_turns[1] <= n_turns[2] == 30
+
+
+def test_points_begin_at_the_sites_that_the_design_lets_expect(complete):
+    """Those are nearer to what is found than the ones of the nearest point are."""
+    rng, workers = np.random.default_rng(1), Watched()
+    thetas = complete.design.best.theta + 0.5 * complete.scale * rng.normal(size=(12, 2))
+    complete.evaluated(thetas, "evaluations", workers)
+    ((_, items, found),) = workers.batches
     gaps = []
-    for task in known.tasks(thetas):
-        found = perform(task).value
-        neighbor = known.design.nearest(found.theta, known.scale).sites
+    for (_, _, theta, expected), point in zip(items, found, strict=True):
+        squares = (((complete.design.theta - theta) / complete.scale) ** 2).sum(axis=1)
+        nearest = complete.design.points[int(squares.argmin())].sites
         gaps.append(
-            [
-                np.abs(np.log(s.precision / found.sites.precision)).max()
-                for s in (task.arguments[3], neighbor)
-            ]
+            [np.abs(np.log(s.precision / point.sites.precision)).max() for s in (expected, nearest)]
         )
     expected, nearest = np.median(gaps, axis=0)
     assert expected < 0.5 * nearest
 
 
-# --- more than one mode ---------------------------------------------------------------------------
+# --- a quarter of the rows first ------------------------------------------------------------------
 
 
-@dataclass
-class Valley:
-    """An emulator of a log evidence that is so much lower half a unit to the right of a place."""
-
-    depth: float
-    place: float = 0.0
-
-    def value(self, theta):
-        return -self.depth * np.exp(-(((theta[..., 0] - self.place - 0.5) / 0.2) ** 2))
+@pytest.fixture(scope="module")
+def many_rows():
+    return make_model(*toy_classes(200, 2, 0))
 
 
-def ends_at(*places):
-    """Ends of searches, of which each is one lower than the one before."""
-    return tuple(
-        SimpleNamespace(theta=np.array([place, 0.0]), log_density=-float(i))
-        for i, place in enumerate(places)
+def test_many_rows_are_searched_by_a_quarter_of_them_first(many_rows):
+    """One search or two with all of them, near their ends, instead of four."""
+    few = replace(OPTIONS, fewest_rows=200)
+    (at_once, n_at_once), (after, n_after) = (
+        searched(request_for(many_rows), options, InProcess()) for options in (OPTIONS, few)
     )
+    assert after.best.log_density == pytest.approx(at_once.best.log_density, abs=0.05)
+    assert n_after < 0.6 * n_at_once
+    # Evaluations of a quarter count by their operations.
+    assert len(after) < n_after < len(after) + 3.0
+    assert n_at_once == len(at_once)
 
 
-@in_one_test(
-    ("places", "depth", "margin", "expected"),
-    [
-        ((0.0, 1.0), 0.0, 8.0, [0.0]),
-        ((0.0, 1.0), 5.0, 8.0, [0.0, 1.0]),
-        ((0.0, 1.0), 5.0, 0.5, [0.0]),
-        ((0.0, 1.0, 1.05), 5.0, 8.0, [0.0, 1.0]),
-        ((0.0, 9.0), 0.0, 8.0, [0.0, 9.0]),
-    ],
-    ids=["near", "parted", "much lower", "found twice", "far"],
-)
-def test_modes_are_told_apart_by_distance_or_a_valley(places, depth, margin, expected):
-    """The scale of a posterior with two modes is about their distance."""
-    ends = highest(ends_at(*places), np.ones(2), margin)
-    modes = distinct_modes(ends, np.ones(2), Valley(depth).value(paths_between(ends)))
-    np.testing.assert_array_equal(modes[:, 0], expected)
+def test_searches_with_all_rows_begin_at_the_modes_of_some(many_rows):
+    workers = Watched()
+    searched(request_for(many_rows), replace(OPTIONS, fewest_rows=200), workers)
+    (_, items, paths), (_, later, _) = workers.batches
+    assert [len(item[0].y) for item in items] == [50] * 4
+    assert [len(item[0].y) for item in later] == [200] * len(later)
+    some = Design(tuple(point for path in paths for point in path))
+    starts = [item[2] for item in later]
+    assert_array_equal(starts[0], some.best.theta)
+    high = {tuple(theta) for theta in some.above(2.0 * OPTIONS.mode_depth).theta}
+    assert 1 <= len(starts) <= 2
+    assert {tuple(theta) for theta in starts} <= high
 
 
-def test_without_an_emulator_only_distance_tells_modes_apart():
-    ends = highest(ends_at(0.0, 1.0), np.ones(2), 8.0)
-    assert len(distinct_modes(ends, np.ones(2))) == 1
+# --- many hyper-parameters ------------------------------------------------------------------------
 
 
-def test_many_chains_compare_few_ends():
-    """Paths between all of them would not fit in memory."""
-    places = np.random.default_rng(0).uniform(0.0, 100.0, size=1000)
-    found = highest(ends_at(*places), np.ones(2), 2000.0)
-    assert len(found) == 16
-    assert len(highest(ends_at(*(0.001 * places)), np.ones(2), 2000.0)) == 1
+@pytest.fixture(scope="module")
+def many_lengths():
+    """Four hyper-parameters: a request, and what chains have explored."""
+    X, y = toy_classes(15, 3, 0)
+    request = request_for(
+        make_model(X, y, kernel=default_kernel(3, ard=True)), 2, approximation=EP()
+    )
+    return request, learned(request, InProcess(), NO_ROUNDS)
 
 
-def test_paths_lead_from_each_end_to_each():
-    ends = np.array([[0.0, 0.0], [1.0, 2.0], [4.0, 0.0]])
-    paths = paths_between(ends).reshape(3, 3, -1, 2)
-    for i in range(3):
-        for j in range(3):
-            assert set(map(tuple, paths[i, j, [0, -1]])) == {tuple(ends[i]), tuple(ends[j])}
-            halves = 0.5 * (ends[i] + ends[j])
-            np.testing.assert_allclose(paths[i, j].mean(axis=0), halves)
+def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
+    _, known = many_lengths
+    assert known.dim == 4
+    assert len(known.warm.ends) == 2
+    assert known.root is known.warm.root
+    visited = {tuple(point.position) for point in known.warm.visited}
+    assert visited <= {tuple(theta) for theta in known.design.theta}
+    assert known.n_evaluations == pytest.approx(len(known.design), abs=4)
 
 
-def searches(step):
-    """Where each batch of searches of a step begins."""
-    results = None
-    while True:
-        try:
-            tasks = step.send(results)
-        except StopIteration:
-            return
-        if tasks[0].function is search:
-            yield np.array([task.arguments[2] for task in tasks])
-        results = [perform(task).value for task in tasks]
+def test_chains_begin_at_the_best_points_of_the_design(begun):
+    request, workers = request_for(begun.model, 3), Watched()
+    known = explored(begun, request, workers)
+    starts = np.array([item[1] for item in workers.batches[0][1]])
+    assert_array_equal(starts[0], begun.design.best.theta)
+    assert len(np.unique(starts, axis=0)) == 3
+    high = {tuple(theta) for theta in begun.design.above(2.0 * OPTIONS.mode_depth).theta}
+    assert {tuple(theta) for theta in starts} <= high
+    assert_array_equal(known.scale, scale_of(known.warm.root))
 
 
-def test_a_second_mode_of_some_rows_is_where_a_search_with_all_begins(many_rows):
-    """With four times the rows it can be the best one by far."""
-    request = request_for(many_rows)
-    known, _ = finish(quarter(request))
-    best = known.modes[0]
-    second = best + np.array([1.0, 0.0])
-    end = known.ends[0]
-    ends = [end._replace(theta=best, log_density=0.0), end._replace(theta=second, log_density=-9.0)]
-    wide = replace(known, ends=tuple(ends), root=np.eye(2))
-    parted = replace(wide, emulator=Valley(20.0, best[0]))
-    assert len(next(searches(searched(request, wide)))) == 1
-    np.testing.assert_array_equal(next(searches(searched(request, parted))), [best, second])
+def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
+    _, known = many_lengths
+    hopeless = refined(with_options(known, most_rounds=5, usable=2.1), InProcess())
+    assert len(hopeless.held_out) == 1
+    assert not hopeless.usable
 
 
-def test_searches_with_some_of_the_rows_also_begin_afresh(many_rows, monkeypatch):
-    """They cost next to nothing, and fewer rows may have no other mode."""
-    monkeypatch.setattr(learn, "_FEWEST_ROWS", 12)
-    request = request_for(many_rows)
-    fewest, some = searches(quarter(request))
-    np.testing.assert_array_equal(fewest, request.starts)
-    assert len(some) > len(fewest)
-    np.testing.assert_array_equal(some[-4:], request.starts)
+def test_places_where_trajectories_lead_are_theirs(many_lengths):
+    _, known = many_lengths
+    thetas, evidence, shares = known.places()
+    theirs = {tuple(s.position): s.log_evidence for s in known.warm.states}
+    assert [theirs[tuple(theta)] for theta in thetas] == list(evidence)
+    assert_array_equal(shares, 1.0)
+    assert 10 < len(thetas) <= 2 * OPTIONS.batch(4)
 
 
-def test_an_exact_evidence_is_also_examined_in_the_tails(complete):
-    """Draws from pi* hardly go there, but chains do, and stay where pi* is too small."""
-    known = complete.emulated()
-    target = known.target()
-    draws = known.pool(target, 20).theta.reshape(-1, known.dim)
-    tails = known.tails(target, 6)
-    assert tails.shape == (6, known.dim)
-    assert np.median(target.log_prob(tails)) < np.quantile(target.log_prob(draws), 0.1)
-
-
-def test_the_set_up_of_an_exact_evidence_looks_at_tails(complete):
-    tasks = next(emulated._examined(complete))
-    assert [task.function for task in tasks] == [examine] * 30
-
-
-def test_tails_are_not_looked_for_with_many_hyperparameters(complete):
-    assert replace(complete, root=np.eye(9)).tails(None, 6).shape == (0, 9)
+def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
+    """Chains that end with jumps, from a power of pi*: wider where it is less than one."""
+    _, known = many_lengths
+    after = refined(with_options(known, most_rounds=2), InProcess())
+    target = after.examined.posterior
+    narrow, wide = after.draws(target), after.draws(target, 0.5)
+    assert narrow.shape[1] == wide.shape[1] == 4
+    assert len(narrow) == 11 * 64
+    assert (wide.std(axis=0) > 1.15 * narrow.std(axis=0)).all()
+    assert_allclose(narrow.mean(axis=0), np.median(narrow, axis=0), atol=narrow.std(axis=0).max())

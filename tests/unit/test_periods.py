@@ -16,8 +16,9 @@ from skgpmcmc.model import (
     make_covariance,
     period_positions,
 )
-from skgpmcmc.warmup.emulator.design import search
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.emulator.periods import at_best_multiple, at_best_period, step_sizes
+from skgpmcmc.warmup.emulator.search import search
 
 from ..helpers import in_one_test, seeded, short_chains
 
@@ -77,11 +78,11 @@ def test_models_without_a_period_keep_their_starts():
     model, theta = model_of(ConstantKernel() * RBF()), np.array([0.5, 0.6, -1.1])
     assert at_best_period(model, None, theta) is theta
     assert at_best_multiple(model, None, theta) is theta
-    assert_allclose(step_sizes(model, theta), 0.25)
+    assert_allclose(step_sizes(model, theta, 0.25), 0.25)
 
 
 def test_steps_of_a_period_are_small():
-    sizes = step_sizes(model_of(PERIODIC), np.array([0.5, 0.6, np.log(PERIOD), -1.1]))
+    sizes = step_sizes(model_of(PERIODIC), np.array([0.5, 0.6, np.log(PERIOD), -1.1]), 0.25)
     assert_allclose(sizes, [0.25, 0.25, 0.05 * PERIOD / 20.0, 0.25])
 
 
@@ -89,7 +90,7 @@ def test_searches_end_at_the_period():
     """A climb alone ends at 1, 2 or 3 times the period, or elsewhere."""
     model = model_of(PERIODIC)
     starts = [model.hyperprior.sample(np.random.default_rng(seed)) for seed in range(10)]
-    ends = [search(model, Exact(), start)[-1] for start in starts]
+    ends = [search(model, Exact(), start, EmulatorOptions())[-1] for start in starts]
     best = max(end.log_density for end in ends)
     assert sum(end.log_density > best - 1.0 for end in ends) >= 8
     (period,) = {round(float(np.exp(e.theta[2])), 1) for e in ends if e.log_density > best - 1.0}

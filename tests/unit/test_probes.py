@@ -1,4 +1,4 @@
-"""Design points, probes of the estimate, and the number of draws that follows from them."""
+"""Design points and their modes, probes of the estimate, and the number of draws."""
 
 from dataclasses import replace
 
@@ -11,16 +11,16 @@ from skgpmcmc.approximations import (
     InterpolatedSites,
     Quadratic,
     Sites,
-    evaluate,
     importance_estimate,
 )
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.transitions import DrawCount
-from skgpmcmc.warmup.emulator.design import Design, DesignPoint, spread_out
+from skgpmcmc.warmup.emulator.design import Design, DesignPoint, examine, spread_out
 from skgpmcmc.warmup.emulator.noise import FEWEST_DRAWS, draw_count, probed, take_probe
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.report import EmulatorSettings
 
-from ..helpers import in_one_test, make_model, toy_classes
+from ..helpers import Watched, finite_difference, in_one_test, make_model, toy_classes
 
 # --- design ---------------------------------------------------------------------------------------
 
@@ -58,41 +58,113 @@ def test_arrays_of_a_design():
     assert longer.best is longer.points[5]
 
 
-def test_what_is_plausible_and_what_is_believable():
-    assert thetas(DESIGN.plausible(5.0)) == [(0.0, 0.0), (0.0, 0.05), (2.0, 0.0)]
-    assert thetas(DESIGN.believable(50.0)) == thetas(Design(DESIGN.points[:4]))
+def test_what_is_not_too_far_below_the_best():
+    """By the density: a log evidence that the prior contradicts is of no use."""
+    assert thetas(DESIGN.above(5.0)) == [(0.0, 0.0), (0.0, 0.05), (2.0, 0.0)]
+    assert thetas(DESIGN.above(50.0)) == thetas(Design(DESIGN.points[:4]))
+
+
+def thinning_to(most, dim):
+    """Options with so many points at most; each has a value and derivatives."""
+    return EmulatorOptions(most_values=most * (dim + 1))
 
 
 def test_thinning_keeps_the_better_of_neighbors():
-    thinned = DESIGN.thinned(np.ones(2), 100)
+    thinned = DESIGN.thinned(np.ones(2), thinning_to(100, 2))
     assert thetas(thinned) == [(0.0, 0.05), (2.0, 0.0), (0.0, 3.0), (-4.0, 0.0)]
-    assert len(DESIGN.thinned(np.full(2, 0.01), 100)) == 5  # far from each other in this scale
+    # In this scale they are far from each other.
+    assert len(DESIGN.thinned(np.full(2, 0.01), thinning_to(100, 2))) == 5
 
 
 @in_one_test("most", [1, 2, 10, 40])
 def test_thinning_to_a_number(most):
+    """Those that are farthest from any better one, and the best of all."""
     rng = np.random.default_rng(0)
     design = Design(tuple(point(t, -float(t @ t)) for t in rng.standard_normal((200, 3))))
-    thinned = design.thinned(np.ones(3), 4 * most)  # a value and three derivatives each
-    assert 1 <= len(thinned) <= most
+    thinned = design.thinned(np.ones(3), thinning_to(most, 3))
+    assert len(thinned) == most
     assert thinned.best is design.best
-    assert len(thinned) > 0.5 * most
-
-
-def test_nearest():
-    assert DESIGN.nearest(np.array([1.9, 1.0]), np.ones(2)) is DESIGN.points[2]
-    assert DESIGN.nearest(np.array([1.9, 1.0]), np.array([10.0, 0.5])) is DESIGN.points[1]
 
 
 def test_a_design_point_keeps_what_an_evaluation_found():
     model = make_model(*toy_classes(15, 2, seed=1))
     theta = np.array([0.7, -0.4])
-    found = evaluate(model, EP(tol=1e-6), theta, with_hyperprior=True, keep=lambda found: found)
-    kept = DesignPoint.of(model, found)
+    start = EP().fit(model, theta + 0.1).q.sites
+    kept = examine(model, EP(tol=1e-6), theta, start)
     assert_array_equal(kept.theta, theta)
-    assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
     again = EP(tol=1e-6).fit(model, theta, kept.sites)
-    assert again.log_evidence == pytest.approx(kept.log_evidence, abs=1e-6)
+    assert kept.log_evidence == pytest.approx(again.log_evidence, abs=1e-6)
+    assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
+    assert_allclose(kept.skewness, again.q.skewness(model), atol=1e-6)
+    evidence = lambda t: EP(tol=1e-9).fit(model, t).log_evidence  # noqa: E731
+    assert_allclose(kept.gradient, finite_difference(evidence, theta), rtol=1e-3)
+
+
+def test_no_design_point_where_there_is_no_density():
+    model = make_model(*toy_classes(15, 2, seed=1))
+    sites = EP().fit(model, model.start).q.sites
+    assert examine(model.with_nugget(-0.5), EP(), model.start, sites) is None
+
+
+# --- modes ----------------------------------------------------------------------------------------
+
+
+def valley(depth, place=0.0):
+    """A flat log density that is so much lower half a unit to the right of a place."""
+    return lambda theta: -depth * np.exp(-(((theta[..., 0] - place - 0.5) / 0.2) ** 2))
+
+
+def places(*first):
+    """Design points of which each is one lower than the one before."""
+    return Design(tuple(point([x, 0.0], -float(i)) for i, x in enumerate(first)))
+
+
+@in_one_test(
+    ("first", "depth", "expected"),
+    [
+        ((0.0, 1.0), 0.0, [0.0]),
+        ((0.0, 1.0), 5.0, [0.0, 1.0]),
+        ((0.0, *9 * (-0.1,), 1.0), 5.0, [0.0]),
+        ((0.0, 1.0, 1.05), 5.0, [0.0, 1.0]),
+        ((0.0, 1.05, -0.1, 1.0), 5.0, [0.0, 1.05]),
+        ((0.0, 9.0), 0.0, [0.0]),
+    ],
+    ids=["near", "parted", "much lower", "found twice", "mixed", "far"],
+)
+def test_modes_are_told_apart_by_a_valley(first, depth, expected):
+    modes = places(*first).modes(np.ones(2), valley(depth), EmulatorOptions())
+    assert_array_equal(modes[:, 0], expected)
+
+
+def test_modes_are_found_among_points_that_no_search_ended_at():
+    """Two modes, and points of both, about: each mode is the best of its own."""
+
+    def log_prob(theta):
+        return np.logaddexp(*(-2.0 * ((theta - m) ** 2).sum(axis=-1) for m in (0.0, 4.0)))
+
+    rng = np.random.default_rng(0)
+    theta = np.concatenate([m + 0.5 * rng.standard_normal((20, 2)) for m in (0.0, 4.0)])
+    heights = log_prob(theta)
+    design = Design(tuple(point(t, h) for t, h in zip(theta, heights, strict=True)))
+    modes = design.modes(np.ones(2), log_prob, EmulatorOptions())
+    best = [theta[:20][heights[:20].argmax()], theta[20:][heights[20:].argmax()]]
+    assert_array_equal(sorted(map(tuple, modes)), sorted(map(tuple, best)))
+
+
+def test_many_points_compare_few_of_them():
+    """Paths between all of them would not fit in memory."""
+    first = np.random.default_rng(0).uniform(0.0, 5.0, size=400)
+    n_points = []
+
+    def counted(theta):
+        n_points.append(len(theta))
+        return -1e6 * np.abs(np.sin(40.0 * theta[..., 0]))
+
+    design = Design(tuple(point([x, 0.0], -1e-3 * i) for i, x in enumerate(first)))
+    modes = design.modes(np.ones(2), counted, EmulatorOptions())
+    assert 8 < len(modes) <= 17
+    assert max(n_points) < 500
+    assert_array_equal(modes[0], design.best.theta)
 
 
 def test_points_are_spread_out():
@@ -189,20 +261,16 @@ def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch)
     assert take_probe(*arguments) is None
 
 
-class Here:
-    """Makes every call at once, and leaves out those that come late."""
+class Late(Watched):
+    """Leaves out all but the first two."""
 
-    def __init__(self, most=np.inf):
-        self.most, self.stages = most, []
-
-    def map(self, function, items, *, stage):
-        self.stages.append(stage)
-        return [function(*item) if i < self.most else None for i, item in enumerate(items)]
+    def done(self, function, items, **about):
+        return [*super().done(function, items[:2], **about), *[None] * len(items[2:])]
 
 
 def test_probes_are_made_by_workers(model, reference):
     thetas = CENTER + SCALE * np.array([[0.0, 0.0], [1.0, -1.0], [0.5, 2.0]])
-    seeds, workers = [np.random.SeedSequence(seed) for seed in range(3)], Here(most=2)
+    seeds, workers = [np.random.SeedSequence(seed) for seed in range(3)], Late()
     found = probed(model, reference, thetas, wanted(), seeds, workers)
     for i in range(2):
         again = np.random.SeedSequence(i)
@@ -220,7 +288,7 @@ def test_the_count_follows_what_probes_found():
     theta = CENTER + SCALE * rng.uniform(-2.0, 2.0, size=(30, 2))
     z = (theta - CENTER) / SCALE
     log_variance = 1.0 + 0.8 * z[:, 0] + 0.1 * rng.standard_normal(30)
-    count = draw_count(theta, log_variance, CENTER, SCALE, 50, 0.1)
+    count = draw_count(theta, log_variance, CENTER, SCALE, 1000, 0.1)
     for place in ([0.0, 0.0], [1.5, -1.0]):
         expected = np.exp(1.0 + 0.8 * place[0]) / 0.1**2
         assert count.at(CENTER + SCALE * place) == pytest.approx(expected, rel=0.2)
@@ -228,10 +296,10 @@ def test_the_count_follows_what_probes_found():
 
 
 @in_one_test("n", [3, 200, 1000, 10**7])
-def test_particles_fit_in_memory(n):
+def test_particles_fit_in_memory_and_are_not_dearer_than_a_factorization(n):
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
     most = draw_count(theta, np.full(10, 50.0), CENTER, SCALE, n, 0.1).at(CENTER)
-    assert n * most <= max(2_000_000, n * FEWEST_DRAWS)
+    assert FEWEST_DRAWS <= most <= max(FEWEST_DRAWS, min(2_000_000 // n, 4 * n))
 
 
 def count_of(constant, slope=0.0, target_sd=0.5, lowest=4, highest=1000):

@@ -30,48 +30,29 @@ from skgpmcmc.samplers import (
 from skgpmcmc.samplers import mapped as mapped_samplers
 from skgpmcmc.transitions import (
     Layer,
-    PseudoMarginalMetropolis,
     RandomWalk,
-    RetainedParticle,
     StepInfo,
     Transition,
 )
-from skgpmcmc.warmup import EmulatorSettings, Prepared, Request, emulated, mapped, set_up_emulated
-from skgpmcmc.warmup.emulated import overdispersed_starts, tuned_trajectories
-from skgpmcmc.warmup.emulator.learn import LEAST_ACCEPTANCE
-from skgpmcmc.warmup.emulator.probe import Probed
+from skgpmcmc.warmup import (
+    EmulatorSettings,
+    InProcess,
+    Prepared,
+    Request,
+    emulated,
+    mapped,
+    set_up_emulated,
+)
+from skgpmcmc.warmup.emulator.learn import Examined, learned
+from skgpmcmc.warmup.emulator.noise import FEWEST_DRAWS
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.warmup.estimates import Estimates
 
-from ..helpers import in_one_test, make_model, toy_classes
-from .test_learner import begun
-from .test_tuning import finished, streams
+from ..helpers import in_one_test, make_model, streams, toy_classes
+
+STARTS = [np.array([1.0, -1.0]), np.array([1.5, -0.5])]
 
 # --- many chains ----------------------------------------------------------------------------------
-
-MANY = 70
-
-
-@pytest.fixture(scope="module")
-def crowded():
-    """What is known after as many searches as there will be chains."""
-    return begun(make_model(*toy_classes(10, 2, 0)), MANY).emulated()
-
-
-def test_every_one_of_many_chains_has_a_start_of_its_own(crowded):
-    starts = overdispersed_starts(crowded, crowded.target(), None, MANY)
-    assert len(np.unique(starts, axis=0)) == MANY
-
-
-def test_every_one_of_many_chains_tunes_a_trajectory_and_rehearses(crowded):
-    assert len(next(tuned_trajectories(crowded, None))) == MANY
-    report = SimpleNamespace(predicted_acceptance=0.95)
-    probed = SimpleNamespace(
-        reference=Laplace(), n_importance=4, target=crowded.target(), report=report
-    )
-    settings, request = (
-        SimpleNamespace(defensive=0.05, annealing=None),
-        SimpleNamespace(rngs=[None] * MANY),
-    )
-    assert len(next(emulated._rehearsed(crowded, probed, request, settings))) == MANY
 
 
 class Still(Transition):
@@ -89,9 +70,8 @@ class Still(Transition):
 class Recording(Sampler):
     """Puts every chain where it was told to begin, and remembers."""
 
-    def set_up(self, request):
+    def set_up(self, request, workers):
         self.starts = np.array(request.starts)
-        yield []
         return Prepared(Still(), request.starts, request.rngs, 0)
 
 
@@ -217,89 +197,40 @@ def test_a_possible_nugget_passes(kind, nugget):
     kind(nugget=nugget).check()
 
 
-# --- trust ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("acceptances", "expected"),
-    [
-        ([0.9, 0.9], ["refine", "probe", "rehearse", "probe"]),
-        (
-            [0.9, 0.5 * LEAST_ACCEPTANCE, 0.9],
-            ["refine", "probe", "rehearse", "probe", "rehearse", "probe"],
-        ),
-        (
-            [0.9, *[0.5 * LEAST_ACCEPTANCE] * 3, 0.9],
-            ["refine", "probe", *["rehearse", "probe"] * 3, "trajectories", "probe"],
-        ),
-        ([*[0.1] * 4, 0.9], [*["refine", "probe"] * 4, "trajectories", "probe"]),
-        ([0.1, 0.1, 0.9, 0.9], [*["refine", "probe"] * 3, "rehearse", "probe"]),
-    ],
-    ids=["good", "poor where chains went", "poor wherever they go", "poor", "mended"],
-)
-def test_the_emulator_is_trusted_only_while_it_deserves_it(acceptances, expected, monkeypatch):
-    """Chains of a rehearsal may show that it is poor: then it learns, and there is another.
-
-    Where that does not help, trajectories take its place, too.
-    """
-    done, left = [], iter(acceptances)
-    trajectories = SimpleNamespace(
-        visited=np.zeros((3, 5)), trajectory=None, corrected=lambda *_: trajectories
-    )
-    known = SimpleNamespace(few=False, dim=5, n_evaluations=0, posterior_pool=lambda: (known, None))
-
-    def step(name, result):
-        def act(*_, **__):
-            if name:
-                done.append(name)
-            yield []
-            return result()
-
-        return act
-
-    def probed():
-        report = SimpleNamespace(predicted_acceptance=next(left), held_out_error=1.0)
-        target = SimpleNamespace(correction=0)
-        return known, Probed(None, None, target, report)
-
-    class Made(SimpleNamespace):
-        moves = (PseudoMarginalMetropolis(None, None, 4),)
-
-    monkeypatch.setattr(emulated, "quarter", step("", lambda: None))
-    for name in ("searched", "measured", "explored"):
-        monkeypatch.setattr(emulated, name, step("", lambda: known))
-    monkeypatch.setattr(emulated, "refined", step("refine", lambda: known))
-    monkeypatch.setattr(emulated, "probe", step("probe", probed))
-    monkeypatch.setattr(emulated, "_rehearsed", step("rehearse", lambda: (known, None, None)))
-    monkeypatch.setattr(
-        emulated, "tuned_trajectories", step("trajectories", lambda: (known, trajectories))
-    )
-    monkeypatch.setattr(emulated, "_transition", lambda *given: Made(by=given[3]))
-    monkeypatch.setattr(emulated, "overdispersed_starts", lambda *_: [])
-    settings = EmulatorSettings(0.1, 0.05, None, emulates=True)
-    set_up = set_up_emulated(Request(None, None, [np.zeros(5)], [None], None, None, 0), settings)
-    prepared = finished(set_up)
-    assert (prepared.transition.by is trajectories) == ("trajectories" in expected)
-    assert done == expected
-    assert next(left, None) is None
-
-
 # --- reports --------------------------------------------------------------------------------------
 
 
-def test_the_reported_importance_draws_are_those_of_the_chains():
-    """Trajectories aim at less noise: the report is of the number that is then used."""
-    model = make_model(*toy_classes(12, 2, 1))
-    settings = EmulatorSettings(0.03, 0.05, None, emulates=False)
-    starts = [np.array([1.0, -1.0]), np.array([1.5, -0.5])]
-    rng = np.random.default_rng(3)
-    prepared = finished(
-        set_up_emulated(Request(model, Laplace(), starts, streams(2, 2), rng, None, 0), settings)
-    )
-    count, report = prepared.estimator.n_importance, prepared.report
-    sites = prepared.transition.moves[0].proposal.target.sites
-    used = [count.at(theta) for theta in sites.center + sites.scale * sites.nodes]
-    assert report.n_importance[0] <= np.median(used) <= report.n_importance[1]
+def test_the_report_is_of_what_the_chains_do():
+    """Trajectories aim at less noise; the draws reported are those of the number then used."""
+    model, reports = make_model(*toy_classes(12, 2, 1)), []
+    for emulates in (True, False):
+        settings = EmulatorSettings(0.03, 0.05, None, emulates=emulates)
+        rng = np.random.default_rng(3)
+        request = Request(model, EP(), STARTS, streams(2, 2), rng, None, 0)
+        prepared = set_up_emulated(request, InProcess(), settings)
+        count, reference = prepared.estimator.n_importance, prepared.estimator.reference
+        reports.append((prepared.report, count.target_sd, len(reference.turns)))
+    (report, noise, n_in_turn), (nothing, less, n_then) = reports
+    assert noise == 0.03
+    assert less == 0.03 * EmulatorOptions().quiet
+    assert report.n_in_turn == n_in_turn <= n_then
+    assert nothing is None  # there is no emulator
+    lowest, highest = report.n_importance
+    assert FEWEST_DRAWS <= lowest <= highest <= max(4 * 12, FEWEST_DRAWS)
+
+
+def test_the_report_is_of_the_emulator_that_leads():
+    """And not of the last that was examined."""
+    rng = np.random.default_rng(0)
+    request = Request(make_model(*toy_classes(12, 2, 1)), EP(), STARTS, [], rng, None, 0)
+    known = learned(request, InProcess(), EmulatorOptions(most_rounds=2))
+    held_out = known.held_out[1]
+    poor = held_out._replace(emulated=held_out.emulated + rng.standard_normal(12))
+    for batches in ((held_out, poor), (poor, held_out)):
+        found = replace(known, held_out=batches, examined=Examined(None, held_out.acceptance))
+        report = emulated._report(found, Estimates.exact(EP(), draws_latent=True))
+        assert report.predicted_acceptance == held_out.acceptance
+        assert report.held_out_error == held_out.error
 
 
 # --- rows in turn ---------------------------------------------------------------------------------
@@ -318,10 +249,9 @@ def test_rows_in_turn_leave_little_noise_where_no_gaussian_would_do(likelihood):
     settings = EmulatorSettings(0.24, 0.05, None, emulates=True)
     starts = [np.array([11.5, -1.0]), np.array([11.0, -0.5])]
     request = Request(model, Laplace(), starts, streams(2, 2), np.random.default_rng(3), None, 0)
-    prepared = finished(set_up_emulated(request, settings))
+    prepared = set_up_emulated(request, InProcess(), settings)
     assert prepared.report.noise < 0.4
     assert prepared.report.n_in_turn == 18
-    assert prepared.estimator.n_importance.highest == 2_000_000 // 18  # numbers of the particles
     estimator = replace(prepared.estimator, n_importance=16)
     plain = replace(estimator, reference=replace(estimator.reference, turns=np.arange(0)))
     in_turn, gaussian = (
@@ -354,15 +284,15 @@ def settled(kernel="free", **settings):
     request = Request(
         model, Laplace(), starts, streams(2, 2), np.random.default_rng(3), 8, n_warmup=0
     )
-    return finished(set_up_emulated(request, EmulatorSettings(0.1, SHARE, 8, **settings)))
+    return set_up_emulated(request, InProcess(), EmulatorSettings(0.1, SHARE, 8, **settings))
 
 
 def mapped_moves(maker):
     """What a mapped sampler makes of its move of theta, as its set-up does."""
     model = make_model(*toy_classes(12, 2, 1))
     request = Request(model, Laplace(), [], [], None, 8, 0, SubsetOfData(0.5))
-    with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted: wanted):
-        wanted = maker(defensive=SHARE).set_up(request)
+    with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted, workers: wanted):
+        wanted = maker(defensive=SHARE).set_up(request, InProcess())
     move = wanted.move([Layer(None, RandomWalk())], 2)
     evaluates = mapped._evaluating(move)
     return SimpleNamespace(transition=mapped._mixed(move, evaluates, RandomWalk(), evaluates))
@@ -371,9 +301,9 @@ def mapped_moves(maker):
 @pytest.mark.parametrize(
     ("prepare", "names"),
     [
-        (partial(settled, emulates=True), ["surrogate", "random walk", "refresh", "rotation"]),
-        (partial(settled, emulates=False), ["trajectory", "surrogate", "random walk", "refresh"]),
-        (partial(settled, "fixed", emulates=True), ["pseudo-marginal random walk", "refresh"]),
+        (partial(settled, emulates=True), ["rotation", "random walk", "refresh"]),
+        (partial(settled, emulates=False), ["trajectory", "random walk", "refresh"]),
+        (partial(settled, "fixed", emulates=True), ["random walk", "refresh"]),
         (partial(mapped_moves, DiscretizingChain), ["not proposing", "random walk", "refresh"]),
         (
             partial(mapped_moves, TemperedTransitions),
@@ -385,50 +315,8 @@ def mapped_moves(maker):
 def test_all_moves_of_a_chain_have_the_share_of_its_estimates(prepare, names):
     """With another share, particles that a move makes would be weighed by another density."""
     prepared = prepare()
-    for transition in (prepared.transition, getattr(prepared, "settling", None)):
-        if transition is not None:
-            moves = estimating(transition)
-            assert {move.defensive for move in moves} == {SHARE}
-            found = [move.name for move in moves]
-            assert "retained particle" in found
-            assert set(found) - {"retained particle"} <= set(names)
-    assert {move.name for move in estimating(prepared.transition)} >= set(names)
+    moves = estimating(prepared.transition)
+    assert {move.defensive for move in moves} == {SHARE}
+    assert {move.name for move in moves} == {"retained particle", *names}
     estimator = getattr(prepared, "estimator", None)
     assert estimator is None or estimator.defensive == SHARE
-
-
-# --- settling -------------------------------------------------------------------------------------
-
-
-@in_one_test(
-    ("accepted", "cautious", "settles", "expected"),
-    [
-        (0.9, False, True, 6),  # 0.1^3 = 0.001, twice
-        (0.5, False, True, 20),
-        (0.99, False, True, 5),
-        (0.05, False, True, 50),
-        (0.9, True, True, 50),
-        (0.9, False, False, 50),
-    ],
-)
-def test_chains_settle_for_as_long_as_they_need(accepted, cautious, settles, expected):
-    request = Request(None, None, [], [], None, None, 50, settles=settles)
-    report = SimpleNamespace(predicted_acceptance=accepted)
-    assert emulated.to_settle(request, report, cautious) == expected
-
-
-@pytest.mark.parametrize(
-    ("few", "acceptance", "often"), [(True, 0.95, 0.25), (True, 0.85, 1.0), (False, 0.95, 1.0)]
-)
-def test_a_particle_always_moves_where_chains_may_stay(monkeypatch, few, acceptance, often):
-    """Where estimates have surprised the emulator, and with many hyper-parameters."""
-    monkeypatch.setattr(emulated, "proposals_by_name", lambda *_: {"walk": RandomWalk()})
-    report = SimpleNamespace(predicted_acceptance=acceptance)
-    probed = SimpleNamespace(reference=None, n_importance=16, target=None, report=report)
-    settings = SimpleNamespace(defensive=0.05, annealing=None)
-    known = SimpleNamespace(few=few, periods=[])
-    mixture = emulated._transition(known, probed, None, None, settings)
-    assert isinstance(mixture.last, RetainedParticle)
-    assert mixture.often == often
-    # With many, a chain may have to walk out of a corner where pi* is too small.
-    assert mixture.probabilities == ((0.98, 0.01, 0.01) if few else (0.94, 0.05, 0.01))

@@ -16,9 +16,9 @@ from skgpmcmc.transitions import (
     Tunable,
 )
 from skgpmcmc.transitions.base import metropolis_accepts
-from skgpmcmc.warmup import Request, Schedule, perform, set_up_random_walk, set_up_sweep
+from skgpmcmc.warmup import InProcess, Request, Schedule, set_up_random_walk, set_up_sweep
 
-from .test_learner import finish
+from ..helpers import Watched, streams
 
 
 class Standard:
@@ -38,15 +38,6 @@ FLAT = SimpleNamespace(
 )
 
 
-def finished(set_up):
-    """Do the work of a set-up; returns what it prepared."""
-    return finish(set_up)[0]
-
-
-def streams(n, seed):
-    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(n)]
-
-
 def asked(starts, seed):
     """Two chains of 2000 iterations on the standard normal target."""
     return Request(FLAT, Standard(), starts, streams(2, seed), None, None, 2000)
@@ -61,7 +52,7 @@ def test_a_random_walk_is_tuned_to_its_target(target):
         made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
         return made[-1]
 
-    finished(set_up_random_walk(asked(starts, 0), target, frozen))
+    set_up_random_walk(asked(starts, 0), target, frozen, InProcess())
     (transition,) = made
     rng, state = np.random.default_rng(1), None
     state, probabilities = transition.start(FLAT, np.zeros(2), rng), []
@@ -99,16 +90,14 @@ def test_chains_are_pooled_between_windows():
     starts = [np.array([sign, 0.5 * sign]) for sign in (-1.0, 0.1, 1.0)]
     request = Request(FLAT, Standard(), starts, streams(3, 4), None, None, 200)
     sweep = Sweep((MarginalWalk(Standard(), RandomWalk(), with_latent=False),), (1,))
-    set_up = set_up_sweep(request, sweep, learns_shape=True)
-    windows, results = [], [perform(task).value for task in next(set_up)]
-    for window in Schedule.of_length(200).windows:
-        tasks = set_up.send(results)
-        (walk,) = {id(task.arguments[1]): task.arguments[1].moves[0] for task in tasks}.values()
-        results = [perform(task).value for task in tasks]
+    watched = Watched()
+    prepared = set_up_sweep(request, sweep, watched, learns_shape=True)
+    _begun, *batches = watched.batches
+    windows = []
+    for (_, items, results), window in zip(batches, Schedule.of_length(200).windows, strict=True):
+        (walk,) = {id(item[1]): item[1].moves[0] for item in items}.values()
         windows.append((walk, np.median([chain.log_scales[0] for chain in results]), window))
-    with pytest.raises(StopIteration) as end:
-        set_up.send(results)
-    after = [walk for walk, _, _ in windows[1:]] + [end.value.value.transition.moves[0]]
+    after = [walk for walk, _, _ in windows[1:]] + [prepared.transition.moves[0]]
     assert {window.learns_shape for _, _, window in windows} == {False, True}
     for (walk, median, window), pooled in zip(windows, after, strict=True):
         assert (pooled.proposal.root is walk.proposal.root) == (not window.learns_shape)
@@ -124,7 +113,7 @@ def test_a_random_walk_without_hyper_parameters():
         made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
         return made[-1]
 
-    prepared = finished(set_up_random_walk(request, 0.25, frozen))
+    prepared = set_up_random_walk(request, 0.25, frozen, InProcess())
     (transition,) = made
     assert prepared.transition is transition
     assert np.isfinite(transition.proposal.log_scale)
@@ -163,7 +152,7 @@ def test_the_parts_of_a_sweep_are_tuned_to_their_own_targets():
     targets = (0.2, 0.7)
     sweep = Sweep(tuple(Walker(3.0, target) for target in targets), (1, 2))
     starts = [np.zeros(1)] * 2
-    prepared = finished(set_up_sweep(asked(starts, 2), sweep, learns_shape=False))
+    prepared = set_up_sweep(asked(starts, 2), sweep, InProcess(), learns_shape=False)
     rng = np.random.default_rng(3)
     for part, target in zip(prepared.transition.moves, targets, strict=True):
         state, probabilities = part.start(FLAT, np.zeros(1), rng), []

@@ -11,17 +11,22 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 from skgpmcmc.approximations import Exact
 from skgpmcmc.model import make_covariance
 from skgpmcmc.transitions import TrajectoryState, at_rest
-from skgpmcmc.warmup import Request, TimeLimit, sample, time_limit, until
+from skgpmcmc.warmup import (
+    InProcess,
+    Request,
+    TimeLimit,
+    sample,
+    set_up_emulated,
+    until,
+)
 from skgpmcmc.warmup.hamiltonian import (
-    InPlace,
     learned_root,
-    set_up_trajectories,
     trajectories_pay,
     warmed_up,
     windows_for,
 )
 
-from ..helpers import in_one_test, make_model, toy_classes
+from ..helpers import CutShort, in_one_test, make_model, toy_classes
 from .test_hyperposterior import regression
 
 DIM = 5
@@ -78,7 +83,7 @@ def test_gradients_make_up_for_few_points():
 
 def test_a_warm_up_finds_metric_and_step():
     starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
-    warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), InPlace(), [20, 20, 20, 20, 20])
+    warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), InProcess(), [20, 20, 20, 20, 20])
     assert condition(warm.trajectory.root.matrix) < 5.0
     assert len(warm.ends) == 4
     assert len(warm.states) == 4 * 20
@@ -107,7 +112,7 @@ def test_a_warm_up_depends_on_its_seeds_alone():
     starts = np.random.default_rng(4).standard_normal((3, DIM))
     one, other = (
         warmed_up(Normal(), starts, np.eye(DIM), seeds(3), workers, [5, 5])
-        for workers in (InPlace(), Backwards())
+        for workers in (InProcess(), Backwards())
     )
     assert_array_equal(one.trajectory.root.matrix, other.trajectory.root.matrix)
     assert one.trajectory.log_scale == other.trajectory.log_scale
@@ -125,13 +130,13 @@ def test_windows_hold_as_many_points_as_a_covariance_needs(dim):
 def asked(model, n_chains=2):
     *rngs, own = np.random.default_rng(7).spawn(n_chains + 1)
     starts = [model.hyperprior.sample(rng) for rng in rngs]
-    return Request(model, Exact(), starts, rngs, own, None, 7, settles=True)
+    return Request(model, Exact(), starts, rngs, own, None, 7)
 
 
 @pytest.fixture(scope="module")
 def prepared():
     model = regression()
-    return model, set_up_trajectories(asked(model), InPlace())
+    return model, set_up_emulated(asked(model), InProcess(), None, draws_latent=False)
 
 
 def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
@@ -174,17 +179,18 @@ def test_a_chain_names_the_start_that_has_no_density():
     request = asked(model)
     nowhere = SimpleNamespace(at=lambda theta, sites=None: None, start=None, model=model)
     with pytest.raises(RuntimeError, match=r"No chain can start.*noise_scale"):
-        warmed_up(nowhere, request.starts, np.eye(4), seeds(2), InPlace(), [5])
+        warmed_up(nowhere, request.starts, np.eye(4), seeds(2), InProcess(), [5])
 
 
-def test_when_the_time_is_over_it_ends_with_what_it_has(monkeypatch):
-    now = iter(range(10**6))
-    monkeypatch.setattr(time_limit, "clock", lambda: float(next(now)))
-    with until(TimeLimit(60.0)) as limit:
-        ready = set_up_trajectories(asked(regression()), InPlace())
-    assert limit.was_noticed
-    assert len(ready.states) == 2
-    assert ready.n_tuned < sum(windows_for(4, 2))
+@in_one_test(("last", "n_iterations"), [("warm-up by trajectories: window 2", 12), ("nothing", 0)])
+def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
+    starts = np.random.default_rng(4).standard_normal((4, DIM))
+    with until(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
+        workers = CutShort(limit, last)
+        warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), workers, [5, 7, 9])
+    assert warm.n_iterations == n_iterations
+    assert len(warm.ends) == 4
+    assert (len(warm.visited) > 40) == (n_iterations > 0)
 
 
 def test_trajectories_are_for_gaussian_noise_many_hyperparameters_and_not_too_many_rows():
