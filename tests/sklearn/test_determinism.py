@@ -150,7 +150,6 @@ def test_trajectories_on_the_exact_evidence_do_not_depend_on_workers():
     assert_array_equal(one.predict(X), other.predict(X))
 
 
-
 @short_chains()
 def test_threads_share_one_limit_on_blas(monkeypatch):
     # A worker that is done must not lift the limit of those that are not.
