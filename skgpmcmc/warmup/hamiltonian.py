@@ -27,7 +27,7 @@ from .work import MOST_ATTEMPTS, no_density
 TARGET_ACCEPTANCE = 0.9
 #: Windows after which the metric is learned, each twice as long as the one before: in the first one
 #: all chains together have a trajectory for every hyper-parameter.
-_N_WINDOWS = 4
+_N_WINDOWS = 3
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
 #: See `trajectories_pay`.
