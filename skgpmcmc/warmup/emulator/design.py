@@ -161,8 +161,8 @@ class Design:
         limit = self.best.log_density - depth
         return Design(tuple(point for point in self.points if point.log_density >= limit))
 
-    def thinned(self, scale: FloatArray, options: EmulatorOptions) -> Design:
-        """Return points with not too many values and derivatives, none next to a better one.
+    def thinned(self, scale: FloatArray, most: int, options: EmulatorOptions) -> Design:
+        """Return so many points at most, none next to a better one.
 
         If there are more, those that are farthest from any better one are kept.
         """
@@ -172,7 +172,7 @@ class Design:
         gaps = squares[:, None] + squares - 2.0 * z @ z.T
         gaps[np.triu_indices(len(z))] = np.inf
         nearest = gaps.min(axis=1)
-        isolated = np.argsort(-nearest, kind="stable")[: options.most_values // (len(scale) + 1)]
+        isolated = np.argsort(-nearest, kind="stable")[:most]
         chosen = order[isolated[nearest[isolated] > options.gap**2]]
         return Design(tuple(self.points[i] for i in sorted(chosen)))
 

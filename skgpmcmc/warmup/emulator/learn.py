@@ -190,7 +190,8 @@ class Knowledge:
     def reference(self, noise: float = np.inf) -> InterpolatedSites:
         """Interpolated sites of the design so far, and rows in turn for estimates of this noise."""
         depth = self.options.depth + 2.0 * self.dim
-        used = self.design.above(depth).thinned(self.scale, self.options)
+        most = self.options.most_sites
+        used = self.design.above(depth).thinned(self.scale, most, self.options)
         sites = [point.sites for point in used.points]
         known = [point.skewness for point in used.points if point.skewness is not None]
         turns = rows_in_turn(np.array(known), noise) if known else None

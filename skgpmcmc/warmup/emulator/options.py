@@ -23,6 +23,7 @@ class EmulatorOptions:
     depth: float = 30.0  # points lower than the best by more than this plus 2 p are of no use
     gap: float = 0.1  # points nearer than this to a better one say nothing new
     most_values: int = 2500  # values and derivatives that an emulator is conditioned on
+    most_sites: int = 500  # points between which sites are interpolated
     valley: float = 1.0  # depth below the lower of two points that makes them two modes
 
     # The emulator

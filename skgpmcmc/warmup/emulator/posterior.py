@@ -72,7 +72,8 @@ class EmulatedPosterior:
         options : EmulatorOptions
         """
         best, dim, scale = design.best, len(root), scale_of(root)
-        used = design.above(options.depth + 2.0 * dim).thinned(scale, options)
+        most = options.most_values // (dim + 1)
+        used = design.above(options.depth + 2.0 * dim).thinned(scale, most, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(
             used.theta,
