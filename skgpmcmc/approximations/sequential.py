@@ -382,16 +382,17 @@ def _in_turn(
         Returns u of some rows, given those rows and their y.
     """
     n_rows = len(several[0].rows)
-    u = np.zeros((n_rows, len(sizes), max(sizes)))
-    y = np.zeros_like(u)
+    # Each by itself and contiguous: how a product is rounded depends on its memory.
+    drawn = [np.empty((n_rows, size)) for size in sizes]
+    y = np.zeros((n_rows, len(sizes), max(sizes)))
     for begin in range(0, n_rows, several[0].block):
         some = slice(begin, begin + several[0].block)
         for i, size in enumerate(sizes if begin else ()):
-            # Each by itself and contiguous: how a product is rounded depends on its memory.
-            before = np.ascontiguousarray(u[:begin, i, :size])
-            y[some, i, :size] = several[i].coupling[some, :begin] @ before
-        u[some] = draw(some, y[some])
-    return u, y
+            y[some, i, :size] = several[i].coupling[some, :begin] @ drawn[i][:begin]
+        u = draw(some, y[some])
+        for i, size in enumerate(sizes):
+            drawn[i][some] = u[:, i, :size]
+    return side_by_side(drawn), y
 
 
 def _places(jobs: Sequence[_Comparing]) -> tuple[FloatArray, FloatArray, list[int]]:

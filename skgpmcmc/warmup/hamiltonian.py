@@ -27,7 +27,7 @@ from .work import MOST_ATTEMPTS, no_density
 TARGET_ACCEPTANCE = 0.9
 #: Windows after which the metric is learned, each twice as long as the one before: in the first one
 #: all chains together have a trajectory for every hyper-parameter.
-_N_WINDOWS = 4
+_N_WINDOWS = 3
 #: Trajectories of each chain that begin, and that tune the last step size.
 _FEWEST, _LAST = 5, 15
 #: See `trajectories_pay`.
@@ -93,7 +93,7 @@ def warmed_up(
     Parameters
     ----------
     posterior : HyperPosterior
-        With gradients. Windows before the last one use a rougher approximation.
+        With precise gradients: those of an approximation that has not converged spoil the metric.
     starts : sequence of ndarray of shape (p,)
         Where each chain begins, natural logs; nearer to the kernel's values if there is no density.
     root : ndarray of shape (p, p)
@@ -124,12 +124,12 @@ def warmed_up(
     log_step = first_log_step(dim) if log_step is None else log_step
     streams = [seed.spawn(len(windows)) for seed in seeds]
     begins: list[Any] = list(starts)
-    rough = replace(posterior, approximation=posterior.approximation.roughened(), keep=None)
+    plain = replace(posterior, keep=None)
     visited, states, n_evaluations, n_iterations = list[Any](), list[Any](), 0, 0
     for i, n_trajectories in enumerate(windows):
         is_last = i == len(windows) - 1
         items = [
-            (posterior if is_last else rough, begin, root, log_step, n_trajectories, own[i])
+            (posterior if is_last else plain, begin, root, log_step, n_trajectories, own[i])
             for begin, own in zip(begins, streams, strict=True)
         ]
         stage = f"warm-up by trajectories: window {i + 1} of {len(windows)}"

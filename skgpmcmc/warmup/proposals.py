@@ -84,9 +84,8 @@ def overdispersed_starts(known: Knowledge, n_chains: int) -> list[FloatArray]:
 def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
     """Propose by trajectories on the approximate posterior itself, corrected by the estimates."""
     assert known.warm is not None
-    approximation = known.approximation.roughened()
     sites = known.reference() if estimates.correction is not None else None
-    posterior = HyperPosterior(known.model, approximation, sites, estimates.correction)
+    posterior = HyperPosterior(known.model, known.approximation, sites, estimates.correction)
     main = {"trajectory": SurrogateProposal(posterior, (known.warm.trajectory,))}
     return _with_others(known, main, known.warm.ends)
 

@@ -18,7 +18,7 @@ from ..report import EmulatorSettings
 #: Importance draws of a probe.
 N_DRAWS = 512
 #: Fewest importance draws of an estimate: they take little beside its factorizations.
-FEWEST_DRAWS = 64
+FEWEST_DRAWS = 32
 #: Most importance draws of an estimate, in numbers of latent values: as dear as factorizations.
 _MOST_TIMES = 4
 #: Most numbers in the particles of one estimate (16 MB); sampling holds several such arrays.
