@@ -128,7 +128,8 @@ def test_the_bar_climbs_in_small_steps_to_its_end(monkeypatch, capsys):
 
 def test_the_bar_ends_where_target_ess_is_reached(monkeypatch, capsys):
     monkeypatch.setattr(diagnostics, "MIN_ESS", 20.0)  # so that few draws are enough
-    model = learning(n_draws=10_000, target_ess=5.0)
+    # A chain by EP hardly stays anywhere.
+    model = learning(n_draws=10_000, target_ess=5.0).set_params(approximation="ep")
     share = shares(monkeypatch, model, *moons())
     assert share[-1] == 1.0
     assert np.diff(share).max() > 0.9  # it was far from the most that sampling may take
