@@ -361,10 +361,13 @@ def draws_wanted(
     Parameters
     ----------
     diagnostics : Diagnostics
+        Of chains that have not converged.
     n_draws : int
-        Draws of each chain so far, where they are not enough.
+        Draws of each chain so far.
     max_rhat : float
+        Largest R-hat that is wanted.
     target_ess : float, optional
+        Least effective sample size that is wanted; see `enough`.
 
     Returns
     -------
@@ -393,8 +396,14 @@ def remedy(
 
     Parameters
     ----------
-    diagnostics, n_draws, max_rhat, target_ess
-        See `draws_wanted`.
+    diagnostics : Diagnostics
+        Of these chains.
+    n_draws : int
+        Draws of each chain so far.
+    max_rhat : float
+        Largest R-hat that is wanted.
+    target_ess : float, optional
+        Least effective sample size that is wanted; see `enough`.
     faster : str, optional
         A sampler whose chains need far fewer draws than these, if there is one.
     """

@@ -68,6 +68,7 @@ def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepar
     wanted : Mapped
         Cheap posteriors, and the moves on them.
     workers : Executor
+        Does the work.
 
     Returns
     -------
