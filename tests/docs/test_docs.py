@@ -491,6 +491,67 @@ def test_table_of_the_sparse_prior(table_lines, tmp_path):
     assert theirs == ["", "scikit-learn", *both, "0.2", "", ""]
 
 
+def of_default_fits(*seconds):
+    """What `benchmarks/default.py` keeps of one version, with the seconds of each seed."""
+    runs = {
+        str(seed): {
+            "n_evaluations_before": 100.0 + 10 * seed,
+            "per_evaluation": 0.8 + 0.1 * seed,
+            "longest_stay": 5 + seed,
+            "seconds_to_400": own,
+            "max_r_hat": 1.002,
+        }
+        for seed, own in enumerate(seconds)
+    }
+    return {"moons": runs}
+
+
+def test_table_of_default_fits_before_and_after(table_lines, tmp_path):
+    results = {"before": of_default_fits(2.0, 4.0), "after": of_default_fits(1.0, 2.0)}
+    document = {**ABOUT, "benchmark": "default", "results": results}
+    (tmp_path / "default.json").write_text(json.dumps(document), "utf-8")
+    lines = table_lines("default", tmp_path)
+    _, before, after = cells(lines)
+    same = ["2", "105", "0.85 (0.80)", "6"]
+    assert before == ["moons", "before", *same, "3.0 (4.0)", "1.33", "1.002"]
+    assert after == ["moons", "after", *same, "1.5 (2.0)", "1.33", "1.002"]
+    assert "Seconds, after / before, geometric mean: 0.50." in lines
+    (tmp_path / "default.json").write_text(json.dumps({**document, "results": {}}), "utf-8")
+    assert table_lines("default", tmp_path) == ["*Not measured yet.*", ""]
+
+
+def test_table_of_the_numbers_of_the_set_up(table_lines, tmp_path):
+    from set_up_tables import number_lines
+
+    from skgpmcmc.warmup.emulator.options import EmulatorOptions
+
+    fields = dataclasses.fields(EmulatorOptions)
+    head, *rows = cells(number_lines(results=tmp_path / "none.json"))
+    assert head == ["part", "name", "value", "what it is"]
+    assert [row[1] for row in rows] == [f"``{field.name}``" for field in fields]
+    assert [float(row[2]) for row in rows] == [field.default for field in fields]
+    assert all(row[0] and len(row[3]) > 10 for row in rows)  # a part, and a reason
+    after, without = of_default_fits(1.0, 2.0), of_default_fits(2.0, 4.0)
+    document = {"results": {"after": after, f"without {fields[-1].name}": without}}
+    (tmp_path / "default.json").write_text(json.dumps(document), "utf-8")
+    head, *rows = cells(number_lines(results=tmp_path / "default.json"))
+    assert head[-1] == "seconds without it / with it"
+    assert [row[-1] for row in rows] == [*[""] * (len(fields) - 1), "2.00"]
+
+
+def test_table_of_many_length_scales(table_lines, tmp_path):
+    ours = {"seconds": 2.0, "seconds_to_400": 1.5, "per_second": 300.0, "max_r_hat": 1.004}
+    found = {"gradient_seconds": 2e-4, "default": [ours]}
+    peer = {"seconds_to_400": 9.0, "per_second": 60.0}
+    results = {"n = 50, d = 6": {**found, "nuts": [peer]}, "n = 9, d = 4": found}
+    document = {**ABOUT, "benchmark": "many_lengths", "results": results}
+    (tmp_path / "many_lengths.json").write_text(json.dumps(document), "utf-8")
+    _, beside, alone = cells(table_lines("many_lengths", tmp_path))
+    same = ["0.20", "2.0", "1.5", "300", "1.004"]
+    assert beside == ["n = 50, d = 6", *same, "9.0", "60", "5.0"]
+    assert alone == ["n = 9, d = 4", *same, "none", "none", "none"]
+
+
 def test_table_of_the_comparative_evaluation(table_lines, tmp_path):
     one = {"ess": [100.0, 300.0], "r_hat": {"1000": 1.5, "2000": None}, "operations": {"c": 2.0}}
     methods = {
