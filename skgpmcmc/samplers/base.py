@@ -137,7 +137,8 @@ class PseudoMarginal(Sampler):
     noise : float > 0, default=0.24
         Target of ``n_importance="auto"`` for every model: standard deviation of the estimate of
         log p(y | theta). The number of importance draws at every theta follows from it, and so do
-        the rows whose values a draw takes in turn, whatever ``n_importance`` is. Not used with ``moves="random_walk"``.
+        the rows whose values a draw takes in turn, whatever ``n_importance`` is. Not used with
+        ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True

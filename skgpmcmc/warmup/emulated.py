@@ -89,6 +89,7 @@ def set_up_emulated(
             transition: Transition[Any] = estimates.mixture(led.proposals, led.shares)
             settling: Transition[Any] = estimates.mixture(led.settling, led.shares)
             if settings is None and not known.usable and trajectories_serve(known.model):
+                assert known.warm is not None
                 transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
                 settling = transition
             known, segments = _settled(known, request, settling, led, workers)

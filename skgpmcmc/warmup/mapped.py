@@ -137,6 +137,7 @@ def _tuned(
     layers: list[Layer] = []
     parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
     for cheap, operator, n_updates in reversed(parts):
+        target: CheapPosterior
         if isinstance(cheap, Emulated):
             target = cheap.learned(request.model, request.rng, workers)
         else:

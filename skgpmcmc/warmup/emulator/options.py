@@ -37,11 +37,11 @@ class EmulatorOptions:
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
 
     def batch(self, dim: int) -> int:
-        """Return the number of points of a batch, half of them typical and half from wider tails."""
+        """Return the points of a batch, half of them typical and half from wider tails."""
         return 8 + 2 * dim
 
     def enough(self, dim: int) -> float:
-        """Return the acceptance at which learning ends: perfection would save less than three batches."""
+        """Return the acceptance to be learned: perfection would save less than three batches."""
         return 1.0 / (1.0 + self.batch(dim) / self.worth)
 
     def temperature(self, dim: int) -> float:
