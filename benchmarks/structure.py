@@ -6,6 +6,15 @@ the same script. Files are those in which a function runs, ``__init__`` apart; r
 packages and the modules beside them; depth counts the frames of this package on the stack, an
 estimator's own method being the first. Code lines are those with something on them that is neither
 a comment nor part of a docstring; a function's body begins after its signature and docstring.
+
+The set-up of the default sampler is counted by itself, in the files `SET_UP`. A *tuned number* is a
+numeric literal other than 0 in a constant (a name in capitals) of a module or of a class there, and
+in a field of a class whose name ends in "Options"; in methods of such a class those other than 1,
+too. Numbers within other functions do not count, nor do defaults of other records. A *branch on p*
+is a comparison of the number of hyper-parameters (`dim`, `p`, or a length of theta), and every use
+of a name that such a comparison has defined (a variable, a property or a function), in its place.
+*Generators* are functions of the room ``warmup`` that yield. *Record types* are the classes with
+fields, of the rooms `ROOMS`, of which a default fit makes objects.
 """
 
 from __future__ import annotations
@@ -18,13 +27,32 @@ import json
 import sys
 import tokenize
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_moons
+
+#: Rooms whose code lines are counted together, and whose records are counted.
+ROOMS = ("warmup", "transitions", "approximations", "run")
+#: Files of the set-up of the default sampler, as patterns.
+SET_UP = (
+    "warmup/emulated.py",
+    "warmup/estimates.py",
+    "warmup/proposals.py",
+    "warmup/hamiltonian.py",
+    "warmup/emulator/*.py",
+    "transitions/rotation.py",
+    "transitions/surrogate.py",
+    "transitions/pseudo_marginal.py",
+)
+#: What has as many entries as there are hyper-parameters.
+_AS_LONG_AS_THETA = {"root", "start", "theta", "scale"}
 
 _BLANK = {
     tokenize.COMMENT,
@@ -64,6 +92,112 @@ def body_lengths(source: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
             yield len(code.intersection(lines)), node.name
+
+
+def tuned_numbers(source: str) -> list[str]:
+    """Name and value of every tuned number of a file."""
+    tree = ast.parse(source)
+    found = []
+    for scope in ast.walk(tree):
+        if not isinstance(scope, ast.Module | ast.ClassDef):
+            continue
+        is_options = isinstance(scope, ast.ClassDef) and scope.name.endswith("Options")
+        for node in scope.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+                if is_options or all(name.strip("_").isupper() for name in names):
+                    numbers = _numbers(node.value, but={0})
+                    found += [f"{', '.join(names)}: {number}" for number in numbers]
+            elif is_options and isinstance(node, ast.FunctionDef):
+                found += [f"{node.name}: {number}" for number in _numbers(node, but={0, 1})]
+    return found
+
+
+def _numbers(tree: ast.AST, but: set[int]) -> list[float]:
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+        and node.value not in but
+    ]
+
+
+def branches_on_size(sources: dict[str, str]) -> list[str]:
+    """Place of every branch on the number of hyper-parameters in some files."""
+    trees = {name: ast.parse(source) for name, source in sources.items()}
+    flags: set[str] = set()
+    definitions: set[int] = set()  # ids of nodes in the values of such names
+    for node in (node for tree in trees.values() for node in ast.walk(tree)):
+        values = []
+        if isinstance(node, ast.Assign) and _is_comparison(node.value):
+            flags.update(t.id for t in node.targets if isinstance(t, ast.Name))
+            values = [node.value]
+        elif isinstance(node, ast.FunctionDef):
+            returned = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
+            values = [value for value in returned if _is_comparison(value)]
+            flags.update([node.name] if values else [])
+        definitions.update(id(part) for value in values for part in ast.walk(value))
+    found = [
+        (name, node.lineno)
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if id(node) not in definitions
+        and (
+            (isinstance(node, ast.Compare) and any(map(_is_size, ast.walk(node))))
+            or (
+                isinstance(node, ast.Name | ast.Attribute)
+                and isinstance(node.ctx, ast.Load)
+                and _name(node) in flags
+            )
+        )
+    ]
+    return [f"{name}:{line}" for name, line in sorted(found)]
+
+
+def _name(node: ast.AST) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _is_size(node: ast.AST) -> bool:
+    """Whether an expression is the number of hyper-parameters."""
+    if isinstance(node, ast.Call) and _name(node.func) == "len" and node.args:
+        (of,) = node.args
+        first = isinstance(of, ast.Subscript) and _name(of.value) == "starts"
+        return first or _name(of) in _AS_LONG_AS_THETA
+    return _name(node) in ("dim", "p")
+
+
+def _is_comparison(value: ast.AST | None) -> bool:
+    """Whether a value is a comparison of that number, or made of some."""
+    if isinstance(value, ast.BoolOp):
+        return any(_is_comparison(part) for part in value.values)
+    return isinstance(value, ast.Compare) and any(map(_is_size, ast.walk(value)))
+
+
+def generators(source: str) -> list[str]:
+    """Names of the functions of a file that yield, but for context managers."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+        and not any("contextmanager" in ast.unparse(d) for d in node.decorator_list)
+        and _yields(node)
+    ]
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    """Whether a function yields itself, rather than one within it."""
+    parts: list[ast.AST] = list(function.body)
+    while parts:
+        part = parts.pop()
+        if isinstance(part, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(part, ast.FunctionDef | ast.Lambda | ast.GeneratorExp):
+            parts += ast.iter_child_nodes(part)
+    return False
 
 
 class _Watch:
@@ -123,6 +257,7 @@ def measure(root: Path) -> dict[str, Any]:
         reverse=True,
     )
     lines = {name: source.count("\n") for name, source in sources.items()}
+    in_rooms = {room: sum(code[name] for name in code if _room(name) == room) for room in ROOMS}
     return {
         "files": len(sources),
         "lines": sum(lines.values()),
@@ -131,7 +266,24 @@ def measure(root: Path) -> dict[str, Any]:
         "longest_functions": {name: n for n, name in lengths[:10]},
         "function_median": float(np.median([n for n, _ in lengths])),
         "function_90th_percentile": float(np.quantile([n for n, _ in lengths], 0.9)),
+        "rooms": in_rooms,
+        "set_up": _of_the_set_up(sources),
         **_of_a_fit(root),
+    }
+
+
+def _room(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def _of_the_set_up(sources: dict[str, str]) -> dict[str, Any]:
+    """Counts of what the set-up of the default sampler is made of; see the top."""
+    files = {n: s for n, s in sources.items() if any(Path(n).match(own) for own in SET_UP)}
+    warmup = {n: s for n, s in sources.items() if _room(n) == "warmup"}
+    return {
+        "tuned_numbers": [f"{n}: {own}" for n, s in files.items() for own in tuned_numbers(s)],
+        "branches_on_size": branches_on_size(files),
+        "generators": [f"{n}: {own}" for n, s in warmup.items() for own in generators(s)],
     }
 
 
@@ -143,7 +295,52 @@ def _of_a_fit(root: Path) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         fit = watched(root, lambda: model.fit(X, y))
         predict = watched(root, lambda: model.predict_proba(X))
-    return {"fit": fit, "predict_proba": predict}
+        with _records_made(root.name) as records:
+            model.fit(X, y)
+    return {"fit": fit, "predict_proba": predict, "record_types": sorted(records)}
+
+
+@contextmanager
+def _records_made(package: str) -> Iterator[set[str]]:
+    """Names of the classes with fields of which objects are made meanwhile.
+
+    Yields
+    ------
+    set of str
+        Grows.
+    """
+    made: set[str] = set()
+    with ExitStack() as stack:
+        for module in [m for n, m in sys.modules.items() if n.startswith(f"{package}.")]:
+            for kind in [k for k in vars(module).values() if isinstance(k, type)]:
+                if kind.__module__ == module.__name__ and _is_record(kind):
+                    how = "__new__" if issubclass(kind, tuple) else "__init__"
+                    if how in vars(kind):
+                        stack.enter_context(_noticed(kind, how, made))
+        yield made
+
+
+def _is_record(kind: type) -> bool:
+    room = kind.__module__.split(".")[1]
+    return room in ROOMS and (hasattr(kind, "_fields") or is_dataclass(kind))
+
+
+@contextmanager
+def _noticed(kind: type, how: str, made: set[str]) -> Iterator[None]:
+    """Note the class of each object that is made by a method."""
+    before = vars(kind)[how]
+    method = getattr(kind, how)
+
+    def noticing(first: Any, *args: Any, **kwargs: Any) -> Any:
+        own = first if isinstance(first, type) else type(first)
+        made.add(f"{own.__module__}.{own.__qualname__}")
+        return method(first, *args, **kwargs)
+
+    setattr(kind, how, noticing)
+    try:
+        yield
+    finally:
+        setattr(kind, how, before)
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -153,6 +350,13 @@ def _print(result: dict[str, Any]) -> None:
         print(name.replace("_", " "))
         for where, n in result[name].items():
             print(f"{n:8d}  {where}")
+    print("code lines:", ", ".join(f"{room} {n}" for room, n in result["rooms"].items()), end=", ")
+    print(f"together {sum(result['rooms'].values())}")
+    for name, found in result["set_up"].items():
+        print(f"set-up, {name.replace('_', ' ')}: {len(found)}")
+    kinds = Counter(kind.split(".")[1] for kind in result["record_types"])
+    by_room = ", ".join(f"{room} {kinds[room]}" for room in ROOMS)
+    print(f"record types of a default fit: {by_room}, together {kinds.total()}")
     for name in ("fit", "predict_proba"):
         call = result[name]
         print(f"{name}: {call['files']} files, {call['rooms']} rooms, {call['depth']} deep")

@@ -15,7 +15,7 @@ from scipy import stats
 
 from ._typing import FloatArray
 from .numerics.archive import from_arrays
-from .run import Diagnostics, convergence_message
+from .run import Diagnostics, convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
 from .run.diagnostics import counted, summarized
 from .warmup import Counts, sum_counts
@@ -110,9 +110,11 @@ def findings(chains: Chains, max_rhat: float, target_ess: float | None) -> list[
         return []
     found = [message, *_stuck(chains), *_elsewhere(chains), *_drifting(chains), *_refused(chains)]
     if len(found) == 1:
+        wanted = draws_wanted(table, chains.samples.shape[1], max_rhat, target_ess)
         found.append(
             "No single chain stands out: they agree as far as they go, and need more draws. "
-            "Increase n_draws; the file is continued."
+            f"{'Increase n_draws' if wanted is None else f'Set n_draws={wanted}'}; the file is "
+            "continued."
         )
     return found
 

@@ -18,6 +18,7 @@ from docutils import nodes
 from fit_tables import concurrency, in_step, memory, tuned_svm
 from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
 from rst_tables import decimals, list_table, provenance, two
+from set_up_tables import SetUpNumbers, default_fits, many_lengths
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from study_tables import classifiers, pseudo_marginal
@@ -816,6 +817,8 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "in_step": in_step,
     "concurrency": concurrency,
     "memory": memory,
+    "default": default_fits,
+    "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,
     "classifiers": classifiers,
 }
@@ -837,6 +840,7 @@ class BenchmarkTable(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("benchmark-table", BenchmarkTable)
+    app.add_directive("set-up-numbers", SetUpNumbers)
     return {"parallel_read_safe": True}

@@ -45,6 +45,7 @@ from ..run import (
     convergence_message,
     diagnose,
     n_rounds,
+    remedy,
     sample_chains,
 )
 from ..run.effort import CallbackMonitor, element_names, require_memory
@@ -405,10 +406,25 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     message = convergence_message(diagnostics, estimator.max_rhat, estimator.target_ess)
     if message is None:
         return
-    noise = float(np.nanmax([*diagnostics.log_likelihood_sd, 0.0]))
-    remedy = "To do better, increase n_draws (warm_start=True continues these chains)"
-    if noise > 2.0:
-        remedy += f", and n_importance: the log-likelihood noise is {noise:.1f}"
+    fitted = vars(estimator).get("estimators_", [estimator])
+    n_draws = max(own.theta_samples_.shape[1] for own in fitted)
+    faster = _faster(estimator, fitted[0]._predictor.model)
+    advice = remedy(diagnostics, n_draws, estimator.max_rhat, estimator.target_ess, faster)
     of_periods = periods_note(estimator)
-    said = [message, *([of_periods] if of_periods else []), f"{remedy}. See diagnostics_."]
+    said = [message, *([of_periods] if of_periods else []), advice]
     warn(" ".join(said), ConvergenceWarning)
+
+
+def _faster(estimator: BaseEstimator, model: LatentGP) -> str | None:
+    """Name of the default sampler, if it can be used and the one in use learns no proposals."""
+    name, allowed = type(estimator).sampler, estimator._samplers
+    used, default = (
+        check.resolve_sampler(own, allowed, model.likelihood) for own in (estimator.sampler, name)
+    )
+    if used.learns:
+        return None
+    try:
+        default.check_model(model)
+    except ValueError:  # a kernel without a gradient
+        return None
+    return str(name)

@@ -60,9 +60,9 @@ n_chains : int, default=4
     Number of independent chains, with overdispersed starting points%(more)s.
 n_warmup : int or "auto", default="auto"
     Discarded iterations per chain, after the set-up in which the sampler learns its proposals.
-    "auto" leaves the number to the sampler: 5 to 50 for the default one; 500 for random walks and
-    for samplers that update f and theta alternately, which are tuned in these iterations; 100 for
-    "discretizing" and "tempered".
+    "auto" leaves the number to the sampler: 10 for those that learn in a set-up, "pm", "marginal"
+    and "collapsed"; 500 for random walks and for samplers that update f and theta alternately,
+    which are tuned in these iterations; 100 for "discretizing" and "tempered".
 n_draws : int, default=2000
     Maximum number of kept iterations per chain; with ``target_ess=None`` exactly this number.
 max_predict_draws : int, "auto" or None, default="auto"

@@ -140,11 +140,15 @@ class StoppingRule:
         s = summarize_convergence(samples)
         if enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all():
             return 0.0
-        least = float(np.minimum(s.ess_bulk, s.ess_tail).min())
-        if not (least > 0.0 and self.max_rhat > 1.0):
-            return np.inf
-        by_rhat = float(s.r_hat.max() - 1.0) / (self.max_rhat - 1.0)
-        return max(least_ess(self.target_ess) / least, by_rhat) - 1.0
+        ess = float(np.minimum(s.ess_bulk, s.ess_tail).min())
+        return _times(float(s.r_hat.max()), ess, self.max_rhat, self.target_ess) - 1.0
+
+
+def _times(r_hat: float, ess: float, max_rhat: float, target_ess: float | None) -> float:
+    """How many times as many draws are needed; infinite if that cannot be told."""
+    if not (ess > 0.0 and max_rhat > 1.0):
+        return np.inf
+    return max(least_ess(target_ess) / ess, (r_hat - 1.0) / (max_rhat - 1.0))
 
 
 #: Chains that fall short of what is wanted and stay within these are usable all the same: the
@@ -152,6 +156,10 @@ class StoppingRule:
 USABLE_RHAT, USABLE_ESS = 1.05, 50.0
 #: Beyond these the chains have not found the posterior, and their draws say little about it.
 USELESS_RHAT, USELESS_ESS = 1.2, 10.0
+#: Standard deviation of the log-likelihood estimate above which chains reject nearly everything.
+_NOISY = 2.0
+#: Share of draws that is added to what their number so far lets expect, which is a rough estimate.
+_MARGIN = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -343,6 +351,82 @@ def convergence_message(
     return (
         f"{grade} for {[diagnostics.row_label(row) for row in rows]}: {', '.join(failed)}. {advice}"
     )
+
+
+def draws_wanted(
+    diagnostics: Diagnostics, n_draws: int, max_rhat: float, target_ess: float | None = None
+) -> int | None:
+    """Return how many draws per chain are likely to be enough, to two digits.
+
+    Parameters
+    ----------
+    diagnostics : Diagnostics
+        Of chains that have not converged.
+    n_draws : int
+        Draws of each chain so far.
+    max_rhat : float
+        Largest R-hat that is wanted.
+    target_ess : float, optional
+        Least effective sample size that is wanted; see `enough`.
+
+    Returns
+    -------
+    int or None
+        None if the chains are so far from convergence that their effective draws per draw say
+        nothing.
+    """
+    rows = diagnostics.not_converged(max_rhat, target_ess)
+    r_hat = float(diagnostics.r_hat[rows].max())
+    ess = float(np.minimum(diagnostics.ess_bulk, diagnostics.ess_tail)[rows].min())
+    wanted = n_draws * _times(r_hat, ess, max_rhat, target_ess)
+    if r_hat > USELESS_RHAT or ess < USELESS_ESS or not np.isfinite(wanted):
+        return None
+    unit = 10 ** max(int(np.log10(wanted)) - 1, 0)
+    return unit * (int(wanted * (1.0 + _MARGIN)) // unit + 1)
+
+
+def remedy(
+    diagnostics: Diagnostics,
+    n_draws: int,
+    max_rhat: float,
+    target_ess: float | None = None,
+    faster: str | None = None,
+) -> str:
+    """Say what to do about chains that have not converged.
+
+    Parameters
+    ----------
+    diagnostics : Diagnostics
+        Of these chains.
+    n_draws : int
+        Draws of each chain so far.
+    max_rhat : float
+        Largest R-hat that is wanted.
+    target_ess : float, optional
+        Least effective sample size that is wanted; see `enough`.
+    faster : str, optional
+        A sampler whose chains need far fewer draws than these, if there is one.
+    """
+    wanted = draws_wanted(diagnostics, n_draws, max_rhat, target_ess)
+    noise = float(np.nanmax([*diagnostics.log_likelihood_sd, 0.0]))
+    other = f"use sampler={faster!r}, which needs far fewer draws"
+    if wanted is not None:
+        said = (
+            f"set n_draws={wanted} (warm_start=True continues these chains): at the rate of their "
+            f"{n_draws} draws, that is enough"
+        )
+        said += f". Or {other}" if faster else ""
+    elif faster:
+        said = other
+    else:
+        said = (
+            "increase n_draws (warm_start=True continues these chains). Draws that disagree so "
+            "much do not tell how many are enough: if R-hat does not fall, look at the chains with "
+            "skgpmcmc.displays.TraceDisplay, and give more informative priors"
+        )
+    if noise > _NOISY:
+        said += f". Increase n_importance: the log-likelihood noise is {noise:.1f}"
+    return f"To do better, {said}. See diagnostics_."
 
 
 def _grade(r_hat: float, bulk: float, tail: float) -> tuple[str, str]:

@@ -209,7 +209,7 @@ class _Work:
         return [result.value for result in done]
 
     def _set_limit(self, is_followed: bool) -> None:
-        """Give the set-up its share of the time that is left, once there is no journal to follow."""
+        """Give the set-up its share of the time that is left, once the journal is at its end."""
         whole = self.rounds.monitor.limit
         if not is_followed and self.limit.end == np.inf and whole.end < np.inf:
             self.limit.seconds = whole.seconds

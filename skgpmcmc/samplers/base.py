@@ -128,15 +128,17 @@ class PseudoMarginal(Sampler):
         Proportion of the importance draws that come from the prior. It bounds the importance
         weights; with 0, as in the paper, their variance can be infinite and chains can get stuck.
     moves : {"emulated", "trajectories", "random_walk"}, default="emulated"
-        Proposals of theta. "emulated": they come from a cheap Markov chain on an emulator of the
-        marginal likelihood, learned in the set-up; a Metropolis-Hastings step with the likelihood
-        estimate makes them exact. "trajectories": from Hamiltonian trajectories under the gradient
+        Proposals of theta. "emulated": they come from an emulator of the marginal likelihood,
+        learned in the set-up, by rotations with at most three hyper-parameters and by a cheap
+        Markov chain with more; a Metropolis-Hastings step with the likelihood estimate makes them
+        exact. "trajectories": from Hamiltonian trajectories under the gradient
         of the approximate marginal likelihood; "emulated" uses these too if its emulator is poor.
         "random_walk": the tuned random walk of the papers.
     noise : float > 0, default=0.24
-        Target of ``n_importance="auto"``: standard deviation of the estimate of log p(y | theta),
-        from which the number of importance draws at every theta follows, and how many rows of a
-        draw come in turn. Not used with ``moves="random_walk"``.
+        Target of ``n_importance="auto"`` for every model: standard deviation of the estimate of
+        log p(y | theta). The number of importance draws at every theta follows from it, and so do
+        the rows whose values a draw takes in turn, whatever ``n_importance`` is. Not used with
+        ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True
@@ -187,7 +189,8 @@ class Marginal(Sampler):
         See `Sampler`; only used with ``moves="random_walk"``.
     moves : {"emulated", "random_walk"}, default="emulated"
         As for `PseudoMarginal`, except that the approximate evidence takes the place of the
-        likelihood estimate.
+        likelihood estimate. "emulated" goes over to Hamiltonian trajectories on the approximate
+        posterior if its emulator is poor.
     """
 
     n_matrices: ClassVar[float] = 7.0
@@ -218,11 +221,12 @@ class Marginal(Sampler):
 class Collapsed(Sampler):
     """MCMC on theta with f integrated out in closed form, for Gaussian likelihoods: exact.
 
-    With few hyper-parameters, or very many rows, proposals come from a cheap Markov chain on an
+    With more than three hyper-parameters, unless there are very many rows, chains follow
+    Hamiltonian trajectories on the exact marginal posterior. Otherwise proposals come from an
     emulator of the marginal likelihood, learned in the set-up, and a Metropolis-Hastings step with
-    the exact marginal likelihood corrects them. With many hyper-parameters chains follow
-    Hamiltonian trajectories on the exact marginal posterior. The chains do not contain f:
-    predictions integrate it out, and draws of f are made on request.
+    the exact marginal likelihood corrects them; if the emulator is poor, trajectories take its
+    place. The chains do not contain f: predictions integrate it out, and draws of f are made on
+    request.
 
     Parameters
     ----------
@@ -243,9 +247,9 @@ class Collapsed(Sampler):
 
     @property
     def learns(self) -> bool:
-        """Whether the set-up learns an emulator: always."""
+        """Whether the set-up learns an emulator, or trajectories: always."""
         return True
 
     def set_up(self, request: Request, workers: Executor) -> Prepared:
-        """Learn an emulator of the evidence; `n_importance` is not used."""
+        """Learn an emulator of the evidence, or trajectories; `n_importance` is not used."""
         return set_up_emulated(request, workers, None, draws_latent=False)

@@ -54,12 +54,14 @@ def set_up_emulated(
         The emulator learns the log evidence of its approximation. A search for a mode begins at
         every start.
     workers : Executor
+        Does the work.
     settings : EmulatorSettings or None
         Those of a pseudo-marginal sampler. With None the target of the chains is the posterior by
         the evidence of the approximation, which is exact for a Gaussian likelihood.
     draws_latent : bool, default=True
         Whether chains draw f with every theta; otherwise f is drawn later, on request.
     options : EmulatorOptions, optional
+        Numbers of the set-up.
 
     Returns
     -------
@@ -87,6 +89,7 @@ def set_up_emulated(
             transition: Transition[Any] = estimates.mixture(led.proposals, led.shares)
             settling: Transition[Any] = estimates.mixture(led.settling, led.shares)
             if settings is None and not known.usable and trajectories_serve(known.model):
+                assert known.warm is not None
                 transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
                 settling = transition
             known, segments = _settled(known, request, settling, led, workers)

@@ -68,6 +68,7 @@ def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepar
     wanted : Mapped
         Cheap posteriors, and the moves on them.
     workers : Executor
+        Does the work.
 
     Returns
     -------
@@ -136,6 +137,7 @@ def _tuned(
     layers: list[Layer] = []
     parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
     for cheap, operator, n_updates in reversed(parts):
+        target: CheapPosterior
         if isinstance(cheap, Emulated):
             target = cheap.learned(request.model, request.rng, workers)
         else:

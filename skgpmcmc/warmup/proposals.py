@@ -22,8 +22,8 @@ from ..transitions import (
 from .emulator.learn import Knowledge
 from .estimates import Estimates
 
-#: Probability of a random walk, which leaves places where pi* is far too small, and of a multiple of
-#: a period if there is one.
+#: Probability of a random walk, which leaves places where pi* is far too small, and of a multiple
+#: of a period if there is one.
 _OTHERS = 0.05
 #: Independence candidates between two trajectories on the emulator.
 _N_CANDIDATES = 16
@@ -86,7 +86,8 @@ def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
     assert known.warm is not None
     sites = known.reference() if estimates.correction is not None else None
     posterior = HyperPosterior(known.model, known.approximation, sites, estimates.correction)
-    main = {"trajectory": SurrogateProposal(posterior, (known.warm.trajectory,))}
+    proposal: Proposal = SurrogateProposal(posterior, (known.warm.trajectory,))
+    main = {"trajectory": proposal}
     return _with_others(known, main, known.warm.ends)
 
 

@@ -30,6 +30,7 @@ def set_up_sweep(
     sweep : Sweep
         Its `Tunable` parts with a target acceptance are tuned.
     workers : Executor
+        Does the work.
     learns_shape : bool
         Use the covariance of theta in all chains for the steps of theta; otherwise their shape is
         not changed.
@@ -102,6 +103,7 @@ def set_up_random_walk(
     make_transition : callable
         Returns the transition of the kept draws for the tuned random walk.
     workers : Executor
+        Does the work.
 
     Returns
     -------

@@ -491,6 +491,67 @@ def test_table_of_the_sparse_prior(table_lines, tmp_path):
     assert theirs == ["", "scikit-learn", *both, "0.2", "", ""]
 
 
+def of_default_fits(*seconds):
+    """What `benchmarks/default.py` keeps of one version, with the seconds of each seed."""
+    runs = {
+        str(seed): {
+            "n_evaluations_before": 100.0 + 10 * seed,
+            "per_evaluation": 0.8 + 0.1 * seed,
+            "longest_stay": 5 + seed,
+            "seconds_to_400": own,
+            "max_r_hat": 1.002,
+        }
+        for seed, own in enumerate(seconds)
+    }
+    return {"moons": runs}
+
+
+def test_table_of_default_fits_before_and_after(table_lines, tmp_path):
+    results = {"before": of_default_fits(2.0, 4.0), "after": of_default_fits(1.0, 2.0)}
+    document = {**ABOUT, "benchmark": "default", "results": results}
+    (tmp_path / "default.json").write_text(json.dumps(document), "utf-8")
+    lines = table_lines("default", tmp_path)
+    _, before, after = cells(lines)
+    same = ["2", "105", "0.85 (0.80)", "6"]
+    assert before == ["moons", "before", *same, "3.0 (4.0)", "1.33", "1.002"]
+    assert after == ["moons", "after", *same, "1.5 (2.0)", "1.33", "1.002"]
+    assert "Seconds, after / before, geometric mean: 0.50." in lines
+    (tmp_path / "default.json").write_text(json.dumps({**document, "results": {}}), "utf-8")
+    assert table_lines("default", tmp_path) == ["*Not measured yet.*", ""]
+
+
+def test_table_of_the_numbers_of_the_set_up(table_lines, tmp_path):
+    from set_up_tables import number_lines
+
+    from skgpmcmc.warmup.emulator.options import EmulatorOptions
+
+    fields = dataclasses.fields(EmulatorOptions)
+    head, *rows = cells(number_lines(results=tmp_path / "none.json"))
+    assert head == ["part", "name", "value", "what it is"]
+    assert [row[1] for row in rows] == [f"``{field.name}``" for field in fields]
+    assert [float(row[2]) for row in rows] == [field.default for field in fields]
+    assert all(row[0] and len(row[3]) > 10 for row in rows)  # a part, and a reason
+    after, without = of_default_fits(1.0, 2.0), of_default_fits(2.0, 4.0)
+    document = {"results": {"after": after, f"without {fields[-1].name}": without}}
+    (tmp_path / "default.json").write_text(json.dumps(document), "utf-8")
+    head, *rows = cells(number_lines(results=tmp_path / "default.json"))
+    assert head[-1] == "seconds without it / with it"
+    assert [row[-1] for row in rows] == [*[""] * (len(fields) - 1), "2.00"]
+
+
+def test_table_of_many_length_scales(table_lines, tmp_path):
+    ours = {"seconds": 2.0, "seconds_to_400": 1.5, "per_second": 300.0, "max_r_hat": 1.004}
+    found = {"gradient_seconds": 2e-4, "default": [ours]}
+    peer = {"seconds_to_400": 9.0, "per_second": 60.0}
+    results = {"n = 50, d = 6": {**found, "nuts": [peer]}, "n = 9, d = 4": found}
+    document = {**ABOUT, "benchmark": "many_lengths", "results": results}
+    (tmp_path / "many_lengths.json").write_text(json.dumps(document), "utf-8")
+    _, beside, alone = cells(table_lines("many_lengths", tmp_path))
+    same = ["0.20", "2.0", "1.5", "300", "1.004"]
+    assert beside == ["n = 50, d = 6", *same, "9.0", "60", "5.0"]
+    assert alone == ["n = 9, d = 4", *same, "none", "none", "none"]
+
+
 def test_table_of_the_comparative_evaluation(table_lines, tmp_path):
     one = {"ess": [100.0, 300.0], "r_hat": {"1000": 1.5, "2000": None}, "operations": {"c": 2.0}}
     methods = {
@@ -537,40 +598,74 @@ def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
 def test_methods_state_the_constants_of_the_set_up():
     from skgpmcmc.approximations import sequential
     from skgpmcmc.samplers import PseudoMarginal
-    from skgpmcmc.transitions import rotation
-    from skgpmcmc.warmup import emulated
-    from skgpmcmc.warmup.emulator import learn, noise
+    from skgpmcmc.samplers.base import _N_SETTLED
+    from skgpmcmc.transitions import MOST_ROTATED, rotation, surrogate
+    from skgpmcmc.warmup import emulated, estimates, hamiltonian, proposals
+    from skgpmcmc.warmup.emulator import learn, noise, periods
+    from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
     methods = (ROOT / "docs" / "methods.rst").read_text("utf-8")
     guide = (ROOT / "docs" / "convergence.rst").read_text("utf-8")
-    ((surrogate, walk, refresh), many), cautious = emulated._MOVES, emulated._CAUTIOUS_MOVES
-    assert walk == refresh == many[2] == 0.01
-    assert many[1] == 0.05
-    assert cautious[1:] == (0.05, 0.05, 0.05)
-    rotated = emulated._ROTATED
-    assert f"{round(100 * rotated)} of a hundred iterations are rotations" in guide
-    assert f"{round(100 * (surrogate - rotated))} are surrogate proposals; with four" in guide
-    moves = round(100 * surrogate), round(100 * many[0])
-    assert "{} are surrogate proposals, and with more {}. If the".format(*moves) in guide
-    assert "{}\nare, and with more {}.".format(*moves) in methods
-    assert (
-        f"only {round(100 * cautious[1])} of a hundred are, and {round(100 * cautious[0])} are"
-        in guide
-    )
-    assert f"{round(100 * rotated)} of a hundred moves are not surrogate" in methods
-    assert f"is 0.24 unless you state another one. N is at least {noise.FEWEST_DRAWS}," in methods
-    assert PseudoMarginal().noise == 0.24
+    samplers = (ROOT / "docs" / "samplers.rst").read_text("utf-8")
+    options = EmulatorOptions()
+
+    # The search and the scale.
+    assert f"With {options.fewest_rows} rows or" in methods
+    assert f"at\n   most {options.floor:.0f} lower" in methods
+    assert options.step == 0.25
+    assert "a quarter of a unit away from the best point" in methods
+    # Learning.
+    assert options.batch(0) + 2 == options.batch(1) == 10
+    assert "8 + 2 p` new points" in methods
+    assert options.temperature(1) == 2.5
+    assert "1 / (1 + 1.5 / p)" in methods
+    assert f"1 / (1 + (8 + 2 p) / {options.worth:.0f})" in methods
+    assert options.most_rounds == 12
+    assert "after twelve batches at most" in methods
+    assert f"estimates with {noise.N_DRAWS} draws" in methods
+    assert f"(a predicted acceptance rate below {options.usable};" in methods
+    assert f"is at most {rotation._DEPTH:.0f} below" in methods
+    assert rotation._REACH == 4.0
+    assert "the grid ends four standard deviations" in methods
+    assert f"come from {learn._N_CHAINS} short chains" in methods
+    # Settling, and a second look.
+    assert _N_SETTLED == 10
+    assert "makes ten iterations" in methods
+    assert "ten iterations are discarded" in methods
+    assert f"means {_N_SETTLED} iterations after it" in samplers
+    assert f"(less than {100 * emulated._SURPRISING:.0f} %)" in methods
+    # Trajectories.
+    assert len(hamiltonian.windows_for(5, 4)) == 5
+    assert "its five windows" in methods
+    assert f"acceptance rate of {hamiltonian.TARGET_ACCEPTANCE}" in methods
+    assert f"n < {hamiltonian._ROWS_PER_VALUE:.0f} \\, p" in methods
+    assert MOST_ROTATED == 3
+    assert "p > 3" in methods
+    # Proposals.
+    assert f"1 + {options.lift} / \\sqrt p" in methods
+    assert f"1 / {1.0 / options.lifted(2):.2f} for two" in methods
+    assert round(1.0 - options.lifted(2), 2) == 0.13
+    assert "e^{0.13 D}" in methods
+    assert round(options.lift / np.sqrt(2.0), 2) == 0.15
+    assert "a\nweight vary by 0.15" in methods
+    assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
+    assert f"is ({', '.join(f'{shift:.3f}' for shift in rotation.shifts(2))})" in methods
+    assert f"section, {rotation.shifts(1)[0]:.3f}, and" in methods
+    main = round(100 * (1.0 - proposals._OTHERS) * (1.0 - estimates._REFRESHED))
+    assert f"{main} of a hundred iterations are steps" in methods
+    assert f"{main} of a hundred iterations are *rotation*" in guide
+    assert proposals._OTHERS == 0.05
+    assert "Five of a hundred moves are random-walk steps" in methods
+    assert "Five of a hundred moves multiply the period" in methods
+    assert f"best of {periods._N_TRIED} periods" in methods
+    assert f"trajectory, {proposals._N_CANDIDATES} independence candidates" in methods
+    assert surrogate._TARGET_ACCEPTANCE == hamiltonian.TARGET_ACCEPTANCE
+    # Estimates.
+    assert f"is {PseudoMarginal().noise} for every model" in methods
+    assert f"N is at least {noise.FEWEST_DRAWS}, and at most\nfour times" in methods
+    assert noise._MOST_TIMES == 4
     width = sequential._ENDS[1] - sequential._ENDS[0]
     assert f"within {len(sequential._SHARE)} bins of" in methods
     assert f"{width:.1f} standard" in methods
     assert sequential._BLOCKS == (1, 4)
     assert "Rows with tables are drawn in blocks of four" in methods
-    assert f"is at most {rotation._DEPTH:.0f} below" in methods
-    assert f"\\alpha = {rotation._SHIFTS[1]}" in methods
-    assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
-    assert f"{round(100 * cautious[0])} of a hundred are\nHamiltonian" in methods
-    assert (
-        f"predicted to within {learn._ENOUGH[0]} ({learn._ENOUGH[1]} with more than four" in methods
-    )
-    assert learn.FEW == 4
-    assert f"(an acceptance rate below {learn.LEAST_ACCEPTANCE}, estimated" in methods

@@ -598,7 +598,7 @@ def test_convergence_warning_names_the_hyper_parameter_and_the_remedy():
         f"R-hat {model.diagnostics_.r_hat[worst]:.3f} (wanted: at most 1.01) of {row!r}" in message
     )
     assert "k1__constant_value" in message
-    assert "increase n_draws (warm_start=True continues these chains)." in message
+    assert "use sampler='pm'" in message
     assert "diagnostics_" in message
 
 

@@ -505,7 +505,7 @@ def test_a_file_that_cannot_be_followed_names_versions(tmp_path):
     sealed.write_sealed(path, content)
     with pytest.raises(
         ValueError,
-        match=r"batch 3 has 1 results of 'tuning', and .* needs 2 of 'tuning'.*numpy 1\.0; here is P",
+        match=r"batch 3 has 1 results of 'tuning', and .* needs 2 of 'tuning'.*numpy 1\.0; here",
     ):
         walk(checkpoint=path).fit(X, y)
 

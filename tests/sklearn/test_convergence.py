@@ -16,7 +16,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.likelihoods import Logit
-from skgpmcmc.run import StoppingRule, chains, diagnostics, n_rounds, summarize_convergence
+from skgpmcmc.run import (
+    StoppingRule,
+    chains,
+    diagnostics,
+    draws_wanted,
+    n_rounds,
+    summarize_convergence,
+)
 from skgpmcmc.run.diagnostics import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import PseudoMarginalMetropolis
@@ -147,6 +154,23 @@ def test_the_number_of_draws_is_an_upper_bound():
         model.fit(*moons())
     assert model.theta_samples_.shape == (4, 14, 2)
     assert not model.diagnostics_.converged(1.05, 1e6)
+
+
+@short_chains()
+def test_the_warning_advises_what_helps():
+    """A sampler that learns nothing is no match; more of the draws of others, if they agree."""
+    with pytest.warns(ConvergenceWarning, match="use sampler='pm', which needs far fewer draws"):
+        quick(n_draws=14).fit(*moons())
+    model = quick(**SAMPLERS["pm"], n_draws=100, n_chains=4, target_ess=1e5)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(*moons())
+    (said,) = (str(warning.message) for warning in caught)
+    table = model.diagnostics_
+    wanted = draws_wanted(table, 100, model.max_rhat, 1e5)
+    least = min(table.ess_bulk.min(), table.ess_tail.min())
+    assert f"n_draws={wanted} (warm_start=True continues these chains)" in said
+    assert "sampler=" not in said
+    assert 1e7 / least <= wanted
 
 
 @pytest.mark.usefixtures("_full_rounds")

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from skgpmcmc.numerics.linalg import OperationCount
-from skgpmcmc.run import Diagnostics, convergence_message
+from skgpmcmc.run import Diagnostics, convergence_message, draws_wanted, remedy
 from skgpmcmc.run.diagnostics import (
     USABLE_ESS,
     USABLE_RHAT,
@@ -117,6 +117,57 @@ def test_grades_by_r_hat():
         for r_hat in (USABLE_RHAT, USABLE_RHAT + 1e-6, USELESS_RHAT, USELESS_RHAT + 1e-6)
     ]
     assert grades[0] != grades[1] == grades[2] != grades[3]
+
+
+@in_one_test(
+    ("numbers", "n_draws", "wanted"),
+    [
+        ((1.0, 200, 300), 1000, 2300),  # half of the 400 that are wanted, and a tenth more
+        ((1.0, 300, 100), 1000, 4500),
+        ((1.0, 399, 400), 120, 140),  # more than there are
+        ((1.03, 400, 400), 1000, 3400),  # R-hat - 1 falls as one over the number
+        ((1.03, 100, 400), 1000, 4500),
+        ((1.0, 380, 400), 7, 9),
+        ((1.5, 400, 400), 1000, None),  # chains that disagree say nothing of their rate
+        ((1.0, 5, 400), 1000, None),
+        ((np.inf, 0, 0), 1000, None),
+    ],
+)
+def test_how_many_draws_are_enough_by_the_rate_so_far(numbers, n_draws, wanted):
+    assert draws_wanted(diagnostics(*numbers), n_draws, 1.01, 400.0) == wanted
+
+
+def test_as_many_draws_as_are_said_to_be_enough_are_enough():
+    """Chains of that length have converged, if they go on at the same rate."""
+    n = draws_wanted(diagnostics(1.03, 120, 150), 700, 1.01, 400.0)
+    later = diagnostics(1.0 + 0.03 * 700 / n, 120 * n / 700, 150 * n / 700)
+    assert convergence_message(later, 1.01, 400.0) is None
+    assert draws_wanted(diagnostics(1.03, 120, 150), 700, 1.0, 400.0) is None  # never R-hat 1
+
+
+def test_the_advice_fits_the_case():
+    def advice(*numbers, **kwargs):
+        return remedy(diagnostics(*numbers), 1000, 1.01, 400.0, **kwargs)
+
+    assert "set n_draws=2300 (warm_start=True" in advice(1.0, 200, 300)
+    assert "sampler=" not in advice(1.0, 200, 300)
+    assert "sampler='pm'" in advice(1.0, 200, 300, faster="pm")
+    # Chains at R-hat 3 need no more of the same.
+    assert advice(3.0, 5, 12, faster="pm") == (
+        "To do better, use sampler='pm', which needs far fewer draws. See diagnostics_."
+    )
+    alone = advice(3.0, 5, 12)
+    assert "increase n_draws" in alone
+    assert "TraceDisplay" in alone
+    assert "n_draws=" not in alone
+
+
+def test_the_advice_names_noise_that_stops_chains():
+    noisy = diagnostics(1.0, 200, 300)
+    vars(noisy).update(log_likelihood_sd=np.array([0.3, 2.5, np.nan]))
+    said = remedy(noisy, 1000, 1.01, 400.0)
+    assert "Increase n_importance: the log-likelihood noise is 2.5" in said
+    assert "n_importance" not in remedy(diagnostics(1.0, 200, 300), 1000, 1.01, 400.0)
 
 
 def test_the_table_says_what_was_in_use():

@@ -191,6 +191,7 @@ class Design:
         log_prob : callable
             Log density at theta (..., p), as far as it is known between points; (...).
         options : EmulatorOptions
+            How deep a valley is, and what hardly matters.
         """
         high = self.above(options.floor)
         theta = high.theta[np.argsort(-high.log_density, kind="stable")]

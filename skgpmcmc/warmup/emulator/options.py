@@ -38,17 +38,17 @@ class EmulatorOptions:
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
 
     def batch(self, dim: int) -> int:
-        """Points of a batch, half of them typical and half from wider tails."""
+        """Return the points of a batch, half of them typical and half from wider tails."""
         return 8 + 2 * dim
 
     def enough(self, dim: int) -> float:
-        """Acceptance rate at which learning ends: perfection would save less than three batches."""
+        """Return the acceptance to be learned: perfection would save less than three batches."""
         return 1.0 / (1.0 + self.batch(dim) / self.worth)
 
     def temperature(self, dim: int) -> float:
-        """Points of wider tails come from pi* to the power of one over this."""
+        """Return T: points of wider tails come from pi* to the power 1 / T."""
         return 1.0 + 1.5 / dim
 
     def lifted(self, dim: int) -> float:
-        """Proposals come from pi* to this power."""
+        """Return the power of pi* from which proposals come."""
         return 1.0 / (1.0 + self.lift / dim**0.5)

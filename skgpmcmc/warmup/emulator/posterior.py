@@ -65,11 +65,13 @@ class EmulatedPosterior:
         Parameters
         ----------
         model : LatentGP
+            Has the prior of theta, and the kernel whose length-scales are flattened.
         design : Design
             Where it is known.
         root : ndarray of shape (p, p)
             Factor of the covariance of theta, about.
         options : EmulatorOptions
+            Numbers of the set-up.
         """
         best, dim, scale = design.best, len(root), scale_of(root)
         most = options.most_values // (dim + 1)

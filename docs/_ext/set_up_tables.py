@@ -1,0 +1,152 @@
+"""Tables of default fits before and after a change of the set-up, and of the set-up's numbers.
+
+``.. set-up-numbers::`` makes a table of the fields of `EmulatorOptions`: their values, and what the
+comments in the source say of them. Where benchmarks/results/default.json has runs with a label
+"without NAME", the table says what the number brings.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from docutils import nodes
+from rst_tables import decimals, list_table, provenance, two
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = ROOT / "skgpmcmc" / "warmup" / "emulator" / "options.py"
+DEFAULT = ROOT / "benchmarks" / "results" / "default.json"
+
+#: Labels of the runs that are compared.
+_BEFORE, _AFTER = "before", "after"
+
+
+def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Default fits of every problem, before and after."""
+    (document,) = documents
+    results = document["results"]
+    rows = []
+    for problem in dict.fromkeys(p for own in (_BEFORE, _AFTER) for p in results.get(own, {})):
+        for label in (_BEFORE, _AFTER):
+            runs = list(results.get(label, {}).get(problem, {}).values())
+            if runs:
+                rows.append([problem, label, *_of_runs(runs)])
+    head = ["problem", "version", "seeds", "evaluations of the set-up"]
+    head += ["effective draws per evaluation (least)", "longest stay", "seconds to 400 (largest)"]
+    head += ["largest / median", "worst R-hat"]
+    if not rows:
+        return ["*Not measured yet.*", ""]
+    ratio = _ratio(results.get(_AFTER, {}), results.get(_BEFORE, {}))
+    said = "" if ratio is None else f"Seconds, after / before, geometric mean: {two(ratio)}."
+    return [*list_table("", head, rows), said, "", *provenance(document)]
+
+
+def _of_runs(runs: Sequence[dict[str, Any]]) -> list[str]:
+    columns = ("n_evaluations_before", "per_evaluation", "longest_stay", "seconds_to_400")
+    before, draws, stay, seconds = (np.array([run[key] for run in runs]) for key in columns)
+    return [
+        str(len(runs)),
+        decimals(before.mean(), 0),
+        f"{two(draws.mean())} ({two(draws.min())})",
+        str(stay.max()),
+        f"{decimals(seconds.mean(), 1)} ({decimals(seconds.max(), 1)})",
+        two(seconds.max() / np.median(seconds)),
+        decimals(max(run["max_r_hat"] for run in runs), 3),
+    ]
+
+
+def _ratio(ours: dict[str, Any], theirs: dict[str, Any]) -> float | None:
+    """Geometric mean over problems of the ratio of seconds; None without a problem in common."""
+    seconds = [
+        [np.mean([run["seconds_to_400"] for run in of[problem].values()]) for of in (ours, theirs)]
+        for problem in ours
+        if problem in theirs
+    ]
+    return float(np.exp(np.mean([np.log(a / b) for a, b in seconds]))) if seconds else None
+
+
+def many_lengths(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Regression with many length-scales beside NUTS: means over seeds."""
+    (document,) = documents
+    rows = []
+    for name, found in document["results"].items():
+        keys = ("seconds", "seconds_to_400", "per_second", "max_r_hat")
+        ours = {key: [run[key] for run in found["default"]] for key in keys}
+        peers = found.get("nuts", [])
+        theirs = {key: np.mean([peer[key] for peer in peers]) for key in keys[1:3] if peers}
+        rows.append(
+            [
+                name,
+                decimals(1e3 * found["gradient_seconds"], 2),
+                *(decimals(np.mean(ours[key]), 1) for key in keys[:2]),
+                decimals(np.mean(ours["per_second"]), 0),
+                decimals(max(ours["max_r_hat"]), 3),
+                decimals(theirs.get("seconds_to_400"), 1),
+                decimals(theirs.get("per_second"), 0),
+                decimals(np.mean(ours["per_second"]) / theirs["per_second"], 1)
+                if peers
+                else "none",
+            ]
+        )
+    head = [
+        "data",
+        "ms a gradient",
+        "seconds of a fit",
+        "seconds to 400",
+        "effective draws a second",
+    ]
+    head += ["worst R-hat", "NUTS: seconds to 400", "effective draws a second", "ratio"]
+    return [*list_table("", head, rows), *provenance(document)]
+
+
+def number_lines(options: Path = OPTIONS, results: Path = DEFAULT) -> list[str]:
+    """Source lines of the table of the set-up's numbers."""
+    runs = json.loads(results.read_text("utf-8"))["results"] if results.is_file() else {}
+    rows, without = [], []
+    for section, name, value, reason in fields(options.read_text("utf-8")):
+        rows.append([section, f"``{name}``", value, reason.replace("*", "\\*")])
+        ratio = _ratio(runs.get(f"without {name}", {}), runs.get(_AFTER, {}))
+        without.append("" if ratio is None else two(ratio))
+    head = ["part", "name", "value", "what it is"]
+    if any(without):
+        head.append("seconds without it / with it")
+        rows = [[*row, own] for row, own in zip(rows, without, strict=True)]
+    return list_table("", head, rows)
+
+
+def fields(source: str) -> list[tuple[str, str, str, str]]:
+    """Return section, name, value and comment of every field of `EmulatorOptions`.
+
+    A section is named where it begins, by a comment on a line of its own.
+    """
+    lines = source.splitlines()
+    (options,) = (
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == "EmulatorOptions"
+    )
+    found, section = [], ""
+    for node in options.body:
+        if not (isinstance(node, ast.AnnAssign) and node.value is not None):
+            continue
+        above = lines[node.lineno - 2].strip()
+        section = above.removeprefix("# ") if above.startswith("# ") else section
+        value, name = ast.unparse(node.value), ast.unparse(node.target)
+        _, _, comment = lines[node.lineno - 1].partition("  # ")
+        found.append((section, name, value, comment))
+    return found
+
+
+class SetUpNumbers(SphinxDirective):
+    """The directive, without arguments."""
+
+    def run(self) -> list[nodes.Node]:
+        """Parse the table where the directive stands."""
+        for path in (OPTIONS, DEFAULT):
+            self.env.note_dependency(str(path))
+        return self.parse_text_to_nodes("\n".join(number_lines()))
