@@ -131,7 +131,7 @@ def sample_chains(
     with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
         ready = set_up_all(models, wanted, seed, workers, n_rounds_before, monitor, plan)
-        if not workers.follows:
+        if not workers.follows and any(one.prepared.n_settle for one in ready):
             monitor.set_up("settling: iterations that are not kept")
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
