@@ -1,16 +1,14 @@
 """Chains in rounds, their convergence, and what they cost."""
 
+from .advice import convergence_message, draws_wanted, remedy
 from .chains import continue_chains, n_rounds, sample_chains
 from .diagnostics import (
     ConvergenceSummary,
     Diagnostics,
     StoppingRule,
-    convergence_message,
     diagnose,
-    draws_wanted,
     min_draws,
     rank_r_hat,
-    remedy,
     summarize_convergence,
 )
 from .effort import Effort

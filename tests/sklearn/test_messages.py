@@ -278,6 +278,15 @@ def test_a_kernel_without_a_gradient_is_enough_for_the_others(sampler):
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+def test_nobody_is_advised_to_use_a_sampler_that_the_kernel_does_not_allow():
+    own = {"kernel": OwnKernel(), "priors": {"length_scale": stats.lognorm(1.0)}}
+    with pytest.warns(ConvergenceWarning, match="do better, increase n_draws") as caught:
+        BayesianGPClassifier(**QUICK, **own).fit(X[:10], Y[:10])
+    assert "sampler=" not in str(caught[0].message)
+    with pytest.warns(ConvergenceWarning, match="use sampler='auto', which needs far fewer"):
+        BayesianGPRegressor(**QUICK).fit(X[:10], Y[:10])
+
+
 def test_a_fixed_kernel_without_a_gradient_is_enough_for_all():
     kernel = OwnKernel(1.0, "fixed")
     model = BayesianGPClassifier(n_draws=5, n_warmup=0, n_importance=4, kernel=kernel)

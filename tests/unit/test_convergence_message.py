@@ -6,13 +6,8 @@ import numpy as np
 
 from skgpmcmc.numerics.linalg import OperationCount
 from skgpmcmc.run import Diagnostics, convergence_message, draws_wanted, remedy
-from skgpmcmc.run.diagnostics import (
-    USABLE_ESS,
-    USABLE_RHAT,
-    USELESS_ESS,
-    USELESS_RHAT,
-    plain_name,
-)
+from skgpmcmc.run.advice import USABLE_ESS, USABLE_RHAT, USELESS_ESS, USELESS_RHAT
+from skgpmcmc.run.diagnostics import plain_name
 
 from ..helpers import in_one_test
 
