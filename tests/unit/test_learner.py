@@ -48,50 +48,78 @@ def complete(begun):
 # --- batches, and the criterion -------------------------------------------------------------------
 
 
-def test_points_are_compared_before_they_join_the_design(begun):
+@pytest.fixture(scope="module")
+def two_rounds(begun):
+    """Before and after the second batch: of the first, points are near the modes."""
+    before = refined(with_options(begun, most_rounds=1), InProcess())
+    assert before.held_out[0].acceptance > OPTIONS.usable
+    return before, refined(before, InProcess())
+
+
+def test_points_are_compared_before_they_join_the_design(two_rounds):
     """By the emulator of the design without them; which is then what was examined."""
-    after = refined(with_options(begun, most_rounds=1), InProcess())
-    (held_out,) = after.held_out
-    new = after.design.points[len(begun.design) :]
+    before, after = two_rounds
+    held_out = after.held_out[-1]
+    new = after.design.points[len(before.design) :]
     assert_array_equal(held_out.theta, [point.theta for point in new])
     assert_array_equal(held_out.log_evidence, [point.log_evidence for point in new])
-    before = with_options(begun, most_rounds=1).posterior
-    assert_allclose(held_out.emulated, before.log_evidence(held_out.theta), atol=1e-9)
+    assert_allclose(held_out.emulated, before.posterior.log_evidence(held_out.theta), atol=1e-9)
     assert_allclose(after.examined.posterior.log_evidence(held_out.theta), held_out.emulated)
     # The emulator that has learned them knows them: it is another one.
     gaps = np.abs(after.posterior.log_evidence(held_out.theta) - held_out.log_evidence)
-    assert np.median(gaps) < 0.2 * np.median(np.abs(held_out.emulated - held_out.log_evidence))
+    assert np.median(gaps) < 0.5 * np.median(np.abs(held_out.emulated - held_out.log_evidence))
 
 
-def test_what_was_examined_has_the_box_and_the_floor_that_it_was_examined_with(begun):
+def test_what_was_examined_has_the_box_and_the_floor_that_it_was_examined_with(two_rounds):
     """A point that joins later, far away and high, changes neither."""
-    after = refined(with_options(begun, most_rounds=1), InProcess())
-    believed = after.examined.posterior
-    far = after.design.best._replace(
-        theta=after.design.best.theta + 9.0, log_evidence=0.0, log_density=0.0
-    )
+    _, after = two_rounds
+    believed, best = after.examined.posterior, after.design.best
+    far = best._replace(theta=best.theta + 9.0, log_evidence=0.0, log_density=0.0)
     later = after.joined([far], 1)
     assert later.examined.posterior is believed
     assert later.acceptance == after.held_out[-1].acceptance
     assert (later.posterior.high > believed.high).all()
     assert later.posterior.log_floor > believed.log_floor
     assert later.posterior.ceiling > believed.ceiling
-    assert_array_equal(after.design.points[len(begun.design)].theta, after.held_out[0].theta[0])
+
+
+def test_an_emulator_that_did_well_near_the_modes_was_not_examined_yet(begun, two_rounds):
+    """Points far from them show whether it may lead chains, which go there."""
+    before, after = two_rounds
+    assert before.examined is None
+    assert not before.usable
+    assert not begun.grows
+    assert before.grows
+    assert after.examined is not None
+    wide = Wider(before.posterior)
+    near, far = (np.abs((known.draws(wide) - known.modes[0]) @ np.linalg.inv(known.root).T).max()
+                 for known in (replace(before, held_out=()), before))  # fmt: skip
+    assert near <= 4.0 + 1e-6 < far
+
+
+class Wider:
+    """A power of a density."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def log_prob(self, theta):
+        return 0.05 * self.target.log_prob(theta)
 
 
 def test_the_best_of_those_examined_is_kept(complete):
-    assert len(complete.held_out) >= 2
-    assert complete.acceptance == max(batch.acceptance for batch in complete.held_out)
-    more = refined(with_options(complete, most_rounds=3, worth=0.0), InProcess())
-    assert more.acceptance == max(batch.acceptance for batch in more.held_out)
+    """Of those that were examined where chains will go."""
+    more = refined(with_options(complete, most_rounds=3, worth=1e20), InProcess())
+    for known in (complete, more):
+        assert known.acceptance == max(batch.acceptance for batch in known.held_out[1:])
 
 
 @in_one_test(
     ("changes", "n_rounds"),
     [
-        ({"most_rounds": 8, "worth": 1e6}, 2),  # anything is enough, but one batch is not
-        ({"most_rounds": 4, "worth": 0.0}, 4),  # nothing is enough
-        ({"most_rounds": 1, "worth": 1e6}, 1),
+        ({"most_rounds": 8, "worth": 1e-6}, 2),  # anything is enough, but not near the modes
+        ({"most_rounds": 4, "worth": 1e20}, 4),  # nothing is enough
+        ({"most_rounds": 1, "worth": 1e-6}, 1),
     ],
     ids=["enough", "most rounds", "one round"],
 )
@@ -117,6 +145,7 @@ def test_learning_ends_when_the_time_is_over(last, n_rounds, n_points):
         known = learned(request_for(make_model(*toy_classes(30, 2, 0))), workers, OPTIONS)
         assert limit.was_noticed
     assert len(known.held_out) == n_rounds
+    assert not known.usable
     n_before = sum(len(found) for stage, _, found in workers.batches if stage.startswith("scale"))
     assert len(known.design) >= n_before + n_points
 
@@ -310,7 +339,7 @@ def test_searches_with_all_rows_begin_at_the_modes_of_some(many_rows):
     some = Design(tuple(point for path in paths for point in path))
     starts = [item[2] for item in later]
     assert_array_equal(starts[0], some.best.theta)
-    high = {tuple(theta) for theta in some.above(2.0 * OPTIONS.mode_depth).theta}
+    high = {tuple(theta) for theta in some.above(OPTIONS.floor).theta}
     assert 1 <= len(starts) <= 2
     assert {tuple(theta) for theta in starts} <= high
 
@@ -335,7 +364,7 @@ def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
     assert known.root is known.warm.root
     visited = {tuple(point.position) for point in known.warm.visited}
     assert visited <= {tuple(theta) for theta in known.design.theta}
-    assert known.n_evaluations == pytest.approx(len(known.design), abs=4)
+    assert known.n_evaluations >= len(known.design) > len(visited)
 
 
 def test_chains_begin_at_the_best_points_of_the_design(begun):
@@ -344,7 +373,7 @@ def test_chains_begin_at_the_best_points_of_the_design(begun):
     starts = np.array([item[1] for item in workers.batches[0][1]])
     assert_array_equal(starts[0], begun.design.best.theta)
     assert len(np.unique(starts, axis=0)) == 3
-    high = {tuple(theta) for theta in begun.design.above(2.0 * OPTIONS.mode_depth).theta}
+    high = {tuple(theta) for theta in begun.design.above(OPTIONS.floor).theta}
     assert {tuple(theta) for theta in starts} <= high
     assert_array_equal(known.scale, scale_of(known.warm.root))
 

@@ -80,6 +80,7 @@ def knowledge(dim, acceptance=0.95, states=None):
         root=np.eye(dim),
         n_evaluations=0,
         warm=warm,
+        held_out=(SimpleNamespace(acceptance=acceptance),),
         examined=Examined(Normal(), acceptance),
     )
 

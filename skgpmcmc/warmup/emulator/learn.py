@@ -126,6 +126,16 @@ class Knowledge:
         """Whether the emulator may set the scale, and lead chains."""
         return self.acceptance > self.options.usable
 
+    @property
+    def grows(self) -> bool:
+        """Whether draws may be far from the modes: by chains, and on a grid after a good batch.
+
+        An emulator of few points may promise anything there. One that did well near the modes has
+        not been examined yet where chains will go.
+        """
+        good = (batch.acceptance > self.options.usable for batch in self.held_out)
+        return self.dim > MOST_ROTATED or any(good)
+
     @cached_property
     def posterior(self) -> EmulatedPosterior:
         """pi* by the whole design, not examined yet."""
@@ -147,8 +157,8 @@ class Knowledge:
         return self.pool(target.raised(power)).theta.reshape(-1, self.dim)
 
     def grid_of(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
-        """Put a form of pi* on a grid; if it is poor, near the modes only."""
-        return GridDensity.of(target, self.modes, self.root, grows=self.usable, fine=fine)
+        """Put a form of pi* on a grid."""
+        return GridDensity.of(target, self.modes, self.root, grows=self.grows, fine=fine)
 
     def pool(self, target: EmulatedPosterior) -> Pool:
         """Run chains on a form of pi*, where there are too many hyper-parameters for a grid."""
@@ -243,7 +253,7 @@ def refined(known: Knowledge, workers: Executor) -> Knowledge:
     enough = options.enough(known.dim)
     most = len(known.design) + options.most_rounds * size
     for number in range(options.most_rounds):
-        if time_is_over() or (number > 1 and known.acceptance > enough):
+        if time_is_over() or known.acceptance > enough:
             break
         so_far = f", acceptance {known.acceptance:.2g} ({enough:.2g} is enough)"
         stage = f"learning: {len(known.design)} of at most {most} evaluations"
@@ -274,7 +284,7 @@ def _with_batch(known: Knowledge, size: int, stage: str, workers: Executor) -> K
     )
     root, best, found = known.root, known.examined, held_out.acceptance
     if best is None or found >= best.acceptance:
-        best = Examined(target, found)
+        best = Examined(target, found) if known.grows else None
         root = root_of(draws) if found > known.options.usable else root
     known = known.joined(points, size)
     return replace(known, held_out=(*known.held_out, held_out), examined=best, root=root)
