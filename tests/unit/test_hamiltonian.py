@@ -96,15 +96,6 @@ def test_jump_leaves_the_target_invariant():
     assert min(p_values) > P_LIMIT
 
 
-def test_many_jumps_at_once_leave_the_target_invariant():
-    rng = np.random.default_rng(20)
-    begin = TARGET.sample(rng, 20_000)
-    end = IndependenceMetropolis(MIXTURE, 3).moved(TARGET, begin, rng)
-    assert 0.3 < np.mean(np.any(end != begin, axis=1)) < 1.0
-    for j in (0, 1):
-        assert stats.kstest(TARGET.cdf(end[:, j]), "uniform").pvalue > P_LIMIT
-
-
 @pytest.mark.parametrize(
     "moves", [(LEAPFROG,), (LEAPFROG, IndependenceMetropolis(MIXTURE, 4), LEAPFROG)]
 )
