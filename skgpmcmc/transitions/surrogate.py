@@ -253,21 +253,18 @@ class SurrogateProposal:
         return point.position, float(start - point.log_density)
 
 
-class Pool(NamedTuple):
-    """Draws of a pool of chains, from the second half of their run, the last ones last."""
-
-    theta: FloatArray  # (n_kept, m, p)
-    trajectory: Trajectory  # as tuned in the first half
-
-
 def run_pool(
     target: CheapDensity,
     theta: FloatArray,
     root: FloatArray,
     n_moves: int,
     rng: np.random.Generator,
-) -> Pool:
-    """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
+) -> FloatArray:
+    """Move chains from theta (m, p) by trajectories in the metric `root`.
+
+    Their step is tuned in the first half of the moves. Returned is where they are after each move
+    of the second half, (n_moves - n_moves // 2, m, p).
+    """
     point = CheapPoint.at(target, theta)
     log_step = Trajectory().typical_log_scale(theta.shape[1])
     kept = []
@@ -278,4 +275,4 @@ def run_pool(
             log_step = tuned_log_scale(log_step, float(probability.mean()), _TARGET_ACCEPTANCE, i)
         else:
             kept.append(point.position)
-    return Pool(np.array(kept), trajectory)
+    return np.array(kept)

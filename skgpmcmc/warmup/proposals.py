@@ -65,11 +65,9 @@ def led_by_emulator(known: Knowledge, estimates: Estimates, n_chains: int) -> Le
         grid = known.grid_of(target, fine=True).tempered(1.0 / lifted)
         main: dict[str, Proposal] = {"rotation": Rotation(grid)}
     else:
-        target = target.raised(lifted)
-        pool = known.pool(target)
-        mixture = TMixture.of_draws(pool.theta.reshape(-1, dim), known.modes, known.scale)
+        mixture = TMixture.of_draws(known.draws(target, lifted), known.modes, known.scale)
         independence = IndependenceMetropolis(mixture, _N_CANDIDATES)
-        main = {"surrogate": SurrogateProposal(target, (independence,))}
+        main = {"surrogate": SurrogateProposal(target.raised(lifted), (independence,))}
     return _with_others(known, main, overdispersed_starts(known, n_chains))
 
 

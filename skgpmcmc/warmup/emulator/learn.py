@@ -19,7 +19,6 @@ from ...model import LatentGP
 from ...transitions import (
     MOST_ROTATED,
     GridDensity,
-    Pool,
     independence_acceptance,
     root_of,
     run_pool,
@@ -151,21 +150,18 @@ class Knowledge:
         return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
 
     def draws(self, target: EmulatedPosterior, power: float = 1.0) -> FloatArray:
-        """Draw from a form of pi* to a power; (m, p)."""
+        """Draw from a form of pi* to a power, on a grid or by chains; (m, p)."""
         if self.dim <= MOST_ROTATED:
             return self.grid_of(target).tempered(1.0 / power).sample(self.rng, _N_DRAWS)
-        return self.pool(target.raised(power)).theta.reshape(-1, self.dim)
+        assert self.warm is not None
+        explored = np.array([point.position for point in self.warm.states])
+        begins = explored[self.rng.integers(len(explored), size=_N_CHAINS)]
+        pool = run_pool(target.raised(power), begins, self.root, 20, self.rng)
+        return pool.reshape(-1, self.dim)
 
     def grid_of(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
         """Put a form of pi* on a grid."""
         return GridDensity.of(target, self.modes, self.root, grows=self.grows, fine=fine)
-
-    def pool(self, target: EmulatedPosterior) -> Pool:
-        """Run chains on a form of pi*, where there are too many hyper-parameters for a grid."""
-        assert self.warm is not None
-        explored = np.array([point.position for point in self.warm.states])
-        begins = explored[self.rng.integers(len(explored), size=_N_CHAINS)]
-        return run_pool(target, begins, self.root, 20, self.rng)
 
     def evaluated(self, places: FloatArray, stage: str, workers: Executor) -> list[DesignPoint]:
         """Evaluate at theta (m, p), from the sites that the design lets expect."""
