@@ -19,10 +19,8 @@ from ..numerics.dynamics import DensityPoint, tuned_log_scale
 from ..numerics.linalg import cholesky, log_sum
 from .operators import Outcome, Trajectory
 
-#: Acceptance rate of a pool's trajectories, and the log of their step size to begin with.
-_TARGET_ACCEPTANCE, _FIRST_LOG_STEP = 0.9, float(np.log(0.5))
-#: Independence candidates of each chain of a pool.
-_N_JUMPS = 32
+#: Acceptance rate of a pool's trajectories.
+_TARGET_ACCEPTANCE = 0.9
 
 
 class CheapDensity(Protocol):
@@ -182,18 +180,6 @@ class IndependenceMetropolis:
         end = CheapPoint(theta[at], log_prob[at], None)
         return Outcome(end, True, 1.0, self.n_candidates)
 
-    def moved(
-        self, target: ComparableDensity, theta: FloatArray, rng: np.random.Generator
-    ) -> FloatArray:
-        """Move many points (m, p), each with candidates of its own; returns where they are."""
-        m, k = len(theta), self.n_candidates
-        candidates = self.proposal.sample(rng, m * k)
-        every = np.concatenate([theta, candidates])
-        log_weights = target.log_prob(every) - self.proposal.log_prob(every)
-        rows = zip(log_weights[m:].reshape(m, k), log_weights[:m], strict=True)
-        last = np.array([_last_accepted(row, own, rng) for row, own in rows])
-        return np.where(last[:, None] < 0, theta, candidates[np.arange(m) * k + last])
-
 
 def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
     """Return which of some candidates was accepted last, -1 if none, from a point's log weight."""
@@ -273,21 +259,6 @@ class Pool(NamedTuple):
     theta: FloatArray  # (n_kept, m, p)
     trajectory: Trajectory  # as tuned in the first half
 
-    def jumped(
-        self,
-        target: ComparableDensity,
-        modes: FloatArray,
-        scale: FloatArray,
-        rng: np.random.Generator,
-    ) -> Self:
-        """Return the pool with a last move by independence candidates, as surrogate chains have.
-
-        They come to where the target is too large although no trajectory leads there.
-        """
-        mixture = TMixture.of_draws(self.theta.reshape(-1, len(scale)), modes, scale)
-        last = IndependenceMetropolis(mixture, _N_JUMPS).moved(target, self.theta[-1], rng)
-        return self._replace(theta=np.concatenate([self.theta, last[None]]))
-
 
 def run_pool(
     target: CheapDensity,
@@ -298,7 +269,7 @@ def run_pool(
 ) -> Pool:
     """Move chains from theta (m, p) by trajectories in the metric `root`, tuning their step."""
     point = CheapPoint.at(target, theta)
-    log_step = _FIRST_LOG_STEP
+    log_step = Trajectory().typical_log_scale(theta.shape[1])
     kept = []
     for i in range(n_moves):
         trajectory = Trajectory.quarter(root, min(log_step, 0.0))

@@ -25,8 +25,8 @@ from .estimates import Estimates
 #: Probability of a random walk, which leaves places where pi* is far too small, and of a multiple
 #: of a period if there is one.
 _OTHERS = 0.05
-#: Independence candidates between two trajectories on the emulator.
-_N_CANDIDATES = 16
+#: Independence candidates of a chain on the emulator.
+_N_CANDIDATES = 64
 
 
 class Led(NamedTuple):
@@ -68,8 +68,8 @@ def led_by_emulator(known: Knowledge, estimates: Estimates, n_chains: int) -> Le
         target = target.raised(lifted)
         pool = known.pool(target)
         mixture = TMixture.of_draws(pool.theta.reshape(-1, dim), known.modes, known.scale)
-        there_and_back = pool.trajectory, IndependenceMetropolis(mixture, _N_CANDIDATES)
-        main = {"surrogate": SurrogateProposal(target, (*there_and_back, pool.trajectory))}
+        independence = IndependenceMetropolis(mixture, _N_CANDIDATES)
+        main = {"surrogate": SurrogateProposal(target, (independence,))}
     return _with_others(known, main, overdispersed_starts(known, n_chains))
 
 

@@ -635,8 +635,8 @@ def test_methods_state_the_constants_of_the_set_up():
     assert f"means {_N_SETTLED} iterations after it" in samplers
     assert f"(less than {100 * emulated._SURPRISING:.0f} %)" in methods
     # Trajectories.
-    assert len(hamiltonian.windows_for(5, 4)) == 5
-    assert "its five windows" in methods
+    assert len(hamiltonian.windows_for(5, 4)) == 4
+    assert "its four windows" in methods
     assert f"acceptance rate of {hamiltonian.TARGET_ACCEPTANCE}" in methods
     assert f"n < {hamiltonian._ROWS_PER_VALUE:.0f} \\, p" in methods
     assert MOST_ROTATED == 3
@@ -649,8 +649,8 @@ def test_methods_state_the_constants_of_the_set_up():
     assert round(options.lift / np.sqrt(2.0), 2) == 0.15
     assert "a\nweight vary by 0.15" in methods
     assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
-    assert f"is ({', '.join(f'{shift:.3f}' for shift in rotation.shifts(2))})" in methods
-    assert f"section, {rotation.shifts(1)[0]:.3f}, and" in methods
+    assert f"is ({', '.join(f'{shift:.3f}' for shift in rotation._SHIFTS[1])})" in methods
+    assert f"section, {rotation._SHIFTS[0][0]:.3f}, and" in methods
     main = round(100 * (1.0 - proposals._OTHERS) * (1.0 - estimates._REFRESHED))
     assert f"{main} of a hundred iterations are steps" in methods
     assert f"{main} of a hundred iterations are *rotation*" in guide
@@ -658,7 +658,7 @@ def test_methods_state_the_constants_of_the_set_up():
     assert "Five of a hundred moves are random-walk steps" in methods
     assert "Five of a hundred moves multiply the period" in methods
     assert f"best of {periods._N_TRIED} periods" in methods
-    assert f"trajectory, {proposals._N_CANDIDATES} independence candidates" in methods
+    assert f"evaluation: {proposals._N_CANDIDATES} independence candidates" in methods
     assert surrogate._TARGET_ACCEPTANCE == hamiltonian.TARGET_ACCEPTANCE
     # Estimates.
     assert f"is {PseudoMarginal().noise} for every model" in methods

@@ -96,15 +96,6 @@ def test_jump_leaves_the_target_invariant():
     assert min(p_values) > P_LIMIT
 
 
-def test_many_jumps_at_once_leave_the_target_invariant():
-    rng = np.random.default_rng(20)
-    begin = TARGET.sample(rng, 20_000)
-    end = IndependenceMetropolis(MIXTURE, 3).moved(TARGET, begin, rng)
-    assert 0.3 < np.mean(np.any(end != begin, axis=1)) < 1.0
-    for j in (0, 1):
-        assert stats.kstest(TARGET.cdf(end[:, j]), "uniform").pvalue > P_LIMIT
-
-
 @pytest.mark.parametrize(
     "moves", [(LEAPFROG,), (LEAPFROG, IndependenceMetropolis(MIXTURE, 4), LEAPFROG)]
 )
@@ -331,23 +322,3 @@ def test_a_random_number_of_steps():
         lambda theta, rng: some.move(TARGET, points(theta), rng).point.position
     )
     assert min(p_values) > P_LIMIT
-
-
-class TwoModes(Gaussian):
-    """A standard normal, and beyond a wall another with nearly all of the mass."""
-
-    def value_and_gradient(self, theta):
-        x = theta[..., 0]
-        beyond = theta - 9.0
-        value = np.where(x < 4.0, -0.5 * x**2, 5.0 - 0.5 * beyond[..., 0] ** 2)
-        wall = (x > 4.0) & (x < 8.0)
-        return np.where(wall, -1e3, value), np.where(theta < 4.0, -theta, -beyond)
-
-
-def test_pool_comes_by_jumps_to_where_no_trajectory_leads():
-    rng, target = np.random.default_rng(21), TwoModes()
-    pool = run_pool(target, rng.standard_normal((1000, 1)), np.eye(1), 40, rng)
-    assert pool.theta.max() < 4.0
-    jumped = pool.jumped(target, np.zeros((1, 1)), np.ones(1), rng)
-    assert_array_equal(jumped.theta[:-1], pool.theta)
-    assert np.sum(jumped.theta[-1] > 8.0) > 10

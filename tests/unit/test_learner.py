@@ -395,12 +395,12 @@ def test_places_where_trajectories_lead_are_theirs(many_lengths):
 
 
 def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
-    """Chains that end with jumps, from a power of pi*: wider where it is less than one."""
+    """Draws from a power of pi* are wider where it is less than one."""
     _, known = many_lengths
     after = refined(with_options(known, most_rounds=2), InProcess())
     target = after.examined.posterior
     narrow, wide = after.draws(target), after.draws(target, 0.5)
     assert narrow.shape[1] == wide.shape[1] == 4
-    assert len(narrow) == 11 * 64
+    assert len(narrow) == 10 * 64
     assert (wide.std(axis=0) > 1.15 * narrow.std(axis=0)).all()
     assert_allclose(narrow.mean(axis=0), np.median(narrow, axis=0), atol=narrow.std(axis=0).max())

@@ -64,16 +64,14 @@ def test_what_is_not_too_far_below_the_best():
     assert thetas(DESIGN.above(50.0)) == thetas(Design(DESIGN.points[:4]))
 
 
-def thinning_to(most, dim):
-    """Options with so many points at most; each has a value and derivatives."""
-    return EmulatorOptions(most_values=most * (dim + 1))
+OPTIONS = EmulatorOptions()
 
 
 def test_thinning_keeps_the_better_of_neighbors():
-    thinned = DESIGN.thinned(np.ones(2), thinning_to(100, 2))
+    thinned = DESIGN.thinned(np.ones(2), 100, OPTIONS)
     assert thetas(thinned) == [(0.0, 0.05), (2.0, 0.0), (0.0, 3.0), (-4.0, 0.0)]
     # In this scale they are far from each other.
-    assert len(DESIGN.thinned(np.full(2, 0.01), thinning_to(100, 2))) == 5
+    assert len(DESIGN.thinned(np.full(2, 0.01), 100, OPTIONS)) == 5
 
 
 @in_one_test("most", [1, 2, 10, 40])
@@ -81,7 +79,7 @@ def test_thinning_to_a_number(most):
     """Those that are farthest from any better one, and the best of all."""
     rng = np.random.default_rng(0)
     design = Design(tuple(point(t, -float(t @ t)) for t in rng.standard_normal((200, 3))))
-    thinned = design.thinned(np.ones(3), thinning_to(most, 3))
+    thinned = design.thinned(np.ones(3), most, OPTIONS)
     assert len(thinned) == most
     assert thinned.best is design.best
 

@@ -11,9 +11,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 from skgpmcmc.transitions import (
     CheapPoint,
     IndependenceMetropolis,
-    SurrogateProposal,
-    TMixture,
-    Trajectory,
     independence_acceptance,
 )
 from skgpmcmc.warmup.emulator.learn import Examined, Knowledge
@@ -21,7 +18,7 @@ from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.estimates import Estimates
 from skgpmcmc.warmup.proposals import led_by_emulator, led_in_a_hurry, overdispersed_starts
 
-from ..helpers import P_LIMIT, Z_LIMIT, in_one_test, leapfrog, make_model, seeded, z_score
+from ..helpers import P_LIMIT, in_one_test, make_model, seeded
 
 
 class Normal:
@@ -94,42 +91,10 @@ def assembled(dim=5):
     return led_by_emulator(knowledge(dim), EXACT, 4).proposals["surrogate"]
 
 
-def test_the_assembled_proposal_has_moves_of_both_kinds_in_a_palindrome():
-    moves = assembled().moves
-    assert [type(move) for move in moves] == [Trajectory, IndependenceMetropolis, Trajectory]
-    assert moves[0] is moves[2]
-
-
-#: Moves that tell their order: a trajectory to the other side of the target, and jumps that know
-#: the right side only.
-TELLING = {
-    Trajectory: leapfrog(np.eye(1), np.pi / 6, 6),
-    IndependenceMetropolis: IndependenceMetropolis(
-        TMixture(np.array([[1.5]]), np.array([[[0.3]]]), np.ones(1)), 8
-    ),
-}
-
-
-def test_the_assembled_proposal_satisfies_detailed_balance():
-    """From a draw of pi*, the way there and the way back are equally likely.
-
-    Then the mean of a(theta) b(theta') - a(theta') b(theta) is zero for any a and b. A trajectory
-    and a jump, without the trajectory once more, keep pi* and fail this (z is about 6): the left
-    side knows where on the right it comes from, and not the other way round.
-    """
-    moves = tuple(TELLING[type(move)] for move in assembled().moves)
-    proposal, rng = SurrogateProposal(Normal(), moves), np.random.default_rng(2)
-    here = rng.standard_normal((3000, 1))
-    there = np.array([proposal.propose(theta, rng)[0] for theta in here])
-
-    def position_near(center, theta):
-        offset = theta[:, 0] - center
-        return np.where(np.abs(offset) < 0.6, offset, 0.0)
-
-    right, left = (lambda theta, c=c: position_near(c, theta) for c in (1.5, -1.5))
-    asymmetry = right(here) * left(there) - right(there) * left(here)
-    assert np.sum(asymmetry != 0.0) > 10
-    assert abs(z_score(asymmetry, 0.0)) < Z_LIMIT
+def test_without_a_grid_the_emulator_leads_by_independence_candidates():
+    (move,) = assembled().moves
+    assert isinstance(move, IndependenceMetropolis)
+    assert move.n_candidates > 1
 
 
 # --- wider tails ----------------------------------------------------------------------------------
@@ -197,7 +162,7 @@ def test_other_proposals_and_their_shares():
 def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
     starts = np.array(overdispersed_starts(knowledge(dim), 100))
     assert starts.shape == (100, dim)
-    assert len(np.unique(starts, axis=0)) == 100
+    assert len(np.unique(starts, axis=0)) > 90  # chains of a pool may stay
     # A hundred numbers or more: the standard error of the square is 0.35 of it at most.
     assert (starts**2).mean() == pytest.approx(OPTIONS.temperature(dim), rel=0.5)
     assert (starts**2).mean() > 1.05

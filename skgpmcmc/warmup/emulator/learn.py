@@ -165,8 +165,7 @@ class Knowledge:
         assert self.warm is not None
         explored = np.array([point.position for point in self.warm.states])
         begins = explored[self.rng.integers(len(explored), size=_N_CHAINS)]
-        pool = run_pool(target, begins, self.root, 20, self.rng)
-        return pool.jumped(target, self.modes, self.scale, self.rng)
+        return run_pool(target, begins, self.root, 20, self.rng)
 
     def evaluated(self, places: FloatArray, stage: str, workers: Executor) -> list[DesignPoint]:
         """Evaluate at theta (m, p), from the sites that the design lets expect."""
