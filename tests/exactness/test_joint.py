@@ -291,7 +291,7 @@ def test_emulated_transition_by_the_number_of_hyperparameters(p, main):
 
 @pytest.mark.statistical
 def test_emulated_transition_without_a_grid():
-    """The main move alone, a palindrome of trajectories and candidates."""
+    """The main move alone, as it is with many hyper-parameters."""
     check(emulated_test(main_alone, approximation=EP(), grids=False))
 
 
