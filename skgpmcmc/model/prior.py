@@ -376,11 +376,6 @@ class GaussianPrior:
             B *= root_precision
         return linalg.cholesky(linalg.add_to_diagonal(B, 1.0), overwrite=True)
 
-    def factor_added(self, noise: FloatArray) -> FloatArray:
-        """Lower Cholesky factor of K + S for a diagonal S, `noise` (n,); freshly allocated."""
-        added = linalg.add_to_diagonal(self.K.copy(order="F"), noise)
-        return linalg.cholesky(added, overwrite=True)
-
     def smoothed(self, E: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``E K`` and the diagonal of K - K E K, for E = (K + W^-1)^-1 of shape (n, n).
 

@@ -161,8 +161,8 @@ def _warn(counts: Counts, led: Led, known: Knowledge) -> None:
     warn(
         f"Chains accept {accepted:.0%} of the proposals of the emulator, where it predicts "
         f"{known.acceptance:.0%}, also after a second look at where they stayed. Draws are exact, "
-        "but chains may stay where they are for long: look at diagnostics_, and use "
-        "sampler=PseudoMarginal(moves='trajectories') or other priors if R-hat is large."
+        "but chains may stay where they are for long: look at diagnostics_, and if R-hat is large, "
+        "increase n_draws, or use narrower priors."
     )
 
 
