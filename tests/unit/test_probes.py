@@ -94,7 +94,10 @@ def test_a_design_point_keeps_what_an_evaluation_found():
     assert kept.log_evidence == pytest.approx(again.log_evidence, abs=1e-6)
     assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
     assert_allclose(kept.skewness, again.q.skewness(model), atol=1e-6)
-    evidence = lambda t: EP(tol=1e-9).fit(model, t).log_evidence  # noqa: E731
+
+    def evidence(theta):
+        return EP(tol=1e-9).fit(model, theta).log_evidence
+
     assert_allclose(kept.gradient, finite_difference(evidence, theta), rtol=1e-3)
 
 
