@@ -64,7 +64,9 @@ class HyperUpdate(OperatorUpdate[GPState], FromPrior):
 
     **Invariant:** leaves p(theta, f | y) unchanged, because the operator leaves the conditional
     distribution of theta unchanged, and the auxiliary variables are a function of (theta, f) or a
-    draw given (theta, f) that extends the target.
+    draw given (theta, f) that extends the target. Where f fills fewer than n dimensions, as K is
+    singular in double precision, no other theta has the same f, and a parameterization that holds f
+    fixed leaves the state as it is; it never moves to such a theta either.
 
     Attributes
     ----------
@@ -93,7 +95,10 @@ class HyperUpdate(OperatorUpdate[GPState], FromPrior):
     ) -> tuple[GPState, StepInfo]:
         """Move theta by the operator; f changes with it."""
         conditional = HyperConditional.of(model, self.parameterization, state, rng, self.free)
-        point = conditional.begin
+        try:
+            point = conditional.begin
+        except NotPositiveDefiniteError:
+            return state, rejected_proposal(self.name, model, state.theta)
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self.operator.move(conditional, point, rng)
         lost = outcome.lost

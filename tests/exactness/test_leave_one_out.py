@@ -31,25 +31,28 @@ CASES = {
     "classifier": (BayesianGPClassifier(_KERNEL), F + 0.6 * _RNG.standard_normal(N) > 0.0),
     "volatility": (BayesianGPVolatilityRegressor(_KERNEL, center=False), _RETURNS),
 }
-#: The sum of the log densities varies by about one over theta, and each of them, with independent
-#: errors in the fits without a row, by about a quarter: more than four standard errors together.
-ESS, LIMIT = 500.0, 0.3
+#: Effective draws of a fit without one row, and how many times as many the fit of all rows has: its
+#: weights for a fit without a row have heavy tails. Over ten seeds the difference of the sums has a
+#: standard deviation of 0.14 for the regressor; with the row itself left in, the sum is larger by
+#: three to nine.
+ESS, TIMES, LIMIT = 500.0, 4.0, 0.5
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_elpd_is_that_of_fits_without_each_row(name):
     estimator, y = CASES[name]
-    settings = {"target_ess": ESS, "n_draws": 5000, "max_predict_draws": None}
+    settings = {"target_ess": ESS, "n_draws": 20_000, "max_predict_draws": None}
     estimator = clone(estimator).set_params(**settings, random_state=seeded())
-    model = clone(estimator).fit(X, y)
+    model = clone(estimator).set_params(target_ess=TIMES * ESS).fit(X, y)
     estimator.set_params(priors=model.priors_)
     found = model.loo()
     refitted = np.empty(N)
     for i in range(N):
         rest = np.delete(np.arange(N), i)
         # The density of a row that the others do not expect is a mean over rare draws.
-        wanted = 4.0 * ESS if found.elpd_i[i] < -5.0 else ESS
-        without = clone(estimator).set_params(target_ess=wanted).fit(X[rest], y[rest])
+        wanted = TIMES * ESS if found.elpd_i[i] < -5.0 else ESS
+        own = {"target_ess": wanted, "random_state": seeded() + i + 1}
+        without = clone(estimator).set_params(**own).fit(X[rest], y[rest])
         refitted[i] = without.log_predictive_density(X[[i]], y[[i]])[0]
     reliable = found.pareto_k < 0.7
     assert reliable.mean() > 0.7

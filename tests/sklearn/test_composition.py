@@ -296,7 +296,7 @@ def n_numbers_stored(estimator):
     )
     references = [own.reference for own in run.models if hasattr(own.reference, "coefficients")]
     interpolation = sum(r.coefficients.size + r.trend.size for r in references)
-    moves = [own.chains[0].transition.moves[-1] for own in run.models]
+    moves = [move for own in run.models for move in own.chains[0].transition.moves]
     grids = [m.ahead.proposal.density.values for m in moves if isinstance(m, Directed)]
     grid = sum(values.nbytes / 8 for values in grids)
     return attributes + copies + sites + particles + interpolation + grid

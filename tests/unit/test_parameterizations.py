@@ -45,6 +45,8 @@ from skgpmcmc.parameterizations import (
     SurrogateData,
 )
 
+from skgpmcmc.transitions import HyperUpdate, RandomWalk
+
 from ..helpers import every_pair, finite_difference, in_one_test, relative_error
 
 LIKELIHOODS = {
@@ -168,6 +170,19 @@ def test_f_is_where_it_was_where_K_is_singular(name, likelihood, singular):
     conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
     assert_allclose(conditional.begin.state.f, state.f, atol=1e-9)
     assert_allclose(conditional.at(state.theta).state.f, state.f, atol=1e-9)
+
+
+@every_singular
+def test_moves_of_theta_where_K_is_singular(singular):
+    """At fixed f no other theta is possible there; in whitened coordinates any is."""
+    model, state, rng = problem("probit", **SINGULAR[singular])
+    walk = RandomWalk(log_scale=-2.0)
+    stayed, info = HyperUpdate(Sufficient(), walk).step(model, state, rng)
+    assert stayed is state
+    assert info.failed
+    assert not info.accepted
+    steps = [HyperUpdate(Ancillary(), walk).step(model, state, rng)[1] for _ in range(20)]
+    assert any(info.accepted for info in steps)
 
 
 @pytest.mark.parametrize("name", ["aa", "surr"])
