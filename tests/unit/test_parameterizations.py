@@ -44,7 +44,6 @@ from skgpmcmc.parameterizations import (
     Sufficient,
     SurrogateData,
 )
-
 from skgpmcmc.transitions import HyperUpdate, RandomWalk
 
 from ..helpers import every_pair, finite_difference, in_one_test, relative_error
