@@ -67,13 +67,13 @@ def entry_cost(model: LatentGP) -> float:
 #: of which inverts the factor too.
 _N_FACTORIZATIONS = 10.0
 #: What each of them costs besides: to fill an entry of its matrix, and to be called at all.
-_PER_ENTRY, _PER_CALL = 50.0, 4e6
+_PER_ENTRY, PER_CALL = 50.0, 4e6
 
 
 def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:
     """Return the cost of all iterations, each of which fills and factors a matrix."""
     count = 1.0 if isinstance(approximation, Exact) else _N_FACTORIZATIONS
-    return count * (_PER_CALL + _PER_ENTRY * n_entries + factor_cost)
+    return count * (PER_CALL + _PER_ENTRY * n_entries + factor_cost)
 
 
 @dataclass(eq=False)

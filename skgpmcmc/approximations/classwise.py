@@ -212,7 +212,7 @@ def _slope_of_half_log_det(q: ClasswiseApproximation) -> FloatArray:
 
 
 def averaged(
-    q: ClasswiseApproximation, observed: Observations, n_sweeps: int
+    q: ClasswiseApproximation, observed: Observations, n_sweeps: int = 40
 ) -> ClasswiseApproximation:
     """Return a Gaussian whose sites have slope and curvature averaged over itself.
 
@@ -229,7 +229,7 @@ def averaged(
         Start of the sweeps.
     observed : Observations
         Observations with a softmax.
-    n_sweeps : int
+    n_sweeps : int, default=40
         Maximum number of damped steps; fewer if the mean changes by less than 1 % of its standard
         deviations.
     """

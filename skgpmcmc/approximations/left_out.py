@@ -36,8 +36,6 @@ from .laplace import Laplace
 
 #: Largest tolerance of EP and Laplace: cavities depend on all sites to first order.
 _TOLERANCE = 1e-3
-#: Most sweeps that average the sites of a softmax.
-_N_SWEEPS = 30
 #: Change of a margin, in its standard deviations, below which other inputs do not respond: what
 #: they would add is of third order in it, in all less than 0.001 nats for 173 counts.
 _NO_CHANGE = 0.1
@@ -86,7 +84,7 @@ class Settled(NamedTuple):
         if model.likelihood.n_functions > 1:
             q, log_evidence, _, _ = Laplace().fit(model, theta)
             assert isinstance(q, ClasswiseApproximation)
-            return cls(model, averaged(q, model.observations, _N_SWEEPS), log_evidence, None)
+            return cls(model, averaged(q, model.observations), log_evidence, None)
         approximation: Approximation = EP()
         start = None
         if isinstance(reference, InterpolatedSites):

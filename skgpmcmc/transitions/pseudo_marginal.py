@@ -22,7 +22,7 @@ from ..approximations import (
 )
 from ..approximations.importance import estimating, weighing
 from ..model import GPState, LatentGP
-from ..numerics.linalg import NotPositiveDefiniteError, log_sum
+from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.threads import Asking, alone
 from .base import (
     Evaluated,
@@ -35,9 +35,6 @@ from .base import (
     Transition,
     shrinking,
 )
-
-#: Entries of the particles that are drawn at once to see how noisy an estimate is.
-_AT_ONCE = 2**20
 
 
 class PseudoMarginalState(NamedTuple):
@@ -190,14 +187,16 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         """
         try:
             density, n = self.reference.at(model, theta).made(), self._n_draws(theta)
-            at_once, found = max(_AT_ONCE // (n * model.n_latent), 1), []
-            for begin in range(0, n_replicates, at_once):
-                n_drawn = n * min(at_once, n_replicates - begin)
-                drawn = importance_estimate(model, density, n_drawn, rng, defensive=self.defensive)
-                found.append(drawn.log_weights)
+            estimates = np.array(
+                [
+                    importance_estimate(
+                        model, density, n, rng, defensive=self.defensive
+                    ).log_likelihood
+                    for _ in range(n_replicates)
+                ]
+            )
         except NotPositiveDefiniteError:
             return float("nan")
-        estimates = log_sum(np.concatenate(found).reshape(n_replicates, n))
         if not np.isfinite(estimates).all():
             return float("inf")
         with np.errstate(over="ignore"):  # a spread beyond 1e154 counts as infinite
@@ -264,11 +263,12 @@ class RetainedParticle(_OfParticles, InStep[PseudoMarginalState]):
     defensive : float
         That of the estimates.
     n_steps : int
-        Elliptical slice steps.
+        Elliptical slice steps. One alone moves too slowly where the importance density is far too
+        low: a chain would stay there for long.
     """
 
     defensive: float = 0.0
-    n_steps: int = 1
+    n_steps: int = 4
     name = "retained particle"
 
     def moving(

@@ -17,21 +17,16 @@ from scipy import linalg, ndimage
 from .._typing import BoolArray, FloatArray, IntArray
 from .surrogate import ComparableDensity
 
-#: How far a rotation goes, by the number of hyper-parameters, as shares of a turn, and the standard
-#: deviation of that. With these averages have about half of the variance that they have with steps
-#: of a low-discrepancy sequence (powers of the inverse root of x^(p + 1) = x + 1).
-_SHIFTS, _SPREAD = ((0.382,), (0.38, 0.445), (0.442, 0.157, 0.264)), 0.02
+#: How far a rotation goes along each axis, as shares of a turn, and the standard deviation of that.
+#: With these averages have about half of the variance that they have with steps of a
+#: low-discrepancy sequence (powers of the inverse root of x^(p + 1) = x + 1).
+_SHIFTS, _SPREAD = (0.382, 0.445, 0.3), 0.02
 #: Most hyper-parameters for which there are rotations.
 MOST_ROTATED = len(_SHIFTS)
-#: Log density below the largest at which a grid may end.
-_DEPTH = 11.0
-#: How far a grid goes to begin with, in units of the scale; share of it that has to matter, else it
-#: is fitted to what does, so often at most.
-_REACH, _FITS, _MOST_FITTINGS = 4.0, 0.7, 8
-#: Points of each axis of a grid, and of one to rotate on; halved for every axis.
-_COARSE, _FINE = 128, 288
-#: Points at which a density is evaluated at once: what it takes for them stays in the cache.
-_AT_ONCE = 1024
+#: Points of each axis of a grid, halved for every axis; one to rotate on has twice as many.
+_SIZE = 144
+#: How often a grid is fitted at most.
+_MOST_FITTINGS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +66,7 @@ class GridDensity:
         target: ComparableDensity,
         seeds: FloatArray,
         root: FloatArray,
+        depth: float,
         *,
         grows: bool = True,
         fine: bool = False,
@@ -89,38 +85,41 @@ class GridDensity:
             Points with much of the density, such as modes.
         root : ndarray of shape (p, p)
             Scale of the density around them.
+        depth : float
+            How much lower than at the best seed the log density is where the grid may end.
         grows : bool, default=True
-            Whether it may grow beyond where it begins, four units of the scale around the seeds.
+            Whether it may grow beyond where it begins. There a normal density of this scale has
+            fallen by the depth.
         fine : bool, default=False
             Whether it is to be fine enough to rotate on.
         """
         center, p = seeds.mean(axis=0), seeds.shape[1]
         z = _whitened(root, seeds - center)
-        limit = float(target.log_prob(seeds).max()) - _DEPTH
+        limit = float(target.log_prob(seeds).max()) - depth
+        reach = math.sqrt(2.0 * depth)
 
         def found_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
-            """Log density on a grid, and which part of that matters."""
-            theta, log_prob = center + _mesh(axes) @ root.T, np.empty(axes.shape[1] ** p)
-            for begin in range(0, len(theta), _AT_ONCE):
-                some = slice(begin, begin + _AT_ONCE)
-                log_prob[some] = target.log_prob(theta[some])
+            """Log density on a grid, layer after layer, and which part of that matters."""
+            theta = center + _mesh(axes) @ root.T
+            layers = np.split(theta, axes.shape[1])
+            log_prob = np.stack([target.log_prob(layer) for layer in layers])
             log_prob = log_prob.reshape([axes.shape[1]] * p)
             places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
             return log_prob, _reached(log_prob > limit, np.rint(places).astype(int))
 
-        ends = z.min(axis=0) - _REACH, z.max(axis=0) + _REACH
+        ends = z.min(axis=0) - reach, z.max(axis=0) + reach
         for _ in range(_MOST_FITTINGS):
-            axes = np.linspace(*ends, _COARSE >> p).T
+            axes = np.linspace(*ends, _SIZE >> p).T
             log_prob, found = found_on(axes)
             wanted = _fitted(found, axes)
             if not grows:
                 wanted = np.maximum(wanted[0], ends[0]), np.minimum(wanted[1], ends[1])
             grown = (wanted[0] < ends[0]).any() or (wanted[1] > ends[1]).any()
-            if not grown and (wanted[1] - wanted[0] > _FITS * (ends[1] - ends[0])).all():
+            if not grown and (wanted[1] - wanted[0] > 0.5 * (ends[1] - ends[0])).all():
                 break
             ends = wanted
         if fine:
-            axes = np.linspace(*ends, _FINE >> p).T
+            axes = np.linspace(*ends, 2 * _SIZE >> p).T
             log_prob, found = found_on(axes)
         log_prob = np.where(found & np.isfinite(log_prob), log_prob, -np.inf)
         top = log_prob.max()
@@ -269,7 +268,7 @@ class Rotation:
         if place is None:
             return theta, -np.inf
         u, log_density = place
-        step = np.array(_SHIFTS[len(u) - 1]) + self.spread * rng.standard_normal(len(u))
+        step = np.array(_SHIFTS[: len(u)]) + self.spread * rng.standard_normal(len(u))
         moved, log_moved = self.density.from_cube((u + self.sign * step) % 1.0)
         if log_moved == -np.inf:  # on the edge of the grid, by rounding
             return theta, -np.inf

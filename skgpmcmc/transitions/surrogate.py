@@ -19,9 +19,6 @@ from ..numerics.dynamics import DensityPoint, tuned_log_scale
 from ..numerics.linalg import cholesky, log_sum
 from .operators import Outcome, Trajectory
 
-#: Acceptance rate of a pool's trajectories.
-_TARGET_ACCEPTANCE = 0.9
-
 
 class CheapDensity(Protocol):
     """An unnormalized density with its gradient, at one point or at many."""
@@ -42,7 +39,7 @@ class CheapPoint(NamedTuple):
 
     position: FloatArray  # (..., p), theta, natural logs
     log_density: FloatArray  # (...)
-    gradient: Any  # (..., p); None until a trajectory wants it
+    gradient: Any  # (..., p); None where no trajectory wants it
 
     @classmethod
     def at(cls, target: CheapDensity, theta: FloatArray) -> Self:
@@ -212,20 +209,18 @@ def independence_acceptance(log_weights: FloatArray, shares: FloatArray | None =
 
 @dataclass(frozen=True, eq=False)
 class SurrogateProposal:
-    """Proposal of theta' by a short chain under a cheap density pi*, started at theta.
+    """Proposal of theta' by a move under a cheap density pi*, from theta.
 
-    The chain is a palindrome of moves, each reversible with respect to pi*, such as a trajectory,
-    independence candidates and a trajectory again. So the whole chain is reversible, and its
-    Hastings ratio is pi*(theta) / pi*(theta'). The accept-reject step with the likelihood corrects
-    the errors of pi* exactly.
+    The move is reversible with respect to pi*: a trajectory, or some independence candidates, one
+    after the other. So its Hastings ratio is pi*(theta) / pi*(theta'). The accept-reject step with
+    the likelihood corrects the errors of pi* exactly.
 
     Attributes
     ----------
-    target : HyperPosterior or ComparableDensity
-        pi*, unnormalized, whose method `at` gives points with gradients for trajectories; a
-        `ComparableDensity` if any of the moves is independence Metropolis-Hastings.
-    moves : tuple of Trajectory and IndependenceMetropolis
-        The moves, a palindrome.
+    target : HyperPosterior or EmulatedPosterior
+        pi*, unnormalized; its method `at` returns the point at a theta, with its gradient.
+    move : Trajectory or IndependenceMetropolis
+        The move.
 
     References
     ----------
@@ -234,23 +229,15 @@ class SurrogateProposal:
     """
 
     target: Any
-    moves: tuple[Trajectory | IndependenceMetropolis, ...]
+    move: Trajectory | IndependenceMetropolis
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""
-        point: Any = None
-        if isinstance(self.moves[0], Trajectory):
-            point = self.target.at(theta)
-            if point is None:
-                return theta, -np.inf
-        else:
-            point = CheapPoint(theta, self.target.log_prob(theta), None)
-        start = point.log_density
-        for move in self.moves:
-            if isinstance(move, Trajectory) and point.gradient is None:
-                point = self.target.at(point.position)
-            point = move.move(self.target, point, rng).point
-        return point.position, float(start - point.log_density)
+        begin = self.target.at(theta)
+        if begin is None:
+            return theta, -np.inf
+        end = self.move.move(self.target, begin, rng).point
+        return end.position, float(begin.log_density - end.log_density)
 
 
 def run_pool(
@@ -259,11 +246,12 @@ def run_pool(
     root: FloatArray,
     n_moves: int,
     rng: np.random.Generator,
+    acceptance: float,
 ) -> FloatArray:
     """Move chains from theta (m, p) by trajectories in the metric `root`.
 
-    Their step is tuned in the first half of the moves. Returned is where they are after each move
-    of the second half, (n_moves - n_moves // 2, m, p).
+    Their step is tuned to an acceptance rate in the first half of the moves. Returned is where they
+    are after each move of the second half, (n_moves - n_moves // 2, m, p).
     """
     point = CheapPoint.at(target, theta)
     log_step = Trajectory().typical_log_scale(theta.shape[1])
@@ -272,7 +260,7 @@ def run_pool(
         trajectory = Trajectory.quarter(root, min(log_step, 0.0))
         point, probability = advanced(trajectory, target, point, rng)
         if i < n_moves // 2:
-            log_step = tuned_log_scale(log_step, float(probability.mean()), _TARGET_ACCEPTANCE, i)
+            log_step = tuned_log_scale(log_step, float(probability.mean()), acceptance, i)
         else:
             kept.append(point.position)
     return np.array(kept)

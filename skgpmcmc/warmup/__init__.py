@@ -3,9 +3,8 @@
 from . import time_limit
 from .emulated import set_up_emulated
 from .emulator.cheap import Emulated
-from .emulator.learn import ITERATIONS_PER_EVALUATION
 from .estimates import N_IMPORTANCE
-from .executor import Done, Executor, InProcess, perform
+from .executor import ITERATIONS_PER_EVALUATION, Done, Executor, InProcess, perform
 from .mapped import Mapped, set_up_mapped
 from .report import EmulatorReport, EmulatorSettings
 from .schedule import Schedule

@@ -33,10 +33,6 @@ from .report import EmulatorReport, EmulatorSettings
 from .time_limit import OutOfTimeError, check_time
 from .work import Counts, Prepared, Request, Segment, sum_counts, switch
 
-#: Where chains accept so few proposals that this is less probable even if half of what is predicted
-#: were the truth, what they showed is learned.
-_SURPRISING = 0.01
-
 
 def set_up_emulated(
     request: Request,
@@ -72,7 +68,7 @@ def set_up_emulated(
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
     options, n_chains = options or EmulatorOptions(), len(request.rngs)
-    emulates = settings.emulates if settings else not trajectories_pay(request.model)
+    emulates = settings.emulates if settings else not trajectories_pay(request.model, options)
     known = learned(request, workers, options, emulates=emulates)
     estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
     try:
@@ -86,8 +82,8 @@ def set_up_emulated(
                 led = led_by_emulator(known, estimates, n_chains)
             else:
                 led = led_by_trajectories(known, estimates)
-            transition: Transition[Any] = estimates.mixture(led.proposals, led.shares)
-            settling: Transition[Any] = estimates.mixture(led.settling, led.shares)
+            transition: Transition[Any] = estimates.mixture(led.proposals, led.others)
+            settling: Transition[Any] = estimates.mixture(led.settling, led.others)
             if settings is None and not known.usable and trajectories_serve(known.model):
                 assert known.warm is not None
                 transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
@@ -141,11 +137,11 @@ def _settled(
 
 
 def _surprises(counts: Counts, led: Led, known: Knowledge) -> bool:
-    """Whether chains accept far less than predicted."""
+    """Whether chains accept less than is probable even if half of what is predicted were true."""
     if not known.usable:
         return False  # nothing is predicted
     n_accepted, n_made = counts.n_accepted[led.main], counts.n_steps[led.main]
-    return bool(bdtr(n_accepted, n_made, 0.5 * known.acceptance) < _SURPRISING)
+    return bool(bdtr(n_accepted, n_made, 0.5 * known.acceptance) < known.options.surprise)
 
 
 def _shown(known: Knowledge, visited: FloatArray, workers: Executor) -> Knowledge:
@@ -173,8 +169,7 @@ def _without_hyperparameters(request: Request, settings: EmulatorSettings | None
     else:
         count = settings.n_importance or N_IMPORTANCE
         estimates = Estimates.by_draws(settings, request.approximation, count)
-        mixture = estimates.mixture({"random walk": RandomWalk()}, (1.0,))
-        transition = replace(mixture, probabilities=(0.0, 1.0))
+        transition = estimates.mixture({"random walk": RandomWalk()}, others=1.0)
     return Prepared(
         transition=transition,
         reference=request.approximation,
@@ -198,7 +193,7 @@ def _in_a_hurry(
         led = led_by_emulator(known, estimates, n_chains)
     else:
         led = led_in_a_hurry(known, n_chains)
-    transition = estimates.mixture(led.proposals, led.shares)
+    transition = estimates.mixture(led.proposals, led.others)
     return Prepared(
         transition=transition,
         reference=estimates.reference,

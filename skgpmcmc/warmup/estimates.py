@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,10 +31,6 @@ from .work import no_density
 
 #: Importance draws where nothing is learned about them.
 N_IMPORTANCE = 64
-#: Least weight of a place where chains hardly go, for what is learned of estimates.
-_LEAST_SHARE = 0.05
-#: Probability of new particles at the same theta.
-_REFRESHED = 0.01
 
 
 class Estimates(NamedTuple):
@@ -65,13 +61,16 @@ class Estimates(NamedTuple):
         move = partial(PseudoMarginalMetropolis, reference, n_importance=count, defensive=share)
         return cls(move, reference, ParticleRefresh(share), RetainedParticle(share))
 
-    def mixture(self, proposals: dict[str, Proposal], shares: Sequence[float]) -> Mixture[Any]:
-        """Return a transition by some proposals."""
+    def mixture(self, proposals: dict[str, Proposal], others: float) -> Mixture[Any]:
+        """Return a transition by some proposals: each but the first has the probability `others`.
+
+        So have new particles, if there are any.
+        """
         moves = [self._moving(name, proposal) for name, proposal in proposals.items()]
-        if self.refresh is None:
-            return Mixture(tuple(moves), tuple(shares))
-        rest = [(1.0 - _REFRESHED) * share for share in shares]
-        return Mixture((*moves, self.refresh), (*rest, _REFRESHED), self.last)
+        if self.refresh is not None:
+            moves.append(self.refresh)
+        rest = [others] * (len(moves) - 1)
+        return Mixture(tuple(moves), (1.0 - sum(rest), *rest), self.last)
 
     def _moving(self, name: str, proposal: Proposal) -> Transition[Any]:
         if isinstance(proposal, Rotation):
@@ -94,8 +93,8 @@ def estimated(
     model = known.model
     reference = known.reference(settings.noise)
     thetas, evidence, shares = known.places()
-    seeds = known.seeds(len(thetas))
-    probes = probed(model, reference, thetas, settings, seeds, workers)
+    seeds, n_draws = known.seeds(len(thetas)), known.options.n_probe
+    probes = probed(model, reference, thetas, settings, n_draws, seeds, workers)
     check_time()
     found = np.array([probe is not None for probe in probes])
     if not found.any():
@@ -103,10 +102,11 @@ def estimated(
     log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
     theta, gap = thetas[found], log_p - evidence[found]
     center, scale = known.design.best.theta, known.scale
-    # Errors matter where chains go.
-    weight = np.sqrt(np.clip(shares[found], _LEAST_SHARE, 1.0))
-    learned = draw_count(theta, log_variance, center, scale, model.n_latent, settings.noise, weight)
-    count = settings.n_importance or learned
+    # Errors matter where chains go; other moves go anywhere.
+    weight = np.sqrt(np.clip(shares[found], known.options.others, 1.0))
+    count = settings.n_importance or draw_count(
+        theta, log_variance, center, scale, model.n_latent, settings.noise, weight, known.options
+    )
     correction = Quadratic.fit(
         theta, gap, center, scale, noise=(0.05 + noise) / weight, term_sd=0.1
     )

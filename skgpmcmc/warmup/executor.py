@@ -14,6 +14,9 @@ from ..numerics.linalg import OperationCount
 from .time_limit import TimeLimit, time_is_over, until
 from .work import at_work
 
+#: Iterations of a chain that take as long as an evaluation with gradient, about.
+ITERATIONS_PER_EVALUATION = 2.5
+
 
 class Executor(Protocol):
     """Does batches of work."""

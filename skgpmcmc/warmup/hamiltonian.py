@@ -18,22 +18,10 @@ from ..approximations import HyperPosterior, PosteriorPoint
 from ..model import LatentGP, period_positions
 from ..numerics.dynamics import tuned_log_scale
 from ..transitions import MOST_ROTATED, Trajectory
+from .emulator.options import EmulatorOptions
 from .executor import Executor
 from .time_limit import time_is_over
 from .work import MOST_ATTEMPTS, no_density
-
-#: Acceptance rate to which step sizes are tuned. Where the posterior is narrower than elsewhere, as
-#: towards short length-scales, a chain with longer steps stays for dozens of iterations.
-TARGET_ACCEPTANCE = 0.9
-#: Windows after which the metric is learned, each twice as long as the one before: in the first one
-#: all chains together have a trajectory for every hyper-parameter.
-_N_WINDOWS = 3
-#: Trajectories of each chain that begin, and that tune the last step size.
-_FEWEST, _LAST = 5, 15
-#: See `trajectories_pay`.
-_ROWS_PER_VALUE = 10.0
-#: Points that the metric in use counts as, when another is learned.
-_WEIGHT_OF_METRIC = 1.0
 
 
 def trajectories_serve(model: LatentGP) -> bool:
@@ -44,7 +32,7 @@ def trajectories_serve(model: LatentGP) -> bool:
     return model.likelihood.quadratic and not period_positions(model)
 
 
-def trajectories_pay(model: LatentGP) -> bool:
+def trajectories_pay(model: LatentGP, options: EmulatorOptions) -> bool:
     """Whether they cost less than chains that an emulator of the exact evidence leads.
 
     Chains of trajectories need about 3000 evaluations for 400 effective draws, of some n^3
@@ -55,7 +43,7 @@ def trajectories_pay(model: LatentGP) -> bool:
     three hyper-parameters an emulator on a grid is always cheaper.
     """
     dim = len(model.start)
-    few_rows = model.n_inputs < _ROWS_PER_VALUE * dim * (dim + 1)
+    few_rows = model.n_inputs < options.rows_per_value * dim * (dim + 1)
     return dim > MOST_ROTATED and few_rows and trajectories_serve(model)
 
 
@@ -85,8 +73,8 @@ def warmed_up(
     root: FloatArray,
     seeds: Sequence[np.random.SeedSequence],
     workers: Executor,
+    options: EmulatorOptions,
     windows: Sequence[int] | None = None,
-    log_step: float | None = None,
 ) -> WarmUp:
     """Run Hamiltonian chains on a posterior, and learn their metric and step size.
 
@@ -102,11 +90,11 @@ def warmed_up(
         One per chain.
     workers : Executor
         What the chains run on, one item for each.
+    options : EmulatorOptions
+        The acceptance rate to which step sizes are tuned, and the windows.
     windows : sequence of int, optional
         Trajectories of each chain in each window. The metric is learned anew after all but the
-        last, which tunes the step size for it. By default `windows_for` the dimension.
-    log_step : float, optional
-        Log of the first step size, in units of the metric.
+        last, which tunes the step size for it. By default `options.windows`.
 
     Returns
     -------
@@ -119,9 +107,9 @@ def warmed_up(
         If there is no density at a start, nor on the way to the kernel's values; the message names
         theta.
     """
-    dim = len(root)
-    windows = windows_for(dim, len(starts)) if windows is None else windows
-    log_step = first_log_step(dim) if log_step is None else log_step
+    dim, acceptance = len(root), options.target_acceptance
+    windows = windows or options.windows(dim, len(starts))
+    log_step = Trajectory().typical_log_scale(dim)
     streams = [seed.spawn(len(windows)) for seed in seeds]
     begins: list[Any] = list(starts)
     plain = replace(posterior, keep=None)
@@ -129,7 +117,15 @@ def warmed_up(
     for i, n_trajectories in enumerate(windows):
         is_last = i == len(windows) - 1
         items = [
-            (posterior if is_last else plain, begin, root, log_step, n_trajectories, own[i])
+            (
+                posterior if is_last else plain,
+                begin,
+                root,
+                log_step,
+                acceptance,
+                n_trajectories,
+                own[i],
+            )
             for begin, own in zip(begins, streams, strict=True)
         ]
         stage = f"warm-up by trajectories: window {i + 1} of {len(windows)}"
@@ -154,24 +150,13 @@ def warmed_up(
     return WarmUp(visited, n_evaluations, states, begins, trajectory, root, n_iterations)
 
 
-def first_log_step(dim: int) -> float:
-    """Log of a step size to begin with, in units of the metric."""
-    return Trajectory().typical_log_scale(dim)
-
-
-def windows_for(dim: int, n_chains: int) -> list[int]:
-    """Return the trajectories of each chain in each window."""
-    learning = [max(_FEWEST, -(-dim * 2**i // n_chains)) for i in range(_N_WINDOWS)]
-    return [*learning, _LAST]
-
-
 def learned_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:
     """Return the root of a metric from positions and gradients at some points.
 
     For a Gaussian the covariance S of positions and the covariance G of gradients are inverse to
     one another. The metric is their geometric mean, the M with M G M = S, which minimizes the
     Fisher divergence of the points in its coordinates from a standard normal variable. Both are
-    shrunk towards the metric in use, which counts as `_WEIGHT_OF_METRIC` points.
+    shrunk towards the metric in use, which counts as one point.
 
     Parameters
     ----------
@@ -197,9 +182,7 @@ def learned_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArr
 def _shrunk(rows: FloatArray) -> FloatArray:
     """Covariance of some rows, shrunk towards the identity."""
     centered = rows - rows.mean(axis=0)
-    weight = _WEIGHT_OF_METRIC
-    total = centered.T @ centered + weight * np.eye(rows.shape[1])
-    return np.asarray(total / (len(rows) + weight))
+    return np.asarray((centered.T @ centered + np.eye(rows.shape[1])) / (len(rows) + 1.0))
 
 
 def follow(
@@ -207,10 +190,13 @@ def follow(
     begin: FloatArray,
     root: FloatArray,
     log_step: float,
+    acceptance: float,
     n_trajectories: int,
     seed: np.random.SeedSequence,
 ) -> Followed:
-    """Run one chain for a window, and adapt its step size in the metric given by `root`.
+    """Run one chain for a window, and adapt its step size to an acceptance rate.
+
+    Its metric is given by `root`.
 
     Iterations of the approximation begin at the sites of the last point, unless the posterior has
     others. If the time is over, no other trajectory begins.
@@ -224,7 +210,7 @@ def follow(
             break
         outcome = Trajectory.quarter(root, log_step).move(path, point, rng)
         point, probability = outcome.point, outcome.acceptance_probability
-        log_step = tuned_log_scale(log_step, probability, TARGET_ACCEPTANCE, i)
+        log_step = tuned_log_scale(log_step, probability, acceptance, i)
         states.append(point)
         log_steps.append(log_step)
     return Followed(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))

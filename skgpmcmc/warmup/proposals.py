@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,18 +21,12 @@ from ..transitions import (
 from .emulator.learn import Knowledge
 from .estimates import Estimates
 
-#: Probability of a random walk, which leaves places where pi* is far too small, and of a multiple
-#: of a period if there is one.
-_OTHERS = 0.05
-#: Independence candidates of a chain on the emulator.
-_N_CANDIDATES = 64
-
 
 class Led(NamedTuple):
     """What leads chains, and where they begin."""
 
     proposals: dict[str, Proposal]  # by name, the main one first
-    shares: Sequence[float]  # their probabilities
+    others: float  # probability of each but the main one
     starts: list[FloatArray]  # overdispersed; (p,) each
 
     @property
@@ -66,8 +59,8 @@ def led_by_emulator(known: Knowledge, estimates: Estimates, n_chains: int) -> Le
         main: dict[str, Proposal] = {"rotation": Rotation(grid)}
     else:
         mixture = TMixture.of_draws(known.draws(target, lifted), known.modes, known.scale)
-        independence = IndependenceMetropolis(mixture, _N_CANDIDATES)
-        main = {"surrogate": SurrogateProposal(target.raised(lifted), (independence,))}
+        independence = IndependenceMetropolis(mixture, options.n_pooled)
+        main = {"surrogate": SurrogateProposal(target.raised(lifted), independence)}
     return _with_others(known, main, overdispersed_starts(known, n_chains))
 
 
@@ -84,7 +77,7 @@ def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
     assert known.warm is not None
     sites = known.reference() if estimates.correction is not None else None
     posterior = HyperPosterior(known.model, known.approximation, sites, estimates.correction)
-    proposal: Proposal = SurrogateProposal(posterior, (known.warm.trajectory,))
+    proposal: Proposal = SurrogateProposal(posterior, known.warm.trajectory)
     main = {"trajectory": proposal}
     return _with_others(known, main, known.warm.ends)
 
@@ -93,17 +86,16 @@ def led_in_a_hurry(known: Knowledge, n_chains: int) -> Led:
     """Propose by a random walk at the scale that is known by now."""
     walk: dict[str, Proposal] = {"random walk": _walk(known)}
     noise = known.rng.standard_normal((n_chains, known.dim)) @ known.root.T
-    return Led(walk, (1.0,), list(known.design.best.theta + noise))
+    return Led(walk, known.options.others, list(known.design.best.theta + noise))
 
 
 def _with_others(known: Knowledge, main: dict[str, Proposal], starts: list[FloatArray]) -> Led:
-    """Add a random walk, and multiples of a period if there is one."""
+    """Add multiples of a period, and a random walk: it leaves places where pi* is far too small."""
     proposals = {**main, "random walk": _walk(known)}
     periods = period_positions(known.model)
-    if not periods:
-        return Led(proposals, (1.0 - _OTHERS, _OTHERS), starts)
-    proposals["multiple of a period"] = Multiples(periods)
-    return Led(proposals, (1.0 - 2.0 * _OTHERS, _OTHERS, _OTHERS), starts)
+    if periods:
+        proposals["multiple of a period"] = Multiples(periods)
+    return Led(proposals, known.options.others, starts)
 
 
 def _walk(known: Knowledge) -> RandomWalk:

@@ -71,7 +71,7 @@ def ready(led):
     starts = [model.hyperprior.sample(rng) for rng in rngs]
     request = Request(model, Exact(), starts, rngs, own, None, 20)
     with pytest.MonkeyPatch.context() as patch, nullcontext() if grids else without_grids():
-        patch.setattr(emulated, "trajectories_pay", lambda model: pays)
+        patch.setattr(emulated, "trajectories_pay", lambda model, options: pays)
         prepared = set_up_emulated(request, InProcess(), None, draws_latent=False)
     transition = prepared.transition
     assert led == getattr(transition, "moves", (transition,))[0].name

@@ -265,22 +265,22 @@ class StepByPoint(Trajectory):
         return twin_of(self, Trajectory, log_scale=log_scale).move(conditional, point, rng)
 
 
-def with_proposal(mixture, cls=SurrogateProposal, moves=None):
-    """The surrogate move alone, its proposal of the class `cls` and with other moves."""
+def with_proposal(mixture, cls=SurrogateProposal, move=None):
+    """The surrogate move alone, its proposal of the class `cls` and with another move."""
     surrogate = mixture.moves[0]
-    moves = moves or surrogate.proposal.moves
-    return replace(surrogate, proposal=twin_of(surrogate.proposal, cls, moves=moves))
+    move = move or surrogate.proposal.move
+    return replace(surrogate, proposal=twin_of(surrogate.proposal, cls, move=move))
 
 
 def with_jump(mixture, cls):
     """Candidates from a distribution beside the posterior, so that they have to be weighted."""
     law = TMixture(np.array([[np.log(4.0) + 0.7, 0.7]]), 0.7 * np.eye(2)[None], np.ones(1))
-    return with_proposal(mixture, moves=(cls(law, 16),))
+    return with_proposal(mixture, move=cls(law, 16))
 
 
 def with_leapfrog(mixture, cls):
     """Trajectories in a metric that is about that of the prior."""
-    return with_proposal(mixture, moves=(twin_of(leapfrog(np.eye(2), 0.7, 3), cls),))
+    return with_proposal(mixture, move=twin_of(leapfrog(np.eye(2), 0.7, 3), cls))
 
 
 class RotationWithoutRatio(Rotation):

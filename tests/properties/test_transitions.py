@@ -108,12 +108,15 @@ def jump(dim=2):
 
 
 def surrogate(dim=2):
-    around = leapfrog(np.eye(dim), 0.7, 3)
-    return SurrogateProposal(Bell(), (around, jump(dim), around))
+    return SurrogateProposal(Bell(), leapfrog(np.eye(dim), 0.7, 3))
+
+
+def candidates(dim=2):
+    return SurrogateProposal(Bell(), jump(dim))
 
 
 def rotation(dim=2):
-    return Rotation(GridDensity.of(Bell(), THETA[None, :dim], np.eye(dim)))
+    return Rotation(GridDensity.of(Bell(), THETA[None, :dim], np.eye(dim), 12.0))
 
 
 def directed(make):
@@ -149,6 +152,7 @@ EVERY = {
     "pseudo-marginal, laplace": pseudo_marginal(walk(), Laplace()),
     "pseudo-marginal, one draw": PseudoMarginalMetropolis(EP(), walk(), 1),
     "surrogate": pseudo_marginal(surrogate()),
+    "surrogate by candidates": pseudo_marginal(candidates()),
     "rotation": directed(pseudo_marginal),
     "rotation, marginal": directed(marginal),
     "refresh": of_particles(ParticleRefresh(0.05)),
@@ -636,16 +640,18 @@ def test_the_last_move_of_a_mixture_is_made_as_often_as_it_says(model, often):
 # --- proposals from a cheap chain -----------------------------------------------------------------
 
 
-def test_the_hastings_ratio_of_a_surrogate_is_that_of_its_target():
+@pytest.mark.parametrize("make", [surrogate, candidates])
+def test_the_hastings_ratio_of_a_surrogate_is_that_of_its_target(make):
     rng = np.random.default_rng(27)
     for _ in range(20):
         theta = rng.standard_normal(2)
-        there, log_hastings = surrogate().propose(theta, rng)
+        there, log_hastings = make().propose(theta, rng)
         at = [float(Bell().value_and_gradient(t)[0]) for t in (theta, there)]
         assert log_hastings == pytest.approx(at[0] - at[1], abs=1e-12)
 
 
-def test_a_surrogate_of_the_target_itself_is_always_accepted(model):
+@pytest.mark.parametrize("move", [leapfrog(np.eye(2), 0.2, 2), jump()])
+def test_a_surrogate_of_the_target_itself_is_always_accepted(model, move):
     """Then the Hastings ratio cancels the ratio of the targets."""
 
     class Exact:
@@ -664,8 +670,7 @@ def test_a_surrogate_of_the_target_itself_is_always_accepted(model):
         def at(self, theta):
             return CheapPoint.at(self, theta)
 
-    around = leapfrog(np.eye(2), 0.2, 2)
-    transition = marginal(SurrogateProposal(Exact(), (around, jump(), around)))
+    transition = marginal(SurrogateProposal(Exact(), move))
     rng = np.random.default_rng(28)
     state = transition.start(model, THETA, rng)
     for _ in range(10):

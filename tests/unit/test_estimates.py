@@ -8,7 +8,7 @@ import pytest
 from skgpmcmc.approximations import EP
 from skgpmcmc.warmup import EmulatorSettings, InProcess, Request, TimeLimit, estimates, until
 from skgpmcmc.warmup.emulator.learn import learned
-from skgpmcmc.warmup.emulator.noise import FEWEST_DRAWS, Probe
+from skgpmcmc.warmup.emulator.noise import Probe
 from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.estimates import estimated
 from skgpmcmc.warmup.time_limit import OutOfTimeError
@@ -34,7 +34,7 @@ def probing(known, monkeypatch, gap, log_variance):
     """Let probes find a gap to the evidence, (m,), and the log of the relative variance, (m,)."""
     thetas, evidence, _ = known.places()
 
-    def probed(model, reference, asked, settings, seeds, workers):
+    def probed(model, reference, asked, settings, n_draws, seeds, workers):
         np.testing.assert_array_equal(asked, thetas)
         return [Probe(*found, 0.01) for found in zip(evidence + gap, log_variance, strict=True)]
 
@@ -83,9 +83,9 @@ def test_probes_are_taken_by_workers_with_streams_of_their_own(known):
     _, found = estimated(known, SETTINGS, workers)
     assert workers.stages == ["measuring the noise of estimates"]
     ((_, items, _),) = workers.batches
-    assert len({str(item[4]) for item in items}) == len(items)
-    assert FEWEST_DRAWS <= found.n_importance[0] <= found.n_importance[1]
-    mixture = found.mixture({"walk": None}, (1.0,))
+    assert len({str(item[5]) for item in items}) == len(items)
+    assert EmulatorOptions().fewest_draws <= found.n_importance[0] <= found.n_importance[1]
+    mixture = found.mixture({"walk": None}, 0.03)
     assert sum(mixture.probabilities) == pytest.approx(1.0)
     assert mixture.moves[0].reference is found.reference is items[0][1]
 

@@ -13,7 +13,6 @@ from skgpmcmc.transitions import (
     JointUpdate,
     PseudoMarginalMetropolis,
     RandomWalk,
-    pseudo_marginal,
 )
 
 from ..helpers import THREE_THETA, in_one_test, make_model, three_point_model, toy_classes
@@ -107,26 +106,6 @@ def test_the_noise_of_an_estimate_is_a_standard_deviation(n_importance):
     ]
     assert found == pytest.approx(np.std(logs, ddof=1), rel=0.1)
     assert not 0.9 < found < 1.1  # where a variance would be told apart
-
-
-def test_noise_does_not_depend_on_how_many_particles_are_drawn_at_once(monkeypatch):
-    model = make_model(*toy_classes(12, 2, seed=3))
-    theta, n, few = np.array([2.0, -1.0]), 3, 7
-    estimator = PseudoMarginalMetropolis(EP(), RandomWalk(), n)
-    density, sizes = EP().at(model, theta), []
-
-    def particles(model, density, n_drawn, rng, *, defensive):
-        sizes.append(n_drawn)
-        return importance_estimate(model, density, n_drawn, rng, defensive=defensive)
-
-    monkeypatch.setattr(pseudo_marginal, "_AT_ONCE", few * n * 12)
-    monkeypatch.setattr(pseudo_marginal, "importance_estimate", particles)
-    found = estimator.log_likelihood_sd(model, theta, np.random.default_rng(4), n_replicates=20)
-    assert sizes == [21, 21, 18]
-    rng = np.random.default_rng(4)
-    weights = [importance_estimate(model, density, size, rng).log_weights for size in sizes]
-    means = np.exp(np.concatenate(weights)).reshape(20, n).mean(axis=1)
-    assert found == pytest.approx(np.std(np.log(means), ddof=1), rel=1e-10)
 
 
 class Steep(Probit):

@@ -17,6 +17,7 @@ from ..helpers import P_LIMIT, in_one_test, seeded
 
 #: As where chains run.
 QUIET = {"over": "ignore", "invalid": "ignore"}
+DEPTH = 12.0
 DIMENSIONS = range(1, MOST_ROTATED + 1)
 ROOTS = [np.eye(3)[:p, :p] + np.tril(np.full((p, p), 0.6), -1) for p in DIMENSIONS]
 
@@ -36,7 +37,7 @@ class Bell:
 
 def grid_of(target, *, fine=True):
     p = len(target.root)
-    return GridDensity.of(target, np.full((1, p), target.shift), target.root, fine=fine)
+    return GridDensity.of(target, np.full((1, p), target.shift), target.root, DEPTH, fine=fine)
 
 
 def rough_grid(p, rng):
@@ -130,11 +131,11 @@ def test_beyond_the_grid_there_is_no_density():
 
 
 def test_on_the_grid_where_nothing_matters_there_is_no_density():
-    """Between two modes, and where a margin vanishes too."""
+    """Between two modes, where a margin vanishes too."""
     modes = np.array([[0.0, 0.0], [14.0, 0.0]])
-    grid = GridDensity.of(Bells(modes, np.ones(2), np.zeros(2)), modes, np.eye(2))
+    grid = GridDensity.of(Bells(modes, np.ones(2), np.zeros(2)), modes, np.eye(2), DEPTH)
     with np.errstate(**QUIET):
-        for theta in ([7.0, 0.0], [7.0, 2.0], [0.0, grid.low[1] + 0.01]):
+        for theta in ([7.0, 0.0], [7.0, 2.0], [7.0, grid.low[1] + 0.01]):
             assert grid.to_cube(np.array(theta)) is None
 
 
@@ -172,7 +173,7 @@ def moments(grid):
 def test_a_grid_is_fitted_to_the_density(scale):
     """Whatever scale it is told to begin with."""
     target = Bells(np.array([[5.0, -3.0]]), np.array([scale]), np.zeros(1))
-    grid = GridDensity.of(target, np.array([[5.0, -3.0]]), np.eye(2))
+    grid = GridDensity.of(target, np.array([[5.0, -3.0]]), np.eye(2), DEPTH)
     mean, sd = moments(grid)
     assert_allclose(mean, [5.0, -3.0], atol=0.1 * scale)
     assert_allclose(sd, scale, rtol=0.1)
@@ -183,7 +184,7 @@ def test_a_grid_follows_the_density_away_from_its_seed(offset):
     """The seed is on a flank, and most of the density far beyond where the grid begins."""
     sd = 0.25 * np.max(np.abs(offset))
     target = Bells(np.array([offset]), np.array([sd]), np.zeros(1))
-    grid = GridDensity.of(target, np.zeros((1, 2)), 0.3 * np.eye(2))
+    grid = GridDensity.of(target, np.zeros((1, 2)), 0.3 * np.eye(2), DEPTH)
     mean, found = moments(grid)
     assert_allclose(mean, offset, atol=0.1 * sd)
     assert_allclose(found, sd, rtol=0.1)
@@ -191,14 +192,14 @@ def test_a_grid_follows_the_density_away_from_its_seed(offset):
 
 def test_a_grid_that_may_not_grow_stays():
     target = Bells(np.zeros((1, 2)), np.array([30.0]), np.zeros(1))
-    grid = GridDensity.of(target, np.zeros((1, 2)), np.eye(2), grows=False)
-    assert grid.low.min() >= -4.0
-    assert (grid.low + grid.step * (np.array(grid.values.shape) - 1)).max() <= 4.0
+    grid = GridDensity.of(target, np.zeros((1, 2)), np.eye(2), DEPTH, grows=False)
+    assert grid.low.min() >= -np.sqrt(2.0 * DEPTH)
+    assert (grid.low + grid.step * (np.array(grid.values.shape) - 1)).max() <= np.sqrt(2.0 * DEPTH)
 
 
 def test_two_seeds_give_both_modes():
     modes = np.array([[0.0, 0.0], [9.0, 0.0]])
-    grid = GridDensity.of(Bells(modes, np.ones(2), np.zeros(2)), modes, np.eye(2))
+    grid = GridDensity.of(Bells(modes, np.ones(2), np.zeros(2)), modes, np.eye(2), DEPTH)
     draws = grid.sample(np.random.default_rng(2), 2000)
     assert 0.4 < np.mean(draws[:, 0] > 4.5) < 0.6
 
@@ -207,7 +208,7 @@ def test_what_no_seed_reaches_is_left_out():
     """An emulator can promise anything where nobody has been."""
     modes = np.array([[0.0, 0.0], [14.0, 0.0]])
     target = Bells(modes, np.ones(2), np.array([0.0, 20.0]))
-    grid = GridDensity.of(target, modes[:1], 3.0 * np.eye(2))
+    grid = GridDensity.of(target, modes[:1], 3.0 * np.eye(2), DEPTH)
     assert grid.sample(np.random.default_rng(3), 2000)[:, 0].max() < 7.0
 
 

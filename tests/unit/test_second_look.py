@@ -119,7 +119,10 @@ def test_what_is_a_surprise(n_accepted, n_made, expected):
     counts = Counts()
     counts.n_steps["rotation"], counts.n_accepted["rotation"] = n_made, n_accepted
     counts.n_steps["random walk"] = 1000
-    led, known = SimpleNamespace(main="rotation"), SimpleNamespace(usable=True, acceptance=0.9)
+    led, known = (
+        SimpleNamespace(main="rotation"),
+        SimpleNamespace(usable=True, acceptance=0.9, options=EmulatorOptions()),
+    )
     assert emulated._surprises(counts, led, known) is expected
     known.usable = False  # nothing was predicted
     assert not emulated._surprises(counts, led, known)

@@ -44,7 +44,6 @@ from skgpmcmc.warmup import (
     set_up_emulated,
 )
 from skgpmcmc.warmup.emulator.learn import Examined, learned
-from skgpmcmc.warmup.emulator.noise import FEWEST_DRAWS
 from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.estimates import Estimates
 
@@ -215,7 +214,7 @@ def test_the_report_is_of_what_the_chains_do():
     assert report.n_in_turn == n_in_turn == n_then
     assert nothing is None
     lowest, highest = report.n_importance
-    assert FEWEST_DRAWS <= lowest <= highest <= max(4 * 12, FEWEST_DRAWS)
+    assert EmulatorOptions().fewest_draws <= lowest <= highest <= EmulatorOptions().n_probe
 
 
 def test_the_report_is_of_the_emulator_that_leads():

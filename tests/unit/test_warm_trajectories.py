@@ -19,11 +19,11 @@ from skgpmcmc.warmup import (
     set_up_emulated,
     until,
 )
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.hamiltonian import (
     learned_root,
     trajectories_pay,
     warmed_up,
-    windows_for,
 )
 
 from ..helpers import CutShort, in_one_test, make_model, toy_classes
@@ -34,6 +34,7 @@ DIM = 5
 TURN = np.linalg.qr(np.random.default_rng(0).standard_normal((DIM, DIM)))[0]
 COVARIANCE = TURN @ np.diag(np.geomspace(0.02, 3.0, DIM) ** 2) @ TURN.T
 PRECISION = np.linalg.inv(COVARIANCE)
+OPTIONS = EmulatorOptions()
 
 
 def point(position):
@@ -85,7 +86,9 @@ def test_gradients_make_up_for_few_points():
 
 def test_a_warm_up_finds_metric_and_step():
     starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
-    warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), InProcess(), [20, 20, 20, 20, 20])
+    warm = warmed_up(
+        Normal(), starts, np.eye(DIM), seeds(4), InProcess(), OPTIONS, [20, 20, 20, 20, 20]
+    )
     assert condition(warm.trajectory.root.matrix) < 5.0
     assert len(warm.ends) == 4
     assert len(warm.states) == 4 * 20
@@ -114,7 +117,7 @@ class Backwards:
 def test_a_warm_up_depends_on_its_seeds_alone():
     starts = np.random.default_rng(4).standard_normal((3, DIM))
     one, other = (
-        warmed_up(Normal(), starts, np.eye(DIM), seeds(3), workers, [5, 5])
+        warmed_up(Normal(), starts, np.eye(DIM), seeds(3), workers, OPTIONS, [5, 5])
         for workers in (InProcess(), Backwards())
     )
     assert_array_equal(one.trajectory.root.matrix, other.trajectory.root.matrix)
@@ -124,9 +127,10 @@ def test_a_warm_up_depends_on_its_seeds_alone():
 
 @in_one_test("dim", [4, 8, 22, 60])
 def test_windows_hold_as_many_points_as_a_covariance_needs(dim):
-    windows = windows_for(dim, 4)
-    assert 4 * windows[-2] >= 4 * dim
-    assert all(window >= 5 for window in windows)
+    windows = OPTIONS.windows(dim, 4)
+    assert 4 * sum(windows[:-1]) >= 6 * dim
+    assert all(window >= 4 for window in windows)
+    assert windows[-1] == 2 * windows[0]
 
 
 def asked(model, n_chains=2):
@@ -188,7 +192,9 @@ def test_a_chain_names_the_start_that_has_no_density():
             return None
 
     with pytest.raises(RuntimeError, match=r"No chain can start.*noise_scale"):
-        warmed_up(Nowhere(model=model), request.starts, np.eye(4), seeds(2), InProcess(), [5])
+        warmed_up(
+            Nowhere(model=model), request.starts, np.eye(4), seeds(2), InProcess(), OPTIONS, [5]
+        )
 
 
 @in_one_test(("last", "n_iterations"), [("warm-up by trajectories: window 2", 12), ("nothing", 0)])
@@ -196,7 +202,7 @@ def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
     starts = np.random.default_rng(4).standard_normal((4, DIM))
     with until(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
         workers = CutShort(limit, last)
-        warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), workers, [5, 7, 9])
+        warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), workers, OPTIONS, [5, 7, 9])
     assert warm.n_iterations == n_iterations
     assert len(warm.ends) == 4
     assert (warm.n_evaluations > 40) == (n_iterations > 0)
@@ -204,9 +210,9 @@ def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
 
 def test_trajectories_are_for_gaussian_noise_many_hyperparameters_and_not_too_many_rows():
     model = regression()
-    assert trajectories_pay(model)
-    assert not trajectories_pay(make_model(*toy_classes(12, 2, 1)))
-    assert not trajectories_pay(regression(kernel=ConstantKernel() * RBF()))
-    assert not trajectories_pay(regression(kernel=RBF([1.0, 1.0]) * ExpSineSquared()))
+    assert trajectories_pay(model, OPTIONS)
+    assert not trajectories_pay(make_model(*toy_classes(12, 2, 1)), OPTIONS)
+    assert not trajectories_pay(regression(kernel=ConstantKernel() * RBF()), OPTIONS)
+    assert not trajectories_pay(regression(kernel=RBF([1.0, 1.0]) * ExpSineSquared()), OPTIONS)
     many = make_covariance(model.covariance.kernel, np.zeros((200, 2)))
-    assert not trajectories_pay(replace(model, covariance=many))
+    assert not trajectories_pay(replace(model, covariance=many), OPTIONS)

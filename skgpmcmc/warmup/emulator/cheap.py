@@ -14,9 +14,6 @@ from .learn import learned
 from .options import EmulatorOptions
 from .posterior import EmulatedPosterior
 
-#: Searches for a mode.
-_N_SEARCHES = 4
-
 
 @dataclass(eq=False)
 class Emulated(CheapApproximation):
@@ -38,6 +35,6 @@ class Emulated(CheapApproximation):
         self, model: LatentGP, rng: np.random.Generator, workers: Executor
     ) -> EmulatedPosterior:
         """Learn the emulator, with the evaluations done by workers."""
-        starts = [model.start, *(model.hyperprior.sample(rng) for _ in range(_N_SEARCHES - 1))]
+        starts = [model.start, *(model.hyperprior.sample(rng) for _ in range(3))]
         request = Request(model, self.approximation(model.likelihood), starts, [], rng, None, 0)
         return learned(request, workers, EmulatorOptions()).posterior

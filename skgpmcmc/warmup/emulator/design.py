@@ -23,13 +23,6 @@ from ...approximations import (
 from ...model import LatentGP
 from .options import EmulatorOptions
 
-#: Points on a line between two others, by which a valley is seen; most points compared.
-_N_ON_PATH, _MOST_COMPARED = 17, 16
-#: Most sweeps that improve coupled sites, and the share of their precision that is kept.
-_N_SWEEPS, _SHARE = 40, 0.85
-#: Least precision of a site that is interpolated, as a share of the Fisher information.
-_LEAST_SHARE = 0.05
-
 
 class DesignPoint(NamedTuple):
     """What an approximation found at one theta."""
@@ -90,14 +83,10 @@ def importance_gaussian(
 def _of_softmax(
     q: ClasswiseApproximation, model: LatentGP, start: Sites | None
 ) -> GaussianApproximation:
-    """Average the sites, and widen them.
-
-    The Gaussian at the mode is a poor one. With averaged sites it is the nearest in the sense of
-    KL(q || p), and thus too narrow.
-    """
+    """Average the sites: the Gaussian at the mode is a poor one."""
     if start is not None:
         q = ClasswiseApproximation(q.prior, start)
-    return averaged(q, model.observations_at(q.prior.theta), _N_SWEEPS).widened(_SHARE)
+    return averaged(q, model.observations_at(q.prior.theta))
 
 
 def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
@@ -109,7 +98,7 @@ def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
     if model.likelihood.log_concave:
         return q.sites
     usual = model.observations_at(q.prior.theta).fisher_information(q.mean)
-    precision = np.maximum(q.precision, _LEAST_SHARE * usual)
+    precision = np.maximum(q.precision, EmulatorOptions.least_precision * usual)
     return Sites(q.weights + precision * q.mean, precision)
 
 
@@ -161,19 +150,23 @@ class Design:
         limit = self.best.log_density - depth
         return Design(tuple(point for point in self.points if point.log_density >= limit))
 
-    def thinned(self, scale: FloatArray, most: int, options: EmulatorOptions) -> Design:
-        """Return so many points at most, none next to a better one.
+    def of_use(self, scale: FloatArray, options: EmulatorOptions) -> Design:
+        """Return the points that an emulator is made of: high ones, and not too many.
 
-        If there are more, those that are farthest from any better one are kept.
+        If there are too many, those that are farthest from any better one are kept.
         """
+        dim = len(scale)
+        high = self.above(options.deepest(dim))
+        return high._thinned(scale, options.most_values // (dim + 1))
+
+    def _thinned(self, scale: FloatArray, most: int) -> Design:
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]
         squares = np.einsum("ir,ir->i", z, z)
         gaps = squares[:, None] + squares - 2.0 * z @ z.T
         gaps[np.triu_indices(len(z))] = np.inf
         nearest = gaps.min(axis=1)
-        isolated = np.argsort(-nearest, kind="stable")[:most]
-        chosen = order[isolated[nearest[isolated] > options.gap**2]]
+        chosen = order[np.argsort(-nearest, kind="stable")[:most]]
         return Design(tuple(self.points[i] for i in sorted(chosen)))
 
     def modes(
@@ -195,15 +188,15 @@ class Design:
         """
         high = self.above(options.floor)
         theta = high.theta[np.argsort(-high.log_density, kind="stable")]
-        chosen = spread_out(theta / scale, theta[:1] / scale, _MOST_COMPARED)
+        chosen = spread_out(theta / scale, theta[:1] / scale, options.n_compared)
         ends = theta[[0, *sorted(set(chosen.tolist()) - {0})]]
-        share = np.linspace(0.0, 1.0, _N_ON_PATH)[:, None]
+        share = np.linspace(0.0, 1.0, options.n_compared + 1)[:, None]
         modes = [0]
         for i in range(1, len(ends)):
             paths = ends[i] + share * (ends[modes] - ends[i])[:, None]
             heights = log_prob(paths.reshape(-1, theta.shape[1])).reshape(paths.shape[:2])
             lower = np.minimum(heights[:, 0], heights[:, -1])
-            if (heights.min(axis=1) < lower - options.valley).all():
+            if (heights.min(axis=1) < lower - options.trust).all():
                 modes.append(i)
         return ends[modes]
 

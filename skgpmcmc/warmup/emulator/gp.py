@@ -11,18 +11,7 @@ from scipy import linalg
 
 from ..._typing import FloatArray
 from ...model import LatentGP, is_length_scale
-
-#: Length-scales in units of the standard deviation of the posterior: where they begin, and how they
-#: are changed, so often at most in one direction.
-_LENGTH_SCALE, _FACTOR, _MOST_STEPS = 4.24, np.sqrt(2.0), 3
-#: Relative variance of the observations around the process: their tolerance, and rounding.
-_NUGGET = 1e-6
-#: Largest log(1 + (top - v) / s) that is undone.
-_MAX_DEPTH = 20.0
-#: Length-scales are compared on so many observations at most.
-_MAX_COMPARED = 600
-#: Scaled mean squared difference of two rows below which a length-scale hardly matters.
-_FLAT = 0.005
+from .options import EmulatorOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +54,11 @@ class Coordinates:
         return (flattened - self.center) / self.scale, slope / self.scale
 
 
-def flattening(model: LatentGP) -> FloatArray:
-    """Return inverse squares of length-scales beyond which little changes; 0 for others."""
+def flattening(model: LatentGP, least: float) -> FloatArray:
+    """Return inverse squares of length-scales beyond which little changes; 0 for others.
+
+    With them the mean squared difference of two rows, in length-scales, is `least`.
+    """
     X, kernel = model.covariance.X, model.covariance.kernel
     spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
     parts = []
@@ -77,7 +69,7 @@ def flattening(model: LatentGP) -> FloatArray:
             parts.append(np.zeros(h.n_elements))
             continue
         squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
-        parts.append(_FLAT / np.maximum(squares, 1e-12))
+        parts.append(least / np.maximum(squares, 1e-12))
     return model.padded(np.concatenate([np.empty(0), *parts * model.n_kernels]))
 
 
@@ -96,8 +88,8 @@ class Emulator:
     coordinates : Coordinates
     nodes : ndarray of shape (D, p)
         Design points in these coordinates.
-    top, span : float
-        Largest value, and s; natural logs.
+    top, span, depth : float
+        Largest value, s, and how far below the largest any value can be; natural logs.
     trend : float
         Mean of the process, by generalized least squares: a constant. A trend that decreases away
         from the design would make pi* too small there, so that chains would get stuck.
@@ -113,6 +105,7 @@ class Emulator:
     nodes: FloatArray
     top: float
     span: float
+    depth: float
     trend: float
     value_weights: FloatArray
     gradient_weights: FloatArray
@@ -126,7 +119,7 @@ class Emulator:
         *,
         draws: FloatArray,
         flat: FloatArray,
-        span: float,
+        options: EmulatorOptions,
     ) -> Self:
         """Condition on values (D,) and gradients (D, p) at theta (D, p), natural logs.
 
@@ -138,21 +131,23 @@ class Emulator:
             Typical points of the posterior, which determine the scale of the coordinates.
         flat : ndarray of shape (p,)
             See `Coordinates`.
-        span : float
-            Depth s below which values are compressed.
+        options : EmulatorOptions
+            Numbers of the set-up.
         """
-        top = float(values.max())
-        depth = (top - values) / span
-        values = -span * np.log1p(depth)
-        gradients = gradients / (1.0 + depth)[:, None]
-        n_compared = max(10, _MAX_COMPARED // (theta.shape[1] + 1))
-        some = np.argsort(values)[-n_compared:]
+        dim, top = theta.shape[1], float(values.max())
+        span = options.span + dim
+        spans = (top - values) / span
+        values = -span * np.log1p(spans)
+        gradients = gradients / (1.0 + spans)[:, None]
+        # A quarter of what the emulator may be conditioned on decides on its length-scales.
+        some = np.argsort(values)[-(options.most_values // (4 * (dim + 1))) :]
         compared = theta[some], values[some], gradients[some]
-        coordinates = _most_likely(Coordinates.typical(draws, flat), *compared)
+        typical = Coordinates.typical(draws, flat)
+        coordinates = _most_likely(typical, *compared, options)
         nodes, slopes = coordinates.at(theta)
-        c = _condition(nodes, values, gradients / slopes)
+        c = _condition(nodes, values, gradients / slopes, options.nugget)
         weights = c.value_weights, c.gradient_weights
-        return cls(coordinates, nodes, top, span, c.trend, *weights)
+        return cls(coordinates, nodes, top, span, options.deepest(dim), c.trend, *weights)
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
@@ -182,7 +177,7 @@ class Emulator:
         return np.maximum(gap, 0.0), slope
 
     def _stretch(self, inner: FloatArray) -> FloatArray:
-        return np.exp(np.clip(-inner / self.span, -_MAX_DEPTH, _MAX_DEPTH))
+        return np.exp(np.minimum(-inner / self.span, np.log1p(self.depth / self.span)))
 
     @cached_property
     def _of_nodes(self) -> tuple[FloatArray, FloatArray]:
@@ -192,25 +187,30 @@ class Emulator:
 
 
 def _most_likely(
-    typical: Coordinates, theta: FloatArray, values: FloatArray, gradients: FloatArray
+    typical: Coordinates,
+    theta: FloatArray,
+    values: FloatArray,
+    gradients: FloatArray,
+    options: EmulatorOptions,
 ) -> Coordinates:
     """Stretch coordinates by length-scales, which climb to where the observations are likeliest.
 
-    First all in proportion, and then, with three coordinates or more, each by itself.
+    First all in proportion, and then each by itself, they change by a factor while that is better.
     """
 
     def score_of(coordinates: Coordinates) -> float:
         """Log density of values and gradients by theta."""
         nodes, slopes = coordinates.at(theta)
-        conditioned = _condition(nodes, values, gradients / slopes)
+        conditioned = _condition(nodes, values, gradients / slopes, options.nugget)
         return conditioned.log_likelihood - float(np.log(slopes).sum())
 
     p = len(typical.scale)
-    found = typical.stretched(np.full(p, _LENGTH_SCALE))
-    score = score_of(found)
-    for which in (np.ones(p), *(np.eye(p) if p > 2 else ())):
-        for factor in (_FACTOR**which, _FACTOR**-which):
-            for _ in range(_MOST_STEPS):
+    found = typical.stretched(np.full(p, options.length_scale))
+    score, n_steps = score_of(found), 3
+    for which in (np.ones(p), *np.eye(p)):
+        for sign in (1.0, -1.0):
+            factor = options.stretch ** (sign / n_steps * which)
+            for _ in range(n_steps):
                 further = found.stretched(factor)
                 better = score_of(further)
                 if better <= score:
@@ -249,14 +249,16 @@ def _joint_covariance(nodes: FloatArray) -> FloatArray:
     return K
 
 
-def _condition(nodes: FloatArray, values: FloatArray, gradients: FloatArray) -> _Conditioned:
+def _condition(
+    nodes: FloatArray, values: FloatArray, gradients: FloatArray, nugget: float
+) -> _Conditioned:
     """Condition on values and gradients in the coordinates of the nodes; profile likelihood.
 
     Not counted among the O(n^3) operations: the size is that of the design, not of the data.
     """
     n, p = nodes.shape
     K = _joint_covariance(nodes)
-    K.flat[:: len(K) + 1] += _NUGGET
+    K.flat[:: len(K) + 1] += nugget
     factor = linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
     observed = np.concatenate([values, gradients.ravel()])
     constant = np.concatenate([np.ones(n), np.zeros(n * p)])

@@ -23,7 +23,7 @@ from ...transitions import (
     root_of,
     run_pool,
 )
-from ..executor import Executor
+from ..executor import ITERATIONS_PER_EVALUATION, Executor
 from ..hamiltonian import WarmUp, warmed_up
 from ..time_limit import time_is_over
 from ..work import Request
@@ -31,11 +31,6 @@ from .design import Design, DesignPoint, examine, of_design, spread_out
 from .options import EmulatorOptions
 from .posterior import EmulatedPosterior, scale_of
 from .search import measured, searched
-
-#: Draws from pi*, or the chains of a pool that makes them.
-_N_DRAWS, _N_CHAINS = 640, 64
-#: Iterations of a chain that take as long as an evaluation, about.
-ITERATIONS_PER_EVALUATION = 2.5
 
 
 class HeldOut(NamedTuple):
@@ -127,13 +122,13 @@ class Knowledge:
 
     @property
     def grows(self) -> bool:
-        """Whether draws may be far from the modes: by chains, and on a grid after a good batch.
+        """Whether draws may be far from the modes: trajectories were there, or a batch was good.
 
         An emulator of few points may promise anything there. One that did well near the modes has
         not been examined yet where chains will go.
         """
         good = (batch.acceptance > self.options.usable for batch in self.held_out)
-        return self.dim > MOST_ROTATED or any(good)
+        return self.warm is not None or any(good)
 
     @cached_property
     def posterior(self) -> EmulatedPosterior:
@@ -151,17 +146,21 @@ class Knowledge:
 
     def draws(self, target: EmulatedPosterior, power: float = 1.0) -> FloatArray:
         """Draw from a form of pi* to a power, on a grid or by chains; (m, p)."""
+        n_chains = self.options.n_pooled
         if self.dim <= MOST_ROTATED:
-            return self.grid_of(target).tempered(1.0 / power).sample(self.rng, _N_DRAWS)
+            return self.grid_of(target).tempered(1.0 / power).sample(self.rng, 10 * n_chains)
         assert self.warm is not None
         explored = np.array([point.position for point in self.warm.states])
-        begins = explored[self.rng.integers(len(explored), size=_N_CHAINS)]
-        pool = run_pool(target.raised(power), begins, self.root, 20, self.rng)
+        begins = explored[self.rng.integers(len(explored), size=n_chains)]
+        pool = run_pool(
+            target.raised(power), begins, self.root, 20, self.rng, self.options.target_acceptance
+        )
         return pool.reshape(-1, self.dim)
 
     def grid_of(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
         """Put a form of pi* on a grid."""
-        return GridDensity.of(target, self.modes, self.root, grows=self.grows, fine=fine)
+        depth = self.options.floor
+        return GridDensity.of(target, self.modes, self.root, depth, grows=self.grows, fine=fine)
 
     def evaluated(self, places: FloatArray, stage: str, workers: Executor) -> list[DesignPoint]:
         """Evaluate at theta (m, p), from the sites that the design lets expect."""
@@ -194,9 +193,7 @@ class Knowledge:
 
     def reference(self, noise: float = np.inf) -> InterpolatedSites:
         """Interpolated sites of the design so far, and rows in turn for estimates of this noise."""
-        depth = self.options.depth + 2.0 * self.dim
-        most = self.options.most_sites
-        used = self.design.above(depth).thinned(self.scale, most, self.options)
+        used = self.design.of_use(self.scale, self.options)
         sites = [point.sites for point in used.points]
         known = [point.skewness for point in used.points if point.skewness is not None]
         turns = rows_in_turn(np.array(known), noise) if known else None
@@ -211,7 +208,7 @@ def learned(
 
     If the time is over, less is learned; without emulator, nothing by batches.
     """
-    precise = request.approximation.refined(options.site_tolerance)
+    precise = request.approximation.refined(options.tolerance)
     request = request._replace(approximation=precise)
     found, n_evaluations = searched(request, options, workers)
     design, root = measured(request, found, options, workers)
@@ -236,7 +233,8 @@ def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge
     begins = known.design.above(known.options.floor).theta
     best = known.design.best.theta
     others = spread_out(begins / known.scale, best[None] / known.scale, n - 1)
-    warm = warmed_up(posterior, [best, *begins[others]], known.root, known.seeds(n), workers)
+    starts = [best, *begins[others]]
+    warm = warmed_up(posterior, starts, known.root, known.seeds(n), workers, known.options)
     points = [DesignPoint.of(point) for point in warm.visited if point.kept is not None]
     known = known.joined(points, warm.n_evaluations)
     return replace(known, warm=warm, root=warm.root)

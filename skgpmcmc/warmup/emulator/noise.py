@@ -14,18 +14,7 @@ from ...numerics.linalg import NotPositiveDefiniteError
 from ...transitions import DrawCount
 from ..executor import Executor
 from ..report import EmulatorSettings
-
-#: Importance draws of a probe.
-N_DRAWS = 512
-#: Fewest importance draws of an estimate: they take little beside its factorizations.
-FEWEST_DRAWS = 32
-#: Most importance draws of an estimate, in numbers of latent values: as dear as factorizations.
-_MOST_TIMES = 4
-#: Most numbers in the particles of one estimate (16 MB); sampling holds several such arrays.
-_MOST_NUMBERS = 2_000_000
-#: Log of the relative variance of a weight: error at one theta, and standard deviation of its
-#: linear terms.
-_ERROR, _TERM_SD = 0.5, 1.0
+from .options import EmulatorOptions
 
 
 class Probe(NamedTuple):
@@ -41,12 +30,14 @@ def probed(
     reference: ReferenceDensity,
     thetas: FloatArray,
     settings: EmulatorSettings,
+    n_draws: int,
     seeds: Sequence[np.random.SeedSequence],
     workers: Executor,
 ) -> list[Probe | None]:
     """Take a probe at each of some theta (m, p), with a seed for each; see `take_probe`."""
     items = [
-        (model, reference, theta, settings, seed) for theta, seed in zip(thetas, seeds, strict=True)
+        (model, reference, theta, settings, n_draws, seed)
+        for theta, seed in zip(thetas, seeds, strict=True)
     ]
     return workers.map(take_probe, items, stage="measuring the noise of estimates")
 
@@ -56,6 +47,7 @@ def take_probe(
     reference: ReferenceDensity,
     theta: FloatArray,
     settings: EmulatorSettings,
+    n_draws: int,
     seed: np.random.SeedSequence,
 ) -> Probe | None:
     """Estimate p(y | theta) with many draws, and see how much their weights vary.
@@ -65,13 +57,13 @@ def take_probe(
     rng = np.random.default_rng(seed)
     try:
         density = reference.at(model, theta).made()
-        found = importance_estimate(model, density, N_DRAWS, rng, defensive=settings.defensive)
+        found = importance_estimate(model, density, n_draws, rng, defensive=settings.defensive)
     except NotPositiveDefiniteError:
         return None
     if np.isneginf(found.log_likelihood):
         return None
     log_variance = _log_variance(found.log_weights)
-    noise = float(np.exp(0.5 * log_variance) / np.sqrt(N_DRAWS))
+    noise = float(np.exp(0.5 * log_variance) / np.sqrt(n_draws))
     return Probe(found.log_likelihood, log_variance, noise)
 
 
@@ -89,6 +81,7 @@ def draw_count(
     n_latent: int,
     noise: float,
     weight: FloatArray | float = 1.0,
+    options: EmulatorOptions | None = None,
 ) -> DrawCount:
     """Return the number of draws that gives the log of estimates this noise at any theta.
 
@@ -101,12 +94,16 @@ def draw_count(
     center, scale : ndarray of shape (p,)
         Of the posterior.
     n_latent : int
-        Number of latent values, which bounds the draws that fit in memory.
+        Number of latent values. There are as many draws at most, so that all of them take the
+        memory of K, or as many as a probe has.
     noise : float
         Standard deviation of the log estimate.
     weight : ndarray of shape (m,) or float, default=1.0
         How much the places matter.
+    options : EmulatorOptions, optional
+        Numbers of the set-up.
     """
-    law = Quadratic.fit(theta, log_variance, center, scale, noise=_ERROR / weight, term_sd=_TERM_SD)
-    most = min(_MOST_TIMES * n_latent, _MOST_NUMBERS // n_latent)
-    return DrawCount(law, noise, FEWEST_DRAWS, max(most, FEWEST_DRAWS))
+    options = options or EmulatorOptions()
+    error = options.error / weight
+    law = Quadratic.fit(theta, log_variance, center, scale, noise=error, term_sd=1.0)
+    return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_probe))

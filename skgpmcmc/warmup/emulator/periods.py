@@ -12,21 +12,22 @@ from ...approximations import Approximation
 from ...model import LatentGP, period_positions
 from ...numerics.linalg import NotPositiveDefiniteError
 from ...transitions.multiples import FACTORS, multiplied
-
-#: Periods that are tried, evenly spaced in their logs between these quantiles of the prior: gaps of
-#: six percent or so, as wide as a mode is where data repeat a few times.
-_N_TRIED, _QUANTILES = 64, (0.005, 0.995)
-#: Steps of a period shift the other end of the data by at most this share of it.
-_SHARE_OF_PERIOD = 0.05
+from .options import EmulatorOptions
 
 
-def at_best_period(model: LatentGP, approximation: Approximation, theta: FloatArray) -> FloatArray:
-    """Return theta (p,), its period replaced by that of many with the largest density."""
+def at_best_period(
+    model: LatentGP, approximation: Approximation, theta: FloatArray, n_tried: int
+) -> FloatArray:
+    """Return theta (p,), its period replaced by that of many with the largest density.
+
+    They are evenly spaced in their logs, over all but the tails of the prior.
+    """
+    tail = 0.5 / n_tried
     for period, _ in period_positions(model):
         law = model.hyperprior.distributions[model.hyperprior.names[period]]
-        ends = np.clip(np.log(law.ppf(_QUANTILES)), *model.hyperprior.bounds[period])
-        tried = np.repeat(theta[None], _N_TRIED + 1, axis=0)
-        tried[1:, period] = np.linspace(ends[0], ends[1], _N_TRIED)
+        ends = np.clip(np.log(law.ppf([tail, 1.0 - tail])), *model.hyperprior.bounds[period])
+        tried = np.repeat(theta[None], n_tried + 1, axis=0)
+        tried[1:, period] = np.linspace(ends[0], ends[1], n_tried)
         theta = _best(model, approximation, tried)
     return theta
 
@@ -44,16 +45,16 @@ def at_best_multiple(
     return theta
 
 
-def step_sizes(model: LatentGP, theta: FloatArray, step: float) -> FloatArray:
+def step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
     """Return steps along each axis in which the log density at a mode theta is about quadratic.
 
-    They are `step`, and less for a period.
+    They are `options.step`, and less for a period.
     """
-    sizes = np.full(len(theta), step)
+    sizes = np.full(len(theta), options.step)
     width = float(np.ptp(model.covariance.X, axis=0).max())
     for period, _ in period_positions(model):
         if width > 0.0:
-            sizes[period] = min(step, _SHARE_OF_PERIOD * np.exp(theta[period]) / width)
+            sizes[period] = min(options.step, options.shift * np.exp(theta[period]) / width)
     return sizes
 
 

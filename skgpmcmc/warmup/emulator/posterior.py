@@ -11,15 +11,13 @@ from typing import Self
 import numpy as np
 
 from ..._typing import FloatArray
+from ...approximations.cheap import PER_CALL
 from ...approximations.interpolated import Quadratic
 from ...model import HyperPrior, LatentGP
 from ...transitions import CheapPoint
 from .design import Design
 from .gp import Emulator, flattening
 from .options import EmulatorOptions
-
-#: Operations that a call is worth, about.
-_PER_CALL = 2e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +72,15 @@ class EmulatedPosterior:
             Numbers of the set-up.
         """
         best, dim, scale = design.best, len(root), scale_of(root)
-        most = options.most_values // (dim + 1)
-        used = design.above(options.depth + 2.0 * dim).thinned(scale, most, options)
+        used = design.of_use(scale, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(
             used.theta,
             used.values,
             used.gradients,
             draws=best.theta + np.concatenate([spread, -spread]),
-            flat=flattening(model),
-            span=options.span + dim,
+            flat=flattening(model, options.flat),
+            options=options,
         )
         volume = 0.5 * dim * np.log(2.0 * np.pi) + np.log(root.diagonal()).sum()
         return cls(
@@ -92,7 +89,7 @@ class EmulatedPosterior:
             Quadratic.flat(best.theta, scale),
             used.theta.min(axis=0),
             used.theta.max(axis=0),
-            float(used.values.max()) + options.ceiling,
+            float(used.values.max()) + options.trust,
             float(best.log_density + volume) - options.floor,
         )
 
@@ -113,7 +110,7 @@ class EmulatedPosterior:
     @property
     def cost(self) -> float:
         """Floating-point operations that take as long as one evaluation; see `CheapPosterior`."""
-        return _PER_CALL + 10.0 * self.emulator.nodes.size
+        return PER_CALL + 10.0 * self.emulator.nodes.size
 
     def at(self, position: FloatArray) -> CheapPoint | None:
         """Return the point at theta of shape (p,), for operators; None without a density."""

@@ -19,9 +19,6 @@ from .design import Design, DesignPoint, examine, of_design, spread_out
 from .options import EmulatorOptions
 from .periods import at_best_multiple, at_best_period, step_sizes
 
-#: How often a search goes on from a multiple or a fraction of a period.
-_MOST_MULTIPLES = 5
-
 
 def search(
     model: LatentGP, approximation: Approximation, start: FloatArray, options: EmulatorOptions
@@ -36,7 +33,7 @@ def search(
     RuntimeError
         If there is no way from there; the message names theta.
     """
-    stops = {"ftol": options.search_tolerance}
+    stops = {"ftol": options.tolerance}
     posterior = HyperPosterior(model, approximation, keep=of_design)
     path: list[DesignPoint] = []
 
@@ -44,7 +41,7 @@ def search(
         path.append(DesignPoint.of(point))
         check_time()
 
-    theta = at_best_period(model, approximation, start)
+    theta = at_best_period(model, approximation, start, options.n_periods)
     for _ in range(MOST_ATTEMPTS):
         with suppress(OutOfTimeError):
             climb(posterior, theta, stops, visit)
@@ -54,13 +51,12 @@ def search(
     else:
         raise RuntimeError(no_density(model, theta))
     with suppress(OutOfTimeError):
-        for _ in range(_MOST_MULTIPLES):
-            check_time()
+        best = max(path, key=attrgetter("log_density")).theta
+        further = at_best_multiple(model, approximation, best)
+        while not np.array_equal(further, best):
+            climb(posterior, further, stops, visit)
             best = max(path, key=attrgetter("log_density")).theta
             further = at_best_multiple(model, approximation, best)
-            if np.array_equal(further, best):
-                break
-            climb(posterior, further, stops, visit)
     return sorted(path, key=attrgetter("log_density"))
 
 
@@ -114,7 +110,7 @@ def measured(
         With the new points, and a lower factor of the covariance.
     """
     best, model = design.best, request.model
-    steps = step_sizes(model, best.theta, options.step)
+    steps = step_sizes(model, best.theta, options)
     found = workers.map(
         examine,
         [(model, request.approximation, best.theta + step, best.sites) for step in np.diag(steps)],
