@@ -112,11 +112,18 @@ class InterpolatedSites:
         return Sites(ratio * root, root * root)
 
 
-def density_from(model: LatentGP, prior: GaussianPrior, arrays: tuple[FloatArray, ...]) -> Density:
-    """Make a density of its `arrays`: two, or three if some rows come in turn."""
-    turn = arrays[2] if len(arrays) > 2 else np.zeros(1)
-    turns = np.argsort(turn, kind="stable")[np.count_nonzero(turn == 0.0) :]
-    return _density(model, prior, Sites(*arrays[:2]), turns)
+def density_from(
+    model: LatentGP,
+    prior: GaussianPrior,
+    shift: FloatArray,
+    precision: FloatArray,
+    turn: FloatArray | None = None,
+) -> Density:
+    """Make a density of its `arrays`: the sites, and the turn of each row if some have one."""
+    turns = np.empty(0, dtype=np.intp)
+    if turn is not None:
+        turns = np.argsort(turn, kind="stable")[np.count_nonzero(turn == 0.0) :]
+    return _density(model, prior, Sites(shift, precision), turns)
 
 
 def _density(model: LatentGP, prior: GaussianPrior, sites: Sites, turns: IntArray) -> Density:

@@ -12,7 +12,7 @@ from .default_priors import (
     paper_prior,
     period_positions,
 )
-from .hyperpriors import HyperPrior
+from .hyperpriors import HyperPrior, parameters_of
 from .joint import GPState, LatentGP
 from .kernels import (
     check_gradient,
@@ -60,6 +60,7 @@ __all__ = [
     "make_covariance",
     "owner_of",
     "paper_prior",
+    "parameters_of",
     "period_bounds",
     "period_positions",
     "variance_position",

@@ -369,19 +369,23 @@ _FAMILIES: dict[type, Callable[..., _Coefficients]] = {
 }
 
 
-def _parameters(distribution: Any) -> tuple[list[np.float64], np.float64, np.float64]:
-    """Shapes, location and scale of a frozen distribution.
+def parameters_of(distribution: Any) -> tuple[list[np.float64], np.float64, np.float64]:
+    """Return the shapes, the location and the scale of a frozen distribution.
 
     As NumPy's floats: Python's raise on overflow where those yield an infinity to be found.
     """
-    shapes, loc, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
-    return [np.float64(shape) for shape in shapes], np.float64(loc), np.float64(scale)
+    shapes = (distribution.dist.shapes or "").replace(",", " ").split()
+    given = (
+        dict(zip([*shapes, "loc", "scale"], distribution.args, strict=False)) | distribution.kwds
+    )
+    loc, scale = given.get("loc", 0.0), given.get("scale", 1.0)
+    return [np.float64(given[shape]) for shape in shapes], np.float64(loc), np.float64(scale)
 
 
 def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
     """What `_Density` needs, or None for a distribution that is not of that form."""
     family = type(distribution.dist)
-    shapes, loc, scale = _parameters(distribution)
+    shapes, loc, scale = parameters_of(distribution)
     if not positive:
         # The log of a log-normal variable is normal.
         normal = family is type(stats.norm)
@@ -439,7 +443,7 @@ class _HalfCauchy(_Numerical):
 
     def __init__(self, distribution: Any) -> None:
         super().__init__(distribution, positive=True)
-        self._centre = float(np.log(_parameters(distribution)[2]))
+        self._centre = float(np.log(parameters_of(distribution)[2]))
 
     def log_density(self, u: FloatArray) -> FloatArray:
         """Return the log density of each component."""
@@ -456,7 +460,7 @@ class _HalfCauchy(_Numerical):
 
 
 def _other_form(distribution: Any, *, positive: bool) -> _Numerical:
-    _, loc, _ = _parameters(distribution)
+    _, loc, _ = parameters_of(distribution)
     if positive and loc == 0.0 and type(distribution.dist) is type(stats.halfcauchy):
         return _HalfCauchy(distribution)
     return _Numerical(distribution, positive=positive)

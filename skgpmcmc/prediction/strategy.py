@@ -61,7 +61,7 @@ class Group(NamedTuple):
 
     def density(self) -> Density:
         """Return the density near p(f | y, theta), factored anew at every call."""
-        return density_from(self.model, self.prior(), self.density_arrays)
+        return density_from(self.model, self.prior(), *self.density_arrays)
 
     def some_at_a_time(self) -> Iterator[Group]:
         """Give the draws, as many at a time as fit in memory.

@@ -12,7 +12,7 @@ from scipy import stats
 
 from .. import parameterizations
 from .._params import check_flag, check_in, check_integer
-from ..model import GPState, LatentGP, variance_position
+from ..model import GPState, LatentGP, parameters_of, variance_position
 from ..parameterizations import Parameterization
 from ..transitions import (
     ConjugateVariance,
@@ -329,7 +329,7 @@ def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
         )
     name = model.hyperprior.names[position]
     prior = model.hyperprior.distributions[name]
-    shapes, loc, scale = prior.dist._parse_args(*prior.args, **prior.kwds)
+    shapes, loc, scale = parameters_of(prior)
     if type(prior.dist) is not type(stats.invgamma) or loc != 0.0:
         raise ValueError(
             f"sampler: conjugate=True needs an inverse-gamma prior on {name!r}, and it has "

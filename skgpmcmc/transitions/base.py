@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -217,6 +218,8 @@ class Evaluating(InStep[S]):
     def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
         """Propose theta', evaluate the target there, accept or reject."""
         theta, log_hastings = self.proposal.propose(state.theta, rng)
+        if log_hastings == -math.inf:  # never accepted, whatever the target is
+            return self.stayed(state, rng), StepInfo(self.name, False, 0.0, 0.0)
         found = yield from self.evaluating(model, theta, rng)
         if found is None:
             return self.stayed(state, rng), rejected_proposal(self.name, model, theta)

@@ -381,7 +381,7 @@ def test_a_sure_acceptance_moves_to_the_proposal(model, make):
 
 
 def test_a_rejection_leaves_a_marginal_state_as_it_is(model):
-    transition = marginal(Fixed(THETA + 0.3, -np.inf))
+    transition = marginal(Fixed(THETA + 0.3, -1e6))
     rng = np.random.default_rng(14)
     state = transition.start(model, THETA, rng)
     after, info = transition.step(model, state, rng)
@@ -648,6 +648,14 @@ def test_the_hastings_ratio_of_a_surrogate_is_that_of_its_target(make):
         there, log_hastings = make().propose(theta, rng)
         at = [float(Bell().value_and_gradient(t)[0]) for t in (theta, there)]
         assert log_hastings == pytest.approx(at[0] - at[1], abs=1e-12)
+
+
+def test_beyond_the_grid_a_rotation_costs_nothing(model):
+    transition, rng = marginal(rotation()), np.random.default_rng(29)
+    state = transition.start(model, THETA + [0.0, 7.0], rng)
+    moved, info = transition.step(model, state, rng)
+    np.testing.assert_array_equal(moved.theta, state.theta)
+    assert (info.accepted, info.failed, info.n_evaluations) == (False, False, 0.0)
 
 
 @pytest.mark.parametrize("move", [leapfrog(np.eye(2), 0.2, 2), jump()])
