@@ -599,9 +599,7 @@ def test_methods_state_the_constants_of_the_set_up():
     from skgpmcmc.approximations import sequential
     from skgpmcmc.samplers import PseudoMarginal
     from skgpmcmc.samplers.base import _N_SETTLED
-    from skgpmcmc.transitions import MOST_ROTATED, rotation, surrogate
-    from skgpmcmc.warmup import emulated, estimates, hamiltonian, proposals
-    from skgpmcmc.warmup.emulator import learn, noise, periods
+    from skgpmcmc.transitions import MOST_ROTATED, RetainedParticle, rotation
     from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
     methods = (ROOT / "docs" / "methods.rst").read_text("utf-8")
@@ -622,23 +620,24 @@ def test_methods_state_the_constants_of_the_set_up():
     assert f"1 / (1 + (8 + 2 p) / {options.worth:.0f})" in methods
     assert options.most_rounds == 12
     assert "after twelve batches at most" in methods
-    assert f"estimates with {noise.N_DRAWS} draws" in methods
-    assert f"(a predicted acceptance rate below {options.usable};" in methods
-    assert f"is at most {rotation._DEPTH:.0f} below" in methods
-    assert rotation._REACH == 4.0
-    assert "the grid ends four standard deviations" in methods
-    assert f"come from {learn._N_CHAINS} short chains" in methods
+    assert f"estimates with {options.n_probe} draws" in methods
+    assert options.usable == 0.5
+    assert "(a predicted acceptance rate below a half," in methods
+    assert f"is at most {options.floor:.0f} below" in methods
+    assert f"come from {options.n_pooled} short chains" in methods
+    assert options.length_scale == 4.0
+    assert "begin at four of the posterior's standard" in methods
     # Settling, and a second look.
     assert _N_SETTLED == 10
     assert "makes ten iterations" in methods
     assert "ten iterations are discarded" in methods
     assert f"means {_N_SETTLED} iterations after it" in samplers
-    assert f"(less than {100 * emulated._SURPRISING:.0f} %)" in methods
+    assert f"(less than {100 * options.surprise:.0f} %)" in methods
     # Trajectories.
-    assert len(hamiltonian.windows_for(5, 4)) == 4
-    assert "its four windows" in methods
-    assert f"acceptance rate of {hamiltonian.TARGET_ACCEPTANCE}" in methods
-    assert f"n < {hamiltonian._ROWS_PER_VALUE:.0f} \\, p" in methods
+    assert options.windows(5, 1) == [18, 18, 18, 36]
+    assert "its four windows, of a batch of" in methods
+    assert f"acceptance rate of {options.target_acceptance}" in methods
+    assert f"n < {options.rows_per_value:.0f} \\, p" in methods
     assert MOST_ROTATED == 3
     assert "p > 3" in methods
     # Proposals.
@@ -649,21 +648,22 @@ def test_methods_state_the_constants_of_the_set_up():
     assert round(options.lift / np.sqrt(2.0), 2) == 0.15
     assert "a\nweight vary by 0.15" in methods
     assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
-    assert f"is ({', '.join(f'{shift:.3f}' for shift in rotation._SHIFTS[1])})" in methods
-    assert f"section, {rotation._SHIFTS[0][0]:.3f}, and" in methods
-    main = round(100 * (1.0 - proposals._OTHERS) * (1.0 - estimates._REFRESHED))
+    assert f"({', '.join(map(str, rotation._SHIFTS))})" in methods
+    assert f"section, {rotation._SHIFTS[0]:.3f}, for" in methods
+    main = round(100 * (1.0 - 2.0 * options.others))
     assert f"{main} of a hundred iterations are steps" in methods
     assert f"{main} of a hundred iterations are *rotation*" in guide
-    assert proposals._OTHERS == 0.05
-    assert "Five of a hundred moves are random-walk steps" in methods
-    assert "Five of a hundred moves multiply the period" in methods
-    assert f"best of {periods._N_TRIED} periods" in methods
-    assert f"evaluation: {proposals._N_CANDIDATES} independence candidates" in methods
-    assert surrogate._TARGET_ACCEPTANCE == hamiltonian.TARGET_ACCEPTANCE
+    assert options.others == 0.03
+    assert "Three of a hundred moves are random-walk steps" in methods
+    assert "Three of a hundred moves multiply the period" in methods
+    assert f"best of {options.n_periods} periods" in methods
+    assert f"evaluation: {options.n_pooled} independence candidates" in methods
+    assert RetainedParticle().n_steps == 4
+    assert "by four elliptical slice steps" in methods
     # Estimates.
     assert f"is {PseudoMarginal().noise} for every model" in methods
-    assert f"N is at least {noise.FEWEST_DRAWS}, and at most\nfour times" in methods
-    assert noise._MOST_TIMES == 4
+    assert f"N is at least {options.fewest_draws}, and at most" in methods
+    assert f"latent values or {options.n_probe}, whichever is more" in methods
     width = sequential._ENDS[1] - sequential._ENDS[0]
     assert f"within {len(sequential._SHARE)} bins of" in methods
     assert f"{width:.1f} standard" in methods
