@@ -215,8 +215,13 @@ class Evaluating(InStep[S]):
         return state
 
     def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
-        """Propose theta', evaluate the target there, accept or reject."""
+        """Propose theta', evaluate the target there, accept or reject.
+
+        A proposal that has stayed at theta needs no evaluation: staying leaves any target as it is.
+        """
         theta, log_hastings = self.proposal.propose(state.theta, rng)
+        if theta is state.theta:
+            return self.stayed(state, rng), StepInfo(self.name, False, 0.0, 0.0)
         found = yield from self.evaluating(model, theta, rng)
         if found is None:
             return self.stayed(state, rng), rejected_proposal(self.name, model, theta)
