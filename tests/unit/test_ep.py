@@ -102,7 +102,7 @@ def test_damping_does_not_change_the_fixed_point(likelihood, damping):
     assert_allclose(fit.q.precision, reference.q.precision, atol=1e-8)
 
 
-def test_gaussian_noise_takes_one_slower_sweep():
+def test_gaussian_noise_takes_one_undamped_sweep():
     model = given_model(TWO, [0.3, -2.0], GaussianNoise(0.5))
     fit = EP(tol=1e-8, damping=1.0).fit(model, NO_THETA)
     assert fit.converged
@@ -348,7 +348,7 @@ def test_a_gradient_costs_one_product_after_the_fit():
 
 
 def test_updates_that_grow_are_damped():
-    """Strong correlations make slower parallel updates overshoot; halving brings them back."""
+    """Strong correlations make undamped parallel updates overshoot; halving brings them back."""
     X, y = toy_classes(25, 2, seed=3)
     fit = EP(tol=1e-6, max_sweeps=300, damping=1.0).fit(make_model(X, y), np.array([4.0, 0.0]))
     assert fit.converged
