@@ -57,7 +57,8 @@ class EP(Approximation):
         At most so many sweeps; what is reached then is used, and reported as not converged.
     damping : float in (0, 1], default=0.9
         Share of the new site in an update. It is halved, down to 0.1, whenever the changes grow,
-        and comes back by half of itself in every other sweep.
+        and comes back by half of itself in every other sweep. Updates are extrapolated along the
+        line through the last two, which saves up to half of the sweeps.
 
     Notes
     -----
@@ -108,6 +109,8 @@ class EP(Approximation):
             sites = Sites(np.zeros(prior.size), np.zeros(prior.size))
         most = damping = self.damping if log_concave else min(self.damping, _CAREFUL_DAMPING)
         changes: list[float] = []
+        last: _Step | None = None
+        beyond = False
         for sweep in range(1, self.max_sweeps + 1):
             q = family(prior, sites)
             var = q.marginal_variance
@@ -119,8 +122,12 @@ class EP(Approximation):
             if (steep or matching.observed.several) and not change < _LOST:
                 return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
-            damping = float(np.clip((_LESS if grown else _MORE) * damping, _SMALLEST_DAMPING, most))
-            sites = _moved(sites, swept.matched, damping)
+            # Where changes grow after a step that went too far, its length was not the damping's.
+            factor = _LESS if grown and not beyond else _MORE
+            damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
+            step = _Step.of(sites, swept.matched, var, damping)
+            sites = step.end if grown or last is None else step.extrapolated(last)
+            beyond, last = sites is not step.end, step
         if not swept.share_of_cavity(q.precision) > _RESOLVED:
             return _from_laplace(model, theta, sweep)
         log_evidence = _log_evidence(q, swept)
@@ -184,8 +191,35 @@ class _Matching(NamedTuple):
         return _Sweep(cavities, tilted, matched)
 
 
-def _moved(old: Sites, new: Sites, share: float) -> Sites:
-    return Sites(*(a + share * (b - a) for a, b in zip(old, new, strict=True)))
+class _Step(NamedTuple):
+    """A damped update of every site."""
+
+    end: Sites
+    change: FloatArray  # (2 n,), by a full update, on the scale of the posterior
+
+    @classmethod
+    def of(cls, old: Sites, new: Sites, var: FloatArray, share: float) -> Self:
+        """Move by a share of the way."""
+        shift, precision = (b - a for a, b in zip(old, new, strict=True))
+        end = Sites(old.shift + share * shift, old.precision + share * precision)
+        return cls(end, np.concatenate([shift * np.sqrt(var), precision * var]))
+
+    def extrapolated(self, last: _Step) -> Sites:
+        """Go beyond the end, to where changes vanish on the line through the last two.
+
+        It is Anderson's acceleration with one step of memory (Walker & Ni, 2011). Sweeps approach
+        the fixed point along a few directions by the same factor each time, which may be 0.9. A
+        site whose precision would be negative stays at the end.
+        """
+        less = last.change - self.change
+        square = float(less @ less)
+        share = float(less @ self.change) / square if square > 0.0 else 0.0
+        ends = zip(last.end, self.end, strict=True)
+        shift, precision = (b + share * (b - a) for a, b in ends)
+        legal = precision >= 0.0
+        return Sites(
+            np.where(legal, shift, self.end.shift), np.where(legal, precision, self.end.precision)
+        )
 
 
 def _matched_sites(

@@ -19,7 +19,8 @@ from .whitened import gaussian_family
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
-#: Length-scale of the interpolation, in units of `scale`.
+#: Least length-scale of the interpolation, in units of `scale`. Draws are about sqrt(2 p) apart: it
+#: grows with that distance.
 _LENGTH_SCALE = 3.0
 #: Site precisions below this share of the largest are not told apart.
 _SMALLEST_PRECISION = 1e-12
@@ -78,7 +79,7 @@ class InterpolatedSites:
         turns: IntArray | None = None,
     ) -> Self:
         """Interpolate the sites at theta of shape (D, p); without `turns` no row is in turn."""
-        scale = scale * _LENGTH_SCALE
+        scale = scale * max(_LENGTH_SCALE, theta.shape[1] ** 0.5)
         nodes = (theta - center) / scale
         targets = np.stack([_coordinates(s) for s in sites])
         features = np.concatenate([np.ones((len(nodes), 1)), nodes], axis=1)

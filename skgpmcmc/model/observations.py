@@ -271,21 +271,25 @@ class Observations:
         """
         if self.likelihood.quadratic and self.first is not None:
             return self._gaussian_moments(mean, var)
-        if self.first is None and self.weight is None:
+        if not self.several:
             return self.likelihood.tilted_moments(self.y, self._at_rows(mean), var)
-        if self.first is None:
-            shifted = self._at_rows(mean)
-            return self.likelihood.weighted_tilted_moments(self.y, self.weight, shifted, var)
+        alone = self._weights()[slice(None) if self.first is None else self.first] == 1.0
+        if self.first is not None:
+            alone &= np.diff(np.append(self.first, len(self))) == 1
         moments = np.empty((3, self.n_inputs))
-        alone = np.diff(np.append(self.first, len(self))) == 1
-        if self.weight is not None:
-            alone &= self.weight[self.first] == 1.0
         own, others = np.flatnonzero(alone), np.flatnonzero(~alone)
         if len(own):
             moments[:, own] = self.of_inputs(own).unweighted().tilted_moments(mean[own], var[own])
         if len(others):
-            moments[:, others] = self._tilted(others, mean[others], var[others]).moments()
+            rest = self.of_inputs(others)
+            moments[:, others] = rest._moments_by_quadrature(mean[others], var[others])
         return TiltedMoments(*moments)
+
+    def _moments_by_quadrature(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
+        if self.first is None:
+            shifted = self._at_rows(mean)
+            return self.likelihood.weighted_tilted_moments(self.y, self.weight, shifted, var)
+        return TiltedMoments(*self._tilted(np.arange(self.n_inputs), mean, var).moments())
 
     def log_normalizers(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Return `tilted_moments().log_z` alone, which takes less time; (n,)."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -216,9 +215,12 @@ class Evaluating(InStep[S]):
         return state
 
     def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
-        """Propose theta', evaluate the target there, accept or reject."""
+        """Propose theta', evaluate the target there, accept or reject.
+
+        A proposal that has stayed at theta needs no evaluation: staying leaves any target as it is.
+        """
         theta, log_hastings = self.proposal.propose(state.theta, rng)
-        if log_hastings == -math.inf:  # never accepted, whatever the target is
+        if theta is state.theta:
             return self.stayed(state, rng), StepInfo(self.name, False, 0.0, 0.0)
         found = yield from self.evaluating(model, theta, rng)
         if found is None:

@@ -73,11 +73,18 @@ def overdispersed_starts(known: Knowledge, n_chains: int) -> list[FloatArray]:
 
 
 def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
-    """Propose by trajectories on the approximate posterior itself, corrected by the estimates."""
+    """Propose by trajectories on the approximate posterior itself, corrected by the estimates.
+
+    The approximation is a rough one: from interpolated sites two sweeps bring its evidence to
+    within a tenth, and more take longer than what they save of rejections. Trajectories are longer
+    than in the warm-up, as each ends with an estimate.
+    """
     assert known.warm is not None
-    sites = known.reference() if estimates.correction is not None else None
-    posterior = HyperPosterior(known.model, known.approximation, sites, estimates.correction)
-    proposal: Proposal = SurrogateProposal(posterior, known.warm.trajectory)
+    sites, rough = known.reference(), known.approximation.roughened()
+    posterior = HyperPosterior(known.model, rough, sites, estimates.correction)
+    trajectory = known.warm.trajectory
+    longer = replace(trajectory, max_steps=2 * trajectory.max_steps)
+    proposal: Proposal = SurrogateProposal(posterior, longer)
     main = {"trajectory": proposal}
     return _with_others(known, main, known.warm.ends)
 

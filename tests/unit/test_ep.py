@@ -158,6 +158,21 @@ def test_a_good_start_saves_sweeps():
     assert TIGHT.fit(model, theta, cold.q.sites).n_iterations == 1
 
 
+def test_sweeps_along_a_slow_direction_go_beyond_their_ends():
+    """Two classes side by side, and a wide prior: by steps as they are, there are 92 sweeps."""
+    X, _ = toy_classes(40, 2, seed=0)
+    model, n_sweeps = make_model(X, np.where(X[:, 0] > 0.0, 1.0, -1.0)), []
+    for theta in ([2.0, 0.0], [4.0, 0.0], [6.0, 0.0]):
+        fits = [
+            EP(tol=1e-9, max_sweeps=1000, damping=damping).fit(model, np.array(theta))
+            for damping in (0.3, 0.5, 0.9)
+        ]
+        assert all(fit.converged for fit in fits)
+        assert np.ptp([fit.log_evidence for fit in fits]) < 1e-9
+        n_sweeps.append(fits[1].n_iterations)
+    assert np.mean(n_sweeps) < 50
+
+
 # --- the error ------------------------------------------------------------------------------------
 
 

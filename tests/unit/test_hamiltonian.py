@@ -5,16 +5,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
+from skgpmcmc.approximations import EP
 from skgpmcmc.transitions import (
     CheapPoint,
     IndependenceMetropolis,
+    PseudoMarginalMetropolis,
     SurrogateProposal,
     TMixture,
     advanced,
     run_pool,
 )
 
-from ..helpers import P_LIMIT, leapfrog
+from ..helpers import P_LIMIT, leapfrog, make_model, toy_classes
 
 
 class Density:
@@ -123,6 +125,23 @@ def test_hastings_ratio_of_the_surrogate_is_that_of_the_target(move):
         both, _ = TARGET.value_and_gradient(np.array([theta, new]))
         assert log_hastings == pytest.approx(both[0] - both[1], abs=1e-12)
         theta = new
+
+
+class Staying:
+    """A proposal whose chain under pi* has accepted nothing."""
+
+    def propose(self, theta, rng):
+        return theta, 0.0
+
+
+def test_a_proposal_that_has_stayed_makes_no_evaluation():
+    model, rng = make_model(*toy_classes(8, 2, 1)), np.random.default_rng(3)
+    transition = PseudoMarginalMetropolis(EP(), Staying(), 4)
+    state = transition.start(model, model.start, rng)
+    after, info = transition.step(model, state, rng)
+    assert after.estimate is state.estimate
+    assert info.n_evaluations == 0.0
+    assert not info.accepted
 
 
 # --- leapfrog -------------------------------------------------------------------------------------

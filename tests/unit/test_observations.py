@@ -540,6 +540,16 @@ def test_an_input_with_one_row_of_weight_one_has_the_closed_form(likelihood, y):
         assert_allclose(moment[alone], expected, rtol=rtol)
 
 
+def test_a_weight_leaves_other_rows_the_closed_form():
+    """Bit for bit: one input that occurs twice must not slow all others."""
+    weight = np.where(np.arange(N) == 1, 2.0, 1.0)
+    observed = Observations(Probit(), SIGNS[:N], OFFSET[:N], weight)
+    plain = observed.unweighted().tilted_moments(MEAN, VAR)
+    for moment, expected in zip(observed.tilted_moments(MEAN, VAR), plain, strict=True):
+        assert_array_equal(np.delete(moment, 1), np.delete(expected, 1))
+        assert moment[1] != expected[1]
+
+
 # --- parameters -----------------------------------------------------------------------------------
 
 

@@ -285,6 +285,23 @@ def settled(kernel="free", **settings):
     return set_up_emulated(request, InProcess(), EmulatorSettings(0.1, SHARE, 8, **settings))
 
 
+def test_trajectories_that_lead_have_few_sweeps_from_interpolated_sites_and_are_long():
+    """An end costs an estimate, so that few rejections are worth less than a cheap way."""
+    model = make_model(*toy_classes(12, 2, 1))
+    request = Request(
+        model, EP(), [model.start] * 2, streams(2, 2), np.random.default_rng(3), 8, n_warmup=0
+    )
+    settings = EmulatorSettings(0.1, SHARE, 8, emulates=False)
+    prepared = set_up_emulated(request, InProcess(), settings)
+    (proposal,) = [
+        move.proposal for move in estimating(prepared.transition) if move.name == "trajectory"
+    ]
+    assert proposal.target.start is not None
+    assert proposal.target.approximation.tol == EP().roughened().tol
+    trajectory = proposal.move
+    assert trajectory.max_steps * np.exp(trajectory.log_scale) > np.pi  # half a period
+
+
 def mapped_moves(maker):
     """What a mapped sampler makes of its move of theta, as its set-up does."""
     model = make_model(*toy_classes(12, 2, 1))
