@@ -402,5 +402,7 @@ def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
     narrow, wide = after.draws(target), after.draws(target, 0.5)
     assert narrow.shape[1] == wide.shape[1] == 4
     assert len(narrow) == 10 * 64
-    assert (wide.std(axis=0) > 1.15 * narrow.std(axis=0)).all()
+    wider = wide.std(axis=0) / narrow.std(axis=0)  # of 64 chains: an eighth of noise each
+    assert wider.min() > 1.0
+    assert wider.mean() > 1.15
     assert_allclose(narrow.mean(axis=0), np.median(narrow, axis=0), atol=narrow.std(axis=0).max())

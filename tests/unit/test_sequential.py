@@ -316,7 +316,7 @@ def test_parts_make_it_again(model):
     density = in_turn(model).made()
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
     for again in (
-        density_from(model, density.q.prior, density.arrays),
+        density_from(model, density.q.prior, *density.arrays),
         pickle.loads(pickle.dumps(density)),
     ):
         assert type(again) is SequentialApproximation
