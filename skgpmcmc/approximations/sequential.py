@@ -32,7 +32,7 @@ _ROUNDING = 1e-12
 _DETERMINED = 1e-6
 #: Rows in turn that are drawn at once and do not know of one another, with a likelihood in closed
 #: form and with tables, where calls take most of the time.
-_BLOCKS = (1, 4)
+_BLOCKS = (1, 8)
 #: Bins of a value in turn: the ends between them, in its standard deviations given those before;
 #: the probability of each under the Gaussian, and of all below it; and where a likelihood is looked
 #: up in it.

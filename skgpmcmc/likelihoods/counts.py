@@ -267,6 +267,8 @@ def log_factorial_gap(y: FloatArray) -> FloatArray:
     """``y log c - y - log y!`` with c = max(y, 1), for y >= 0."""
     small, large = np.minimum(y, _LARGE), np.maximum(y, _LARGE)
     direct = xlogy(small, np.maximum(small, 1.0)) - small - gammaln(small + 1.0)
+    if not np.any(y >= _LARGE):  # as nearly always, and the series takes most of the time
+        return np.asarray(direct)
     series = -_HALF_LOG_TWO_PI - 0.5 * np.log(large) - stirling_remainder(large)
     return np.where(y < _LARGE, direct, series)
 

@@ -268,7 +268,7 @@ class RetainedParticle(_OfParticles, InStep[PseudoMarginalState]):
     """
 
     defensive: float = 0.0
-    n_steps: int = 4
+    n_steps: int = 2
     name = "retained particle"
 
     def moving(

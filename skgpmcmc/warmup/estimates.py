@@ -22,7 +22,7 @@ from ..transitions import (
     Rotation,
     Transition,
 )
-from .emulator.learn import Knowledge
+from .emulator.learn import Knowledge, spread
 from .emulator.noise import draw_count, probed
 from .executor import Executor
 from .report import EmulatorSettings
@@ -113,7 +113,7 @@ def estimated(
     counts = _counts_at(theta, count)
     estimates = Estimates.by_draws(settings, reference, count)._replace(
         correction=correction,
-        error=float(np.std(gap - correction.value(theta))),
+        error=spread(gap - correction.value(theta), weight**2),
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
         n_in_turn=len(reference.turns),

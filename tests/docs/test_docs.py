@@ -658,8 +658,8 @@ def test_methods_state_the_constants_of_the_set_up():
     assert "Three of a hundred moves multiply the period" in methods
     assert f"best of {options.n_periods} periods" in methods
     assert f"evaluation: {options.n_pooled} independence candidates" in methods
-    assert RetainedParticle().n_steps == 4
-    assert "by four elliptical slice steps" in methods
+    assert RetainedParticle().n_steps == 2
+    assert "by two elliptical slice steps" in methods
     # Estimates.
     assert f"is {PseudoMarginal().noise} for every model" in methods
     assert f"N is at least {options.fewest_draws}, and at most" in methods
@@ -667,5 +667,5 @@ def test_methods_state_the_constants_of_the_set_up():
     width = sequential._ENDS[1] - sequential._ENDS[0]
     assert f"within {len(sequential._SHARE)} bins of" in methods
     assert f"{width:.1f} standard" in methods
-    assert sequential._BLOCKS == (1, 4)
-    assert "Rows with tables are drawn in blocks of four" in methods
+    assert sequential._BLOCKS == (1, 8)
+    assert "Rows with tables are drawn in blocks of eight" in methods

@@ -49,8 +49,13 @@ class HeldOut(NamedTuple):
     @property
     def error(self) -> float:
         """Standard deviation of the error of the emulator over pi*; natural logs."""
-        residual, shares = self.log_evidence - self.emulated, self.shares / self.shares.sum()
-        return float(np.sqrt(shares @ (residual - shares @ residual) ** 2))
+        return spread(self.log_evidence - self.emulated, self.shares)
+
+
+def spread(values: FloatArray, shares: FloatArray) -> float:
+    """Return the standard deviation of some values, (m,), that count by their shares."""
+    shares = shares / shares.sum()
+    return float(np.sqrt(shares @ (values - shares @ values) ** 2))
 
 
 class Examined(NamedTuple):
