@@ -1,12 +1,6 @@
 """Gaussian approximations of p(f | y, theta), with the log evidence and its gradient."""
 
-from .base import (
-    Approximation,
-    ApproximationFit,
-    GaussianApproximation,
-    LatentDraws,
-    Sites,
-)
+from .base import Approximation, ApproximationFit, GaussianApproximation, LatentDraws, Sites
 from .cheap import (
     CheapApproximation,
     CheapPosterior,

@@ -37,10 +37,7 @@ class Cavities(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        marginals: tuple[FloatArray, FloatArray],
-        sites: Sites,
-        prior_variance: FloatArray,
+        cls, marginals: tuple[FloatArray, FloatArray], sites: Sites, prior_variance: FloatArray
     ) -> Self:
         """Take sites from the means and variances of q; Rasmussen & Williams (2006), (3.56)."""
         mean, var = marginals

@@ -11,13 +11,7 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
 from ..model import GaussianPrior, LatentGP, Observations
-from .base import (
-    Approximation,
-    ApproximationFit,
-    Cavities,
-    GaussianApproximation,
-    Sites,
-)
+from .base import Approximation, ApproximationFit, Cavities, GaussianApproximation, Sites
 from .laplace import Laplace
 from .whitened import gaussian_family
 

@@ -366,9 +366,7 @@ def _stacked(several: Sequence[_Turns]) -> list[FloatArray]:
 
 
 def _in_turn(
-    several: Sequence[_Turns],
-    sizes: Sequence[int],
-    draw: Callable[[slice, FloatArray], FloatArray],
+    several: Sequence[_Turns], sizes: Sequence[int], draw: Callable[[slice, FloatArray], FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Make u and y, each (r, C, m), block after block.
 

@@ -264,7 +264,7 @@ def _sample_more(
         interrupted = True
         warn(
             f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
-            f"{n_draws} asked for) are kept. {error}".rstrip(),
+            f"{n_draws} asked for) are kept. {error}".rstrip()
         )
     seconds = run.seconds_sampling + time.perf_counter() - clock
     models = [one.ended() for one in grown]

@@ -281,7 +281,7 @@ class Checkpoint:
         if not self._warned:
             warn(
                 f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes on, and "
-                "the file stays as it was. Make room, and later rounds are written again.",
+                "the file stays as it was. Make room, and later rounds are written again."
             )
         self._warned = True
 

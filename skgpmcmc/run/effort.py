@@ -251,7 +251,7 @@ class CallbackMonitor:
                 f"This fit will be long: {self._in_words(left)}. Fewer rows help most, as the "
                 "time grows with their cube. More workers (n_jobs) help too, and fewer draws: a "
                 "smaller n_draws or target_ess. Ctrl-C ends the fit and keeps its draws, once "
-                "there are any.",
+                "there are any."
             )
 
     def set_up(self, stage: str) -> None:

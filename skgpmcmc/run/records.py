@@ -14,13 +14,7 @@ from ..approximations import Approximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.threads import Workers
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
-from ..warmup import (
-    Counts,
-    EmulatorReport,
-    Segment,
-    at_work,
-    sum_counts,
-)
+from ..warmup import Counts, EmulatorReport, Segment, at_work, sum_counts
 
 #: Most latent values by which chains are judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10

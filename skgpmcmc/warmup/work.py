@@ -20,21 +20,9 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.dynamics import tuned_log_scale
-from ..numerics.linalg import (
-    NotPositiveDefiniteError,
-    OperationCount,
-    count_in,
-    count_operations,
-)
+from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_in, count_operations
 from ..numerics.threads import one_thread
-from ..transitions import (
-    ChainState,
-    PseudoMarginalMetropolis,
-    StepInfo,
-    Sweep,
-    Transition,
-    at_rest,
-)
+from ..transitions import ChainState, PseudoMarginalMetropolis, StepInfo, Sweep, Transition, at_rest
 from ..transitions.base import Moving
 from .report import EmulatorReport
 from .time_limit import time_is_over
