@@ -25,7 +25,7 @@ from .._warnings import warn
 from ..numerics.archive import Written, from_arrays, to_arrays
 from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
 from ..numerics.threads import Call
-from ..warmup import Done, Segment, perform, sample, sum_counts
+from ..warmup import Done, Segment, joined_segments, perform, sample, sum_counts
 
 
 @dataclass(eq=False)
@@ -59,10 +59,14 @@ class _Tape:
             low, high = max(self.position, begin), min(stop, end)
             if low < high:
                 rows = slice(low - begin, high - begin)
-                counts = segment.counts if high == end else sum_counts([])
-                marked = None if segment.marked is None else segment.marked[rows]
-                part = segment._replace(theta=segment.theta[rows], f=segment.f[rows])
-                found.append(part._replace(counts=counts, marked=marked))
+                found.append(
+                    segment._replace(
+                        theta=segment.theta[rows],
+                        f=segment.f[rows],
+                        counts=segment.counts if high == end else sum_counts([]),
+                        marked=segment.marked[rows],
+                    )
+                )
             begin = end
         self.position = stop
         return found
@@ -213,7 +217,7 @@ class Checkpoint:
                 assert tape.end is not None
                 state, stream = from_arrays(_copied(tape.end), model)
             tape.stream = stream
-            results.append(_joined(parts)._replace(state=state, rng=stream))
+            results.append(joined_segments(parts)._replace(state=state, rng=stream))
         return results
 
     # --- the file ---------------------------------------------------------------------------------
@@ -346,16 +350,3 @@ def _written(call: Call, draws: bool) -> Any:
         end = result.state, result.rng
         return to_arrays(result._replace(state=None, rng=None)), to_arrays(end, arguments[0])
     return to_arrays(result, _given(call))
-
-
-def _joined(parts: Sequence[Segment]) -> Segment:
-    """Return segments that follow one another as one, without its state."""
-    marked = None if parts[0].marked is None else np.concatenate([s.marked for s in parts])
-    return Segment(
-        None,
-        parts[0].rng,
-        np.concatenate([s.theta for s in parts]),
-        np.concatenate([s.f for s in parts]),
-        sum_counts(s.counts for s in parts),
-        marked,
-    )

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -146,8 +146,8 @@ class Progress(NamedTuple):
         return f"{so_far}, {1.0 / max(self.seconds, 1e-9):.3g} per second"
 
 
-class Monitor(Protocol):
-    """Receives reports of a run, round by round.
+class Monitor:
+    """Receives reports of a run, round by round; this one does nothing with them.
 
     Attributes
     ----------
@@ -155,7 +155,8 @@ class Monitor(Protocol):
         When set-ups are to end; it notes whether any ended sooner for it.
     """
 
-    limit: TimeLimit
+    def __init__(self) -> None:
+        self.limit = TimeLimit()
 
     def set_up(self, stage: str) -> None:
         """Receive what set-ups do from now on."""
@@ -171,32 +172,10 @@ class Monitor(Protocol):
 
     def end_round(self) -> bool:
         """A round of all chains has ended; True asks to stop as soon as there are draws."""
-
-
-class Silent:
-    """A monitor that does nothing."""
-
-    def __init__(self) -> None:
-        self.limit = TimeLimit()
-
-    def set_up(self, stage: str) -> None:
-        """Do nothing."""
-
-    def expect(self, left: Effort) -> None:
-        """Do nothing."""
-
-    def sampled(self, progress: Progress) -> None:
-        """Do nothing."""
-
-    def begin_round(self) -> None:
-        """Do nothing."""
-
-    def end_round(self) -> bool:
-        """Never ask to stop."""
         return False
 
 
-class CallbackMonitor:
+class CallbackMonitor(Monitor):
     """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round.
 
     Whenever the number of draws has doubled, the next round of the first chain has their R-hat and

@@ -6,7 +6,7 @@ import pytest
 from skgpmcmc.numerics.linalg import count_root
 from skgpmcmc.numerics.threads import Workers
 from skgpmcmc.run import sample_chains, set_ups
-from skgpmcmc.run.effort import Silent, plan_for
+from skgpmcmc.run.effort import Monitor, plan_for
 from skgpmcmc.run.set_ups import Chains, set_up_all
 from skgpmcmc.samplers import Sampler
 from skgpmcmc.warmup import Prepared, TimeLimit, perform, time_limit
@@ -39,7 +39,7 @@ class Batches(Sampler):
         return Prepared(None, request.starts, request.rngs, 0, n_evaluations=7.5)
 
 
-class Told(Silent):
+class Told(Monitor):
     """Remembers what it was told."""
 
     def __init__(self):
