@@ -80,21 +80,21 @@ class GaussianApproximation:
     sites: Sites
 
     @classmethod
-    def sites_at(
+    def touching(
         cls,
         prior: GaussianPrior,
         observed: Observations,
         f: FloatArray,
         slope: FloatArray | None = None,
-    ) -> Sites:
-        """Return the sites with the slope and the curvature of log p(y | f) at f.
+    ) -> Self:
+        """Return q whose sites have the slope and the curvature of log p(y | f) at f.
 
         Where it is not concave, its curvature counts as none. With another `slope` that of
         log p(y | f) is ignored: K^-1 f makes f the mean of q.
         """
         own, precision = observed.slope_and_precision(f)
         slope = own if slope is None else slope
-        return Sites(cls.coupled(prior, precision, f) + slope, precision)
+        return cls(prior, Sites(cls.coupled(prior, precision, f) + slope, precision))
 
     @staticmethod
     def coupled(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
-from ..model import GaussianPrior, LatentGP, Observations
+from ..model import LatentGP, Observations
 from .base import Approximation, ApproximationFit, Cavities, GaussianApproximation, Sites
 from .laplace import Laplace
 from .whitened import gaussian_family
@@ -92,11 +92,13 @@ class EP(Approximation):
         Laplace approximation. Sweeps that are lost all the same fall back on it.
         """
         prior = model.prior_at(theta)
-        family, matching = gaussian_family(prior), _Matching.of(model, prior)
-        steep, log_concave = model.likelihood.steep, model.likelihood.log_concave
+        family, observed = gaussian_family(prior), model.observations_at(theta)
+        log_concave = model.likelihood.log_concave
+        least = 0.0 if log_concave else _LEAST_PRECISION / prior.variance
+        careful = model.likelihood.steep or observed.several
         if start is not None:
             sites = start
-        elif steep or matching.observed.several:
+        elif careful:
             sites = Laplace(tol=_START_TOLERANCE).fit(model, theta).q.sites
         else:
             sites = Sites(np.zeros(prior.size), np.zeros(prior.size))
@@ -104,13 +106,12 @@ class EP(Approximation):
         changes: list[float] = []
         for sweep in range(1, self.max_sweeps + 1):
             q = family(prior, sites)
-            var = q.marginal_variance
-            swept = matching.sweep(sites, (q.mean, var))
-            change = _largest_change(var, sites, swept.matched)
+            swept = _Sweep.of(q, observed, least)
+            change = _largest_change(q.marginal_variance, sites, swept.matched)
             changes.append(change)
             if change < self.tol or sweep == self.max_sweeps or _stalled(changes):
                 break
-            if (steep or matching.observed.several) and not change < _LOST:
+            if careful and not change < _LOST:
                 return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
             damping = float(np.clip((_LESS if grown else _MORE) * damping, _SMALLEST_DAMPING, most))
@@ -146,6 +147,15 @@ class _Sweep(NamedTuple):
     tilted: TiltedMoments
     matched: Sites
 
+    @classmethod
+    def of(
+        cls, q: GaussianApproximation, observed: Observations, least: FloatArray | float
+    ) -> Self:
+        """Match the moments of every tilted distribution of q, by sites of a `least` precision."""
+        cavities = q.cavities()
+        tilted = observed.tilted_moments(*cavities.moments)
+        return cls(cavities, tilted, _matched_sites(q.sites, cavities, tilted, least))
+
     def share_of_cavity(self, precision: FloatArray) -> float:
         """Least variance of a tilted distribution, and of q, over that of the cavity.
 
@@ -154,28 +164,6 @@ class _Sweep(NamedTuple):
         cavity = self.cavities.precision
         tilted = 1.0 - self.tilted.beta / cavity
         return float(np.minimum(tilted, cavity / (cavity + precision)).min())
-
-
-class _Matching(NamedTuple):
-    """What all sweeps at one theta share."""
-
-    prior_variance: FloatArray  # (n,)
-    observed: Observations
-    least: FloatArray | float  # precision of a site
-
-    @classmethod
-    def of(cls, model: LatentGP, prior: GaussianPrior) -> Self:
-        """Return what the sweeps at the theta of a prior share."""
-        observed = model.observations_at(prior.theta)
-        least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / prior.variance
-        return cls(prior.variance, observed, least)
-
-    def sweep(self, sites: Sites, marginals: tuple[FloatArray, FloatArray]) -> _Sweep:
-        """Match the moments of every tilted distribution of q, given its means and variances."""
-        cavities = Cavities.of(marginals, sites, self.prior_variance)
-        tilted = self.observed.tilted_moments(*cavities.moments)
-        matched = _matched_sites(sites, cavities, tilted, self.least)
-        return _Sweep(cavities, tilted, matched)
 
 
 def _moved(old: Sites, new: Sites, share: float) -> Sites:

@@ -216,10 +216,6 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Number of marked draws in each step: one for each move of the mark."""
         return self.n_moves
 
-    def log_target(self, state: S) -> float:
-        """Return the value of the target at the state, as evaluated when it was accepted."""
-        return self.exact.log_target(state)
-
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:

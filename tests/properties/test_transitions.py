@@ -622,17 +622,6 @@ def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, p
         assert changed.sum() == 1
 
 
-@in_one_test("often", [0.25, 0.9])
-def test_the_last_move_of_a_mixture_is_made_as_often_as_it_says(model, often):
-    mixture = Mixture((ParticleRefresh(0.05),), (1.0,), RetainedParticle(0.05), often)
-    rng = np.random.default_rng(28)
-    state = pseudo_marginal(walk()).start(model, THETA, rng)
-    alone = mixture.moves[0].step(model, state, rng)[1].n_evaluations
-    costs = [mixture.step(model, state, rng)[1].n_evaluations for _ in range(200)]
-    made = np.array(costs) > alone
-    assert abs(made.mean() - often) <= 4.0 * np.sqrt(often * (1.0 - often) / 200)
-
-
 # --- proposals from a cheap chain -----------------------------------------------------------------
 
 

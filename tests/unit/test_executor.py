@@ -242,7 +242,10 @@ def test_iterations_of_the_set_up_are_part_of_those_discarded():
     ((ready,), _, _) = set_up(Moved(1))
     run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begun([])
     assert run.n_discarded == 25
-    assert ready.at_once().prepared.n_settle == 0
+    in_a_hurry = Told()
+    in_a_hurry.limit.was_noticed = True
+    ((ready,), _, _) = set_up(Moved(1), monitor=in_a_hurry)
+    assert ready.prepared.n_settle == 0
 
 
 def test_a_set_up_that_fails_says_so():

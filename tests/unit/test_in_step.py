@@ -230,7 +230,7 @@ def transition(reference):
     walk = PseudoMarginalMetropolis(reference, RandomWalk(np.log(0.5)), 9, 0.3)
     back = replace(walk, name="back")
     moves = (Directed(walk, back), replace(walk, name="walk"), ParticleRefresh(0.3))
-    return Mixture(moves, (0.6, 0.2, 0.2), RetainedParticle(0.3), 0.5)
+    return Mixture(moves, (0.6, 0.2, 0.2), RetainedParticle(0.3))
 
 
 def chains(reference, n_steps):
