@@ -24,7 +24,6 @@ from .interpolated import InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
 from .modes import Mode, climb, find_mode
 from .sequential import SequentialApproximation, rows_in_turn
-from .whitened import WhitenedApproximation
 
 __all__ = [
     "APPROXIMATIONS",
@@ -52,7 +51,6 @@ __all__ = [
     "SequentialApproximation",
     "Sites",
     "SubsetOfData",
-    "WhitenedApproximation",
     "averaged",
     "climb",
     "density_from",

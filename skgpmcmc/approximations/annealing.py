@@ -116,32 +116,21 @@ class EllipticalSlices:
         low, high = angle - 2.0 * np.pi, angle.copy()
         waiting = np.full(size, True)
         for _ in range(_MOST_SHRINKS):
-            _try(particles, (begun, other), angle, level / beta, waiting)
+            (which,) = np.nonzero(waiting)
+            turned = angle[which]
+            delta = begun[:, which] * np.cos(turned) + other[:, which] * np.sin(turned)
+            log_ratio = _log_ratio(particles.q, particles.observed, delta)
+            inside = log_ratio > level[which] / beta
+            found = which[inside]
+            particles.delta[:, found] = delta[:, inside]
+            particles.log_ratio[found] = log_ratio[inside]
+            waiting[found] = False
             if not waiting.any():
                 break
             low = np.where(waiting & (angle < 0.0), angle, low)
             high = np.where(waiting & (angle >= 0.0), angle, high)
             angle = np.where(waiting, rng.uniform(low, high), angle)
         return 1.0
-
-
-def _try(
-    particles: Particles,
-    axes: tuple[FloatArray, FloatArray],
-    angle: FloatArray,
-    level: FloatArray,
-    waiting: BoolArray,
-) -> None:
-    """Take those places on the ellipses whose rho is above the level; `waiting` is updated."""
-    (which,) = np.nonzero(waiting)
-    begun, other = axes
-    turned = angle[which]
-    delta = begun[:, which] * np.cos(turned) + other[:, which] * np.sin(turned)
-    log_ratio = _log_ratio(particles.q, particles.observed, delta)
-    inside = log_ratio > level[which]
-    found = which[inside]
-    particles.delta[:, found], particles.log_ratio[found] = delta[:, inside], log_ratio[inside]
-    waiting[found] = False
 
 
 @dataclass(frozen=True, eq=False)

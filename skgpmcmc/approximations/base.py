@@ -223,9 +223,8 @@ class GaussianApproximation:
         weight = self.precision * prior_variance  # never below W_i Sigma_ii
         if not weight.any():
             return prior_variance.copy()
-        if 2 * np.count_nonzero(weight < _CANCELLED) > len(
-            weight
-        ):  # an inverse would not be worth its cost
+        # For most of them an inverse would not be worth its cost.
+        if 2 * np.count_nonzero(weight < _CANCELLED) > len(weight):
             return self._positive(self._variance_by_solving(np.full(len(weight), True)))
         factor = self._inverse_factor
         shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)

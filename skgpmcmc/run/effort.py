@@ -47,8 +47,7 @@ class Plan(NamedTuple):
     """The work that a run is going to do."""
 
     n_rows: int
-    n_learned: float  # evaluations that set-ups learn from, of all models
-    n_iterations: int  # of all chains of all models
+    n_iterations: float  # of all chains of all models, and what set-ups learn from in their units
     n_workers: int
 
     @property
@@ -58,8 +57,7 @@ class Plan(NamedTuple):
 
     def effort(self, seconds: float, judged_by: str) -> Effort:
         """Return the effort of the whole plan where an iteration takes so many seconds."""
-        iterations = self.n_iterations + ITERATIONS_PER_EVALUATION * self.n_learned
-        return Effort(self, seconds * iterations / self.n_workers, judged_by)
+        return Effort(self, seconds * self.n_iterations / self.n_workers, judged_by)
 
 
 class Effort(NamedTuple):
@@ -80,15 +78,10 @@ def plan_for(
     n_jobs: int | None,
     n_learned: float = 0.0,
 ) -> Plan:
-    """Return the plan for some models."""
-    model = models[0]
+    """Return the plan for some models, whose set-ups each learn from so many evaluations."""
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
-    return Plan(
-        n_rows=model.n_inputs,
-        n_learned=len(models) * n_learned,
-        n_iterations=len(models) * n_iterations,
-        n_workers=n_workers,
-    )
+    of_each = n_iterations + ITERATIONS_PER_EVALUATION * n_learned
+    return Plan(models[0].n_inputs, len(models) * of_each, n_workers)
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:

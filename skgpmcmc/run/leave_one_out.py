@@ -95,15 +95,11 @@ def pointwise_log_lik(
 
     A weight multiplies the log density of its row, after `shift` is added.
     """
-    log_lik = np.array(
-        [
-            [
-                model.observations_at(theta).unweighted().log_prob(f)
-                for theta, f in zip(*chain, strict=True)
-            ]
-            for chain in zip(draws.theta, draws.f, strict=True)
-        ]
-    )
+    n_chains, n_draws, _ = draws.theta.shape
+    thetas, fs = (x.reshape(n_chains * n_draws, x.shape[2]) for x in (draws.theta, draws.f))
+    pairs = zip(thetas, fs, strict=True)
+    each = [model.observations_at(theta).unweighted().log_prob(f) for theta, f in pairs]
+    log_lik = np.reshape(each, (n_chains, n_draws, -1))
     return (log_lik[..., given.row_of] + shift) * given.weight
 
 

@@ -83,15 +83,11 @@ def sum_counts(every: Iterable[Counts]) -> Counts:
 def acceptance_rates(chains: Sequence[Counts]) -> dict[str, FloatArray]:
     """Return the acceptance rates of every move in each chain; NaN where it was not made."""
     moves = dict.fromkeys(move for counts in chains for move in counts.n_steps)
-    return {
-        move: np.array(
-            [
-                c.n_accepted[move] / c.n_steps[move] if c.n_steps.get(move) else np.nan
-                for c in chains
-            ]
-        )
-        for move in moves
-    }
+    with np.errstate(invalid="ignore"):
+        return {
+            move: np.divide([c.n_accepted[move] for c in chains], [c.n_steps[move] for c in chains])
+            for move in moves
+        }
 
 
 class Segment(NamedTuple):
@@ -331,9 +327,7 @@ class Prepared(NamedTuple):
     n_settle: int  # iterations to be discarded first
     n_evaluations: float = 0.0  # of a (marginal) likelihood, in the set-up
     n_tuned: int = 0  # iterations that each chain has made in the set-up
-    reference: ReferenceDensity | None = (
-        None  # the Gaussian q(f) of the transition at any theta, if any
-    )
+    reference: ReferenceDensity | None = None  # q(f) of the transition at any theta, if any
     estimator: PseudoMarginalMetropolis | None = None  # what estimates p(y | theta), if anything
     report: EmulatorReport | None = None
     states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta

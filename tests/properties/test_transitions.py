@@ -28,9 +28,9 @@ from skgpmcmc.transitions import (
     StepInfo,
     SurrogateProposal,
     TMixture,
-    advanced,
 )
 from skgpmcmc.transitions.base import metropolis_accepts
+from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import in_one_test, leapfrog, make_model, toy_classes
 

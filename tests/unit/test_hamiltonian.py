@@ -10,9 +10,9 @@ from skgpmcmc.transitions import (
     IndependenceMetropolis,
     SurrogateProposal,
     TMixture,
-    advanced,
     run_pool,
 )
+from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import P_LIMIT, leapfrog
 

@@ -11,7 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtri_exp
 
-from skgpmcmc.approximations import EP, SequentialApproximation, WhitenedApproximation
+from skgpmcmc.approximations import EP, SequentialApproximation
+from skgpmcmc.approximations.whitened import WhitenedApproximation
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.numerics.threads import Asked, Workers, alone, done, joined, side_by_side
 from skgpmcmc.transitions import (

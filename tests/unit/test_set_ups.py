@@ -293,8 +293,7 @@ def mapped_moves(maker):
     with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted, workers: wanted):
         wanted = maker(defensive=SHARE).set_up(request, InProcess())
     move = wanted.move([Layer(None, RandomWalk())], 2)
-    evaluates = mapped._evaluating(move)
-    return SimpleNamespace(transition=mapped._mixed(move, evaluates, RandomWalk(), evaluates))
+    return SimpleNamespace(transition=mapped._mixed(move, RandomWalk()))
 
 
 @pytest.mark.parametrize(
