@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy import optimize
@@ -73,15 +73,18 @@ class Particles:
 
 
 class PathKernel(Protocol):
-    """A move of all draws; leaves ``q(f) exp(beta rho(f))``, the density of the path, unchanged."""
+    """A move of all draws; leaves ``q(f) exp(beta rho(f))``, the density of the path, unchanged.
+
+    Attributes
+    ----------
+    operator : object or None
+        Has the ``log_scale`` from which tuning starts, and the ``target_acceptance`` to which the
+        scale is tuned; None for moves without a scale.
+    """
 
     @property
-    def log_scale(self) -> float:
-        """Log of the scale of its steps, as a start for tuning."""
-
-    @property
-    def target_acceptance(self) -> float | None:
-        """Acceptance rate to which the scale is tuned; None for moves without a scale."""
+    def operator(self) -> Any:
+        """What has a scale."""
 
     def move(
         self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
@@ -102,8 +105,7 @@ class EllipticalSlices:
     Murray, Adams & MacKay (2010), figure 2.
     """
 
-    log_scale: float = 0.0  # of no effect
-    target_acceptance: float | None = None
+    operator: None = None
 
     def move(
         self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
@@ -312,7 +314,8 @@ def scheduled(
     Each temperature found then keeps 90 % of the effective sample size of the batch. An estimate
     from the pilot draws themselves would be biased; with other draws it is unbiased.
     """
-    particles, log_scale = Particles.drawn(model, q, n_pilot, rng), kernel.log_scale
+    particles = Particles.drawn(model, q, n_pilot, rng)
+    log_scale = 0.0 if kernel.operator is None else kernel.operator.log_scale
     wanted = None if temperatures is None else iter(temperatures.tolist())
     found: list[tuple[float, float]] = []
     beta = 0.0
@@ -326,8 +329,8 @@ def scheduled(
         found.append((beta, log_scale))
         for _ in range(n_moves if beta < 1.0 else 0):
             probability = kernel.move(particles, beta, log_scale, rng)
-            if kernel.target_acceptance is not None:
-                log_scale += _GAIN * (probability - kernel.target_acceptance)
+            if kernel.operator is not None:
+                log_scale += _GAIN * (probability - kernel.operator.target_acceptance)
     return Schedule(*np.transpose(found))
 
 

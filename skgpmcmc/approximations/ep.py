@@ -115,7 +115,8 @@ class EP(Approximation):
                 return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
             damping = float(np.clip((_LESS if grown else _MORE) * damping, _SMALLEST_DAMPING, most))
-            sites = _moved(sites, swept.matched, damping)
+            pairs = zip(sites, swept.matched, strict=True)
+            sites = Sites(*(old + damping * (new - old) for old, new in pairs))
         if not swept.share_of_cavity(q.precision) > _RESOLVED:
             return _from_laplace(model, theta, sweep)
         log_evidence = _log_evidence(q, swept)
@@ -164,10 +165,6 @@ class _Sweep(NamedTuple):
         cavity = self.cavities.precision
         tilted = 1.0 - self.tilted.beta / cavity
         return float(np.minimum(tilted, cavity / (cavity + precision)).min())
-
-
-def _moved(old: Sites, new: Sites, share: float) -> Sites:
-    return Sites(*(a + share * (b - a) for a, b in zip(old, new, strict=True)))
 
 
 def _matched_sites(

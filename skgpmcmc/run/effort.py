@@ -109,12 +109,8 @@ class Standing(NamedTuple):
         r_hat = np.concatenate([s.r_hat for s in summaries])
         ess = np.concatenate([np.minimum(s.ess_bulk, s.ess_tail) for s in summaries])
         ((move, n),) = counts.n_steps.most_common(1)
-        worst = int(r_hat.argmax()), int(ess.argmin())
-        return cls(
-            *(float(r_hat[worst[0]]), names[worst[0]]),
-            *(float(ess[worst[1]]), names[worst[1]]),
-            *(counts.n_accepted[move] / n, move),
-        )
+        i, j, rate = int(r_hat.argmax()), int(ess.argmin()), counts.n_accepted[move] / n
+        return cls(float(r_hat[i]), names[i], float(ess[j]), names[j], rate, move)
 
     def __str__(self) -> str:
         return (

@@ -365,11 +365,8 @@ def _averaged(densities: PointwiseDensities) -> Averages:
                 continue
         if np.isfinite(k) and np.isfinite(smoothed).all():
             log_weight[:, i], pareto_k[i] = smoothed, k
-    return Averages(
-        logsumexp(log_weight + left_out, axis=0),
-        logsumexp(kept, axis=0) - np.log(n_draws),
-        pareto_k,
-    )
+    mean_kept = logsumexp(kept, axis=0) - np.log(n_draws)
+    return Averages(logsumexp(log_weight + left_out, axis=0), mean_kept, pareto_k)
 
 
 def _efficiency(log_lik: FloatArray) -> float:

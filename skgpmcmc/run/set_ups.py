@@ -188,13 +188,11 @@ class _Work:
         is_followed = workers.follows
         self._set_limit(is_followed)
         self.rounds.begin(None if is_followed else f"{stage}{self._of}")
-        done: list[Done] = workers.run(
-            [
-                joblib.delayed(perform)(function, item, self.limit, i < n_needed)
-                for i, item in enumerate(items)
-            ],
-            f"{stage.partition(':')[0]}{self._of}",
-        )
+        calls = [
+            joblib.delayed(perform)(function, item, self.limit, i < n_needed)
+            for i, item in enumerate(items)
+        ]
+        done: list[Done] = workers.run(calls, f"{stage.partition(':')[0]}{self._of}")
         for result in done:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)
