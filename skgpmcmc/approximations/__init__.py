@@ -1,12 +1,6 @@
 """Gaussian approximations of p(f | y, theta), with the log evidence and its gradient."""
 
-from .base import (
-    Approximation,
-    ApproximationFit,
-    GaussianApproximation,
-    LatentDraws,
-    Sites,
-)
+from .base import Approximation, ApproximationFit, GaussianApproximation, LatentDraws, Sites
 from .cheap import (
     CheapApproximation,
     CheapPosterior,
@@ -30,7 +24,6 @@ from .interpolated import InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
 from .modes import Mode, climb, find_mode
 from .sequential import SequentialApproximation, rows_in_turn
-from .whitened import WhitenedApproximation
 
 __all__ = [
     "APPROXIMATIONS",
@@ -58,7 +51,6 @@ __all__ = [
     "SequentialApproximation",
     "Sites",
     "SubsetOfData",
-    "WhitenedApproximation",
     "averaged",
     "climb",
     "density_from",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy import optimize
@@ -73,15 +73,18 @@ class Particles:
 
 
 class PathKernel(Protocol):
-    """A move of all draws; leaves ``q(f) exp(beta rho(f))``, the density of the path, unchanged."""
+    """A move of all draws; leaves ``q(f) exp(beta rho(f))``, the density of the path, unchanged.
+
+    Attributes
+    ----------
+    operator : object or None
+        Has the ``log_scale`` from which tuning starts, and the ``target_acceptance`` to which the
+        scale is tuned; None for moves without a scale.
+    """
 
     @property
-    def log_scale(self) -> float:
-        """Log of the scale of its steps, as a start for tuning."""
-
-    @property
-    def target_acceptance(self) -> float | None:
-        """Acceptance rate to which the scale is tuned; None for moves without a scale."""
+    def operator(self) -> Any:
+        """What has a scale."""
 
     def move(
         self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
@@ -102,8 +105,7 @@ class EllipticalSlices:
     Murray, Adams & MacKay (2010), figure 2.
     """
 
-    log_scale: float = 0.0  # of no effect
-    target_acceptance: float | None = None
+    operator: None = None
 
     def move(
         self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
@@ -116,32 +118,21 @@ class EllipticalSlices:
         low, high = angle - 2.0 * np.pi, angle.copy()
         waiting = np.full(size, True)
         for _ in range(_MOST_SHRINKS):
-            _try(particles, (begun, other), angle, level / beta, waiting)
+            (which,) = np.nonzero(waiting)
+            turned = angle[which]
+            delta = begun[:, which] * np.cos(turned) + other[:, which] * np.sin(turned)
+            log_ratio = _log_ratio(particles.q, particles.observed, delta)
+            inside = log_ratio > level[which] / beta
+            found = which[inside]
+            particles.delta[:, found] = delta[:, inside]
+            particles.log_ratio[found] = log_ratio[inside]
+            waiting[found] = False
             if not waiting.any():
                 break
             low = np.where(waiting & (angle < 0.0), angle, low)
             high = np.where(waiting & (angle >= 0.0), angle, high)
             angle = np.where(waiting, rng.uniform(low, high), angle)
         return 1.0
-
-
-def _try(
-    particles: Particles,
-    axes: tuple[FloatArray, FloatArray],
-    angle: FloatArray,
-    level: FloatArray,
-    waiting: BoolArray,
-) -> None:
-    """Take those places on the ellipses whose rho is above the level; `waiting` is updated."""
-    (which,) = np.nonzero(waiting)
-    begun, other = axes
-    turned = angle[which]
-    delta = begun[:, which] * np.cos(turned) + other[:, which] * np.sin(turned)
-    log_ratio = _log_ratio(particles.q, particles.observed, delta)
-    inside = log_ratio > level[which]
-    found = which[inside]
-    particles.delta[:, found], particles.log_ratio[found] = delta[:, inside], log_ratio[inside]
-    waiting[found] = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +314,8 @@ def scheduled(
     Each temperature found then keeps 90 % of the effective sample size of the batch. An estimate
     from the pilot draws themselves would be biased; with other draws it is unbiased.
     """
-    particles, log_scale = Particles.drawn(model, q, n_pilot, rng), kernel.log_scale
+    particles = Particles.drawn(model, q, n_pilot, rng)
+    log_scale = 0.0 if kernel.operator is None else kernel.operator.log_scale
     wanted = None if temperatures is None else iter(temperatures.tolist())
     found: list[tuple[float, float]] = []
     beta = 0.0
@@ -337,8 +329,8 @@ def scheduled(
         found.append((beta, log_scale))
         for _ in range(n_moves if beta < 1.0 else 0):
             probability = kernel.move(particles, beta, log_scale, rng)
-            if kernel.target_acceptance is not None:
-                log_scale += _GAIN * (probability - kernel.target_acceptance)
+            if kernel.operator is not None:
+                log_scale += _GAIN * (probability - kernel.operator.target_acceptance)
     return Schedule(*np.transpose(found))
 
 

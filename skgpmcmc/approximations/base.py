@@ -37,10 +37,7 @@ class Cavities(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        marginals: tuple[FloatArray, FloatArray],
-        sites: Sites,
-        prior_variance: FloatArray,
+        cls, marginals: tuple[FloatArray, FloatArray], sites: Sites, prior_variance: FloatArray
     ) -> Self:
         """Take sites from the means and variances of q; Rasmussen & Williams (2006), (3.56)."""
         mean, var = marginals
@@ -83,21 +80,21 @@ class GaussianApproximation:
     sites: Sites
 
     @classmethod
-    def sites_at(
+    def touching(
         cls,
         prior: GaussianPrior,
         observed: Observations,
         f: FloatArray,
         slope: FloatArray | None = None,
-    ) -> Sites:
-        """Return the sites with the slope and the curvature of log p(y | f) at f.
+    ) -> Self:
+        """Return q whose sites have the slope and the curvature of log p(y | f) at f.
 
         Where it is not concave, its curvature counts as none. With another `slope` that of
         log p(y | f) is ignored: K^-1 f makes f the mean of q.
         """
         own, precision = observed.slope_and_precision(f)
         slope = own if slope is None else slope
-        return Sites(cls.coupled(prior, precision, f) + slope, precision)
+        return cls(prior, Sites(cls.coupled(prior, precision, f) + slope, precision))
 
     @staticmethod
     def coupled(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:
@@ -226,9 +223,8 @@ class GaussianApproximation:
         weight = self.precision * prior_variance  # never below W_i Sigma_ii
         if not weight.any():
             return prior_variance.copy()
-        if 2 * np.count_nonzero(weight < _CANCELLED) > len(
-            weight
-        ):  # an inverse would not be worth its cost
+        # For most of them an inverse would not be worth its cost.
+        if 2 * np.count_nonzero(weight < _CANCELLED) > len(weight):
             return self._positive(self._variance_by_solving(np.full(len(weight), True)))
         factor = self._inverse_factor
         shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)

@@ -51,15 +51,11 @@ def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
     sd = np.sqrt(q.marginal_variance)
     m1, m2, m3, m4 = observed.tilted_powers(q.cavities().moments, q.mean, sd, 4)
     hermite = (m1, m2 - 1.0, m3 - 3.0 * m1, m4 - 6.0 * m2 + 3.0)
-    power, correlation, total = np.ones(()), _correlation(q), 0.0
+    # From a root of the covariance of f under q: nothing cancels.
+    root = q.root / np.linalg.norm(q.root, axis=1)[:, None]
+    correlation = linalg.product(root, root.T)
+    power, total = np.ones(()), 0.0
     for degree, eta in enumerate(hermite, start=1):
         power = power * correlation
         total += float(eta @ power @ eta - eta @ eta) / (2.0 * factorial(degree))
     return total
-
-
-def _correlation(q: GaussianApproximation) -> FloatArray:
-    """Correlations of f under q, from a root of its covariance: nothing cancels; (n, n)."""
-    root = q.root
-    root = root / np.linalg.norm(root, axis=1)[:, None]
-    return linalg.product(root, root.T)

@@ -10,14 +10,8 @@ import numpy as np
 from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods import TiltedMoments
-from ..model import GaussianPrior, LatentGP, Observations
-from .base import (
-    Approximation,
-    ApproximationFit,
-    Cavities,
-    GaussianApproximation,
-    Sites,
-)
+from ..model import LatentGP, Observations
+from .base import Approximation, ApproximationFit, Cavities, GaussianApproximation, Sites
 from .laplace import Laplace
 from .whitened import gaussian_family
 
@@ -99,11 +93,13 @@ class EP(Approximation):
         Laplace approximation. Sweeps that are lost all the same fall back on it.
         """
         prior = model.prior_at(theta)
-        family, matching = gaussian_family(prior), _Matching.of(model, prior)
-        steep, log_concave = model.likelihood.steep, model.likelihood.log_concave
+        family, observed = gaussian_family(prior), model.observations_at(theta)
+        log_concave = model.likelihood.log_concave
+        least = 0.0 if log_concave else _LEAST_PRECISION / prior.variance
+        careful = model.likelihood.steep or observed.several
         if start is not None:
             sites = start
-        elif steep or matching.observed.several:
+        elif careful:
             sites = Laplace(tol=_START_TOLERANCE).fit(model, theta).q.sites
         else:
             sites = Sites(np.zeros(prior.size), np.zeros(prior.size))
@@ -113,19 +109,18 @@ class EP(Approximation):
         beyond = False
         for sweep in range(1, self.max_sweeps + 1):
             q = family(prior, sites)
-            var = q.marginal_variance
-            swept = matching.sweep(sites, (q.mean, var))
-            change = _largest_change(var, sites, swept.matched)
+            swept = _Sweep.of(q, observed, least)
+            change = _largest_change(q.marginal_variance, sites, swept.matched)
             changes.append(change)
             if change < self.tol or sweep == self.max_sweeps or _stalled(changes):
                 break
-            if (steep or matching.observed.several) and not change < _LOST:
+            if careful and not change < _LOST:
                 return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
             # Where changes grow after a step that went too far, its length was not the damping's.
             factor = _LESS if grown and not beyond else _MORE
             damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
-            step = _Step.of(sites, swept.matched, var, damping)
+            step = _Step.of(sites, swept.matched, q.marginal_variance, damping)
             sites = step.end if grown or last is None else step.extrapolated(last)
             beyond, last = sites is not step.end, step
         if not swept.share_of_cavity(q.precision) > _RESOLVED:
@@ -159,6 +154,15 @@ class _Sweep(NamedTuple):
     tilted: TiltedMoments
     matched: Sites
 
+    @classmethod
+    def of(
+        cls, q: GaussianApproximation, observed: Observations, least: FloatArray | float
+    ) -> Self:
+        """Match the moments of every tilted distribution of q, by sites of a `least` precision."""
+        cavities = q.cavities()
+        tilted = observed.tilted_moments(*cavities.moments)
+        return cls(cavities, tilted, _matched_sites(q.sites, cavities, tilted, least))
+
     def share_of_cavity(self, precision: FloatArray) -> float:
         """Least variance of a tilted distribution, and of q, over that of the cavity.
 
@@ -167,28 +171,6 @@ class _Sweep(NamedTuple):
         cavity = self.cavities.precision
         tilted = 1.0 - self.tilted.beta / cavity
         return float(np.minimum(tilted, cavity / (cavity + precision)).min())
-
-
-class _Matching(NamedTuple):
-    """What all sweeps at one theta share."""
-
-    prior_variance: FloatArray  # (n,)
-    observed: Observations
-    least: FloatArray | float  # precision of a site
-
-    @classmethod
-    def of(cls, model: LatentGP, prior: GaussianPrior) -> Self:
-        """Return what the sweeps at the theta of a prior share."""
-        observed = model.observations_at(prior.theta)
-        least = 0.0 if observed.likelihood.log_concave else _LEAST_PRECISION / prior.variance
-        return cls(prior.variance, observed, least)
-
-    def sweep(self, sites: Sites, marginals: tuple[FloatArray, FloatArray]) -> _Sweep:
-        """Match the moments of every tilted distribution of q, given its means and variances."""
-        cavities = Cavities.of(marginals, sites, self.prior_variance)
-        tilted = self.observed.tilted_moments(*cavities.moments)
-        matched = _matched_sites(sites, cavities, tilted, self.least)
-        return _Sweep(cavities, tilted, matched)
 
 
 class _Step(NamedTuple):

@@ -38,11 +38,9 @@ class Exact(Approximation):
         V / weight, times a constant.
         """
         prior, observed = _of(model, theta)
-        family = gaussian_family(prior)
-        sites = family.sites_at(prior, observed, np.zeros(prior.size))
-        q = family(prior, sites)
+        q = gaussian_family(prior).touching(prior, observed, np.zeros(prior.size))
         # log N(residual; 0, K + V / weight) by its parts, and the constants of the sites.
-        residual = sites.shift / sites.precision
+        residual = q.sites.shift / q.precision
         log_evidence = observed.total(residual) - 0.5 * float(residual @ q.weights)
         log_evidence -= q.half_log_det_B
         return ApproximationFit(q, log_evidence, True, 1)
@@ -65,7 +63,7 @@ class Exact(Approximation):
         prior, observed = _of(model, theta)
         if prior.low_rank:
             return super().evaluated(model, theta, start)
-        sites = GaussianApproximation.sites_at(prior, observed, np.zeros(prior.size))
+        sites = GaussianApproximation.touching(prior, observed, np.zeros(prior.size)).sites
         noise = 1.0 / sites.precision
         residual = noise * sites.shift
         root_precision = np.sqrt(sites.precision)

@@ -78,7 +78,8 @@ class Laplace(Approximation):
             previous, point = point, _newton_step(observed, prior, point)
             gain = point.objective - previous.objective
             shift = float(np.abs(point.f - previous.f).max())
-        q = _gaussian_at(observed, prior, point)
+        # With the curvature at its own mean, not at the step before.
+        q = gaussian_family(prior).touching(prior, observed, point.f, point.weights)
         log_evidence = point.objective - q.half_log_det_B  # R&W (3.32)
         return ApproximationFit(q, log_evidence, gain <= threshold, iteration)
 
@@ -131,25 +132,13 @@ class _Point(NamedTuple):
         return cls(weights, f, observed.total(f) - 0.5 * float(weights @ f))
 
 
-def _gaussian_at(
-    observed: Observations, prior: GaussianPrior, point: _Point
-) -> GaussianApproximation:
-    """Gaussian with the curvature at its own mean, not at the step before."""
-    family = gaussian_family(prior)
-    return family(prior, family.sites_at(prior, observed, point.f, point.weights))
-
-
-def _newton_weights(observed: Observations, prior: GaussianPrior, f: FloatArray) -> FloatArray:
-    """K^-1 times the full Newton step from f; R&W algorithm 3.1, lines 4 to 7."""
-    family = gaussian_family(prior)
-    return family(prior, family.sites_at(prior, observed, f)).weights
-
-
 # A step that leaves the numbers has no objective, and is halved until it has one.
 @np.errstate(over="ignore", invalid="ignore")
 def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) -> _Point:
     """Halve the Newton step until the objective does not fall."""
-    direction = _newton_weights(observed, prior, point.f) - point.weights
+    # K^-1 times the full step; R&W algorithm 3.1, lines 4 to 7.
+    weights = gaussian_family(prior).touching(prior, observed, point.f).weights
+    direction = weights - point.weights
     f_direction = prior.times(direction)
     step = 1.0
     while step > _SMALLEST_STEP:

@@ -332,9 +332,8 @@ class _Tables(NamedTuple):
         for begin in range(0, len(u), n_at_once):
             some = slice(begin, begin + n_at_once)
             mass, own = mass_at(some, y[some]), bins[some]
-            here: tuple[Any, ...] = np.ix_(*map(np.arange, own.shape))
             total = sum(mass[1:], start=mass[0])  # in the same order whatever the shape
-            ratio[some] = mass[own, *here] / (_SHARE[own] * total)
+            ratio[some] = np.take_along_axis(mass, own[None], axis=0)[0] / (_SHARE[own] * total)
         return [part for _, part in _split(u, np.log(ratio), sizes)]
 
 
@@ -366,9 +365,7 @@ def _stacked(several: Sequence[_Turns]) -> list[FloatArray]:
 
 
 def _in_turn(
-    several: Sequence[_Turns],
-    sizes: Sequence[int],
-    draw: Callable[[slice, FloatArray], FloatArray],
+    several: Sequence[_Turns], sizes: Sequence[int], draw: Callable[[slice, FloatArray], FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Make u and y, each (r, C, m), block after block.
 

@@ -11,7 +11,6 @@ from .diagnostics import (
     rank_r_hat,
     summarize_convergence,
 )
-from .effort import Effort
 from .leave_one_out import (
     LOO_METHODS,
     GivenRows,
@@ -28,7 +27,6 @@ __all__ = [
     "ConvergenceSummary",
     "Diagnostics",
     "Draws",
-    "Effort",
     "GivenRows",
     "LeaveOneOut",
     "MarkedSamples",

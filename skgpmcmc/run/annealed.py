@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import joblib
 import numpy as np
@@ -119,11 +121,15 @@ class AnnealedImportance(Configuration):
         """
         with one_thread():
             q, schedule = self.begun(model, theta, rng)
+        run = partial(
+            annealed_evidence, model, q, schedule, kernel=self.moves, n_moves=self.n_moves
+        )
         # Tasks of equal size for any number of workers, so that their random numbers are the same.
-        sizes = [len(part) for part in np.array_split(np.arange(self.n_particles), self._n_tasks)]
+        n_tasks = -(-self.n_particles // _TOGETHER)
+        sizes = [len(part) for part in np.array_split(np.arange(self.n_particles), n_tasks)]
         parts = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(self._run)(model, q, schedule, size, own)
-            for size, own in zip(sizes, rng.spawn(len(sizes)), strict=True)
+            joblib.delayed(_on_one_thread)(run, size, own)
+            for size, own in zip(sizes, rng.spawn(n_tasks), strict=True)
         )
         return AnnealedEstimate.pooled(parts)
 
@@ -135,50 +141,24 @@ class AnnealedImportance(Configuration):
         if self.kernel != "elliptical_slice" or self.start in ("ep", "prior"):
             who = f"AnnealedImportance(kernel={self.kernel!r}, start={self.start!r})"
             model.likelihood.check_single(who, 'kernel="elliptical_slice" and start=None')
-        q = self._start(model, theta)
-        return q, self._scheduled(model, q, rng)
+        start = near_posterior if self.start is None else _STARTS[self.start]
+        q, make = start(model, theta).q, _TEMPERATURES.get(self.temperatures)
+        wanted = None if make is None else make(self.n_temperatures)
+        n_pilot = _TOGETHER if wanted is None else _FEW
+        schedule = scheduled(
+            model, q, wanted, rng, kernel=self.moves, n_pilot=n_pilot, n_moves=self.n_moves
+        )
+        return q, schedule
 
     @property
     def moves(self) -> PathKernel:
         """The MCMC moves at each temperature."""
         return _KERNELS[self.kernel](self.max_leapfrog)
 
-    @property
-    def _n_tasks(self) -> int:
-        return -(-self.n_particles // _TOGETHER)
 
-    def _start(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
-        if self.start is None:
-            return near_posterior(model, theta).q
-        return _STARTS[self.start](model, theta)
-
-    def _scheduled(
-        self, model: LatentGP, q: GaussianApproximation, rng: np.random.Generator
-    ) -> Schedule:
-        """Let a pilot batch find what is not given."""
-        make = _TEMPERATURES.get(self.temperatures)
-        return scheduled(
-            model,
-            q,
-            None if make is None else make(self.n_temperatures),
-            rng,
-            kernel=self.moves,
-            n_moves=self.n_moves,
-            n_pilot=_TOGETHER if make is None else _FEW,
-        )
-
-    def _run(
-        self,
-        model: LatentGP,
-        q: GaussianApproximation,
-        schedule: Schedule,
-        size: int,
-        rng: np.random.Generator,
-    ) -> AnnealedEstimate:
-        with one_thread():
-            return annealed_evidence(
-                model, q, schedule, size, rng, kernel=self.moves, n_moves=self.n_moves
-            )
+def _on_one_thread(run: Callable[..., AnnealedEstimate], *arguments: Any) -> AnnealedEstimate:
+    with one_thread():
+        return run(*arguments)
 
 
 def near_posterior(model: LatentGP, theta: FloatArray) -> Density:

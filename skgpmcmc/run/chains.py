@@ -31,7 +31,6 @@ from .effort import (
     Monitor,
     Plan,
     Progress,
-    Silent,
     Standing,
     element_names,
     likely_draws,
@@ -50,12 +49,7 @@ _MANY_ROWS = 2000
 
 def n_rounds(n_draws: int) -> int:
     """Return how many rounds an uninterrupted run needs for so many kept draws per chain."""
-    return len(_round_lengths(n_draws))
-
-
-def _round_lengths(n_draws: int) -> list[int]:
-    full, rest = divmod(max(n_draws, 0), ROUND_LENGTH)
-    return [ROUND_LENGTH] * full + ([rest] if rest else [])
+    return -(-max(n_draws, 0) // ROUND_LENGTH)
 
 
 def sample_chains(
@@ -118,7 +112,7 @@ def sample_chains(
         `LostWorkersError` if workers are lost again and again before there are draws.
     """
     clock = time.perf_counter()
-    monitor = monitor or Silent()
+    monitor = monitor or Monitor()
     n_discarded = sampler.n_warmup(n_warmup)
     n_iterations = n_chains * (n_discarded + likely_draws(n_draws, stop, n_chains))
     plan = plan_for(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
@@ -137,14 +131,10 @@ def sample_chains(
         calls = [call for one in ready for call in one.calls()]
         parts = workers.in_parts(calls, switch_all, plan.in_step)
         settled = iter(joined(workers.run(parts, "start of the chains")))
-        begun = SamplingRun(
-            [one.begun([next(settled) for _ in one.prepared.rngs]) for one in ready],
-            seconds_warmup=0.0,
-            seconds_sampling=0.0,
-        )
+        begun = [one.begun([next(settled) for _ in one.prepared.rngs]) for one in ready]
         monitor.end_round()  # a stop request waits for the first draws
-        begun = replace(begun, seconds_warmup=time.perf_counter() - clock)
-        return _sample_more(workers, begun, n_draws, stop, monitor, plan)
+        run = SamplingRun(begun, seconds_warmup=time.perf_counter() - clock, seconds_sampling=0.0)
+        return _sample_more(workers, run, n_draws, stop, monitor, plan)
 
 
 def continue_chains(
@@ -162,7 +152,7 @@ def continue_chains(
     models, n_chains = [own.model for own in run.models], len(run.models[0].chains)
     plan = plan_for(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
     with Workers(n_jobs) as workers:
-        return _sample_more(workers, run, n_draws, stop, monitor or Silent(), plan)
+        return _sample_more(workers, run, n_draws, stop, monitor or Monitor(), plan)
 
 
 class _Grown(NamedTuple):
@@ -203,7 +193,8 @@ class _Grown(NamedTuple):
         """Return the work of all chains until the next look at them."""
         if not self.goes_on(end):
             return []
-        length = _until(end - self.n_draws, self.missing)
+        left = end - self.n_draws  # in this round; less if fewer are missing
+        length = min(left, max(_SHORTEST, int(np.ceil(min(self.missing, left)))))
         return [joblib.delayed(sample)(self.own.model, *chain, length) for chain in self.chains]
 
     def advanced(self, segments: Iterator[Segment], stop: StoppingRule | None) -> _Grown:
@@ -216,10 +207,6 @@ class _Grown(NamedTuple):
             return grown
         share = stop.missing(self.own.judged(grown.rounds))
         return grown._replace(missing=share * grown.n_draws)
-
-    def ended(self) -> ModelRun:
-        """Return the record of the model."""
-        return self.own.extended(self.rounds, self.chains)
 
 
 def _sample_more(
@@ -239,9 +226,10 @@ def _sample_more(
     grown = [_Grown(own, own.chains) for own in run.models]
     likely = likely_draws(n_draws, stop, len(grown[0].chains))
     try:
-        for length in _round_lengths(n_draws - run.n_draws):
+        for _ in range(n_rounds(n_draws - run.n_draws)):
             monitor.begin_round()
-            end = min(n_draws, min(one.n_draws for one in grown if one.missing > 0.0) + length)
+            begun = min(one.n_draws for one in grown if one.missing > 0.0)
+            end = min(begun + ROUND_LENGTH, n_draws)
             while any(one.goes_on(end) for one in grown):
                 calls = [call for one in grown for call in one.calls(end)]
                 parts = workers.in_parts(calls, sample_all, plan.in_step)
@@ -264,10 +252,10 @@ def _sample_more(
         interrupted = True
         warn(
             f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
-            f"{n_draws} asked for) are kept. {error}".rstrip(),
+            f"{n_draws} asked for) are kept. {error}".rstrip()
         )
     seconds = run.seconds_sampling + time.perf_counter() - clock
-    models = [one.ended() for one in grown]
+    models = [one.own.extended(one.rounds, one.chains) for one in grown]
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
 
 
@@ -275,8 +263,3 @@ def _standing(grown: Sequence[_Grown]) -> Standing:
     """Judge all chains by the draws that there are."""
     counts = [s.counts for one in grown for chains in one.rounds for s in chains]
     return Standing.of([one.judged for one in grown], sum_counts(counts))
-
-
-def _until(end: int, missing: float) -> int:
-    """Iterations until the next look: to the end of the round, or sooner if few are missing."""
-    return min(end, max(_SHORTEST, int(np.ceil(min(missing, end)))))

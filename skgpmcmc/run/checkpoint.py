@@ -25,7 +25,7 @@ from .._warnings import warn
 from ..numerics.archive import Written, from_arrays, to_arrays
 from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
 from ..numerics.threads import Call
-from ..warmup import Done, Segment, perform, sample, sum_counts
+from ..warmup import Done, Segment, joined_segments, perform, sample, sum_counts
 
 
 @dataclass(eq=False)
@@ -33,7 +33,7 @@ class _Tape:
     """The draws of one chain, and how far they have been handed out."""
 
     segments: list[Segment] = field(default_factory=list)  # without states and streams
-    end: Written | None = None  # state and stream after the last of them
+    end: Any = None  # state and stream after the last of them, as they are written
     position: int = 0  # draws that were handed out
     n_followed: int = 0  # of these, those that were there before anybody asked
     stream: np.random.Generator | None = None  # what was handed out with them; tells chains apart
@@ -59,10 +59,9 @@ class _Tape:
             low, high = max(self.position, begin), min(stop, end)
             if low < high:
                 rows = slice(low - begin, high - begin)
+                theta, f, marked = segment.theta[rows], segment.f[rows], segment.marked[rows]
                 counts = segment.counts if high == end else sum_counts([])
-                marked = None if segment.marked is None else segment.marked[rows]
-                part = segment._replace(theta=segment.theta[rows], f=segment.f[rows])
-                found.append(part._replace(counts=counts, marked=marked))
+                found.append(segment._replace(theta=theta, f=f, counts=counts, marked=marked))
             begin = end
         self.position = stop
         return found
@@ -131,13 +130,13 @@ class Checkpoint:
     def missing(self, calls: list[Call], name: str) -> list[Call]:
         """Return those of a named batch of calls whose results are not in the file."""
         self._calls, self._name = calls, name
+        if self._next < len(self._batches):
+            there, results = self._batches[self._next]
+            self._check_followed(there, len(results))
+            return []
         if _is_round(calls):
             return self._missing_draws()
-        if self._next == len(self._batches):
-            return [(_written, (call, False), {}) for call in calls]
-        there, results = self._batches[self._next]
-        self._check_followed(there, len(results))
-        return []
+        return [(_written, (call, False), {}) for call in calls]
 
     def completed(self, done: list[Any]) -> list[Any]:
         """Store the results that were computed, and return those of all calls."""
@@ -147,7 +146,7 @@ class Checkpoint:
             is_new = self._next == len(self._batches)
             batch = (self._name, done) if is_new else self._batches[self._next]
             results = [
-                from_arrays(_copied(written), _given(call))
+                _read(written, _given(call))
                 for written, call in zip(batch[1], self._calls, strict=True)
             ]
             if any(isinstance(result, Done) and result.cut for result in results):
@@ -170,9 +169,6 @@ class Checkpoint:
             )
 
     def _missing_draws(self) -> list[Call]:
-        if self._next < len(self._batches):
-            there, results = self._batches[self._next]
-            self._check_followed(there, len(results))
         if not self._tapes:
             self._tapes = [_Tape() for _ in self._calls]
         self._served = []
@@ -184,7 +180,7 @@ class Checkpoint:
             self._served.append((tape, parts))
             left = n - sum(len(part.theta) for part in parts)
             if left and parts:  # the tape ends within this call
-                state, stream = from_arrays(_copied(tape.end), model)
+                state, stream = _read(tape.end, model)
             if left:
                 own = (model, transition, state, stream, left)
                 calls.append((_written, ((sample, own, {}), True), {}))
@@ -210,10 +206,9 @@ class Checkpoint:
                 parts = [*parts, *tape.taken(n)]
             state, stream = None, copy.deepcopy(call[1][3])
             if not tape.ahead:
-                assert tape.end is not None
-                state, stream = from_arrays(_copied(tape.end), model)
+                state, stream = _read(tape.end, model)
             tape.stream = stream
-            results.append(_joined(parts)._replace(state=state, rng=stream))
+            results.append(joined_segments(parts)._replace(state=state, rng=stream))
         return results
 
     # --- the file ---------------------------------------------------------------------------------
@@ -281,7 +276,7 @@ class Checkpoint:
         if not self._warned:
             warn(
                 f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes on, and "
-                "the file stays as it was. Make room, and later rounds are written again.",
+                "the file stays as it was. Make room, and later rounds are written again."
             )
         self._warned = True
 
@@ -329,10 +324,9 @@ def _given(call: Call) -> Any:
     return arguments[1][0] if function is perform else arguments[0]
 
 
-def _copied(written: Written | None) -> Written:
-    """Return the same with arrays of its own, which who reads it may change."""
-    assert written is not None
-    return Written(written.tree, [array.copy(order="K") for array in written.arrays])
+def _read(written: Written, given: Any) -> Any:
+    """Return what was written, with arrays of its own, which who reads it may change."""
+    return from_arrays(copy.deepcopy(written), given)
 
 
 def _written(call: Call, draws: bool) -> Any:
@@ -340,22 +334,9 @@ def _written(call: Call, draws: bool) -> Any:
 
     Of draws the state and the stream at the end are apart.
     """
-    function, arguments, named = copy.copy(call)
-    result = function(*arguments, **named)
+    function, arguments, _ = call
+    result = function(*arguments)
     if draws:
         end = result.state, result.rng
         return to_arrays(result._replace(state=None, rng=None)), to_arrays(end, arguments[0])
     return to_arrays(result, _given(call))
-
-
-def _joined(parts: Sequence[Segment]) -> Segment:
-    """Return segments that follow one another as one, without its state."""
-    marked = None if parts[0].marked is None else np.concatenate([s.marked for s in parts])
-    return Segment(
-        None,
-        parts[0].rng,
-        np.concatenate([s.theta for s in parts]),
-        np.concatenate([s.f for s in parts]),
-        sum_counts(s.counts for s in parts),
-        marked,
-    )

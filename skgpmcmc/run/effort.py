@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -47,8 +47,7 @@ class Plan(NamedTuple):
     """The work that a run is going to do."""
 
     n_rows: int
-    n_learned: float  # evaluations that set-ups learn from, of all models
-    n_iterations: int  # of all chains of all models
+    n_iterations: float  # of all chains of all models, and what set-ups learn from in their units
     n_workers: int
 
     @property
@@ -58,8 +57,7 @@ class Plan(NamedTuple):
 
     def effort(self, seconds: float, judged_by: str) -> Effort:
         """Return the effort of the whole plan where an iteration takes so many seconds."""
-        iterations = self.n_iterations + ITERATIONS_PER_EVALUATION * self.n_learned
-        return Effort(self, seconds * iterations / self.n_workers, judged_by)
+        return Effort(self, seconds * self.n_iterations / self.n_workers, judged_by)
 
 
 class Effort(NamedTuple):
@@ -80,15 +78,10 @@ def plan_for(
     n_jobs: int | None,
     n_learned: float = 0.0,
 ) -> Plan:
-    """Return the plan for some models."""
-    model = models[0]
+    """Return the plan for some models, whose set-ups each learn from so many evaluations."""
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
-    return Plan(
-        n_rows=model.n_inputs,
-        n_learned=len(models) * n_learned,
-        n_iterations=len(models) * n_iterations,
-        n_workers=n_workers,
-    )
+    of_each = n_iterations + ITERATIONS_PER_EVALUATION * n_learned
+    return Plan(models[0].n_inputs, len(models) * of_each, n_workers)
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
@@ -116,12 +109,8 @@ class Standing(NamedTuple):
         r_hat = np.concatenate([s.r_hat for s in summaries])
         ess = np.concatenate([np.minimum(s.ess_bulk, s.ess_tail) for s in summaries])
         ((move, n),) = counts.n_steps.most_common(1)
-        worst = int(r_hat.argmax()), int(ess.argmin())
-        return cls(
-            *(float(r_hat[worst[0]]), names[worst[0]]),
-            *(float(ess[worst[1]]), names[worst[1]]),
-            *(counts.n_accepted[move] / n, move),
-        )
+        i, j, rate = int(r_hat.argmax()), int(ess.argmin()), counts.n_accepted[move] / n
+        return cls(float(r_hat[i]), names[i], float(ess[j]), names[j], rate, move)
 
     def __str__(self) -> str:
         return (
@@ -146,8 +135,8 @@ class Progress(NamedTuple):
         return f"{so_far}, {1.0 / max(self.seconds, 1e-9):.3g} per second"
 
 
-class Monitor(Protocol):
-    """Receives reports of a run, round by round.
+class Monitor:
+    """Receives reports of a run, round by round; this one does nothing with them.
 
     Attributes
     ----------
@@ -155,7 +144,8 @@ class Monitor(Protocol):
         When set-ups are to end; it notes whether any ended sooner for it.
     """
 
-    limit: TimeLimit
+    def __init__(self) -> None:
+        self.limit = TimeLimit()
 
     def set_up(self, stage: str) -> None:
         """Receive what set-ups do from now on."""
@@ -171,32 +161,10 @@ class Monitor(Protocol):
 
     def end_round(self) -> bool:
         """A round of all chains has ended; True asks to stop as soon as there are draws."""
-
-
-class Silent:
-    """A monitor that does nothing."""
-
-    def __init__(self) -> None:
-        self.limit = TimeLimit()
-
-    def set_up(self, stage: str) -> None:
-        """Do nothing."""
-
-    def expect(self, left: Effort) -> None:
-        """Do nothing."""
-
-    def sampled(self, progress: Progress) -> None:
-        """Do nothing."""
-
-    def begin_round(self) -> None:
-        """Do nothing."""
-
-    def end_round(self) -> bool:
-        """Never ask to stop."""
         return False
 
 
-class CallbackMonitor:
+class CallbackMonitor(Monitor):
     """Reports rounds to scikit-learn callbacks: one sub-task per chain, one leaf per round.
 
     Whenever the number of draws has doubled, the next round of the first chain has their R-hat and
@@ -251,7 +219,7 @@ class CallbackMonitor:
                 f"This fit will be long: {self._in_words(left)}. Fewer rows help most, as the "
                 "time grows with their cube. More workers (n_jobs) help too, and fewer draws: a "
                 "smaller n_draws or target_ess. Ctrl-C ends the fit and keeps its draws, once "
-                "there are any.",
+                "there are any."
             )
 
     def set_up(self, stage: str) -> None:

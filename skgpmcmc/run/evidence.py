@@ -13,13 +13,7 @@ from scipy import integrate
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..approximations import (
-    EP,
-    Approximation,
-    Exact,
-    Laplace,
-    importance_estimate,
-)
+from ..approximations import EP, Approximation, Exact, Laplace, importance_estimate
 from ..approximations.corrected import second_order_log_evidence
 from ..model import HyperPrior, LatentGP
 from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT
@@ -273,5 +267,5 @@ def _warn_if_heavy(weights: FloatArray, method: str) -> None:
         remedy = "run longer chains" if integrated else 'use "ais", or another theta'
         warn(
             f"log_evidence(method={method!r}): the weights have a Pareto k of {k:.2f}, above "
-            f"{_HEAVY}: rely neither on the value nor on its standard error; {remedy}.",
+            f"{_HEAVY}: rely neither on the value nor on its standard error; {remedy}."
         )

@@ -95,15 +95,11 @@ def pointwise_log_lik(
 
     A weight multiplies the log density of its row, after `shift` is added.
     """
-    log_lik = np.array(
-        [
-            [
-                model.observations_at(theta).unweighted().log_prob(f)
-                for theta, f in zip(*chain, strict=True)
-            ]
-            for chain in zip(draws.theta, draws.f, strict=True)
-        ]
-    )
+    n_chains, n_draws, _ = draws.theta.shape
+    thetas, fs = (x.reshape(n_chains * n_draws, x.shape[2]) for x in (draws.theta, draws.f))
+    pairs = zip(thetas, fs, strict=True)
+    each = [model.observations_at(theta).unweighted().log_prob(f) for theta, f in pairs]
+    log_lik = np.reshape(each, (n_chains, n_draws, -1))
     return (log_lik[..., given.row_of] + shift) * given.weight
 
 
@@ -369,11 +365,8 @@ def _averaged(densities: PointwiseDensities) -> Averages:
                 continue
         if np.isfinite(k) and np.isfinite(smoothed).all():
             log_weight[:, i], pareto_k[i] = smoothed, k
-    return Averages(
-        logsumexp(log_weight + left_out, axis=0),
-        logsumexp(kept, axis=0) - np.log(n_draws),
-        pareto_k,
-    )
+    mean_kept = logsumexp(kept, axis=0) - np.log(n_draws)
+    return Averages(logsumexp(log_weight + left_out, axis=0), mean_kept, pareto_k)
 
 
 def _efficiency(log_lik: FloatArray) -> float:

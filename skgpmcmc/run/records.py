@@ -14,13 +14,7 @@ from ..approximations import Approximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.threads import Workers
 from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
-from ..warmup import (
-    Counts,
-    EmulatorReport,
-    Segment,
-    at_work,
-    sum_counts,
-)
+from ..warmup import Counts, EmulatorReport, Segment, at_work, joined_segments, sum_counts
 
 #: Most latent values by which chains are judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10
@@ -54,34 +48,22 @@ class Draws:
     marked: FloatArray | None = None
     f_is_mean: bool = False
 
-    @property
-    def sampling_counts(self) -> Counts:
-        """Counts of the kept iterations, all chains together."""
-        return sum_counts(self.chain_counts)
-
     def extended(self, rounds: Sequence[Sequence[Segment]]) -> Draws:
         """Append rounds of all chains of the model."""
         if not rounds:
             return self
-        per_chain = list(zip(*rounds, strict=True))
-        theta = np.stack([np.concatenate([s.theta for s in chain]) for chain in per_chain])
-        f = np.stack([np.concatenate([s.f for s in chain]) for chain in per_chain])
+        new = [joined_segments(chain) for chain in zip(*rounds, strict=True)]
+        counts = zip(self.chain_counts, (own.counts for own in new), strict=True)
+        marked = self.marked
+        if marked is not None:
+            marked = np.concatenate([marked, [own.marked for own in new]], axis=1)
         return replace(
             self,
-            marked=self._marked_with(per_chain),
-            theta=np.concatenate([self.theta, theta], axis=1),
-            f=np.concatenate([self.f, f], axis=1),
-            chain_counts=[
-                sum_counts([before, *(s.counts for s in chain)])
-                for before, chain in zip(self.chain_counts, per_chain, strict=True)
-            ],
+            theta=np.concatenate([self.theta, [own.theta for own in new]], axis=1),
+            f=np.concatenate([self.f, [own.f for own in new]], axis=1),
+            chain_counts=[sum_counts(pair) for pair in counts],
+            marked=marked,
         )
-
-    def _marked_with(self, per_chain: Sequence[Sequence[Segment]]) -> FloatArray | None:
-        if self.marked is None:
-            return None
-        pairs = zip(self.marked, per_chain, strict=True)
-        return np.stack([np.concatenate([own, *(s.marked for s in new)]) for own, new in pairs])
 
 
 #: Draws of theta in a task that draws f.

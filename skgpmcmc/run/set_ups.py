@@ -51,10 +51,6 @@ class Ready(NamedTuple):
     prepared: Prepared  # what its chains need
     operations: OperationCount  # of the set-up
 
-    def at_once(self) -> Ready:
-        """Return the same without iterations that settle, for which there is no time."""
-        return self._replace(prepared=self.prepared._replace(n_settle=0))
-
     def calls(self) -> Iterator[Call]:
         """Give the work that starts every chain on its frozen transition, and lets it settle.
 
@@ -110,7 +106,9 @@ def set_up_all(
         if monitor.limit.was_noticed:
             workers.leave_journal()
     rounds.end()
-    return [one.at_once() for one in ready] if monitor.limit.was_noticed else ready
+    if monitor.limit.was_noticed:  # no time for iterations that settle
+        ready = [one._replace(prepared=one.prepared._replace(n_settle=0)) for one in ready]
+    return ready
 
 
 def _set_up(model: LatentGP, wanted: Chains, seed: np.random.SeedSequence, work: _Work) -> Ready:
@@ -146,19 +144,18 @@ class _Rounds:
         """Begin a batch, of whose stage the monitor is told if there is one."""
         if stage is not None:
             self.monitor.set_up(stage)
-        if self._n_left and self._is_open:
-            self.monitor.end_round()  # a stop request waits for the first draws
-            self._is_open = False
-        if self._n_left and not self._is_open:
+        if self._n_left:
+            if self._is_open:
+                self.monitor.end_round()  # a stop request waits for the first draws
             self.monitor.begin_round()
             self._n_left, self._is_open = self._n_left - 1, True
 
     def end(self) -> None:
         """End all rounds: with nothing to be learned there is nothing to do."""
-        while self._n_left or self._is_open:
-            self.begin(None) if not self._is_open else None
+        while self._n_left:
+            self.begin(None)
+        if self._is_open:
             self.monitor.end_round()
-            self._is_open = False
 
 
 class _Work:
@@ -191,13 +188,11 @@ class _Work:
         is_followed = workers.follows
         self._set_limit(is_followed)
         self.rounds.begin(None if is_followed else f"{stage}{self._of}")
-        done: list[Done] = workers.run(
-            [
-                joblib.delayed(perform)(function, item, self.limit, i < n_needed)
-                for i, item in enumerate(items)
-            ],
-            f"{stage.partition(':')[0]}{self._of}",
-        )
+        calls = [
+            joblib.delayed(perform)(function, item, self.limit, i < n_needed)
+            for i, item in enumerate(items)
+        ]
+        done: list[Done] = workers.run(calls, f"{stage.partition(':')[0]}{self._of}")
         for result in done:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)

@@ -1,6 +1,5 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
-from ..numerics.dynamics import leapfrog
 from .base import (
     ChainState,
     Directed,
@@ -48,7 +47,6 @@ from .surrogate import (
     IndependenceMetropolis,
     SurrogateProposal,
     TMixture,
-    advanced,
     independence_acceptance,
     root_of,
     run_pool,
@@ -116,10 +114,8 @@ __all__ = [
     "Transition",
     "Tunable",
     "UnivariateSlice",
-    "advanced",
     "at_rest",
     "independence_acceptance",
-    "leapfrog",
     "root_of",
     "run_pool",
 ]

@@ -7,33 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
-from .._typing import BoolArray, FloatArray
+from .._typing import FloatArray
 from ..approximations.annealing import Particles, Tempered
 from ..model import GaussianPrior, GPState
 from ..numerics.dynamics import FactorRoot, leapfrog
 from ..parameterizations import LatentConditional
-from .operators import HamiltonianOperator, Trajectory
+from .operators import Trajectory
 from .riemannian import RiemannianTrajectory
 
 
-class _OfOperator:
-    """A kernel whose scale and target are those of an operator."""
-
-    operator: HamiltonianOperator
-
-    @property
-    def log_scale(self) -> float:
-        """Log of the step size from which tuning starts."""
-        return self.operator.log_scale
-
-    @property
-    def target_acceptance(self) -> float | None:
-        """Target acceptance rate of the operator."""
-        return self.operator.target_acceptance
-
-
 @dataclass(frozen=True)
-class TrajectoryKernel(_OfOperator):
+class TrajectoryKernel:
     """Leapfrog trajectories of all draws in one batch, with the precision of q as mass matrix.
 
     If q is the prior, this is "HMC v2". All trajectories have `max_steps` steps, each with its own
@@ -67,21 +51,15 @@ class TrajectoryKernel(_OfOperator):
             path = leapfrog(begin.at, begin, begun, step, FactorRoot(q.chol_white), n_steps)
             assert path.end is not None  # columns that have left all numbers are rejected
             change = _log_density(path.end, path.momentum) - _log_density(begin, begun)
-        accepted, probability = _accepted(change, rng)
+        change = np.where(np.isnan(change), -np.inf, change)
+        accepted = np.log1p(-rng.uniform(size=len(change))) < change
         particles.place(accepted, path.end.f[:, accepted] - q.mean[:, None])
-        return float(probability.mean())
+        return float(np.exp(np.minimum(change, 0.0)).mean())
 
 
 def _log_density(batch: _Batch, momentum: FloatArray) -> FloatArray:
     """Minus the Hamiltonian of each draw; (N,)."""
     return np.asarray(batch.log_density - 0.5 * (momentum * momentum).sum(axis=0))
-
-
-def _accepted(log_ratio: FloatArray, rng: np.random.Generator) -> tuple[BoolArray, FloatArray]:
-    """Decide for each draw, NaN counting as a rejection; decisions and probabilities, (N,)."""
-    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-    log_uniform = np.log1p(-rng.uniform(size=len(log_ratio)))
-    return log_uniform < log_ratio, np.exp(np.minimum(log_ratio, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +95,7 @@ class _Batch:
 
 
 @dataclass(frozen=True)
-class RiemannianKernel(_OfOperator):
+class RiemannianKernel:
     """Riemannian trajectories, one draw after the other, because the metric depends on f.
 
     **Invariant:** leaves ``q(f) exp(beta rho(f))`` unchanged.

@@ -275,7 +275,7 @@ def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo
 
 @dataclass(frozen=True, eq=False)
 class Mixture(InStep[S]):
-    """At every step one of the moves is made, chosen with fixed probabilities, and often the last.
+    """At every step one of the moves is made, chosen with fixed probabilities, and then the last.
 
     **Invariant:** what all its moves leave unchanged, as no choice looks at the state.
 
@@ -287,14 +287,11 @@ class Mixture(InStep[S]):
         One per move, with sum 1.
     last : Transition or None
         Made after the move, whichever it was.
-    often : float in (0, 1]
-        Probability with which the last is made.
     """
 
     moves: Sequence[Transition[S]]
     probabilities: Sequence[float]
     last: Transition[S] | None = None
-    often: float = 1.0
     name = "mixture"
 
     @property
@@ -309,12 +306,12 @@ class Mixture(InStep[S]):
         return self.moves[0].start(model, theta, rng, **particles)
 
     def moving(self, model: LatentGP, state: S, rng: np.random.Generator) -> Moving[S]:
-        """Make one of the moves, and often the last."""
+        """Make one of the moves, and the last."""
         edges = list(accumulate(self.probabilities))
         index = bisect(edges, rng.uniform() * edges[-1])
         move = self.moves[min(index, len(self.moves) - 1)]
         state, info = yield from move.moving(model, state, rng)
-        if self.last is None or (self.often < 1.0 and rng.uniform() >= self.often):
+        if self.last is None:
             return state, info
         state, more = yield from self.last.moving(model, state, rng)
         return state, info._replace(n_evaluations=info.n_evaluations + more.n_evaluations)

@@ -216,10 +216,6 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Number of marked draws in each step: one for each move of the mark."""
         return self.n_moves
 
-    def log_target(self, state: S) -> float:
-        """Return the value of the target at the state, as evaluated when it was accepted."""
-        return self.exact.log_target(state)
-
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
@@ -252,13 +248,9 @@ class DiscretizingMap(Transition[S], Generic[S]):
         moved = self.exact.stayed(state, rng) if ended is None else self.exact.completed(ended, rng)
         if moved is None:  # outside the target after all
             return self._rejected(model, state, marked[-1], rng)
-        return moved, StepInfo(
-            self.name,
-            mark != 0,
-            float(np.mean(probabilities)),
-            float(len(known) - 1),
-            marked=np.array(marked),
-        )
+        rate, n_evaluations = float(np.mean(probabilities)), float(len(known) - 1)
+        info = StepInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
+        return moved, info
 
     def _ratio(
         self,

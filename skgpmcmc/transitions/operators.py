@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -170,11 +170,6 @@ class HamiltonianOperator(Operator):
     fewest_steps: int = 1
     follows_gradient = True
 
-    def steps(self, rng: np.random.Generator) -> tuple[int, float]:
-        """Draw the number of steps, and their size."""
-        n_steps = self.n_steps(rng)
-        return n_steps, float(self.step_sizes(rng, 1)[0])
-
     def n_steps(self, rng: np.random.Generator) -> int:
         """Draw the number of steps."""
         return int(rng.integers(self.fewest_steps, self.max_steps + 1))
@@ -186,13 +181,6 @@ class HamiltonianOperator(Operator):
     def typical_log_scale(self, dim: int) -> float:
         """Return log(0.8 dim^-1/4) (Neal, 2011)."""
         return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
-
-
-class Flight(NamedTuple, Generic[P]):
-    """A trajectory, or one from each point of a batch."""
-
-    path: Path[P]
-    log_ratio: Any  # of the acceptance probability; (m,) for a batch
 
 
 #: Radians, in the metric of a trajectory, that it covers at least and at most. After a quarter of a
@@ -242,16 +230,19 @@ class Trajectory(HamiltonianOperator):
 
     def flown(
         self, at: Callable[[FloatArray], P | None], point: P, rng: np.random.Generator
-    ) -> Flight[P]:
-        """Follow one trajectory, or one from each point of a batch, all of as many steps."""
+    ) -> tuple[Path[P], Any]:
+        """Follow one trajectory, or one from each point of a batch, all of as many steps.
+
+        Also returned is the log ratio of its acceptance probability; (m,) for a batch.
+        """
         n_steps = self.n_steps(rng)
         step = self.step_sizes(rng, np.shape(point.log_density))[..., None]
         begun = rng.standard_normal(point.position.shape)
         path = leapfrog(at, point, begun, step, self.root, n_steps)
         if path.end is None:
-            return Flight(path, -np.inf)
+            return path, -np.inf
         with np.errstate(invalid="ignore"):  # of a batch, where some have left the support
-            return Flight(path, _energy(path.end, path.momentum) - _energy(point, begun))
+            return path, _energy(path.end, path.momentum) - _energy(point, begun)
 
     def move(self, conditional: Any, point: Any, rng: np.random.Generator) -> Outcome:
         """Follow one trajectory, and accept or reject its end.

@@ -127,15 +127,10 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         return None if found is None else found.state
 
     def evaluated(
-        self,
-        model: LatentGP,
-        theta: FloatArray,
-        rng: np.random.Generator,
-        *,
-        retained: FloatArray | None = None,
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> Evaluated[PseudoMarginalState] | None:
-        """Return theta with fresh particles, but for one that is `retained`; see `start`."""
-        return alone(self.evaluating(model, theta, rng, retained=retained))
+        """Return theta with fresh particles."""
+        return alone(self.evaluating(model, theta, rng))
 
     def evaluating(
         self,
@@ -145,7 +140,7 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         *,
         retained: FloatArray | None = None,
     ) -> Asking[Evaluated[PseudoMarginalState] | None]:
-        """Return `evaluated`, in step with other chains."""
+        """Return `evaluated`, in step with other chains; for `retained` see `start`."""
         log_hyperprior = model.hyperprior.log_prob(theta)
         if not np.isfinite(log_hyperprior):
             return None

@@ -153,7 +153,7 @@ class RiemannianTrajectory(HamiltonianOperator):
     def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
         """Follow one trajectory, and accept or reject its end."""
         assert isinstance(point, LatentPoint)  # whose metric is known
-        n_steps, step = self.steps(rng)
+        n_steps, step = self.n_steps(rng), float(self.step_sizes(rng, 1)[0])
         flow = GeneralizedLeapfrog(conditional.at, step, self.tolerance, self.max_iterations)
         z, end = rng.standard_normal(len(point.position)), None
         if point.geometry is not None:

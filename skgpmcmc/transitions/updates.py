@@ -49,13 +49,8 @@ class OperatorUpdate(Tunable[S]):
 
     def _info(self, outcome: Outcome, *, failed: bool) -> StepInfo:
         """Report what the operator did."""
-        return StepInfo(
-            self.name,
-            outcome.accepted,
-            outcome.acceptance_probability,
-            outcome.n_evaluations,
-            failed,
-        )
+        _, accepted, probability, n_evaluations, *_ = outcome
+        return StepInfo(self.name, accepted, probability, n_evaluations, failed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,13 +56,7 @@ class InProcess:
     """Makes every call at once, one after the other."""
 
     def map(
-        self,
-        function: Callable[..., Any],
-        items: Sequence[tuple[Any, ...]],
-        stage: str,
-        *,
-        n_needed: int = 0,
-        iterations: float = 0.0,
+        self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]], stage: str, **how: Any
     ) -> list[Any]:
         """See `Executor`."""
         limit = TimeLimit()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,15 +75,14 @@ def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepar
     Prepared
         The frozen transition. Chains start from the last states of those that tuned R.
     """
-    request, wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
+    wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
     layers, walk, prepared = _tuned(request, wanted, workers)
     move = wanted.move(layers, len(request.model.start))
     evaluates = _evaluating(move)
-    estimator = evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None
     return prepared._replace(
-        transition=_mixed(move, evaluates, walk, estimator),
+        transition=_mixed(move, walk),
         reference=request.approximation,
-        estimator=estimator,
+        estimator=evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None,
         n_evaluations=n_evaluations,
         states=None,
     )
@@ -107,22 +106,18 @@ def _evaluating(move: Transition[Any]) -> Evaluating[Any]:
     return first.exact if isinstance(first, DiscretizingMap) else first  # type: ignore[return-value]
 
 
-def _mixed(
-    move: Transition[Any],
-    evaluates: Evaluating[Any],
-    walk: Operator,
-    estimator: PseudoMarginalMetropolis | None,
-) -> Mixture[Any]:
+def _mixed(move: Transition[Any], walk: Operator) -> Mixture[Any]:
     """Add a random walk that pi* has no part in, and moves of particles.
 
     Where pi* is far too small, the mapped move never goes, although much of the posterior may be
     there: chains would agree with one another, and be wrong. The walk goes there, and the chain
     that then stays is seen by R-hat. Particles move so that no chain stays at a lucky estimate.
     """
+    evaluates = _evaluating(move)
     walking = replace(evaluates, proposal=walk, name=walk.name)  # type: ignore[type-var]
-    if estimator is None:
+    if not isinstance(evaluates, PseudoMarginalMetropolis):
         return Mixture((move, walking), _MOVES[:2])
-    defensive = estimator.defensive
+    defensive = evaluates.defensive
     moves = (move, walking, ParticleRefresh(defensive))
     return Mixture(moves, _MOVES, RetainedParticle(defensive))
 
@@ -170,7 +165,7 @@ class _Counted:
 
     target: CheapPosterior
     cost: float = 0.0
-    count: int = field(default=0)
+    count: int = 0
 
     def at(self, position: FloatArray) -> Any:
         """Return the point there."""
@@ -201,9 +196,7 @@ def pilot(
     return Pilot(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
 
 
-def _of_chosen_size(
-    request: Request, wanted: Mapped, workers: Executor
-) -> tuple[Request, Mapped, int]:
+def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tuple[Mapped, int]:
     """Choose among the candidates of the first cheap posterior, if there are several.
 
     The best has the smallest product of cost and autocorrelation time of the log posterior. Both
@@ -213,17 +206,19 @@ def _of_chosen_size(
     on their way from a poor pi* to the target they would seem to move well. If the time is over
     before any was tried, the cheapest is taken.
     """
-    candidates = wanted.cheap[0].candidates(request.model.n_inputs)
+    candidates = [
+        wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
+        for candidate in wanted.cheap[0].candidates(request.model.n_inputs)
+    ]
     if len(candidates) == 1:
-        return request, wanted._replace(cheap=(candidates[0], *wanted.cheap[1:])), 0
+        return candidates[0], 0
     dim = len(request.model.start)
     splits = len(wanted.operators[0].by_coordinate(dim)) > 1
     starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOTS)]
     ends: Sequence[FloatArray] = ()
     tried, costs, runs, n_evaluations = [], [], [], 0.0
     with suppress(OutOfTimeError):
-        for number, candidate in enumerate(reversed(candidates), 1):
-            own = wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
+        for number, own in enumerate(reversed(candidates), 1):
             rngs = request.rng.spawn(_N_PILOTS)
             small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
             layers, _, prepared = _tuned(small, own, workers)
@@ -241,9 +236,9 @@ def _of_chosen_size(
                 runs.append(np.array([run.log_target[-_N_JUDGED:] for run in pilots]))
                 n_evaluations += _N_PILOT * sum(run.n_evaluations for run in pilots)
     if not tried:
-        return request, wanted._replace(cheap=(candidates[0], *wanted.cheap[1:])), 0
+        return candidates[0], 0
     best = int(np.argmin(np.array(costs) * autocorrelation_times(np.array(runs))))
-    return request, tried[best], int(n_evaluations)
+    return tried[best], int(n_evaluations)
 
 
 def _cost(pilots: Sequence[Pilot], layers: Sequence[Layer], cost: float) -> float:

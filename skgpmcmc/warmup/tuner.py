@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,8 @@ def set_up_sweep(
         The frozen sweep, and the starting states of the chains.
     """
     model, schedule = request.model, Schedule.of_length(request.n_warmup)
-    places = zip(request.starts, request.rngs, strict=True)
-    last: Sequence[Segment] = workers.map(
-        start,
-        [(model, sweep, theta, rng) for theta, rng in places],
-        "start of the chains",
-        n_needed=len(request.starts),
-    )
+    begins = [(model, sweep, *own) for own in zip(request.starts, request.rngs, strict=True)]
+    last: list[Segment] = workers.map(start, begins, "start of the chains", n_needed=len(begins))
     require_time(sum(s.counts.n_evaluations for s in last), model)
     rounds, n_tuned = [last], 0
     learns_shape = learns_shape and len(request.starts[0]) > 0

@@ -11,7 +11,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,21 +20,9 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.dynamics import tuned_log_scale
-from ..numerics.linalg import (
-    NotPositiveDefiniteError,
-    OperationCount,
-    count_in,
-    count_operations,
-)
-from ..numerics.threads import one_thread
-from ..transitions import (
-    ChainState,
-    PseudoMarginalMetropolis,
-    StepInfo,
-    Sweep,
-    Transition,
-    at_rest,
-)
+from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_in, count_operations
+from ..numerics.threads import alone, one_thread
+from ..transitions import ChainState, PseudoMarginalMetropolis, StepInfo, Sweep, Transition, at_rest
 from ..transitions.base import Moving
 from .report import EmulatorReport
 from .time_limit import time_is_over
@@ -95,15 +83,11 @@ def sum_counts(every: Iterable[Counts]) -> Counts:
 def acceptance_rates(chains: Sequence[Counts]) -> dict[str, FloatArray]:
     """Return the acceptance rates of every move in each chain; NaN where it was not made."""
     moves = dict.fromkeys(move for counts in chains for move in counts.n_steps)
-    return {
-        move: np.array(
-            [
-                c.n_accepted[move] / c.n_steps[move] if c.n_steps.get(move) else np.nan
-                for c in chains
-            ]
-        )
-        for move in moves
-    }
+    with np.errstate(invalid="ignore"):
+        return {
+            move: np.divide([c.n_accepted[move] for c in chains], [c.n_steps[move] for c in chains])
+            for move in moves
+        }
 
 
 class Segment(NamedTuple):
@@ -114,7 +98,19 @@ class Segment(NamedTuple):
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
     counts: Counts
-    marked: FloatArray | None = None  # (n_steps, r, p), see `StepInfo`; None if nothing marks
+    marked: FloatArray  # (n_steps, r, p), see `StepInfo`; r is 0 if nothing marks
+
+
+def joined_segments(parts: Sequence[Segment]) -> Segment:
+    """Return segments of one chain that follow one another as one, without its state."""
+    return Segment(
+        None,
+        parts[0].rng,
+        np.concatenate([s.theta for s in parts]),
+        np.concatenate([s.f for s in parts]),
+        sum_counts(s.counts for s in parts),
+        np.concatenate([s.marked for s in parts]),
+    )
 
 
 class TunedSegment(NamedTuple):
@@ -138,9 +134,8 @@ def start(
             state = transition.start(model, theta, rng)
     if state is None:
         raise RuntimeError(no_density(model, theta))
-    recorder = _Recorder(0, state)
-    segment = recorder.segment(at_rest(model, state), rng, operations)
-    return segment._replace(counts=replace(segment.counts, n_evaluations=float(attempt)))
+    counts = Counts(n_evaluations=float(attempt), operations=operations)
+    return _Chain(model, transition, state, rng, 0).segment()._replace(counts=counts)
 
 
 def no_density(model: LatentGP, theta: FloatArray) -> str:
@@ -180,23 +175,20 @@ def tune(
     `first_gains` has, for each part of the sweep, the steps since its tuning began. The window ends
     sooner if the time is over.
     """
-    state = at_rest(model, state)  # the one that was given stays so
-    recorder = _Recorder(n_steps, state)
+    chain, n_made = _Chain(model, sweep, state, rng, n_steps), 0
     with at_work() as operations:
-        for i in range(n_steps):
-            if time_is_over():
-                break
-            state, info = sweep.step(model, state, rng)
+        while chain.sets_out():
+            state, info = alone(chain.move)
+            chain.arrived(state, info)
             probabilities = sweep.mean_probabilities(info)
-            sweep = sweep.with_log_scales(
-                [
-                    tuned_log_scale(log_scale, probabilities[part], target, first_gains[part] + i)
-                    for part, log_scale, target in sweep.tuned
-                ]
-            )
-            recorder.add(state, info)
-    segment = recorder.segment(at_rest(model, state), rng, operations)
-    return TunedSegment(segment, [log_scale for _, log_scale, _ in sweep.tuned])
+            log_scales = [
+                tuned_log_scale(log_scale, probabilities[part], target, first_gains[part] + n_made)
+                for part, log_scale, target in sweep.tuned
+            ]
+            chain.transition = sweep = sweep.with_log_scales(log_scales)
+            n_made += 1
+    chain.counts.operations = operations
+    return TunedSegment(chain.segment(), [log_scale for _, log_scale, _ in sweep.tuned])
 
 
 def switch(
@@ -254,7 +246,7 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
         answers: dict[_Chain, Any] = {chain: None for chain in chains if chain.sets_out()}
         while answers:
             for chain, answer in answers.items():
-                count_in(chain.operations)  # what is done for all has no operations
+                count_in(chain.counts.operations)  # what is done for all has no operations
                 try:
                     asked = chain.move.send(answer)
                 except StopIteration as end:
@@ -268,12 +260,12 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
             else:
                 answers = {chain: None for chain in chains if chain.sets_out()}
         for chain in chains:
-            operations.add(chain.operations)
+            operations.add(chain.counts.operations)
     return [chain.segment() for chain in chains]
 
 
 class _Chain:
-    """A chain on its way; see `sample` for the arguments."""
+    """A chain on its way, and what is recorded of it; see `sample` for the arguments."""
 
     move: Moving[Any]
 
@@ -285,55 +277,32 @@ class _Chain:
         rng: np.random.Generator,
         n_steps: int,
     ) -> None:
-        self._model, self._transition, self._left = model, transition, n_steps
-        self._state, self._rng = at_rest(model, state), copy.deepcopy(rng)
-        self._recorder = _Recorder(n_steps, state, transition.n_marked)
-        self.operations = OperationCount()
+        self.transition, self.counts = transition, Counts()
+        self._model, self._state, self._rng = model, at_rest(model, state), copy.deepcopy(rng)
+        p, self._n_made = len(state.theta), 0
+        self._theta, self._f = np.empty((n_steps, p)), np.empty((n_steps, len(state.f)))
+        self._marked = np.empty((n_steps, transition.n_marked, p))
 
     def sets_out(self) -> bool:
         """Begin a move, if one is left, and time for it."""
-        goes_on = self._left > 0 and not time_is_over()
+        goes_on = self._n_made < len(self._theta) and not time_is_over()
         if goes_on:
-            self.move = self._transition.moving(self._model, self._state, self._rng)
+            self.move = self.transition.moving(self._model, self._state, self._rng)
         return goes_on
 
     def arrived(self, state: ChainState, info: StepInfo) -> None:
-        """End a move."""
-        self._state, self._left = state, self._left - 1
-        self._recorder.add(state, info)
+        """End a move, and record where it has led."""
+        self._theta[self._n_made] = state.theta
+        self._f[self._n_made] = state.f
+        self._marked[self._n_made] = state.theta if info.marked is None else info.marked
+        self._state, self._n_made = state, self._n_made + 1
+        self.counts.add_step(info)
 
     def segment(self) -> Segment:
-        """Return what there is in the end."""
-        state = at_rest(self._model, self._state)
-        return self._recorder.segment(state, self._rng, self.operations)
-
-
-class _Recorder:
-    """Collects the states and counts of a segment of one chain into arrays."""
-
-    def __init__(self, n_steps: int, state: ChainState, n_marked: int = 0) -> None:
-        self._theta = np.empty((n_steps, len(state.theta)))
-        self._f = np.empty((n_steps, len(state.f)))
-        self._marked = np.empty((n_steps, n_marked, len(state.theta))) if n_marked else None
-        self._row = 0
-        self._counts = Counts()
-
-    def add(self, state: ChainState, info: StepInfo) -> None:
-        """Record the state after a step, and what the step reported."""
-        self._theta[self._row] = state.theta
-        self._f[self._row] = state.f
-        if self._marked is not None:
-            self._marked[self._row] = state.theta if info.marked is None else info.marked
-        self._row += 1
-        self._counts.add_step(info)
-
-    def segment(
-        self, state: ChainState, rng: np.random.Generator, operations: OperationCount
-    ) -> Segment:
         """Return what was recorded."""
-        counts, made = replace(self._counts, operations=operations), slice(self._row)
-        marked = None if self._marked is None else self._marked[made]
-        return Segment(state, rng, self._theta[made], self._f[made], counts, marked)
+        state, made = at_rest(self._model, self._state), slice(self._n_made)
+        recorded = self._theta[made], self._f[made], self.counts, self._marked[made]
+        return Segment(state, self._rng, *recorded)
 
 
 class Request(NamedTuple):
@@ -358,9 +327,7 @@ class Prepared(NamedTuple):
     n_settle: int  # iterations to be discarded first
     n_evaluations: float = 0.0  # of a (marginal) likelihood, in the set-up
     n_tuned: int = 0  # iterations that each chain has made in the set-up
-    reference: ReferenceDensity | None = (
-        None  # the Gaussian q(f) of the transition at any theta, if any
-    )
+    reference: ReferenceDensity | None = None  # q(f) of the transition at any theta, if any
     estimator: PseudoMarginalMetropolis | None = None  # what estimates p(y | theta), if anything
     report: EmulatorReport | None = None
     states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta

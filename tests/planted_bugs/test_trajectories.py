@@ -82,7 +82,7 @@ class EnergyInTheMetricOfAnother(Trajectory):
 
     def flown(self, at, point, rng):
         path, log_ratio = super().flown(at, point, rng)
-        return operators.Flight(path, log_ratio - 0.25 * path.momentum @ path.momentum + 0.25 * 3)
+        return path, log_ratio - 0.25 * path.momentum @ path.momentum + 0.25 * 3
 
 
 def twin_of(trajectory, **changes):

@@ -28,9 +28,9 @@ from skgpmcmc.transitions import (
     StepInfo,
     SurrogateProposal,
     TMixture,
-    advanced,
 )
 from skgpmcmc.transitions.base import metropolis_accepts
+from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import in_one_test, leapfrog, make_model, toy_classes
 
@@ -625,17 +625,6 @@ def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, p
         assert both.n_evaluations == pytest.approx(info.n_evaluations + 1 / N)
         changed = (after.estimate.particles != alone.estimate.particles).any(axis=0)
         assert changed.sum() == 1
-
-
-@in_one_test("often", [0.25, 0.9])
-def test_the_last_move_of_a_mixture_is_made_as_often_as_it_says(model, often):
-    mixture = Mixture((ParticleRefresh(0.05),), (1.0,), RetainedParticle(0.05), often)
-    rng = np.random.default_rng(28)
-    state = pseudo_marginal(walk()).start(model, THETA, rng)
-    alone = mixture.moves[0].step(model, state, rng)[1].n_evaluations
-    costs = [mixture.step(model, state, rng)[1].n_evaluations for _ in range(200)]
-    made = np.array(costs) > alone
-    assert abs(made.mean() - often) <= 4.0 * np.sqrt(often * (1.0 - often) / 200)
 
 
 # --- proposals from a cheap chain -----------------------------------------------------------------

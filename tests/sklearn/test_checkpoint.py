@@ -670,7 +670,8 @@ def test_draws_that_are_handed_out_in_parts_are_counted_once():
     """A run with other rounds takes draws from the file in other parts."""
     counts = Counts(Counter(walk=6), Counter(walk=2), 6.0)
     draws = np.arange(6.0)[:, None]
-    tape = checkpoint._Tape([Segment(None, np.random.default_rng(0), draws, draws, counts)])
+    segment = Segment(None, np.random.default_rng(0), draws, draws, counts, np.empty((6, 0, 1)))
+    tape = checkpoint._Tape([segment])
     parts = [part for n in (2, 1, 9) for part in tape.taken(n)]
     assert_array_equal(np.concatenate([part.theta for part in parts]), draws)
     total = sum_counts([part.counts for part in parts])

@@ -6,7 +6,7 @@ import pytest
 from skgpmcmc.numerics.linalg import count_root
 from skgpmcmc.numerics.threads import Workers
 from skgpmcmc.run import sample_chains, set_ups
-from skgpmcmc.run.effort import Silent, plan_for
+from skgpmcmc.run.effort import Monitor, plan_for
 from skgpmcmc.run.set_ups import Chains, set_up_all
 from skgpmcmc.samplers import Sampler
 from skgpmcmc.warmup import Prepared, TimeLimit, perform, time_limit
@@ -39,7 +39,7 @@ class Batches(Sampler):
         return Prepared(None, request.starts, request.rngs, 0, n_evaluations=7.5)
 
 
-class Told(Silent):
+class Told(Monitor):
     """Remembers what it was told."""
 
     def __init__(self):
@@ -242,7 +242,10 @@ def test_iterations_of_the_set_up_are_part_of_those_discarded():
     ((ready,), _, _) = set_up(Moved(1))
     run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begun([])
     assert run.n_discarded == 25
-    assert ready.at_once().prepared.n_settle == 0
+    in_a_hurry = Told()
+    in_a_hurry.limit.was_noticed = True
+    ((ready,), _, _) = set_up(Moved(1), monitor=in_a_hurry)
+    assert ready.prepared.n_settle == 0
 
 
 def test_a_set_up_that_fails_says_so():

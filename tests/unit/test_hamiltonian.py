@@ -12,9 +12,9 @@ from skgpmcmc.transitions import (
     PseudoMarginalMetropolis,
     SurrogateProposal,
     TMixture,
-    advanced,
     run_pool,
 )
+from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import P_LIMIT, leapfrog, make_model, toy_classes
 

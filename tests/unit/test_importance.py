@@ -12,10 +12,10 @@ from skgpmcmc.approximations import (
     ImportanceEstimate,
     Laplace,
     Sites,
-    WhitenedApproximation,
     importance_estimate,
     log_importance_weights,
 )
+from skgpmcmc.approximations.whitened import WhitenedApproximation
 from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (

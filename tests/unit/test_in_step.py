@@ -11,7 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtri_exp
 
-from skgpmcmc.approximations import EP, SequentialApproximation, WhitenedApproximation
+from skgpmcmc.approximations import EP, SequentialApproximation
+from skgpmcmc.approximations.whitened import WhitenedApproximation
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.numerics.threads import Asked, Workers, alone, done, joined, side_by_side
 from skgpmcmc.transitions import (
@@ -230,7 +231,7 @@ def transition(reference):
     walk = PseudoMarginalMetropolis(reference, RandomWalk(np.log(0.5)), 9, 0.3)
     back = replace(walk, name="back")
     moves = (Directed(walk, back), replace(walk, name="walk"), ParticleRefresh(0.3))
-    return Mixture(moves, (0.6, 0.2, 0.2), RetainedParticle(0.3), 0.5)
+    return Mixture(moves, (0.6, 0.2, 0.2), RetainedParticle(0.3))
 
 
 def chains(reference, n_steps):

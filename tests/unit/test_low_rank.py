@@ -17,7 +17,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.approximations import EP, Exact, Laplace, Sites, WhitenedApproximation
+from skgpmcmc.approximations import EP, Exact, Laplace, Sites
+from skgpmcmc.approximations.whitened import WhitenedApproximation
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
 from skgpmcmc.model import (
     EigenGP,

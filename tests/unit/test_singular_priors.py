@@ -15,9 +15,8 @@ from skgpmcmc.approximations import (
     GaussianApproximation,
     Laplace,
     Sites,
-    WhitenedApproximation,
 )
-from skgpmcmc.approximations.whitened import gaussian_family
+from skgpmcmc.approximations.whitened import WhitenedApproximation, gaussian_family
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
 from skgpmcmc.model import (
     GaussianPrior,
