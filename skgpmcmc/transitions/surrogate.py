@@ -70,12 +70,12 @@ def advanced(
     return _where(accepted, path.end, points), np.exp(np.minimum(log_ratio, 0.0))
 
 
-def root_of(draws: FloatArray, shrink: float = 1.0, correlated: float = 0.98) -> FloatArray:
+def root_of(draws: FloatArray) -> FloatArray:
     """Return the Cholesky factor of the covariance of draws (..., p), correlations shrunk."""
     flat = draws.reshape(-1, draws.shape[-1])
-    covariance = np.atleast_2d(np.cov(flat, rowvar=False)) * shrink
+    covariance = np.atleast_2d(np.cov(flat, rowvar=False))
     diagonal = np.maximum(covariance.diagonal(), 1e-6)
-    covariance = correlated * covariance + (1.0 - correlated) * np.diag(diagonal)
+    covariance = 0.98 * covariance + 0.02 * np.diag(diagonal)
     covariance.flat[:: len(covariance) + 1] += 1e-8
     return cholesky(np.asfortranarray(covariance))
 

@@ -3,7 +3,6 @@
 from . import time_limit
 from .emulated import set_up_emulated
 from .emulator.cheap import Emulated
-from .estimates import N_IMPORTANCE
 from .executor import ITERATIONS_PER_EVALUATION, Done, Executor, InProcess, perform
 from .mapped import Mapped, set_up_mapped
 from .report import EmulatorReport, EmulatorSettings
@@ -11,6 +10,7 @@ from .schedule import Schedule
 from .time_limit import TimeLimit, until
 from .tuner import set_up_random_walk, set_up_sweep
 from .work import (
+    N_IMPORTANCE,
     Counts,
     Prepared,
     Request,

@@ -25,13 +25,13 @@ from ..transitions import (
 )
 from .emulator.learn import Knowledge, explored, learned, refined
 from .emulator.options import EmulatorOptions
-from .estimates import N_IMPORTANCE, Estimates, estimated
+from .estimates import Estimates, estimated
 from .executor import Executor
 from .hamiltonian import trajectories_pay, trajectories_serve
 from .proposals import Led, led_by_emulator, led_by_trajectories, led_in_a_hurry
 from .report import EmulatorReport, EmulatorSettings
 from .time_limit import OutOfTimeError, check_time
-from .work import Counts, Prepared, Request, Segment, sum_counts, switch
+from .work import N_IMPORTANCE, Counts, Prepared, Request, Segment, sum_counts, switch
 
 
 def set_up_emulated(
@@ -215,8 +215,8 @@ def _estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
 
 def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
     """Say how good the emulator was at points that had not joined its design."""
-    best = next(b for b in reversed(known.held_out) if b.acceptance == known.acceptance)
-    error = best.error
+    assert known.examined is not None
+    error = known.examined.error
     return EmulatorReport(
         n_design=len(known.design),
         held_out_error=error,

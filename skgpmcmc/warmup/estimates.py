@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import FloatArray
 from ..approximations import Quadratic, ReferenceDensity
 from ..transitions import (
     Directed,
@@ -23,14 +22,11 @@ from ..transitions import (
     Transition,
 )
 from .emulator.learn import Knowledge, spread
-from .emulator.noise import draw_count, probed
+from .emulator.noise import draw_count, take_probe
 from .executor import Executor
 from .report import EmulatorSettings
 from .time_limit import check_time
 from .work import no_density
-
-#: Importance draws where nothing is learned about them.
-N_IMPORTANCE = 64
 
 
 class Estimates(NamedTuple):
@@ -93,8 +89,12 @@ def estimated(
     model = known.model
     reference = known.reference(settings.noise)
     thetas, evidence, shares = known.places()
-    seeds, n_draws = known.seeds(len(thetas)), known.options.n_probe
-    probes = probed(model, reference, thetas, settings, n_draws, seeds, workers)
+    n_draws = known.options.n_probe
+    items = [
+        (model, reference, theta, settings, n_draws, seed)
+        for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
+    ]
+    probes = workers.map(take_probe, items, "measuring the noise of estimates")
     check_time()
     found = np.array([probe is not None for probe in probes])
     if not found.any():
@@ -110,7 +110,7 @@ def estimated(
     correction = Quadratic.fit(
         theta, gap, center, scale, noise=(0.05 + noise) / weight, term_sd=0.1
     )
-    counts = _counts_at(theta, count)
+    counts = [count if isinstance(count, int) else count.at(own) for own in theta]
     estimates = Estimates.by_draws(settings, reference, count)._replace(
         correction=correction,
         error=spread(gap - correction.value(theta), weight**2),
@@ -119,7 +119,3 @@ def estimated(
         n_in_turn=len(reference.turns),
     )
     return known.joined([], len(probes)), estimates
-
-
-def _counts_at(theta: FloatArray, count: Any) -> list[int]:
-    return [count if isinstance(count, int) else count.at(own) for own in theta]

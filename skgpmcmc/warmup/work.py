@@ -27,6 +27,8 @@ from ..transitions.base import Moving
 from .report import EmulatorReport
 from .time_limit import time_is_over
 
+#: Importance draws where a request leaves the choice to a sampler that learns nothing of them.
+N_IMPORTANCE = 64
 #: Places that are tried where a chain or a search is to start, each halfway to the kernel's values.
 MOST_ATTEMPTS = 30
 #: What is not said of numbers in the tails.

@@ -347,7 +347,7 @@ class Averaged:
         for theta, f, weight, *arrays in zip(
             used.theta, used.f, used.multiplicity, *used.density_arrays, strict=True
         ):
-            q = density_from(used.model, used.model.prior_at(theta), tuple(arrays))
+            q = density_from(used.model, used.model.prior_at(theta), *arrays)
             rng = np.random.default_rng([used.strategy.seed, *theta.view(np.uint32).tolist()])
             share = used.strategy.defensive
             together = used.multiplicity[(used.theta == theta).all(axis=1)].sum()

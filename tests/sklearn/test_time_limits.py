@@ -257,7 +257,7 @@ def test_long_calls_end_with_what_they_have(clock):
     path = done_in(clock, 2, search, model, Laplace(), model.start + 1.0, EmulatorOptions())
     assert path.cut
     assert len(path.value) == 3
-    parts = HyperPosterior(model, Laplace()), path.value[-1].theta, 0.3 * np.eye(2), -1.0
+    parts = HyperPosterior(model, Laplace()), path.value[-1].theta, 0.3 * np.eye(2), -1.0, 0.9
     explored = done_in(clock, 2, follow, *parts, 50, np.random.SeedSequence(0))
     assert explored.cut
     assert len(explored.value.states) == 3

@@ -139,8 +139,9 @@ def test_a_draw_of_no_weight_has_no_part_in_an_average(wide):
     assert_allclose(averages(model, y, rows[[4]])[:, 0], together[:, 4], rtol=1e-7, atol=1e-7)
     assert_array_equal(model.predict(ROWS[rows]), together[0])
     mean, std = together[:2]
-    inner = slice(1, -1)  # a wider prior bends f more at the ends
-    assert_allclose(np.log(mean / moderate.predict(ROWS[rows]))[inner], 0.0, atol=0.5)
+    # A wider prior bends f more at the ends: next to one of them by 0.48, with thousands of draws.
+    inner = slice(1, -1)
+    assert_allclose(np.log(mean / moderate.predict(ROWS[rows]))[inner], 0.0, atol=0.7)
     assert_allclose(np.log(mean / RATE[rows])[inner], 0.0, atol=1.0)
     assert np.isfinite(model.score(ROWS, y))
     assert np.abs(model.sample_y(ROWS[rows], 50)).max() < 20.0 * std.max()

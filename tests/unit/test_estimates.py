@@ -34,11 +34,13 @@ def probing(known, monkeypatch, gap, log_variance):
     """Let probes find a gap to the evidence, (m,), and the log of the relative variance, (m,)."""
     thetas, evidence, _ = known.places()
 
-    def probed(model, reference, asked, settings, n_draws, seeds, workers):
-        np.testing.assert_array_equal(asked, thetas)
-        return [Probe(*found, 0.01) for found in zip(evidence + gap, log_variance, strict=True)]
+    probes = zip(evidence + gap, log_variance, strict=True)
+    found = {tuple(theta): Probe(*own, 0.01) for theta, own in zip(thetas, probes, strict=True)}
 
-    monkeypatch.setattr(estimates, "probed", probed)
+    def probe(model, reference, theta, settings, n_draws, seed):
+        return found[tuple(theta)]
+
+    monkeypatch.setattr(estimates, "take_probe", probe)
 
 
 @in_one_test("what", ["correction", "count"])
@@ -92,7 +94,7 @@ def test_probes_are_taken_by_workers_with_streams_of_their_own(known):
 
 
 def test_nothing_is_known_of_estimates_where_no_probe_has_a_likelihood(known, monkeypatch):
-    monkeypatch.setattr(estimates, "probed", lambda *of: [None] * len(of[2]))
+    monkeypatch.setattr(estimates, "take_probe", lambda *of: None)
     with pytest.raises(RuntimeError, match="No chain can start"):
         estimated(known, SETTINGS, InProcess())
 

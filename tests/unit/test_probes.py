@@ -16,11 +16,11 @@ from skgpmcmc.approximations import (
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.transitions import DrawCount
 from skgpmcmc.warmup.emulator.design import Design, DesignPoint, examine, spread_out
-from skgpmcmc.warmup.emulator.noise import draw_count, probed, take_probe
+from skgpmcmc.warmup.emulator.noise import draw_count, take_probe
 from skgpmcmc.warmup.emulator.options import EmulatorOptions
 from skgpmcmc.warmup.report import EmulatorSettings
 
-from ..helpers import Watched, finite_difference, in_one_test, make_model, toy_classes
+from ..helpers import finite_difference, in_one_test, make_model, toy_classes
 
 # --- design ---------------------------------------------------------------------------------------
 
@@ -253,24 +253,6 @@ def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch)
     assert take_probe(*arguments) is None
 
 
-class Late(Watched):
-    """Leaves out all but the first two."""
-
-    def done(self, function, items, **about):
-        return [*super().done(function, items[:2], **about), *[None] * len(items[2:])]
-
-
-def test_probes_are_made_by_workers(model, reference):
-    thetas = CENTER + SCALE * np.array([[0.0, 0.0], [1.0, -1.0], [0.5, 2.0]])
-    seeds, workers = [np.random.SeedSequence(seed) for seed in range(3)], Late()
-    found = probed(model, reference, thetas, wanted(), 512, seeds, workers)
-    for i in range(2):
-        again = np.random.SeedSequence(i)
-        assert found[i] == take_probe(model, reference, thetas[i], wanted(), 512, again)
-    assert found[2] is None
-    assert workers.stages == ["measuring the noise of estimates"]
-
-
 # --- the number of draws --------------------------------------------------------------------------
 
 
@@ -280,19 +262,20 @@ def test_the_count_follows_what_probes_found():
     theta = CENTER + SCALE * rng.uniform(-2.0, 2.0, size=(30, 2))
     z = (theta - CENTER) / SCALE
     log_variance = 1.0 + 0.8 * z[:, 0] + 0.1 * rng.standard_normal(30)
-    count = draw_count(theta, log_variance, CENTER, SCALE, 1000, 0.1)
+    count = draw_count(theta, log_variance, CENTER, SCALE, 1000, 0.1, 1.0, OPTIONS)
     for place in ([0.0, 0.0], [1.5, -1.0]):
         expected = np.exp(1.0 + 0.8 * place[0]) / 0.1**2
         assert count.at(CENTER + SCALE * place) == pytest.approx(expected, rel=0.2)
     assert (
-        draw_count(theta, log_variance, CENTER, SCALE, 50, 9.0).at(CENTER) == OPTIONS.fewest_draws
+        draw_count(theta, log_variance, CENTER, SCALE, 50, 9.0, 1.0, OPTIONS).at(CENTER)
+        == OPTIONS.fewest_draws
     )
 
 
 @in_one_test("n", [3, 200, 1000, 10**5])
 def test_particles_take_no_more_memory_than_K_and_are_not_dearer_than_a_factorization(n):
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
-    most = draw_count(theta, np.full(10, 50.0), CENTER, SCALE, n, 0.1).at(CENTER)
+    most = draw_count(theta, np.full(10, 50.0), CENTER, SCALE, n, 0.1, 1.0, OPTIONS).at(CENTER)
     assert most == max(n, OPTIONS.n_probe)
 
 

@@ -78,7 +78,7 @@ def knowledge(dim, acceptance=0.95, states=None):
         n_evaluations=0,
         warm=warm,
         held_out=(SimpleNamespace(acceptance=acceptance),),
-        examined=Examined(Normal(), acceptance),
+        examined=Examined(Normal(), acceptance, 0.0),
     )
 
 
@@ -120,7 +120,7 @@ def test_the_correction_is_that_of_the_estimates():
     estimates = EXACT._replace(correction=correction)
     for dim in (2, 5):
         target = Corrected()
-        led_by_emulator(replace(knowledge(dim), examined=Examined(target, 0.95)), estimates, 4)
+        led_by_emulator(replace(knowledge(dim), examined=Examined(target, 0.95, 0.0)), estimates, 4)
         assert target.asked == [correction]
 
 

@@ -44,7 +44,7 @@ def misled(monkeypatch, n_times):
         if len(leads) > n_times:
             return right
         wrong = Elsewhere(known.examined.posterior, 4.0 * known.scale)
-        poor = replace(known, examined=Examined(wrong, known.acceptance))
+        poor = replace(known, examined=Examined(wrong, known.acceptance, 0.0))
         # Chains begin where they would: they find out.
         return LED(poor, estimates, n_chains)._replace(starts=right.starts)
 

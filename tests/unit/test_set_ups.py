@@ -225,7 +225,9 @@ def test_the_report_is_of_the_emulator_that_leads():
     held_out = known.held_out[1]
     poor = held_out._replace(emulated=held_out.emulated + rng.standard_normal(12))
     for batches in ((held_out, poor), (poor, held_out)):
-        found = replace(known, held_out=batches, examined=Examined(None, held_out.acceptance))
+        found = replace(
+            known, held_out=batches, examined=Examined(None, held_out.acceptance, held_out.error)
+        )
         report = emulated._report(found, Estimates.exact(EP(), draws_latent=True))
         assert report.predicted_acceptance == held_out.acceptance
         assert report.held_out_error == held_out.error

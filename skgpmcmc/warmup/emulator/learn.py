@@ -67,6 +67,7 @@ class Examined(NamedTuple):
 
     posterior: EmulatedPosterior
     acceptance: float
+    error: float  # standard deviation over pi*; natural logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +283,7 @@ def _with_batch(known: Knowledge, size: int, stage: str, workers: Executor) -> K
     )
     root, best, found = known.root, known.examined, held_out.acceptance
     if best is None or found >= best.acceptance:
-        best = Examined(target, found) if known.grows else None
+        best = Examined(target, found, held_out.error) if known.grows else None
         root = root_of(draws) if found > known.options.usable else root
     known = known.joined(points, size)
     return replace(known, held_out=(*known.held_out, held_out), examined=best, root=root)

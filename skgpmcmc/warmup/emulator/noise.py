@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from ...approximations import Quadratic, ReferenceDensity, importance_estimate
 from ...model import LatentGP
 from ...numerics.linalg import NotPositiveDefiniteError
 from ...transitions import DrawCount
-from ..executor import Executor
 from ..report import EmulatorSettings
 from .options import EmulatorOptions
 
@@ -23,23 +21,6 @@ class Probe(NamedTuple):
     log_likelihood: float
     log_variance: float  # log of the relative variance of one weight
     noise: float  # standard deviation of the log estimate
-
-
-def probed(
-    model: LatentGP,
-    reference: ReferenceDensity,
-    thetas: FloatArray,
-    settings: EmulatorSettings,
-    n_draws: int,
-    seeds: Sequence[np.random.SeedSequence],
-    workers: Executor,
-) -> list[Probe | None]:
-    """Take a probe at each of some theta (m, p), with a seed for each; see `take_probe`."""
-    items = [
-        (model, reference, theta, settings, n_draws, seed)
-        for theta, seed in zip(thetas, seeds, strict=True)
-    ]
-    return workers.map(take_probe, items, stage="measuring the noise of estimates")
 
 
 def take_probe(
@@ -80,8 +61,8 @@ def draw_count(
     scale: FloatArray,
     n_latent: int,
     noise: float,
-    weight: FloatArray | float = 1.0,
-    options: EmulatorOptions | None = None,
+    weight: FloatArray | float,
+    options: EmulatorOptions,
 ) -> DrawCount:
     """Return the number of draws that gives the log of estimates this noise at any theta.
 
@@ -98,12 +79,11 @@ def draw_count(
         memory of K, or as many as a probe has.
     noise : float
         Standard deviation of the log estimate.
-    weight : ndarray of shape (m,) or float, default=1.0
+    weight : ndarray of shape (m,) or float
         How much the places matter.
-    options : EmulatorOptions, optional
+    options : EmulatorOptions
         Numbers of the set-up.
     """
-    options = options or EmulatorOptions()
     error = options.error / weight
     law = Quadratic.fit(theta, log_variance, center, scale, noise=error, term_sd=1.0)
     return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_probe))

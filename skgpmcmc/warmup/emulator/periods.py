@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._typing import FloatArray
-from ...approximations import Approximation
+from ...approximations import Approximation, HyperPosterior
 from ...model import LatentGP, period_positions
-from ...numerics.linalg import NotPositiveDefiniteError
 from ...transitions.multiples import FACTORS, multiplied
 from .options import EmulatorOptions
 
@@ -60,16 +59,7 @@ def step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> 
 
 def _best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
     """The one of several theta (m, p) with the largest log density; the first, if there is none."""
-    densities = [_log_density(model, approximation, theta) for theta in tried]
+    posterior = HyperPosterior(model, approximation, with_gradient=False)
+    points = [posterior.at(theta) for theta in tried]
+    densities = [-np.inf if point is None else point.log_density for point in points]
     return np.asarray(tried[int(np.argmax(densities))])
-
-
-def _log_density(model: LatentGP, approximation: Approximation, theta: FloatArray) -> float:
-    log_hyperprior = model.hyperprior.log_prob(theta)
-    if not np.isfinite(log_hyperprior):
-        return -np.inf
-    try:
-        log_evidence = approximation.fit(model, theta).log_evidence
-    except NotPositiveDefiniteError:
-        return -np.inf
-    return float(log_evidence + log_hyperprior) if np.isfinite(log_evidence) else -np.inf
