@@ -83,10 +83,15 @@ def importance_gaussian(
 def _of_softmax(
     q: ClasswiseApproximation, model: LatentGP, start: Sites | None
 ) -> GaussianApproximation:
-    """Average the sites: the Gaussian at the mode is a poor one."""
+    """Average the sites, and widen them.
+
+    The Gaussian at the mode is a poor one. With averaged sites it is the nearest in the sense of
+    KL(q || p), and thus too narrow.
+    """
     if start is not None:
         q = ClasswiseApproximation(q.prior, start)
-    return averaged(q, model.observations_at(q.prior.theta))
+    q = averaged(q, model.observations_at(q.prior.theta))
+    return q.widened(EmulatorOptions.kept)
 
 
 def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:

@@ -84,6 +84,5 @@ def draw_count(
     options : EmulatorOptions
         Numbers of the set-up.
     """
-    error = options.error / weight
-    law = Quadratic.fit(theta, log_variance, center, scale, noise=error, term_sd=1.0)
+    law = Quadratic.fit(theta, log_variance, center, scale, noise=1.0 / weight, term_sd=1.0)
     return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_probe))

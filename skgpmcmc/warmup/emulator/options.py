@@ -22,7 +22,7 @@ class EmulatorOptions:
     shift: float = 0.05  # of the far end of the data by a step of a period, in periods
 
     # What is kept
-    depth: float = 30.0  # points lower than the best by more than this plus p are of no use
+    depth: float = 40.0  # points lower than the best by more than this plus p are of no use
     floor: float = 12.0  # what is lower than this hardly matters: grids end, and pi* is no lower
     most_values: int = 2500  # values and derivatives that an emulator is conditioned on
     n_compared: int = 16  # points that may be modes, and places on the way between two
@@ -52,7 +52,7 @@ class EmulatorOptions:
     # Estimates
     n_probe: int = 512  # draws by which the variance of a weight is learned
     fewest_draws: int = 32  # of an estimate: they take little beside its factorizations
-    error: float = 0.5  # of the log variance that a probe finds
+    kept: float = 0.85  # share of the precision of averaged softmax sites, for wider tails
 
     # Proposals
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
