@@ -25,8 +25,6 @@ _SHIFTS, _SPREAD = (0.382, 0.445, 0.3), 0.02
 MOST_ROTATED = len(_SHIFTS)
 #: Points of each axis of a grid, halved for every axis; one to rotate on has twice as many.
 _SIZE = 144
-#: How often a grid is fitted at most.
-_MOST_FITTINGS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +106,7 @@ class GridDensity:
             return log_prob, _reached(log_prob > limit, np.rint(places).astype(int))
 
         ends = z.min(axis=0) - reach, z.max(axis=0) + reach
-        for _ in range(_MOST_FITTINGS):
+        for _ in range(_SIZE >> p):  # it ends long before, as a prior has little outside of a box
             axes = np.linspace(*ends, _SIZE >> p).T
             log_prob, found = found_on(axes)
             wanted = _fitted(found, axes)

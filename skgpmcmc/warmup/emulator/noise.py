@@ -84,5 +84,7 @@ def draw_count(
     options : EmulatorOptions
         Numbers of the set-up.
     """
-    law = Quadratic.fit(theta, log_variance, center, scale, noise=1.0 / weight, term_sd=1.0)
+    law = Quadratic.fit(
+        theta, log_variance, center, scale, noise=options.error / weight, term_sd=1.0
+    )
     return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_probe))

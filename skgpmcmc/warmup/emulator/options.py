@@ -52,6 +52,7 @@ class EmulatorOptions:
     # Estimates
     n_probe: int = 512  # draws by which the variance of a weight is learned
     fewest_draws: int = 32  # of an estimate: they take little beside its factorizations
+    error: float = 0.5  # of the log variance that a probe finds
     kept: float = 0.85  # share of the precision of averaged softmax sites, for wider tails
 
     # Proposals
