@@ -1,6 +1,13 @@
 """Gaussian approximations of p(f | y, theta), with the log evidence and its gradient."""
 
-from .base import Approximation, ApproximationFit, GaussianApproximation, LatentDraws, Sites
+from .base import (
+    Approximation,
+    ApproximationFit,
+    Evaluation,
+    GaussianApproximation,
+    LatentDraws,
+    Sites,
+)
 from .cheap import (
     CheapApproximation,
     CheapPosterior,
@@ -36,6 +43,7 @@ __all__ = [
     "ClasswiseApproximation",
     "Density",
     "EigenExact",
+    "Evaluation",
     "Exact",
     "GaussianApproximation",
     "HyperPosterior",
