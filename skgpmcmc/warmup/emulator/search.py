@@ -51,12 +51,12 @@ def search(
     else:
         raise RuntimeError(no_density(model, theta))
     with suppress(OutOfTimeError):
-        best = max(path, key=attrgetter("log_density")).theta
-        further = at_best_multiple(model, approximation, best)
-        while not np.array_equal(further, best):
-            climb(posterior, further, stops, visit)
-            best = max(path, key=attrgetter("log_density")).theta
-            further = at_best_multiple(model, approximation, best)
+        best, before = max(path, key=attrgetter("log_density")), None
+        while best is not before:
+            further = at_best_multiple(model, approximation, best.theta)
+            if not np.array_equal(further, best.theta):
+                climb(posterior, further, stops, visit)
+            best, before = max(path, key=attrgetter("log_density")), best
     return sorted(path, key=attrgetter("log_density"))
 
 
