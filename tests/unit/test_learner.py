@@ -271,7 +271,10 @@ def test_a_mode_that_no_search_ended_at_has_its_share_of_draws(complete):
     prior = complete.model.hyperprior
     wide = replace(complete.model, hyperprior=Wide(prior.names, prior.distributions))
     known = replace(complete, model=wide, design=design)
-    assert_array_equal(known.modes, [first, second])
+    assert len(known.modes) == 2
+    assert_array_equal(known.modes[0], first)
+    # Of the second hill only some points are compared: the best of these is its mode.
+    assert_allclose(known.modes[1], second, atol=1.5 * sd.max())
     draws = known.draws(known.posterior)
     share = np.mean(np.abs(draws[:, 0] - second[0]) < 6.0 * sd[0])
     assert share == pytest.approx(1.0 / 3.0, abs=0.12)
