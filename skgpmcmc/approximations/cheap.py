@@ -67,7 +67,8 @@ def entry_cost(model: LatentGP) -> float:
 #: of which inverts the factor too.
 _N_FACTORIZATIONS = 10.0
 #: What each of them costs besides: to fill an entry of its matrix, and to be called at all.
-_PER_ENTRY, PER_CALL = 50.0, 4e6
+_PER_ENTRY = 50.0
+PER_CALL = 4e6
 
 
 def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:

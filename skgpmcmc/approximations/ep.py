@@ -122,7 +122,8 @@ class EP(Approximation):
             damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
             step = _Step.of(sites, swept.matched, q.marginal_variance, damping)
             sites = step.end if grown or last is None else step.extrapolated(last)
-            beyond, last = sites is not step.end, step
+            beyond = sites is not step.end
+            last = step
         if not swept.share_of_cavity(q.precision) > _RESOLVED:
             return _from_laplace(model, theta, sweep)
         log_evidence = _log_evidence(q, swept)
