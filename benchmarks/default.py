@@ -6,15 +6,19 @@ the same for all seeds, which are those of the chains: what differs between seed
 
 The label names a version of the code. Runs are kept in ``results/default.json`` by label, problem
 and seed; a run that is there is not made again unless ``--again`` is given. ``--compare A B``
-prints two labels side by side, without a run.
+prints two labels side by side, without a run. ``--set NAME=VALUE`` gives a number of the set-up
+(`EmulatorOptions`) another value; the label is "NAME = VALUE" then.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,6 +26,8 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc.warmup import emulated
+from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
 from .common import (
     data_folder,
@@ -96,6 +102,19 @@ PROBLEMS: dict[str, Problem] = {
         smooth_regression, BayesianGPRegressor, settings=(("ard", True),)
     ),
 }
+
+
+@contextmanager
+def with_number(change: str | None) -> Iterator[None]:
+    """Let set-ups in this process have another value of a number, given as NAME=VALUE."""
+    if change is None:
+        yield
+        return
+    name, _, value = change.partition("=")
+    kind = type(getattr(EmulatorOptions(), name))
+    changed = partial(EmulatorOptions, **{name: kind(float(value))})
+    with mock.patch.object(emulated, "EmulatorOptions", changed):
+        yield
 
 
 def longest_stay(theta: np.ndarray) -> int:
@@ -188,6 +207,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="how many")
     parser.add_argument("--core", type=int, default=None, help="run on this core only")
     parser.add_argument("--again", action="store_true", help="make runs that are there again")
+    parser.add_argument("--set", nargs="*", metavar="NAME=VALUE", help="each by itself")
     parser.add_argument("--compare", nargs="+", metavar="LABEL", help="only print these labels")
     args = parser.parse_args()
     use_core(args.core)
@@ -196,14 +216,18 @@ def main() -> None:
         show(results, args.compare)
         return
     measure(PROBLEMS["moons 50"], 10**6)  # imports, and a warm processor
-    mine = results.setdefault(args.label, {})
-    for seed in range(args.seeds):
-        for name in args.problem:
-            runs = mine.setdefault(name, {})
-            if str(seed) not in runs or args.again:
-                runs[str(seed)] = plain(measure(PROBLEMS[name], seed))
-                save("default", {"effective_draws": EFFECTIVE}, results)
-    show(results, [args.label])
+    changes: Sequence[str | None] = args.set or [None]
+    for change in changes:
+        label = args.label if change is None else change.replace("=", " = ")
+        mine = results.setdefault(label, {})
+        for seed in range(args.seeds):
+            for name in args.problem:
+                runs = mine.setdefault(name, {})
+                if str(seed) not in runs or args.again:
+                    with with_number(change):
+                        runs[str(seed)] = plain(measure(PROBLEMS[name], seed))
+                    save("default", {"effective_draws": EFFECTIVE}, results)
+        show(results, ["after", label] if "after" in results else [label])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from ..numerics.threads import one_thread
 from ..transitions import RiemannianTrajectory, Trajectory
 from ..transitions.annealed import RiemannianKernel, TrajectoryKernel
 from ..warmup.emulator.design import importance_gaussian
+from ..warmup.emulator.options import EmulatorOptions
 
 #: Draws that are moved together, as pilot draws are that look for temperatures, and those that only
 #: look for the scale of steps.
@@ -164,7 +165,7 @@ def _on_one_thread(run: Callable[..., AnnealedEstimate], *arguments: Any) -> Ann
 def near_posterior(model: LatentGP, theta: FloatArray) -> Density:
     """Return a Gaussian near p(f | y, theta): EP's, or that of a softmax with averaged sites."""
     if model.likelihood.n_functions > 1:
-        return importance_gaussian(_laplace(model, theta), model, None)
+        return importance_gaussian(_laplace(model, theta), model, None, EmulatorOptions())
     return _ep(model, theta)
 
 

@@ -81,7 +81,7 @@ def test_a_design_point_keeps_what_an_evaluation_found():
     model = make_model(*toy_classes(15, 2, seed=1))
     theta = np.array([0.7, -0.4])
     start = EP().fit(model, theta + 0.1).q.sites
-    kept = examine(model, EP(tol=1e-6), theta, start)
+    kept = examine(model, EP(tol=1e-6), OPTIONS, theta, start)
     assert_array_equal(kept.theta, theta)
     again = EP(tol=1e-6).fit(model, theta, kept.sites)
     assert kept.log_evidence == pytest.approx(again.log_evidence, abs=1e-6)
@@ -97,7 +97,7 @@ def test_a_design_point_keeps_what_an_evaluation_found():
 def test_no_design_point_where_there_is_no_density():
     model = make_model(*toy_classes(15, 2, seed=1))
     sites = EP().fit(model, model.start).q.sites
-    assert examine(model.with_nugget(-0.5), EP(), model.start, sites) is None
+    assert examine(model.with_nugget(-0.5), EP(), OPTIONS, model.start, sites) is None
 
 
 # --- modes ----------------------------------------------------------------------------------------

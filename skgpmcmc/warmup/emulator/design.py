@@ -47,7 +47,10 @@ class DesignPoint(NamedTuple):
 
 
 def of_design(
-    q: GaussianApproximation, model: LatentGP, start: Sites | None = None
+    q: GaussianApproximation,
+    model: LatentGP,
+    options: EmulatorOptions,
+    start: Sites | None = None,
 ) -> tuple[Sites, FloatArray | None]:
     """Return the sites of a design point, and the skewness of its margins.
 
@@ -55,25 +58,30 @@ def of_design(
     """
     if model.likelihood.quadratic:  # nothing is estimated
         return q.sites, None
-    q = importance_gaussian(q, model, start)
-    return _smooth_sites(model, q), q.skewness(model)
+    q = importance_gaussian(q, model, start, options)
+    return _smooth_sites(model, q, options), q.skewness(model)
 
 
 def examine(
-    model: LatentGP, approximation: Approximation, theta: FloatArray, start: Sites
+    model: LatentGP,
+    approximation: Approximation,
+    options: EmulatorOptions,
+    theta: FloatArray,
+    start: Sites,
 ) -> DesignPoint | None:
     """Fit the approximation at theta from the sites of a neighbor; None where there is no density.
 
     The approximation is iterated to its own tolerance.
     """
-    posterior = HyperPosterior(model, approximation, keep=partial(of_design, start=start))
+    keep = partial(of_design, options=options, start=start)
+    posterior = HyperPosterior(model, approximation, keep=keep)
     point = posterior.at(theta, start)
     return None if point is None else DesignPoint.of(point)
 
 
 @singledispatch
 def importance_gaussian(
-    q: GaussianApproximation, model: LatentGP, start: Sites | None
+    q: GaussianApproximation, model: LatentGP, start: Sites | None, options: EmulatorOptions
 ) -> GaussianApproximation:
     """Return the Gaussian that importance densities are made of: q itself, but for a softmax."""
     return q
@@ -81,7 +89,7 @@ def importance_gaussian(
 
 @importance_gaussian.register(ClasswiseApproximation)
 def _of_softmax(
-    q: ClasswiseApproximation, model: LatentGP, start: Sites | None
+    q: ClasswiseApproximation, model: LatentGP, start: Sites | None, options: EmulatorOptions
 ) -> GaussianApproximation:
     """Average the sites, and widen them.
 
@@ -91,10 +99,10 @@ def _of_softmax(
     if start is not None:
         q = ClasswiseApproximation(q.prior, start)
     q = averaged(q, model.observations_at(q.prior.theta))
-    return q.widened(EmulatorOptions.kept)
+    return q.widened(options.kept)
 
 
-def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
+def _smooth_sites(model: LatentGP, q: GaussianApproximation, options: EmulatorOptions) -> Sites:
     """Sites that can be interpolated over theta: none of them vanishes.
 
     Where a likelihood is not log-concave, Laplace leaves sites without precision; they get a
@@ -103,7 +111,7 @@ def _smooth_sites(model: LatentGP, q: GaussianApproximation) -> Sites:
     if model.likelihood.log_concave:
         return q.sites
     usual = model.observations_at(q.prior.theta).fisher_information(q.mean)
-    precision = np.maximum(q.precision, EmulatorOptions.least_precision * usual)
+    precision = np.maximum(q.precision, options.least_precision * usual)
     return Sites(q.weights + precision * q.mean, precision)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -171,7 +171,8 @@ class Knowledge:
     def evaluated(self, places: FloatArray, stage: str, workers: Executor) -> list[DesignPoint]:
         """Evaluate at theta (m, p), from the sites that the design lets expect."""
         sites = self.reference()
-        items = [(self.model, self.approximation, t, sites.sites_at(t)) for t in places]
+        common = self.model, self.approximation, self.options
+        items = [(*common, t, sites.sites_at(t)) for t in places]
         found = workers.map(examine, items, stage, iterations=ITERATIONS_PER_EVALUATION)
         return [point for point in found if point is not None]
 
@@ -234,7 +235,8 @@ def learned(
 
 def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge:
     """Let Hamiltonian chains go from the best points, where few points of an emulator mislead."""
-    posterior = HyperPosterior(known.model, known.approximation, keep=of_design)
+    keep = partial(of_design, options=known.options)
+    posterior = HyperPosterior(known.model, known.approximation, keep=keep)
     n = len(request.starts)
     begins = known.design.above(known.options.floor).theta
     best = known.design.best.theta

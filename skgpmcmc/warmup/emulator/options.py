@@ -26,7 +26,7 @@ class EmulatorOptions:
     floor: float = 12.0  # what is lower than this hardly matters: grids end, and pi* is no lower
     most_values: int = 2500  # values and derivatives that an emulator is conditioned on
     n_compared: int = 16  # points that may be modes, and places on the way between two
-    trust: float = 2.0  # depth of a valley that is believed, and of a rise above the best value
+    trust: float = 2.0  # error of emulated heights: valleys are deeper, peaks rise by less
     least_precision: float = 0.05  # of an interpolated site, in units of the Fisher information
 
     # The emulator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -34,7 +35,7 @@ def search(
         If there is no way from there; the message names theta.
     """
     stops = {"ftol": options.tolerance}
-    posterior = HyperPosterior(model, approximation, keep=of_design)
+    posterior = HyperPosterior(model, approximation, keep=partial(of_design, options=options))
     path: list[DesignPoint] = []
 
     def visit(point: PosteriorPoint) -> None:
@@ -111,9 +112,10 @@ def measured(
     """
     best, model = design.best, request.model
     steps = step_sizes(model, best.theta, options)
+    common = model, request.approximation, options
     found = workers.map(
         examine,
-        [(model, request.approximation, best.theta + step, best.sites) for step in np.diag(steps)],
+        [(*common, best.theta + step, best.sites) for step in np.diag(steps)],
         "scale of the posterior at a mode",
         n_needed=len(steps),  # without a scale no move is any good, and these are few
     )
