@@ -615,3 +615,25 @@ def leapfrog(root, step_size, n_steps, fewest_steps=None):
     log_scale, fewest = float(np.log(step_size)), fewest_steps or n_steps
     dense = DenseRoot(np.asarray(root))
     return Trajectory(log_scale, max_steps=n_steps, fewest_steps=fewest, root=dense)
+
+
+class OneByOne:
+    """Mixin for planted bugs in moves that are made for several chains at once.
+
+    Chains move, and thetas are evaluated, one after the other, by the method that is overridden.
+    """
+
+    def step_many(self, model, states, rngs):
+        pairs = zip(states, rngs, strict=True)
+        return [self.step_one(model, state, rng) for state, rng in pairs]
+
+    def step_one(self, model, state, rng):
+        return super().step_many(model, [state], [rng])[0]
+
+    def evaluate_many(self, model, thetas, rngs, retained=None):
+        retained = retained or [None] * len(thetas)
+        each = zip(thetas, rngs, retained, strict=True)
+        return [self.evaluate_one(model, theta, rng, keep) for theta, rng, keep in each]
+
+    def evaluate_one(self, model, theta, rng, retained):
+        return super().evaluate_many(model, [theta], [rng], [retained])[0]

@@ -153,8 +153,8 @@ class GaussianApproximation:
         return self.prior.times(self.weights)
 
     def made(self) -> Self:
-        """Return itself, its mean and factors made now."""
-        _ = self.half_log_det_B, self.weights, self.mean
+        """Return itself, with all that draws take made now."""
+        _ = self.prior.made(), self.half_log_det_B, self.weights, self.mean
         return self
 
     def cavities(self) -> Cavities:

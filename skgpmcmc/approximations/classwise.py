@@ -118,8 +118,8 @@ class ClasswiseApproximation(GaussianApproximation):
         return np.concatenate([part - linalg.product(E, common) for E, part in pairs])
 
     def made(self) -> Self:
-        """Return itself, after computing its mean and factors."""
-        _ = self.half_log_det_B, self.mean
+        """Return itself, with all that draws take made now."""
+        _ = self.prior.made(), self.half_log_det_B, self.mean
         return self
 
     def _squares_of_sites(self, delta: FloatArray) -> FloatArray:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from ..model import LatentGP
 from ..numerics.linalg import log_mean
-from ..numerics.threads import Asking, alone, done
 from .base import GaussianApproximation, LatentDraws
-from .sequential import SequentialApproximation
+from .sequential import draw_many, log_ratio_many
 
 
 class Density(Protocol):
@@ -110,45 +110,78 @@ def importance_estimate(
     ----------
     Filippone & Girolami (2014), (25)-(27); Owen & Zhou (2000) for the defensive mixture.
     """
-    return alone(estimating(model, density, n_draws, rng, defensive=defensive, retained=retained))
+    (estimate,) = estimate_many(
+        model, [density], [n_draws], [rng], defensive=defensive, retained=[retained]
+    )
+    return estimate
 
 
-def estimating(
+def estimate_many(
     model: LatentGP,
-    density: Density,
-    n_draws: int,
-    rng: np.random.Generator,
+    densities: Sequence[Density],
+    n_draws: Sequence[int],
+    rngs: Sequence[np.random.Generator],
     *,
     defensive: float = 0.0,
-    retained: FloatArray | None = None,
-) -> Asking[ImportanceEstimate]:
-    """Make an `importance_estimate`, in step with others."""
-    own = rng.uniform(size=n_draws) >= defensive  # the others come from the prior
-    if retained is not None:
-        own[0] = False
+    retained: Sequence[FloatArray | None] | None = None,
+) -> list[ImportanceEstimate]:
+    """Make an `importance_estimate` for each of several densities.
+
+    Rows in turn are drawn for all densities in one call. The result of each does not depend on the
+    other ones, to the last bit.
+    """
+    keeps = [None] * len(densities) if retained is None else retained
+    # The other draws come from the prior.
+    from_density = [rng.uniform(size=n) >= defensive for n, rng in zip(n_draws, rngs, strict=True)]
+    for mask, keep in zip(from_density, keeps, strict=True):
+        if keep is not None:
+            mask[0] = False
+    sizes = [int(mask.sum()) for mask in from_density]
+    drawn = draw_many(densities, rngs, sizes)
+    others = [
+        _from_prior(density, len(mask) - size, keep, rng)
+        for density, mask, size, keep, rng in zip(
+            densities, from_density, sizes, keeps, rngs, strict=True
+        )
+    ]
+    ratios = log_ratio_many(densities, others)
+    return [
+        _combined(model, density, mask, own, f, log_ratio, defensive)
+        for density, mask, own, f, log_ratio in zip(
+            densities, from_density, drawn, others, ratios, strict=True
+        )
+    ]
+
+
+def _from_prior(
+    density: Density, size: int, retained: FloatArray | None, rng: np.random.Generator
+) -> FloatArray:
+    """Draw f from the prior, with the retained f in place of the first draw; (n, size)."""
     prior = density.q.prior
-    f, log_ratio = np.empty((prior.size, n_draws), order="F"), np.empty(n_draws)
-    if own.any():
-        f[:, own], log_ratio[own] = yield from _drawing(density, rng, int(own.sum()))
-    if not own.all():
-        others = prior.sample(rng, int((~own).sum()))
-        if retained is not None:
-            others[:, 0] = retained
-        f[:, ~own], log_ratio[~own] = others, (yield from _comparing(density, others))
+    if size == 0:
+        return np.empty((prior.size, 0))
+    f = prior.sample(rng, size)
+    if retained is not None:
+        f[:, 0] = retained
+    return f
+
+
+def _combined(
+    model: LatentGP,
+    density: Density,
+    mask: BoolArray,
+    own: LatentDraws,
+    others: FloatArray,
+    log_ratio_of_others: FloatArray,
+    defensive: float,
+) -> ImportanceEstimate:
+    """Weight the draws from a density, which the mask marks, and those from the prior."""
+    prior = density.q.prior
+    f, log_ratio = np.empty((prior.size, len(mask)), order="F"), np.empty(len(mask))
+    f[:, mask], log_ratio[mask] = own
+    f[:, ~mask], log_ratio[~mask] = others, log_ratio_of_others
     log_weights = model.observations_at(prior.theta).totals(f) - mixed(log_ratio, defensive)
     return ImportanceEstimate(log_mean(log_weights), f, log_weights)
-
-
-def _drawing(density: Density, rng: np.random.Generator, size: int) -> Asking[LatentDraws]:
-    if isinstance(density, SequentialApproximation):
-        return density.drawing(rng, size)
-    return done(density.sample(rng, size))
-
-
-def _comparing(density: Density, f: FloatArray) -> Asking[FloatArray]:
-    if isinstance(density, SequentialApproximation):
-        return density.comparing(f)
-    return done(density.log_ratio_to_prior(f))
 
 
 def log_importance_weights(
@@ -158,16 +191,18 @@ def log_importance_weights(
 
     With `defensive` = c the denominator is the mixture (1 - c) g + c N(0, K).
     """
-    return alone(weighing(model, density, f, defensive))
+    return weigh_many(model, [density], [f], defensive=defensive)[0]
 
 
-def weighing(
-    model: LatentGP, density: Density, f: FloatArray, defensive: float
-) -> Asking[FloatArray]:
-    """Compute `log_importance_weights`, in step with others."""
-    log_ratio = yield from _comparing(density, f)
-    totals = model.observations_at(density.q.prior.theta).totals(f)
-    return totals - mixed(log_ratio, defensive)
+def weigh_many(
+    model: LatentGP, densities: Sequence[Density], fs: Sequence[FloatArray], *, defensive: float
+) -> list[FloatArray]:
+    """Compute `log_importance_weights` for each of several densities, with f of its own."""
+    ratios = log_ratio_many(densities, fs)
+    return [
+        model.observations_at(density.q.prior.theta).totals(f) - mixed(log_ratio, defensive)
+        for density, f, log_ratio in zip(densities, fs, ratios, strict=True)
+    ]
 
 
 def mixed(log_ratio: FloatArray, defensive: float) -> FloatArray:

@@ -21,7 +21,6 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 from .._typing import FloatArray, IntArray
 from ..model import Observations
 from ..numerics.linalg import NotPositiveDefiniteError, solve_lower
-from ..numerics.threads import Asked, Asking, alone, side_by_side
 from .base import GaussianApproximation, LatentDraws
 
 #: Added to the covariance of the values that are drawn in turn, relative to each variance: above
@@ -97,29 +96,25 @@ class SequentialApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
-        return alone(self.drawing(rng, size))
-
-    def drawing(self, rng: np.random.Generator, size: int) -> Asking[LatentDraws]:
-        """Draw f, in step with others."""
-        turns = self._turns
-        white = np.asfortranarray(rng.standard_normal((size, self.q.prior.rank)).T)
-        asked = Asked(turns.factors.drawn, (turns, rng, size), len(turns.rows))
-        u, of_turns = yield asked
-        white += turns.directions @ (u - turns.directions.T @ white)
-        white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
-        delta = self.q.prior.unwhiten(white)
-        log_ratio = self.q.log_ratio_of_deviation(delta) + of_turns
-        return LatentDraws(self.q.mean[:, None] + delta, log_ratio)
-
-    def comparing(self, f: FloatArray) -> Asking[FloatArray]:
-        """Compute `log_ratio_to_prior`, in step with others."""
-        turns, delta = self._turns, f - self.q.mean[:, None]
-        of_turns = yield Asked(turns.factors.log_ratios, (turns, delta), len(turns.rows))
-        return np.asarray(self.q.log_ratio_of_deviation(delta) + of_turns)
+        return _draw_together([self], [rng], [size])[0]
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
-        return alone(self.comparing(f))
+        return _log_ratio_together([self], [f])[0]
+
+    def _from_white(
+        self, white: FloatArray, u: FloatArray, log_ratio_of_turns: FloatArray
+    ) -> LatentDraws:
+        """Make draws of f of whitened ones (rank, m), with u (r, m) of the rows in turn."""
+        turns = self._turns
+        white += turns.directions @ (u - turns.directions.T @ white)
+        white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
+        delta = self.q.prior.unwhiten(white)
+        log_ratio = self._log_ratio(delta, log_ratio_of_turns)
+        return LatentDraws(self.q.mean[:, None] + delta, log_ratio)
+
+    def _log_ratio(self, delta: FloatArray, log_ratio_of_turns: FloatArray) -> FloatArray:
+        return np.asarray(self.q.log_ratio_of_deviation(delta) + log_ratio_of_turns)
 
     @cached_property
     def _turns(self) -> _Turns:
@@ -144,6 +139,98 @@ def rows_in_turn(skewness: FloatArray, noise: float) -> IntArray:
     order = np.argsort(-mean, kind="stable")
     rest = np.cumsum(mean[order[::-1]] ** 2)[::-1] / 6.0  # of a row and all that come later
     return order[: np.count_nonzero(rest > noise**2)]
+
+
+def draw_many(
+    densities: Sequence[Any], rngs: Sequence[np.random.Generator], sizes: Sequence[int]
+) -> list[LatentDraws]:
+    """Draw f from each of several densities, as its `sample` does, to the last bit.
+
+    Rows in turn are drawn in one call for all densities that have as many of them.
+    """
+    drawn = [_no_draws(density) for density in densities]
+    for group in _alike(densities, sizes):
+        streams, counts = [rngs[i] for i in group], [sizes[i] for i in group]
+        own = [densities[i] for i in group]
+        if isinstance(own[0], SequentialApproximation):
+            found = _draw_together(own, streams, counts)
+        else:
+            found = [own[0].sample(streams[0], counts[0])]
+        for i, draws in zip(group, found, strict=True):
+            drawn[i] = draws
+    return drawn
+
+
+def log_ratio_many(densities: Sequence[Any], fs: Sequence[FloatArray]) -> list[FloatArray]:
+    """Compute `log_ratio_to_prior` of each of several densities, to the last bit; f (n, m) each."""
+    ratios = [np.empty(0) for _ in densities]
+    for group in _alike(densities, [f.shape[1] for f in fs]):
+        own, latent = [densities[i] for i in group], [fs[i] for i in group]
+        if isinstance(own[0], SequentialApproximation):
+            found = _log_ratio_together(own, latent)
+        else:
+            found = [own[0].log_ratio_to_prior(latent[0])]
+        for i, log_ratio in zip(group, found, strict=True):
+            ratios[i] = log_ratio
+    return ratios
+
+
+def _no_draws(density: Any) -> LatentDraws:
+    return LatentDraws(np.empty((density.q.prior.size, 0)), np.empty(0))
+
+
+def _alike(densities: Sequence[Any], sizes: Sequence[int]) -> list[list[int]]:
+    """Positions of densities that can be handled in one call; those of size 0 are left out."""
+    groups: dict[Any, list[int]] = {}
+    for i, (density, size) in enumerate(zip(densities, sizes, strict=True)):
+        key: Any = i
+        if isinstance(density, SequentialApproximation):
+            turns = density._turns
+            key = (type(turns.factors), len(turns.rows))
+        if size:
+            groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+def _draw_together(
+    densities: Sequence[SequentialApproximation],
+    rngs: Sequence[np.random.Generator],
+    sizes: Sequence[int],
+) -> list[LatentDraws]:
+    """Draw f from densities that are alike."""
+    whites = [
+        np.asfortranarray(rng.standard_normal((size, density.q.prior.rank)).T)
+        for density, rng, size in zip(densities, rngs, sizes, strict=True)
+    ]
+    turns = [density._turns for density in densities]
+    in_turn = turns[0].factors.drawn(list(zip(turns, rngs, sizes, strict=True)))
+    return [
+        density._from_white(white, *own)
+        for density, white, own in zip(densities, whites, in_turn, strict=True)
+    ]
+
+
+def _log_ratio_together(
+    densities: Sequence[SequentialApproximation], fs: Sequence[FloatArray]
+) -> list[FloatArray]:
+    """Compute `log_ratio_to_prior` of densities that are alike."""
+    deltas = [f - density.q.mean[:, None] for density, f in zip(densities, fs, strict=True)]
+    turns = [density._turns for density in densities]
+    in_turn = turns[0].factors.log_ratios(list(zip(turns, deltas, strict=True)))
+    return [
+        density._log_ratio(delta, of_turns)
+        for density, delta, of_turns in zip(densities, deltas, in_turn, strict=True)
+    ]
+
+
+def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
+    """Put C matrices (r, m), m of any size, side by side, zeros between; (r, C, the largest m)."""
+    if len(parts) == 1:
+        return parts[0][:, None]
+    whole = np.zeros((len(parts[0]), len(parts), max(part.shape[1] for part in parts)))
+    for i, part in enumerate(parts):
+        whole[:, i, : part.shape[1]] = part
+    return whole
 
 
 class _Turns(NamedTuple):
@@ -234,8 +321,8 @@ class _Probits(NamedTuple):
         several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
         streams = list(zip(rngs, sizes, strict=True))
-        log_uniform = -side_by_side([r.standard_exponential((n_rows, m)) for r, m in streams])
-        noise = side_by_side([r.standard_normal((n_rows, m)) for r, m in streams])
+        log_uniform = -_side_by_side([r.standard_exponential((n_rows, m)) for r, m in streams])
+        noise = _side_by_side([r.standard_normal((n_rows, m)) for r, m in streams])
         values = _stacked(several)
         constant, slope, signed_scale, cavity, spread, offset, shift, _ = values
         closer = 1.0 - spread**2 / cavity
@@ -303,7 +390,7 @@ class _Tables(NamedTuple):
         several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
         streams = zip(rngs, sizes, strict=True)
-        uniform = side_by_side([r.uniform(size=(n_rows, m)) for r, m in streams])
+        uniform = _side_by_side([r.uniform(size=(n_rows, m)) for r, m in streams])
         mass_at, ratio = _mass(several), np.empty(uniform.shape)
 
         def draw(rows: slice, y: FloatArray) -> FloatArray:
@@ -389,14 +476,14 @@ def _in_turn(
         u = draw(some, y[some])
         for i, size in enumerate(sizes):
             drawn[i][some] = u[:, i, :size]
-    return side_by_side(drawn), y
+    return _side_by_side(drawn), y
 
 
 def _places(jobs: Sequence[_Comparing]) -> tuple[FloatArray, FloatArray, list[int]]:
     """Return u and y, each (r, C, m), and m of each job."""
     drawn = [turns.inverse @ delta[turns.rows] for turns, delta in jobs]
     shifts = [turns.coupling @ u for (turns, _), u in zip(jobs, drawn, strict=True)]
-    return side_by_side(drawn), side_by_side(shifts), [u.shape[1] for u in drawn]
+    return _side_by_side(drawn), _side_by_side(shifts), [u.shape[1] for u in drawn]
 
 
 def _split(u: FloatArray, log_ratio: FloatArray, sizes: Sequence[int]) -> list[_Drawn]:

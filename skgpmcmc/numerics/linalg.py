@@ -82,11 +82,6 @@ def count_operations() -> Iterator[OperationCount]:
         _active_count.get(_UNREAD).add(count)
 
 
-def count_in(count: OperationCount) -> None:
-    """Count further operations there, as long as the enclosing block of a count lasts."""
-    _active_count.set(count)
-
-
 def count_root(n: int, rank: int) -> None:
     """Count a root of so many columns of an n x n matrix."""
     _active_count.get(_UNREAD).cholesky += float(n * rank**2)

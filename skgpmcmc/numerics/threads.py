@@ -1,24 +1,19 @@
-"""Parallel work: one BLAS thread per process, pools of workers that may be lost, and work in step.
-
-Chains run in parallel, each on one thread. Those of one worker go in step where arrays are small:
-what several of them want at the same time is then done in one call for all, see `Asked`.
-"""
+"""Parallel work: one BLAS thread per process, and pools of workers that may be lost."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 import joblib
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .._typing import FloatArray
 from .._warnings import warn
 
 
@@ -120,60 +115,9 @@ def one_thread() -> Iterator[None]:
         _SHARED.leave()
 
 
-# --- work in step ---------------------------------------------------------------------------------
-
-R = TypeVar("R")
-#: Most chains that go in step: with more, nothing more is gained, and their matrices take memory.
-_MOST_IN_STEP = 16
-
-
-class Asked(NamedTuple):
-    """Work that a generator asks for, as it is cheaper when done for several at once.
-
-    That is so for loops of many small operations. Factorizations and solves are no such work: even
-    of few rows LAPACK makes them one by one in the time of a stack.
-    """
-
-    #: Takes a list of jobs, returns their results. No result depends on the other jobs, to the bit.
-    #: What it raises ends all: the one who asked cannot catch it.
-    function: Callable[[list[Any]], list[Any]]
-    job: Any
-    #: Jobs are done at once if this is the same.
-    size: int = 0
-
-
-#: A generator that asks for some of its work, is sent the results, and returns what it made.
-Asking = Generator[Asked, Any, R]
-
-
-def alone(asking: Asking[R]) -> R:
-    """Return what a generator makes that goes alone."""
-    try:
-        asked = next(asking)
-        while True:
-            asked = asking.send(asked.function([asked.job])[0])
-    except StopIteration as end:
-        result: R = end.value
-        return result
-
-
-def done(result: R) -> Asking[R]:
-    """Ask for nothing."""
-    yield from ()
-    return result
-
-
-def side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
-    """Put C matrices (r, m), m of any size, side by side, zeros between; (r, C, the largest m)."""
-    if len(parts) == 1:
-        return parts[0][:, None]
-    whole = np.zeros((len(parts[0]), len(parts), max(part.shape[1] for part in parts)))
-    for i, part in enumerate(parts):
-        whole[:, i, : part.shape[1]] = part
-    return whole
-
-
-# --- workers --------------------------------------------------------------------------------------
+#: Most chains that move together: with more, nothing more is gained, and their matrices take
+#: memory.
+_MOST_TOGETHER = 16
 
 #: A call that a worker makes, as `joblib.delayed` writes it.
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -289,7 +233,7 @@ class Workers:
         if not calls or not small or self._journal is not None:
             return calls
         n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
-        n = n_workers * -(-len(calls) // (n_workers * _MOST_IN_STEP))
+        n = n_workers * -(-len(calls) // (n_workers * _MOST_TOGETHER))
         ends = [len(calls) * i // n for i in range(n + 1)]
         jobs = [arguments for _, arguments, _ in calls]
         return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]

@@ -19,8 +19,13 @@ from ..model import HyperPrior, LatentGP
 from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.threads import one_thread
-from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk, TMixture
-from ..transitions.base import Evaluating
+from ..transitions import (
+    MarginalMetropolis,
+    MetropolisHastings,
+    PseudoMarginalMetropolis,
+    RandomWalk,
+    TMixture,
+)
 from ..warmup import N_IMPORTANCE
 from .annealed import AnnealedImportance, near_posterior
 
@@ -102,7 +107,7 @@ def integrated_evidence(
     return _log_mean(np.concatenate(found) - proposal.log_prob(chosen), "integrated")
 
 
-def _target(model: LatentGP, estimator: PseudoMarginalMetropolis | None) -> Evaluating[Any]:
+def _target(model: LatentGP, estimator: PseudoMarginalMetropolis | None) -> MetropolisHastings[Any]:
     """Return what evaluates p(theta) p(y | theta), or an unbiased estimate of it."""
     still = RandomWalk(0.0)  # nobody moves
     if model.likelihood.quadratic:
@@ -113,11 +118,11 @@ def _target(model: LatentGP, estimator: PseudoMarginalMetropolis | None) -> Eval
 
 
 def _log_targets(
-    target: Evaluating[Any], model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    target: MetropolisHastings[Any], model: LatentGP, theta: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Log of p(theta) p^(y | theta) at each row of theta (m, p); -inf where the chains say so."""
     with one_thread():
-        found = [target.evaluated(model, row, rng) for row in theta]
+        found = [target.evaluate(model, row, rng) for row in theta]
     return np.array([-np.inf if point is None else point.log_target for point in found])
 
 

@@ -14,10 +14,10 @@ from ..approximations import CHEAP, CheapApproximation, Exact, evidence_cost
 from ..likelihoods import Likelihood
 from ..transitions import (
     DiscretizingMap,
-    Evaluating,
     Langevin,
     Layer,
     MarginalMetropolis,
+    MetropolisHastings,
     Operator,
     PseudoMarginalMetropolis,
     RandomWalk,
@@ -130,8 +130,10 @@ def _discretizing(
     return DiscretizingMap(exact(RandomWalk(), "not proposing"), layer, n_moves, jump)
 
 
-def _tempered(exact: Any, layers: Sequence[Layer]) -> Evaluating[Any]:
-    made: Evaluating[Any] = exact(transitions.TemperedTransitions(layers), "tempered transitions")
+def _tempered(exact: Any, layers: Sequence[Layer]) -> MetropolisHastings[Any]:
+    made: MetropolisHastings[Any] = exact(
+        transitions.TemperedTransitions(layers), "tempered transitions"
+    )
     return made
 
 

@@ -1,46 +1,45 @@
 """Markov transitions on (theta, f); each says what it leaves invariant."""
 
 from .base import (
+    BatchedTransition,
     ChainState,
-    Directed,
-    Evaluating,
-    Mixture,
-    Proposal,
     StepInfo,
-    Sweep,
     Transition,
     Tunable,
     at_rest,
 )
+from .compose import Directed, Mixture, Sweep
+from .elliptical_slice import EllipticalSlice
+from .gibbs import (
+    ConjugateVariance,
+    CrankNicolson,
+    CurvatureShape,
+    HyperUpdate,
+    LatentShape,
+    LatentUpdate,
+    MassShape,
+    PriorShape,
+)
+from .hmc import HamiltonianOperator, MarginalTrajectory, Trajectory, TrajectoryState
 from .joint_update import JointUpdate
+from .langevin import Langevin
 from .mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
-from .marginal import (
+from .metropolis import (
     MarginalMetropolis,
     MarginalState,
-    MarginalTrajectory,
     MarginalWalk,
-    TrajectoryState,
-)
-from .multiples import Multiples
-from .operators import (
-    HamiltonianOperator,
-    Langevin,
-    Operator,
-    Outcome,
+    MetropolisHastings,
+    Multiples,
+    Proposal,
     RandomWalk,
-    Trajectory,
-    UnivariateSlice,
+    metropolis_accepts,
 )
-from .pseudo_marginal import (
-    DrawCount,
-    EllipticalSlice,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    PseudoMarginalState,
-    RetainedParticle,
-)
+from .operator import Operator, Outcome
+from .particles import ParticleRefresh, RetainedParticle
+from .pseudo_marginal import DrawCount, PseudoMarginalMetropolis, PseudoMarginalState
 from .riemannian import GeneralizedLeapfrog, RiemannianTrajectory
 from .rotation import MOST_ROTATED, GridDensity, Rotation
+from .slice import UnivariateSlice
 from .surrogate import (
     CheapDensity,
     CheapPoint,
@@ -51,19 +50,10 @@ from .surrogate import (
     root_of,
     run_pool,
 )
-from .updates import (
-    ConjugateVariance,
-    CrankNicolson,
-    CurvatureShape,
-    HyperUpdate,
-    LatentShape,
-    LatentUpdate,
-    MassShape,
-    PriorShape,
-)
 
 __all__ = [
     "MOST_ROTATED",
+    "BatchedTransition",
     "ChainState",
     "CheapDensity",
     "CheapPoint",
@@ -75,7 +65,6 @@ __all__ = [
     "DiscretizingMap",
     "DrawCount",
     "EllipticalSlice",
-    "Evaluating",
     "GeneralizedLeapfrog",
     "GridDensity",
     "HamiltonianOperator",
@@ -91,6 +80,7 @@ __all__ = [
     "MarginalTrajectory",
     "MarginalWalk",
     "MassShape",
+    "MetropolisHastings",
     "Mixture",
     "Multiples",
     "Operator",
@@ -116,6 +106,7 @@ __all__ = [
     "UnivariateSlice",
     "at_rest",
     "independence_acceptance",
+    "metropolis_accepts",
     "root_of",
     "run_pool",
 ]

@@ -12,7 +12,7 @@ from ..approximations.annealing import Particles, Tempered
 from ..model import GaussianPrior, GPState
 from ..numerics.dynamics import FactorRoot, leapfrog
 from ..parameterizations import LatentConditional
-from .operators import Trajectory
+from .hmc import Trajectory
 from .riemannian import RiemannianTrajectory
 
 

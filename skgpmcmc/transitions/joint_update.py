@@ -10,9 +10,9 @@ from .._typing import FloatArray
 from ..approximations import Density, ReferenceDensity, importance_estimate, log_importance_weights
 from ..model import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .base import StepInfo, metropolis_accepts, rejected_proposal
-from .operators import RandomWalk
-from .updates import OperatorUpdate
+from .base import StepInfo
+from .metropolis import RandomWalk, metropolis_accepts, rejected_proposal
+from .operator import OperatorUpdate
 
 
 @dataclass(frozen=True, eq=False)

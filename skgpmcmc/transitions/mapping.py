@@ -23,17 +23,10 @@ from .._typing import FloatArray
 from ..approximations import CheapPosterior
 from ..model import LatentGP
 from ..parameterizations import DensityPoint
-from .base import (
-    Evaluated,
-    Evaluating,
-    S,
-    StepInfo,
-    Transition,
-    metropolis_accepts,
-    rejected_proposal,
-)
-from .operators import Operator, UnivariateSlice
-from .updates import OperatorUpdate
+from .base import S, StepInfo, Transition
+from .metropolis import Evaluated, MetropolisHastings, metropolis_accepts, rejected_proposal
+from .operator import Operator, OperatorUpdate
+from .slice import UnivariateSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +182,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
 
     Attributes
     ----------
-    exact : Evaluating
+    exact : MetropolisHastings
         Evaluates or estimates the target pi, and starts chains.
     layer : Layer
         pi* and R; a transition of the chain is `n_updates` of R.
@@ -205,7 +198,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
     `TemperedTransitions` with one layer of k updates.
     """
 
-    exact: Evaluating[S]
+    exact: MetropolisHastings[S]
     layer: Layer
     n_moves: int = 1
     jump: int = 1
@@ -245,7 +238,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
             probabilities.append(probability)
             marked.append(realization.at(mark).position)
         ended = known[mark] if mark else None
-        moved = self.exact.stayed(state, rng) if ended is None else self.exact.completed(ended, rng)
+        moved = self.exact.stay(state, rng) if ended is None else self.exact.complete(ended, rng)
         if moved is None:  # outside the target after all
             return self._rejected(model, state, marked[-1], rng)
         rate, n_evaluations = float(np.mean(probabilities)), float(len(known) - 1)
@@ -262,7 +255,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Log of pi / pi* at a point of the chain, each evaluated once."""
         point = realization.at(position)
         if position not in known:
-            known[position] = self.exact.evaluated(model, point.position, realization.rng)
+            known[position] = self.exact.evaluate(model, point.position, realization.rng)
         found = known[position]
         return -np.inf if found is None else float(found.log_target - point.log_density)
 
@@ -272,4 +265,4 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Stay, the mark too, because of what theta is."""
         info = rejected_proposal(self.name, model, theta)
         still = np.tile(state.theta, (self.n_moves, 1))
-        return self.exact.stayed(state, rng), info._replace(marked=still)
+        return self.exact.stay(state, rng), info._replace(marked=still)

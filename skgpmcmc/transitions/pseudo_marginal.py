@@ -1,13 +1,10 @@
-"""Pseudo-marginal Metropolis-Hastings: an exact chain from an unbiased likelihood estimate.
-
-Its particles move as f alone does, by an elliptical slice, or are drawn anew.
-"""
+"""Pseudo-marginal Metropolis-Hastings: an exact chain from an unbiased likelihood estimate."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -20,21 +17,10 @@ from ..approximations import (
     ReferenceDensity,
     importance_estimate,
 )
-from ..approximations.importance import estimating, weighing
-from ..model import GPState, LatentGP
+from ..approximations.importance import estimate_many
+from ..model import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import Asking, alone
-from .base import (
-    Evaluated,
-    Evaluating,
-    FromPrior,
-    InStep,
-    Moving,
-    Proposal,
-    StepInfo,
-    Transition,
-    shrinking,
-)
+from .metropolis import Evaluated, MetropolisHastings, Proposal
 
 
 class PseudoMarginalState(NamedTuple):
@@ -77,7 +63,7 @@ class DrawCount:
 
 
 @dataclass(frozen=True, eq=False)
-class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
+class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
     """MH on theta in which an unbiased estimate stands for p(y | theta).
 
     **Invariant:** leaves the extended target p(theta) prod_i g(f_i | theta) * estimate unchanged,
@@ -123,53 +109,66 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
         With `retained`, a draw from p(f | y, theta), the particles have their law under the
         extended target: the state is then a draw from it if theta is one from p(theta | y).
         """
-        found = alone(self.evaluating(model, theta, rng, retained=retained))
+        (found,) = self.evaluate_many(model, [theta], [rng], [retained])
         return None if found is None else found.state
 
-    def evaluated(
+    def evaluate(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> Evaluated[PseudoMarginalState] | None:
         """Return theta with fresh particles."""
-        return alone(self.evaluating(model, theta, rng))
+        return self.evaluate_many(model, [theta], [rng])[0]
 
-    def evaluating(
+    def evaluate_many(
         self,
         model: LatentGP,
-        theta: FloatArray,
-        rng: np.random.Generator,
-        *,
-        retained: FloatArray | None = None,
-    ) -> Asking[Evaluated[PseudoMarginalState] | None]:
-        """Return `evaluated`, in step with other chains; for `retained` see `start`."""
-        log_hyperprior = model.hyperprior.log_prob(theta)
-        if not np.isfinite(log_hyperprior):
+        thetas: Sequence[FloatArray],
+        rngs: Sequence[np.random.Generator],
+        retained: Sequence[FloatArray | None] | None = None,
+    ) -> list[Evaluated[PseudoMarginalState] | None]:
+        """Return every theta with fresh particles; for `retained` see `start`."""
+        keeps = [None] * len(thetas) if retained is None else retained
+        densities = {
+            i: density
+            for i, theta in enumerate(thetas)
+            if (density := self._density(model, theta)) is not None
+        }
+        estimates = estimate_many(
+            model,
+            list(densities.values()),
+            [self._n_draws(thetas[i]) for i in densities],
+            [rngs[i] for i in densities],
+            defensive=self.defensive,
+            retained=[keeps[i] for i in densities],
+        )
+        found: list[Evaluated[PseudoMarginalState] | None] = [None] * len(thetas)
+        for (i, density), estimate in zip(densities.items(), estimates, strict=True):
+            if np.isfinite(estimate.log_likelihood):
+                log_hyperprior = model.hyperprior.log_prob(thetas[i])
+                f = estimate.draw(rngs[i])
+                state = PseudoMarginalState(thetas[i], log_hyperprior, density, estimate, f)
+                found[i] = Evaluated(state, self.log_target(state))
+        return found
+
+    def _density(self, model: LatentGP, theta: FloatArray) -> Density | None:
+        """Return the importance density; None beyond the prior, or where K is no covariance."""
+        if not np.isfinite(model.hyperprior.log_prob(theta)):
             return None
         try:
-            density = self.reference.at(model, theta)
-            _ = density.made()  # all factors: this is where a K that is no covariance shows
-            n_draws = self._n_draws(theta)
-            estimate = yield from estimating(
-                model, density, n_draws, rng, defensive=self.defensive, retained=retained
-            )
+            return self.reference.at(model, theta).made()
         except NotPositiveDefiniteError:
             return None
-        if not np.isfinite(estimate.log_likelihood):
-            return None
-        f = estimate.draw(rng)
-        state = PseudoMarginalState(theta, log_hyperprior, density, estimate, f)
-        return Evaluated(state, self.log_target(state))
 
     def log_target(self, state: PseudoMarginalState) -> float:
         """Log of the estimate times p(theta)."""
         return state.log_hyperprior + state.estimate.log_likelihood
 
-    def completed(
+    def complete(
         self, found: Evaluated[PseudoMarginalState], rng: np.random.Generator
     ) -> PseudoMarginalState:
         """Draw f by weight."""
-        return self.stayed(found.state, rng)
+        return self.stay(found.state, rng)
 
-    def stayed(self, state: PseudoMarginalState, rng: np.random.Generator) -> PseudoMarginalState:
+    def stay(self, state: PseudoMarginalState, rng: np.random.Generator) -> PseudoMarginalState:
         """Draw f by weight."""
         return state._replace(f=state.estimate.draw(rng))
 
@@ -200,115 +199,3 @@ class PseudoMarginalMetropolis(Evaluating[PseudoMarginalState]):
     def _n_draws(self, theta: FloatArray) -> int:
         count = self.n_importance
         return count if isinstance(count, int) else count.at(theta)
-
-
-class _OfParticles(Transition[PseudoMarginalState]):
-    """A move of particles that others have drawn."""
-
-    def start(
-        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> PseudoMarginalState | None:
-        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
-        raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
-
-
-@dataclass(frozen=True)
-class EllipticalSlice(FromPrior):
-    """Move f on an ellipse through the current point and a draw from the prior.
-
-    **Invariant:** leaves p(f | y, theta) unchanged; does not touch theta. It has no settings and
-    never rejects.
-
-    References
-    ----------
-    Murray, Adams & MacKay (2010); Filippone, Zhong & Girolami (2013), algorithm 3 (whose bracket
-    must shrink to the rejected angle, not to 0 as printed).
-    """
-
-    name = "elliptical slice"
-    moves_theta = False
-
-    def step(
-        self, model: LatentGP, state: GPState, rng: np.random.Generator
-    ) -> tuple[GPState, StepInfo]:
-        """One elliptical slice update of f."""
-        nu = state.prior.sample(rng)
-        log_level = state.log_lik + np.log1p(-rng.uniform())
-        first = rng.uniform(0.0, 2.0 * np.pi)
-        angles = chain([first], shrinking(first - 2.0 * np.pi, first, rng))
-        for n_evaluations, angle in enumerate(angles, start=1):
-            candidate = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
-            if candidate.log_lik > log_level:
-                return candidate, StepInfo(self.name, True, 1.0, n_evaluations)
-        return state, StepInfo(self.name, False, 0.0, n_evaluations)
-
-
-@dataclass(frozen=True, eq=False)
-class RetainedParticle(_OfParticles, InStep[PseudoMarginalState]):
-    """Move one particle within p(f | y, theta): the cheap half of a refresh.
-
-    **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
-    importance density and defensive share. The particle that is drawn by weight is an exact draw
-    from p(f | y, theta) and stays one under elliptical slice steps; the others keep their law. So a
-    single particle with a huge weight, which is what makes a chain stay, does not last, for the
-    cost of a few matrix-vector products.
-
-    Attributes
-    ----------
-    defensive : float
-        That of the estimates.
-    n_steps : int
-        Elliptical slice steps. One alone moves too slowly where the importance density is far too
-        low: a chain would stay there for long.
-    """
-
-    defensive: float = 0.0
-    n_steps: int = 2
-    name = "retained particle"
-
-    def moving(
-        self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
-    ) -> Moving[PseudoMarginalState]:
-        """Draw a particle, move it, and put it back with its new weight."""
-        _ = state.density.made()  # all factors that a state at rest has lost
-        index = state.estimate.draw_index(rng)
-        latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
-        for _ in range(self.n_steps):
-            latent, _ = EllipticalSlice().step(model, latent, rng)
-        column = latent.f[:, None]
-        (log_weight,) = yield from weighing(model, state.density, column, self.defensive)
-        estimate = state.estimate.with_particle(index, latent.f, log_weight)
-        info = StepInfo(self.name, True, 1.0, 1.0 / len(latent.f))
-        return state._replace(estimate=estimate, f=latent.f), info
-
-
-@dataclass(frozen=True, eq=False)
-class ParticleRefresh(_OfParticles, InStep[PseudoMarginalState]):
-    """New particles at the same theta.
-
-    **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
-    importance density, number of draws and defensive share; it is always accepted. One particle,
-    drawn by weight, is kept, and all the others are drawn anew (conditional importance sampling;
-    Andrieu, Doucet & Holenstein, 2010).
-
-    Attributes
-    ----------
-    defensive : float
-        That of the estimates.
-    """
-
-    defensive: float = 0.0
-    name = "refresh"
-
-    def moving(
-        self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
-    ) -> Moving[PseudoMarginalState]:
-        """Keep one particle and replace the others."""
-        _ = state.density.made()  # all factors that a state at rest has lost
-        n_draws = len(state.estimate.log_weights)
-        kept = state.estimate.draw(rng)
-        estimate = yield from estimating(
-            model, state.density, n_draws, rng, defensive=self.defensive, retained=kept
-        )
-        info = StepInfo(self.name, True, 1.0, n_draws / len(state.f))
-        return state._replace(estimate=estimate, f=estimate.draw(rng)), info

@@ -10,8 +10,9 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..parameterizations import Conditional, Geometry, LatentPoint, Point
-from .base import metropolis_accepts
-from .operators import HamiltonianOperator, Outcome
+from .hmc import HamiltonianOperator
+from .metropolis import metropolis_accepts
+from .operator import Outcome
 
 #: A point and a momentum there.
 Phase: TypeAlias = tuple[LatentPoint, FloatArray]

@@ -17,7 +17,8 @@ from scipy.special import gammaln
 from .._typing import BoolArray, FloatArray
 from ..numerics.dynamics import DensityPoint, tuned_log_scale
 from ..numerics.linalg import cholesky, log_sum
-from .operators import Outcome, Trajectory
+from .hmc import Trajectory
+from .operator import Outcome
 
 
 class CheapDensity(Protocol):

@@ -11,8 +11,8 @@ import numpy as np
 from ..approximations import Quadratic, ReferenceDensity
 from ..transitions import (
     Directed,
-    Evaluating,
     MarginalMetropolis,
+    MetropolisHastings,
     Mixture,
     ParticleRefresh,
     Proposal,
@@ -32,7 +32,7 @@ from .work import no_density
 class Estimates(NamedTuple):
     """How p(y | theta) is known to the chains."""
 
-    move: Callable[..., Evaluating[Any]]  # makes a move of theta for a proposal and a name
+    move: Callable[..., MetropolisHastings[Any]]  # makes a move of theta for a proposal and a name
     reference: ReferenceDensity
     refresh: Transition[Any] | None = None  # of particles
     last: Transition[Any] | None = None  # what follows every move

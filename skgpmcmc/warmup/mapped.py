@@ -15,8 +15,8 @@ from ..model import LatentGP
 from ..transitions import (
     CheapUpdate,
     DiscretizingMap,
-    Evaluating,
     Layer,
+    MetropolisHastings,
     Mixture,
     Operator,
     ParticleRefresh,
@@ -33,7 +33,7 @@ from .tuner import set_up_sweep
 from .work import Prepared, Request, start
 
 #: Makes the move of theta out of its layers; workers call it too.
-MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | Evaluating[Any]"]
+MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | MetropolisHastings[Any]"]
 
 #: Pilot runs of each size: chains, iterations that tune R, iterations, and those looked at.
 _N_PILOTS, _N_TUNING, _N_PILOT, _N_JUDGED = 4, 40, 40, 30
@@ -78,7 +78,7 @@ def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepar
     wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
     layers, walk, prepared = _tuned(request, wanted, workers)
     move = wanted.move(layers, len(request.model.start))
-    evaluates = _evaluating(move)
+    evaluates = _exact_of(move)
     return prepared._replace(
         transition=_mixed(move, walk),
         reference=request.approximation,
@@ -100,7 +100,7 @@ def by_coordinate(make: MakeMove, layers: Sequence[Layer], dim: int) -> Transiti
     return moves[0] if len(moves) == 1 else Sweep(moves, (1,) * len(moves))
 
 
-def _evaluating(move: Transition[Any]) -> Evaluating[Any]:
+def _exact_of(move: Transition[Any]) -> MetropolisHastings[Any]:
     """Return what evaluates the target in a move."""
     first = move.moves[0] if isinstance(move, Sweep) else move
     return first.exact if isinstance(first, DiscretizingMap) else first  # type: ignore[return-value]
@@ -113,7 +113,7 @@ def _mixed(move: Transition[Any], walk: Operator) -> Mixture[Any]:
     there: chains would agree with one another, and be wrong. The walk goes there, and the chain
     that then stays is seen by R-hat. Particles move so that no chain stays at a lucky estimate.
     """
-    evaluates = _evaluating(move)
+    evaluates = _exact_of(move)
     walking = replace(evaluates, proposal=walk, name=walk.name)  # type: ignore[type-var]
     if not isinstance(evaluates, PseudoMarginalMetropolis):
         return Mixture((move, walking), _MOVES[:2])
@@ -184,7 +184,7 @@ def pilot(
     counted = [_Counted(layer.target) for layer in layers]
     watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
     move = wanted.move(watched, len(theta))
-    log_target_of = _evaluating(move).log_target
+    log_target_of = _exact_of(move).log_target
     state, log_target, n_evaluations = start(model, move, theta, rng).state, [], 0.0
     for _ in range(_N_PILOT):
         if time_is_over():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,10 +20,9 @@ from .._typing import FloatArray
 from ..approximations import Approximation, CheapApproximation, ReferenceDensity
 from ..model import LatentGP
 from ..numerics.dynamics import tuned_log_scale
-from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_in, count_operations
-from ..numerics.threads import alone, one_thread
+from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
+from ..numerics.threads import one_thread
 from ..transitions import ChainState, PseudoMarginalMetropolis, StepInfo, Sweep, Transition, at_rest
-from ..transitions.base import Moving
 from .report import EmulatorReport
 from .time_limit import time_is_over
 
@@ -179,9 +178,9 @@ def tune(
     """
     chain, n_made = _Chain(model, sweep, state, rng, n_steps), 0
     with at_work() as operations:
-        while chain.sets_out():
-            state, info = alone(chain.move)
-            chain.arrived(state, info)
+        while chain.goes_on:
+            state, info = chain.transition.step(model, chain.state, chain.rng)
+            chain.record(state, info)
             probabilities = sweep.mean_probabilities(info)
             log_scales = [
                 tuned_log_scale(log_scale, probabilities[part], target, first_gains[part] + n_made)
@@ -209,7 +208,7 @@ def switch(
 
 
 def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
-    """Make what `switch` makes for some chains, which go in step; jobs are its arguments."""
+    """Make what `switch` makes for some chains, which move together; jobs are its arguments."""
     before, settling = [], []
     for model, transition, theta, rng, n_settle, state in jobs:
         begun = None if state is not None else start(model, transition, theta, rng)
@@ -236,40 +235,37 @@ def sample(
 
 
 def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
-    """Make what `sample` makes for some chains, which go in step; jobs are its arguments.
+    """Make what `sample` makes for some chains; jobs are its arguments.
 
-    All set out for a move together; of what they ask for on their way comes first what most of them
-    ask for. All their matrices are there at once, which is why only chains with small ones go in
-    step. In a set-up, chains end sooner if the time is over.
+    Chains with the same model and transition move together. All their matrices are there at once,
+    which is why only chains with small ones do. In a set-up, chains end sooner if the time is over.
     """
     chains = [_Chain(*job) for job in jobs]
-    wanted: dict[tuple[Callable[[list[Any]], list[Any]], int], dict[_Chain, Any]] = {}
-    with at_work() as operations:
-        answers: dict[_Chain, Any] = {chain: None for chain in chains if chain.sets_out()}
-        while answers:
-            for chain, answer in answers.items():
-                count_in(chain.counts.operations)  # what is done for all has no operations
-                try:
-                    asked = chain.move.send(answer)
-                except StopIteration as end:
-                    chain.arrived(*end.value)
-                else:
-                    wanted.setdefault((asked.function, asked.size), {})[chain] = asked.job
-            if wanted:
-                alike = max(wanted, key=lambda one: len(wanted[one]))
-                those = wanted.pop(alike)
-                answers = dict(zip(those, alike[0](list(those.values())), strict=True))
-            else:
-                answers = {chain: None for chain in chains if chain.sets_out()}
-        for chain in chains:
-            operations.add(chain.counts.operations)
+    together: dict[tuple[int, int, int], list[_Chain]] = {}
+    for chain, (model, transition, _, _, n_steps) in zip(chains, jobs, strict=True):
+        together.setdefault((id(model), id(transition), n_steps), []).append(chain)
+    for group in together.values():
+        _advance(group)
     return [chain.segment() for chain in chains]
+
+
+def _advance(chains: Sequence[_Chain]) -> None:
+    """Make all moves of chains with the same model and transition.
+
+    Operations count for the first of the chains: nobody asks for those of a single one.
+    """
+    first = chains[0]
+    with at_work() as operations:
+        while first.goes_on:
+            states, rngs = [chain.state for chain in chains], [chain.rng for chain in chains]
+            made = first.transition.step_many(first.model, states, rngs)
+            for chain, (state, info) in zip(chains, made, strict=True):
+                chain.record(state, info)
+    first.counts.operations = operations
 
 
 class _Chain:
     """A chain on its way, and what is recorded of it; see `sample` for the arguments."""
-
-    move: Moving[Any]
 
     def __init__(
         self,
@@ -279,32 +275,36 @@ class _Chain:
         rng: np.random.Generator,
         n_steps: int,
     ) -> None:
-        self.transition, self.counts = transition, Counts()
-        self._model, self._state, self._rng = model, at_rest(model, state), copy.deepcopy(rng)
-        p, self._n_made = len(state.theta), 0
-        self._theta, self._f = np.empty((n_steps, p)), np.empty((n_steps, len(state.f)))
+        self.model = model
+        self.transition = transition
+        self.state = at_rest(model, state)
+        self.rng = copy.deepcopy(rng)
+        self.counts = Counts()
+        p = len(state.theta)
+        self._n_made = 0
+        self._theta = np.empty((n_steps, p))
+        self._f = np.empty((n_steps, len(state.f)))
         self._marked = np.empty((n_steps, transition.n_marked, p))
 
-    def sets_out(self) -> bool:
-        """Begin a move, if one is left, and time for it."""
-        goes_on = self._n_made < len(self._theta) and not time_is_over()
-        if goes_on:
-            self.move = self.transition.moving(self._model, self._state, self._rng)
-        return goes_on
+    @property
+    def goes_on(self) -> bool:
+        """Whether a move is left, and time for it."""
+        return self._n_made < len(self._theta) and not time_is_over()
 
-    def arrived(self, state: ChainState, info: StepInfo) -> None:
-        """End a move, and record where it has led."""
+    def record(self, state: ChainState, info: StepInfo) -> None:
+        """Record where a move has led."""
         self._theta[self._n_made] = state.theta
         self._f[self._n_made] = state.f
         self._marked[self._n_made] = state.theta if info.marked is None else info.marked
-        self._state, self._n_made = state, self._n_made + 1
+        self.state = state
+        self._n_made += 1
         self.counts.add_step(info)
 
     def segment(self) -> Segment:
         """Return what was recorded."""
-        state, made = at_rest(self._model, self._state), slice(self._n_made)
+        state, made = at_rest(self.model, self.state), slice(self._n_made)
         recorded = self._theta[made], self._f[made], self.counts, self._marked[made]
-        return Segment(state, self._rng, *recorded)
+        return Segment(state, self.rng, *recorded)
 
 
 class Request(NamedTuple):

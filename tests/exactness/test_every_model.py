@@ -41,9 +41,9 @@ from skgpmcmc.testing import (
     start_with_particles,
 )
 from skgpmcmc.transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
-from skgpmcmc.transitions.base import Evaluated
+from skgpmcmc.transitions.metropolis import Evaluated
 
-from ..helpers import Z_LIMIT, seeded
+from ..helpers import Z_LIMIT, OneByOne, seeded
 from .test_grid_posterior import Grid
 from .test_joint import check, check_caught, examined
 
@@ -227,12 +227,12 @@ def without_jacobian(prior):
     return NoJacobian(prior.names, prior.distributions)
 
 
-class WithoutJacobian(MarginalMetropolis):
+class WithoutJacobian(OneByOne, MarginalMetropolis):
     """Takes the prior density on the natural scale for that on the log scale."""
 
-    def moving(self, model, state, rng):
+    def step_one(self, model, state, rng):
         wrong = without_jacobian(model.hyperprior)
-        return (yield from super().moving(replace(model, hyperprior=wrong), state, rng))
+        return super().step_one(replace(model, hyperprior=wrong), state, rng)
 
 
 def test_joint_distribution_of_the_collapsed_sampler_in_short():
@@ -248,14 +248,14 @@ def test_joint_distribution_of_the_collapsed_sampler():
     check(collapsed_test(MarginalMetropolis))
 
 
-class ForgetsParameters(PseudoMarginalMetropolis):
+class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
     """Evaluates the likelihood at the parameters it began with."""
 
-    def evaluating(self, model, theta, rng, *, retained=None):
+    def evaluate_one(self, model, theta, rng, retained):
         own = len(model.covariance.start)
         frozen = model.observing(likelihood=model.likelihood_at(model.start))
         at = np.concatenate([theta[:own], model.start[own:]])
-        found = yield from super().evaluating(frozen, at, rng, retained=retained)
+        found = super().evaluate_one(frozen, at, rng, retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
         if found is None or not np.isfinite(log_hyperprior):
             return None
@@ -263,22 +263,20 @@ class ForgetsParameters(PseudoMarginalMetropolis):
         return Evaluated(state, self.log_target(state))
 
 
-class ForgetsOffset(PseudoMarginalMetropolis):
+class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
     """Evaluates the likelihood without the offset."""
 
-    def evaluating(self, model, theta, rng, *, retained=None):
+    def evaluate_one(self, model, theta, rng, retained):
         unaware = model.observing(offset=None)
-        return (yield from super().evaluating(unaware, theta, rng, retained=retained))
+        return super().evaluate_one(unaware, theta, rng, retained)
 
 
-class ForgetsClasses(PseudoMarginalMetropolis):
+class ForgetsClasses(OneByOne, PseudoMarginalMetropolis):
     """Evaluates all classes at the hyper-parameters of the first."""
 
-    def evaluating(self, model, theta, rng, *, retained=None):
+    def evaluate_one(self, model, theta, rng, retained):
         own = len(model.covariance.start)
-        found = yield from super().evaluating(
-            model, np.tile(theta[:own], 3), rng, retained=retained
-        )
+        found = super().evaluate_one(model, np.tile(theta[:own], 3), rng, retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
         if found is None or not np.isfinite(log_hyperprior):
             return None

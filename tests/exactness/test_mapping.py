@@ -17,16 +17,16 @@ from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
 from skgpmcmc.transitions import (
     DiscretizingMap,
-    Evaluating,
     Layer,
     MarginalMetropolis,
+    MetropolisHastings,
     PseudoMarginalMetropolis,
     RandomWalk,
     TemperedTransitions,
     Trajectory,
     UnivariateSlice,
 )
-from skgpmcmc.transitions.base import Evaluated
+from skgpmcmc.transitions.metropolis import Evaluated
 from skgpmcmc.warmup.mapped import by_coordinate
 
 from ..helpers import seeded
@@ -60,7 +60,7 @@ PRECISION = np.linalg.inv(TARGET).tolist()
 
 
 @dataclass(frozen=True, eq=False)
-class Noisy(Evaluating[Place]):
+class Noisy(MetropolisHastings[Place]):
     """A normal target that is estimated without bias, by a log-normal factor.
 
     Its noise is four times larger on the right than on the left, so that noise shows in theta.
@@ -75,7 +75,7 @@ class Noisy(Evaluating[Place]):
         weighted = 0.5 * sd**2 + sd * rng.standard_normal()
         return Place(theta, normal_log_density(theta, PRECISION) + weighted)
 
-    def evaluated(self, model, theta, rng):
+    def evaluate(self, model, theta, rng):
         sd = self._noise_at(theta)
         noise = -0.5 * sd**2 + sd * rng.standard_normal()
         place = Place(theta, normal_log_density(theta, PRECISION) + noise)
@@ -84,7 +84,7 @@ class Noisy(Evaluating[Place]):
     def log_target(self, state):
         return state.estimate
 
-    def completed(self, found, rng):
+    def complete(self, found, rng):
         return found.state
 
     def _noise_at(self, theta):
@@ -170,7 +170,7 @@ def least_p_value(transition, length, n_steps=2):
 @pytest.fixture(autouse=True)
 def nothing_is_rejected_by_a_model(monkeypatch):
     """The target in the plane has no model."""
-    monkeypatch.setattr("skgpmcmc.transitions.base.rejected_proposal", lambda *_: None)
+    monkeypatch.setattr("skgpmcmc.transitions.metropolis.rejected_proposal", lambda *_: None)
 
 
 CASES = [("slice", 1, 1), ("slice", 4, 1), ("slice", 3, 2), ("random walk", 4, 2),

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.testing.invariance import start_with_particles
 from skgpmcmc.transitions import Multiples, PseudoMarginalMetropolis
-from skgpmcmc.transitions.multiples import FACTORS, multiplied
+from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, multiplied
 
 from ..helpers import make_model, seeded
 from .test_joint import check, check_caught, examined
@@ -60,8 +60,8 @@ def test_multiples_of_which_one_has_no_inverse():
 
 def test_every_step_has_an_inverse_of_the_same_covariance_of_near_inputs():
     theta, x = np.array([0.3, 1.2]), np.array([[0.0], [1e-3]])
-    assert_allclose(np.prod(FACTORS), 1.0)
-    for factor in FACTORS:
+    assert_allclose(np.prod(PERIOD_FACTORS), 1.0)
+    for factor in PERIOD_FACTORS:
         moved = multiplied(theta, PLACES[0], factor)
         assert_allclose(multiplied(moved, PLACES[0], 1.0 / factor), theta)
         near = (1.0 - ExpSineSquared(*np.exp(t))(x)[0, 1] for t in (theta, moved))

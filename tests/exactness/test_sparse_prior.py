@@ -25,7 +25,7 @@ from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import start_at_latent, start_with_particles
 from skgpmcmc.transitions import HyperUpdate, PseudoMarginalMetropolis, RandomWalk, Trajectory
 
-from ..helpers import Z_LIMIT, orthant_probability, seeded
+from ..helpers import Z_LIMIT, OneByOne, orthant_probability, seeded
 from .test_grid_posterior import Answer, Grid, Tails, check_against, run_chains
 from .test_joint import check, check_caught, examined
 
@@ -115,10 +115,10 @@ class FromTheEnd(LatentGP):
         return theta[-1:]
 
 
-class MistakesTau(PseudoMarginalMetropolis):
-    def evaluating(self, model, theta, rng, *, retained=None):
+class MistakesTau(OneByOne, PseudoMarginalMetropolis):
+    def evaluate_one(self, model, theta, rng, retained):
         wrong = FromTheEnd(model.covariance, model.observations, model.hyperprior)
-        return (yield from super().evaluating(wrong, theta, rng, retained=retained))
+        return super().evaluate_one(wrong, theta, rng, retained)
 
 
 class NoJacobian(HyperPrior):

@@ -16,19 +16,20 @@ from skgpmcmc.transitions import (
     ConjugateVariance,
     CrankNicolson,
     GeneralizedLeapfrog,
+    HamiltonianOperator,
     HyperUpdate,
     JointUpdate,
     Langevin,
     LatentUpdate,
+    Outcome,
     RandomWalk,
     RiemannianTrajectory,
     StepInfo,
     Trajectory,
     UnivariateSlice,
+    metropolis_accepts,
     riemannian,
 )
-from skgpmcmc.transitions.base import metropolis_accepts
-from skgpmcmc.transitions.operators import HamiltonianOperator, Outcome
 
 from ..exactness.test_in_turn import (
     HYPER,

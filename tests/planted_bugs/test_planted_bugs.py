@@ -16,7 +16,6 @@ from skgpmcmc.approximations import (
     EP,
     GaussianApproximation,
     Laplace,
-    LatentDraws,
     SequentialApproximation,
     Sites,
     importance_estimate,
@@ -46,7 +45,7 @@ from skgpmcmc.transitions import (
     TMixture,
     Trajectory,
 )
-from skgpmcmc.transitions.base import Evaluated
+from skgpmcmc.transitions.metropolis import Evaluated
 from skgpmcmc.warmup import emulated
 from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
@@ -66,6 +65,7 @@ from ..exactness.test_joint import (
 from ..helpers import (
     THREE_THETA,
     Z_LIMIT,
+    OneByOne,
     exact_posterior,
     leapfrog,
     three_point_model,
@@ -85,11 +85,11 @@ class NoJacobian(HyperPrior):
         return super().log_prob(theta) - theta.sum()
 
 
-class WithoutJacobian(PseudoMarginalMetropolis):
-    def evaluating(self, model, theta, rng, *, retained=None):
+class WithoutJacobian(OneByOne, PseudoMarginalMetropolis):
+    def evaluate_one(self, model, theta, rng, retained):
         prior = model.hyperprior
         wrong = replace(model, hyperprior=NoJacobian(prior.names, prior.distributions))
-        return (yield from super().evaluating(wrong, theta, rng, retained=retained))
+        return super().evaluate_one(wrong, theta, rng, retained)
 
 
 class NoDeterminant(GaussianApproximation):
@@ -117,44 +117,44 @@ class Shrinking:
         return new, 0.5 * (there - back) / 0.7**2 if self.corrected else 0.0
 
 
-class Recomputed(PseudoMarginalMetropolis):
+class Recomputed(OneByOne, PseudoMarginalMetropolis):
     """Monte Carlo within Metropolis: the estimate at the current theta is made anew every step."""
 
-    def moving(self, model, state, rng):
-        return (yield from super().moving(model, self.start(model, state.theta, rng) or state, rng))
+    def step_one(self, model, state, rng):
+        return super().step_one(model, self.start(model, state.theta, rng) or state, rng)
 
 
-class StaleEstimate(PseudoMarginalMetropolis):
+class StaleEstimate(OneByOne, PseudoMarginalMetropolis):
     """theta moves, the estimate and its particles stay."""
 
-    def moving(self, model, state, rng):
-        new, info = yield from super().moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        new, info = super().step_one(model, state, rng)
         return new._replace(estimate=state.estimate, f=state.estimate.draw(rng)), info
 
 
-class CarriedLatent(PseudoMarginalMetropolis):
+class CarriedLatent(OneByOne, PseudoMarginalMetropolis):
     """f is kept over the iterations, and moved by one elliptical slice step at the new theta."""
 
-    def moving(self, model, state, rng):
-        new, info = yield from super().moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        new, info = super().step_one(model, state, rng)
         moved, _ = EllipticalSlice().step(model, model.state_at(new.theta, state.f), rng)
         return new._replace(f=moved.f), info
 
 
-class UniformChoice(PseudoMarginalMetropolis):
+class UniformChoice(OneByOne, PseudoMarginalMetropolis):
     """f is any particle, whatever its weight."""
 
-    def moving(self, model, state, rng):
-        new, info = yield from super().moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        new, info = super().step_one(model, state, rng)
         index = rng.integers(self.n_importance)
         return new._replace(f=new.estimate.particles[:, index]), info
 
 
-class WeightsOfOnePart(PseudoMarginalMetropolis):
+class WeightsOfOnePart(OneByOne, PseudoMarginalMetropolis):
     """Draws from the defensive mixture, weighted as if all came from q."""
 
-    def evaluating(self, model, theta, rng, *, retained=None):
-        found = yield from super().evaluating(model, theta, rng, retained=retained)
+    def evaluate_one(self, model, theta, rng, retained):
+        found = super().evaluate_one(model, theta, rng, retained)
         state = found.state
         q = self.reference.at(model, theta)
         log_weights = log_importance_weights(model, q, state.estimate.particles)
@@ -395,61 +395,61 @@ class Elsewhere:
         return GaussianApproximation(model.prior_at(theta), sites)
 
 
-class ReferenceOfTheLastState(PseudoMarginalMetropolis):
+class ReferenceOfTheLastState(OneByOne, PseudoMarginalMetropolis):
     """Sites at theta' are those that the last theta had: as if from a warm start, unimproved."""
 
-    def moving(self, model, state, rng):
+    def step_one(self, model, state, rng):
         reference = Elsewhere(self.reference, state.theta)
         late = twin_of(self, PseudoMarginalMetropolis, reference=reference)
-        return (yield from late.moving(model, state, rng))
+        return late.step(model, state, rng)
 
 
-class CountOfTheLastState(PseudoMarginalMetropolis):
+class CountOfTheLastState(OneByOne, PseudoMarginalMetropolis):
     """As many draws at theta' as the last theta wants."""
 
-    def moving(self, model, state, rng):
+    def step_one(self, model, state, rng):
         n_importance = self.n_importance.at(state.theta)
         late = twin_of(self, PseudoMarginalMetropolis, n_importance=n_importance)
-        return (yield from late.moving(model, state, rng))
+        return late.step(model, state, rng)
 
 
-class AllAnew(ParticleRefresh):
+class AllAnew(OneByOne, ParticleRefresh):
     """New particles, none of them kept, under the old estimate."""
 
-    def moving(self, model, state, rng):
+    def step_one(self, model, state, rng):
         new = importance_estimate(
             model, state.density, len(state.estimate.log_weights), rng, defensive=self.defensive
         )
         new = new._replace(log_likelihood=state.estimate.log_likelihood)
-        _, info = yield from super().moving(model, state, rng)
+        _, info = super().step_one(model, state, rng)
         return state._replace(estimate=new, f=new.draw(rng)), info
 
 
-class OldEstimate(ParticleRefresh):
+class OldEstimate(OneByOne, ParticleRefresh):
     """The right particles, under the old estimate."""
 
-    def moving(self, model, state, rng):
-        new, info = yield from super().moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        new, info = super().step_one(model, state, rng)
         stale = new.estimate._replace(log_likelihood=state.estimate.log_likelihood)
         return new._replace(estimate=stale), info
 
 
-class RefreshOfOnePart(ParticleRefresh):
+class RefreshOfOnePart(OneByOne, ParticleRefresh):
     """Draws from the defensive mixture, weighted as if all came from q."""
 
-    def moving(self, model, state, rng):
-        new, info = yield from super().moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        new, info = super().step_one(model, state, rng)
         log_weights = log_importance_weights(model, state.density, new.estimate.particles)
         log_likelihood = logsumexp(log_weights) - np.log(len(log_weights))
         estimate = new.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
         return new._replace(estimate=estimate, f=estimate.draw(rng)), info
 
 
-class RetainedOfOnePart(RetainedParticle):
+class RetainedOfOnePart(OneByOne, RetainedParticle):
     """Its particle is weighted as if the estimates had no defensive part."""
 
-    def moving(self, model, state, rng):
-        return RetainedParticle(0.0, self.n_steps).moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        return RetainedParticle(0.0, self.n_steps).step(model, state, rng)
 
 
 def turning_count():
@@ -518,13 +518,9 @@ def test_wrong_estimate_is_caught(name):
 class WithoutNormalizer(SequentialApproximation):
     """Its weights do not know by how much each turn was cut."""
 
-    def drawing(self, rng, size):
-        f, log_ratio = yield from super().drawing(rng, size)
-        return LatentDraws(f, log_ratio + self.log_normalizer(f))
-
-    def comparing(self, f):
-        log_ratio = yield from super().comparing(f)
-        return log_ratio + self.log_normalizer(f)
+    def _log_ratio(self, delta, log_ratio_of_turns):
+        f = self.q.mean[:, None] + delta
+        return super()._log_ratio(delta, log_ratio_of_turns) + self.log_normalizer(f)
 
     def log_normalizer(self, f):
         turns = self._turns

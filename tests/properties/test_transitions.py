@@ -28,8 +28,8 @@ from skgpmcmc.transitions import (
     StepInfo,
     SurrogateProposal,
     TMixture,
+    metropolis_accepts,
 )
-from skgpmcmc.transitions.base import metropolis_accepts
 from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import in_one_test, leapfrog, make_model, toy_classes

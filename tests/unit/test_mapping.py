@@ -12,13 +12,14 @@ from skgpmcmc.transitions import (
     DiscretizingMap,
     Langevin,
     Layer,
+    MetropolisHastings,
     Outcome,
     RandomWalk,
     TemperedTransitions,
     Trajectory,
     UnivariateSlice,
 )
-from skgpmcmc.transitions.base import Evaluated, Evaluating
+from skgpmcmc.transitions.metropolis import Evaluated
 
 from ..helpers import in_one_test
 
@@ -36,7 +37,7 @@ class Place(NamedTuple):
         return self.theta
 
 
-class Flat(Evaluating):
+class Flat(MetropolisHastings):
     """A target of one everywhere, where it can be evaluated; counts."""
 
     def __init__(self, can_be_completed=True):
@@ -45,14 +46,14 @@ class Flat(Evaluating):
     def start(self, model, theta, rng):
         return Place(theta)
 
-    def evaluated(self, model, theta, rng):
+    def evaluate(self, model, theta, rng):
         self.n_evaluations += 1
         return Evaluated(Place(theta), 0.0)
 
     def log_target(self, state):
         return 0.0
 
-    def completed(self, found, rng):
+    def complete(self, found, rng):
         return found.state if self._can_be_completed else None
 
 

@@ -9,11 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.transitions import Directed, Evaluating, Mixture, RandomWalk
-from skgpmcmc.transitions.base import Evaluated
+from skgpmcmc.transitions import Directed, MetropolisHastings, Mixture, RandomWalk
+from skgpmcmc.transitions.metropolis import Evaluated
 from skgpmcmc.transitions.rotation import MOST_ROTATED, GridDensity, Rotation
 
-from ..helpers import P_LIMIT, in_one_test, seeded
+from ..helpers import P_LIMIT, OneByOne, in_one_test, seeded
 
 #: As where chains run.
 QUIET = {"over": "ignore", "invalid": "ignore"}
@@ -250,7 +250,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Known(Evaluating):
+class Known(MetropolisHastings):
     """Metropolis-Hastings on a density that is known."""
 
     target: object
@@ -258,16 +258,16 @@ class Known(Evaluating):
     name: str = "known"
 
     def start(self, model, theta, rng):
-        return self.evaluated(model, theta, rng).state
+        return self.evaluate(model, theta, rng).state
 
-    def evaluated(self, model, theta, rng):
+    def evaluate(self, model, theta, rng):
         value = float(self.target.log_prob(theta))
         return Evaluated(Place(theta, value), value)
 
     def log_target(self, state):
         return state.log_density
 
-    def completed(self, found, rng):
+    def complete(self, found, rng):
         return found.state
 
 
@@ -294,36 +294,34 @@ def with_a_walk(move):
     return Mixture((move, Known(TARGET, RandomWalk())), (0.7, 0.3))
 
 
-class NeverTurns(Directed):
+class NeverTurns(OneByOne, Directed):
     """Goes on in its direction after a rejection."""
 
-    def moving(self, model, state, rng):
-        moved, info = yield from super().moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        moved, info = super().step_one(model, state, rng)
         return (moved if info.accepted else moved._replace(direction=-moved.direction)), info
 
 
-class AlwaysTurns(Directed):
+class AlwaysTurns(OneByOne, Directed):
     """Turns around after an acceptance too."""
 
-    def moving(self, model, state, rng):
-        moved, info = yield from super().moving(model, state, rng)
+    def step_one(self, model, state, rng):
+        moved, info = super().step_one(model, state, rng)
         return (moved._replace(direction=-moved.direction) if info.accepted else moved), info
 
 
-class BeginsAhead(Directed):
+class BeginsAhead(OneByOne, Directed):
     """A state without a direction is given the same one always."""
 
-    def moving(self, model, state, rng):
-        return (
-            yield from super().moving(model, state._replace(direction=state.direction or 1), rng)
-        )
+    def step_one(self, model, state, rng):
+        return super().step_one(model, state._replace(direction=state.direction or 1), rng)
 
 
-class AlwaysAhead(Directed):
+class AlwaysAhead(OneByOne, Directed):
     """Whatever has happened."""
 
-    def moving(self, model, state, rng):
-        return (yield from super().moving(model, state._replace(direction=1), rng))
+    def step_one(self, model, state, rng):
+        return super().step_one(model, state._replace(direction=1), rng)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from skgpmcmc.transitions import (
     StepInfo,
     Sweep,
     Tunable,
+    metropolis_accepts,
 )
-from skgpmcmc.transitions.base import metropolis_accepts
 from skgpmcmc.warmup import InProcess, Request, Schedule, set_up_random_walk, set_up_sweep
 
 from ..helpers import Watched, streams

@@ -10,7 +10,7 @@ import numpy as np
 from ..._typing import FloatArray
 from ...approximations import Approximation, HyperPosterior
 from ...model import LatentGP, period_positions
-from ...transitions.multiples import FACTORS, multiplied
+from ...transitions.metropolis import PERIOD_FACTORS, multiplied
 from .options import EmulatorOptions
 
 
@@ -39,7 +39,7 @@ def at_best_multiple(
     See `Multiples`.
     """
     for place in period_positions(model):
-        others = [multiplied(theta, place, factor) for factor in FACTORS]
+        others = [multiplied(theta, place, factor) for factor in PERIOD_FACTORS]
         theta = _best(model, approximation, np.array([theta, *others]))
     return theta
 

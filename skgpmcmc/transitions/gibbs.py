@@ -1,4 +1,7 @@
-"""Moves of f at fixed theta, and of theta at fixed f or at fixed auxiliary variables."""
+"""Moves of f at fixed theta, and of theta at fixed f or at fixed auxiliary variables.
+
+A `Sweep` of them is a Gibbs sampler.
+"""
 
 from __future__ import annotations
 
@@ -12,45 +15,9 @@ from ..model import GaussianPrior, GPState, LatentGP
 from ..numerics.dynamics import IDENTITY, FactorRoot, Root
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
 from ..parameterizations import HyperConditional, LatentConditional, LatentPoint, Parameterization
-from .base import FromPrior, S, StepInfo, Tunable, metropolis_accepts, rejected_proposal
-from .operators import Operator, Outcome
-
-
-class OperatorUpdate(Tunable[S]):
-    """Base class of updates by an operator, which determines scale, acceptance rate and shape.
-
-    Attributes
-    ----------
-    operator : Operator
-    """
-
-    operator: Operator
-
-    @property
-    def log_scale(self) -> float:  # type: ignore[override]
-        """Log scale of the operator."""
-        return self.operator.log_scale
-
-    @property
-    def target_acceptance(self) -> float | None:  # type: ignore[override]
-        """Target acceptance rate of the operator."""
-        return self.operator.target_acceptance
-
-    def with_log_scale(self, log_scale: float) -> Self:
-        """Return the same update with another scale."""
-        return self._with_operator(self.operator.with_log_scale(log_scale))
-
-    def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return the update with steps of that shape, and the scale that goes with it."""
-        return self._with_operator(self.operator.with_covariance(covariance))
-
-    def _with_operator(self, operator: Operator) -> Self:
-        return replace(self, operator=operator)  # type: ignore[type-var]
-
-    def _info(self, outcome: Outcome, *, failed: bool) -> StepInfo:
-        """Report what the operator did."""
-        _, accepted, probability, n_evaluations, *_ = outcome
-        return StepInfo(self.name, accepted, probability, n_evaluations, failed)
+from .base import FromPrior, StepInfo, Tunable
+from .metropolis import metropolis_accepts, rejected_proposal
+from .operator import Operator, OperatorUpdate
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,8 @@
-"""Chains of one worker in step: what is done for several at once changes no bit of a draw."""
+"""Moves of several chains in one call: no bit of a draw depends on the other chains."""
 
 import functools
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from skgpmcmc.approximations import EP, SequentialApproximation
 from skgpmcmc.approximations.whitened import WhitenedApproximation
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.numerics.threads import Asked, Workers, alone, done, joined, side_by_side
+from skgpmcmc.numerics.threads import Workers, joined
 from skgpmcmc.transitions import (
     Directed,
     Mixture,
@@ -25,111 +24,13 @@ from skgpmcmc.transitions import (
     StepInfo,
     Transition,
 )
-from skgpmcmc.warmup import sample, sample_all, switch, switch_all
+from skgpmcmc.warmup import sample, sample_all, sum_counts, switch, switch_all
 
 from ..helpers import in_one_test, make_model, toy_classes
 
 
 def model_of(n, seed, likelihood="probit"):
     return make_model(*toy_classes(n, 2, seed), likelihood)
-
-
-# --- going in step --------------------------------------------------------------------------------
-
-
-class Doubler:
-    """Doubles numbers; keeps how many it was given at once."""
-
-    def __init__(self):
-        self.sizes = []
-
-    def __call__(self, jobs):
-        self.sizes.append(len(jobs))
-        return [2.0 * job for job in jobs]
-
-
-class Asks(Transition):
-    """Moves theta by what it asks of some functions, one after the other."""
-
-    name = "asks"
-
-    def __init__(self, *functions, size=0):
-        self.functions, self.size = functions, size
-
-    def start(self, model, theta, rng):
-        return Place(theta)
-
-    def step(self, model, state, rng):
-        return alone(self.moving(model, state, rng))
-
-    def moving(self, model, state, rng):
-        theta = state.theta
-        for function in self.functions:
-            theta = yield Asked(function, theta, self.size)
-        return Place(theta), StepInfo(self.name, True, 1.0)
-
-
-class Place(NamedTuple):
-    theta: np.ndarray
-    f: np.ndarray = np.zeros(1)
-
-
-MODEL = model_of(3, 0)
-
-
-def ends_of(moves, n_steps):
-    """Where chains end that start at 1, 2, ..."""
-    jobs = [
-        (MODEL, move, Place(np.array([i + 1.0])), np.random.default_rng(0), n)
-        for i, (move, n) in enumerate(zip(moves, n_steps, strict=True))
-    ]
-    return [float(segment.state.theta[0]) for segment in sample_all(jobs)]
-
-
-def test_a_generator_alone_returns_what_it_made():
-    place, _ = Asks(Doubler(), Doubler()).step(MODEL, Place(np.array([3.0])), None)
-    assert place.theta == 12.0
-    assert alone(done("nothing")) == "nothing"
-
-
-def test_chains_in_step_share_calls():
-    function = Doubler()
-    moves = [Asks(function)] * 4
-    assert ends_of(moves, [3, 0, 1, 3]) == [8.0, 2.0, 6.0, 32.0]
-    assert function.sizes == [3, 2, 2]
-    assert sample_all([]) == []
-
-
-def test_what_most_ask_for_is_done_first_so_that_others_catch_up():
-    first, second = Doubler(), Doubler()
-    moves = [Asks(second, first, second), Asks(first, second), Asks(first, second)]
-    assert ends_of(moves, [1, 1, 1]) == [8.0, 8.0, 12.0]
-    assert first.sizes == [2, 1]
-    assert second.sizes == [3, 1]
-
-
-def test_jobs_of_other_sizes_are_done_apart():
-    function = Doubler()
-    assert ends_of([Asks(function, size=i // 2) for i in range(5)], [1] * 5) == [2, 4, 6, 8, 10]
-    assert function.sizes == [2, 2, 1]
-
-
-def test_an_error_of_one_chain_is_raised():
-    def failing(jobs):
-        raise RuntimeError("not today")
-
-    with pytest.raises(RuntimeError, match="not today"):
-        ends_of([Asks(Doubler()), Asks(failing)], [3, 1])
-
-
-def test_matrices_side_by_side():
-    parts = [np.full((2, m), float(m)) for m in (1, 3, 2)]
-    whole = side_by_side(parts)
-    assert whole.shape == (2, 3, 3)
-    for i, part in enumerate(parts):
-        assert_array_equal(whole[:, i, : part.shape[1]], part)
-        assert not whole[:, i, part.shape[1] :].any()
-    assert side_by_side(parts[1:2]).shape == (2, 1, 3)
 
 
 # --- rows in turn ---------------------------------------------------------------------------------
@@ -199,9 +100,9 @@ def test_rows_in_turn_follow_each_other_within_blocks_and_between(n_rows):
         assert_allclose(drawn, u, rtol=1e-7, atol=1e-9)
 
 
-def test_a_move_in_step_is_overridden_by_its_moving():
-    """A step of its own would not be made within a mixture."""
-    with pytest.raises(TypeError, match="Louder goes in step with others: override moving"):
+def test_a_batched_transition_refuses_a_step_of_its_own():
+    """It would not be called where several chains move."""
+    with pytest.raises(TypeError, match=r"Louder overrides step, which .* override step_many"):
 
         class Louder(Mixture):
             def step(self, model, state, rng):
@@ -270,14 +171,52 @@ def test_draws_in_step_may_differ_in_number():
     assert len(sizes) > 1
 
 
-def test_chains_in_step_count_their_own_operations():
+def test_operations_are_those_of_all_chains():
     jobs = chains(InTurn(), 10)
-    for job, segment in zip(jobs, sample_all(jobs), strict=True):
-        assert segment.counts.operations == sample(*job).counts.operations
-        assert segment.counts.operations.cholesky > 0
-    with count_operations() as all_together:
-        counts = [segment.counts.operations.total for segment in sample_all(jobs)]
-    assert_allclose(all_together.total, sum(counts))
+    alone = sum_counts(sample(*job).counts for job in jobs).operations
+    with count_operations() as counted:
+        together = sum_counts(segment.counts for segment in sample_all(jobs)).operations
+    assert alone.cholesky > 0
+    for kind, number in vars(alone).items():
+        assert_allclose(getattr(together, kind), number)
+        assert_allclose(getattr(counted, kind), number)
+
+
+def test_chains_of_no_moves():
+    assert sample_all([]) == []
+    (segment,) = sample_all([(*chains(EP(), 12)[0][:4], 0)])
+    assert segment.theta.shape == (0, 2)
+
+
+class Halves(Transition):
+    """Halves theta; keeps how many chains were moved at once."""
+
+    name = "halves"
+
+    def __init__(self):
+        self.sizes = []
+
+    def start(self, model, theta, rng):
+        return model.state_at(theta, np.zeros(model.n_latent))
+
+    def step(self, model, state, rng):
+        moved = model.state_at(0.5 * state.theta, state.f)
+        return moved, StepInfo(self.name, True, 1.0)
+
+    def step_many(self, model, states, rngs):
+        self.sizes.append(len(states))
+        return super().step_many(model, states, rngs)
+
+
+def test_chains_of_one_model_and_transition_move_together():
+    models, move, other = [model_of(4, 0), model_of(4, 1)], Halves(), Halves()
+    begun = [(model, move.start(model, np.ones(2), None)) for model in models]
+    jobs = [(model, move, state, np.random.default_rng(0), 2) for model, state in 3 * begun]
+    jobs.append((models[0], other, begun[0][1], np.random.default_rng(0), 1))
+    ends = [segment.state.theta for segment in sample_all(jobs)]
+    assert_array_equal(ends, [[0.25, 0.25]] * 6 + [[0.5, 0.5]])
+    assert move.sizes == [3, 3, 3, 3]
+    assert other.sizes == [1]
 
 
 def test_chains_start_and_settle_in_step():

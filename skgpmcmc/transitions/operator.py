@@ -1,0 +1,129 @@
+"""Operators: moves of coordinates under a conditional distribution.
+
+The same operators move f given theta, and theta given what a parameterization holds fixed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..numerics.dynamics import Root
+from ..numerics.linalg import DenseRoot
+from ..parameterizations import Conditional, Point
+from .base import S, StepInfo, Tunable
+
+
+class Outcome(NamedTuple):
+    """Result of a move by an operator."""
+
+    point: Any  # of the class of the point at which it began
+    accepted: bool
+    acceptance_probability: float
+    n_evaluations: int  # of the conditional density
+    lost: FloatArray | None = None  # a visited position without density, if any
+    failed: bool = False  # rejected because an iteration did not converge, or has no way back
+
+    @classmethod
+    def rejected(cls, point: Any, n_evaluations: int, lost: FloatArray | None) -> Outcome:
+        """Return a rejection, because the proposal has no density."""
+        return cls(point, False, 0.0, n_evaluations, lost)
+
+
+class Operator(ABC):
+    """A Markov kernel on the coordinates of a conditional distribution; frozen, settings only.
+
+    Attributes
+    ----------
+    name : str
+        Name in diagnostics.
+    log_scale : float
+        Log of the scale of its steps.
+    target_acceptance : float or None
+        Acceptance rate to which warm-up tunes the scale; None leaves it as it is.
+    follows_gradient : bool
+        Whether it uses the gradient of the density.
+    """
+
+    follows_gradient: ClassVar[bool] = False
+
+    name: str
+    log_scale: float
+    target_acceptance: float | None
+
+    @abstractmethod
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+        """Make one move."""
+
+    @abstractmethod
+    def typical_log_scale(self, dim: int) -> float:
+        """Return the log scale that suits a standard normal target, as a start for tuning."""
+
+    def reversed(self) -> Self:
+        """Return the operator of the reverse moves; by default itself, as most are reversible."""
+        return self
+
+    def by_coordinate(self, dim: int) -> list[Self]:
+        """Return operators whose moves in turn make up this one; by default only itself."""
+        return [self]
+
+    def with_log_scale(self, log_scale: float) -> Self:
+        """Return the same operator with another scale."""
+        return self._with(log_scale=log_scale)
+
+    def with_target(self, target_acceptance: float) -> Self:
+        """Return the same operator, to be tuned to another acceptance rate."""
+        return self._with(target_acceptance=target_acceptance)
+
+    def with_root(self, root: Root) -> Self:
+        """Return the same operator with steps of another shape; by default unchanged."""
+        return self
+
+    def with_covariance(self, covariance: FloatArray) -> Self:
+        """Return the operator with steps in the shape of a covariance, and a scale to suit it."""
+        shaped = self.with_root(DenseRoot.of_covariance(covariance))
+        return shaped.with_log_scale(self.typical_log_scale(len(covariance)))
+
+    def _with(self, **changes: Any) -> Self:
+        return replace(self, **changes)  # type: ignore[type-var]
+
+
+class OperatorUpdate(Tunable[S]):
+    """Base class of updates by an operator, which determines scale, acceptance rate and shape.
+
+    Attributes
+    ----------
+    operator : Operator
+    """
+
+    operator: Operator
+
+    @property
+    def log_scale(self) -> float:  # type: ignore[override]
+        """Log scale of the operator."""
+        return self.operator.log_scale
+
+    @property
+    def target_acceptance(self) -> float | None:  # type: ignore[override]
+        """Target acceptance rate of the operator."""
+        return self.operator.target_acceptance
+
+    def with_log_scale(self, log_scale: float) -> Self:
+        """Return the same update with another scale."""
+        return self._with_operator(self.operator.with_log_scale(log_scale))
+
+    def with_covariance(self, covariance: FloatArray) -> Self:
+        """Return the update with steps of that shape, and the scale that goes with it."""
+        return self._with_operator(self.operator.with_covariance(covariance))
+
+    def _with_operator(self, operator: Operator) -> Self:
+        return replace(self, operator=operator)  # type: ignore[type-var]
+
+    def _info(self, outcome: Outcome, *, failed: bool) -> StepInfo:
+        """Report what the operator did."""
+        _, accepted, probability, n_evaluations, *_ = outcome
+        return StepInfo(self.name, accepted, probability, n_evaluations, failed)

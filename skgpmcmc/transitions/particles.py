@@ -1,0 +1,132 @@
+"""Moves of the particles of a pseudo-marginal chain at fixed theta.
+
+One particle moves as f alone does, by elliptical slices, or all but one are drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..approximations import ImportanceEstimate
+from ..approximations.importance import estimate_many, weigh_many
+from ..model import LatentGP
+from .base import BatchedTransition, StepInfo
+from .elliptical_slice import EllipticalSlice
+from .pseudo_marginal import PseudoMarginalState
+
+
+class _ParticleMove(BatchedTransition[PseudoMarginalState]):
+    """A move of particles that others have drawn."""
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> PseudoMarginalState | None:
+        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
+        raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
+
+
+@dataclass(frozen=True, eq=False)
+class RetainedParticle(_ParticleMove):
+    """Move one particle within p(f | y, theta): the cheap half of a refresh.
+
+    **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
+    importance density and defensive share. The particle that is drawn by weight is an exact draw
+    from p(f | y, theta) and stays one under elliptical slice steps; the others keep their law. So a
+    single particle with a huge weight, which is what makes a chain stay, does not last, for the
+    cost of a few matrix-vector products.
+
+    Attributes
+    ----------
+    defensive : float
+        That of the estimates.
+    n_steps : int
+        Elliptical slice steps. One alone moves too slowly where the importance density is far too
+        low: a chain would stay there for long.
+    """
+
+    defensive: float = 0.0
+    n_steps: int = 2
+    name = "retained particle"
+
+    def step_many(
+        self,
+        model: LatentGP,
+        states: Sequence[PseudoMarginalState],
+        rngs: Sequence[np.random.Generator],
+    ) -> list[tuple[PseudoMarginalState, StepInfo]]:
+        """Draw a particle, move it, and put it back with its new weight."""
+        moved = [self._moved(model, *own) for own in zip(states, rngs, strict=True)]
+        densities = [state.density for state in states]
+        columns = [f[:, None] for _, f in moved]
+        weights = weigh_many(model, densities, columns, defensive=self.defensive)
+        return [
+            self._put_back(state, index, f, float(log_weight[0]))
+            for state, (index, f), log_weight in zip(states, moved, weights, strict=True)
+        ]
+
+    def _moved(
+        self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
+    ) -> tuple[int, FloatArray]:
+        """Draw a particle by weight; returns which one, and where it has moved."""
+        _ = state.density.made()  # all factors that a state at rest has lost
+        index = state.estimate.draw_index(rng)
+        latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
+        for _ in range(self.n_steps):
+            latent, _ = EllipticalSlice().step(model, latent, rng)
+        return index, latent.f
+
+    def _put_back(
+        self, state: PseudoMarginalState, index: int, f: FloatArray, log_weight: float
+    ) -> tuple[PseudoMarginalState, StepInfo]:
+        estimate = state.estimate.with_particle(index, f, log_weight)
+        info = StepInfo(self.name, True, 1.0, 1.0 / len(f))
+        return state._replace(estimate=estimate, f=f), info
+
+
+@dataclass(frozen=True, eq=False)
+class ParticleRefresh(_ParticleMove):
+    """New particles at the same theta.
+
+    **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
+    importance density, number of draws and defensive share; it is always accepted. One particle,
+    drawn by weight, is kept, and all the others are drawn anew (conditional importance sampling;
+    Andrieu, Doucet & Holenstein, 2010).
+
+    Attributes
+    ----------
+    defensive : float
+        That of the estimates.
+    """
+
+    defensive: float = 0.0
+    name = "refresh"
+
+    def step_many(
+        self,
+        model: LatentGP,
+        states: Sequence[PseudoMarginalState],
+        rngs: Sequence[np.random.Generator],
+    ) -> list[tuple[PseudoMarginalState, StepInfo]]:
+        """Keep one particle and replace the others."""
+        estimates = estimate_many(
+            model,
+            [state.density.made() for state in states],  # a state at rest has lost all factors
+            [len(state.estimate.log_weights) for state in states],
+            rngs,
+            defensive=self.defensive,
+            retained=[state.estimate.draw(rng) for state, rng in zip(states, rngs, strict=True)],
+        )
+        return [
+            self._refreshed(state, estimate, rng)
+            for state, estimate, rng in zip(states, estimates, rngs, strict=True)
+        ]
+
+    def _refreshed(
+        self, state: PseudoMarginalState, estimate: ImportanceEstimate, rng: np.random.Generator
+    ) -> tuple[PseudoMarginalState, StepInfo]:
+        info = StepInfo(self.name, True, 1.0, len(estimate.log_weights) / len(state.f))
+        return state._replace(estimate=estimate, f=estimate.draw(rng)), info

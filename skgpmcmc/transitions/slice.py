@@ -1,0 +1,152 @@
+"""Slice sampling of one coordinate after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..parameterizations import Conditional, Point
+from .operator import Operator, Outcome
+
+#: A bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
+_MAX_SHRINKS = 200
+
+T = TypeVar("T")
+
+
+def shrink_bracket(
+    within: Callable[[float], T | None],
+    low: float,
+    high: float,
+    rng: np.random.Generator,
+    first: float | None = None,
+) -> T | None:
+    """Try uniform points of a bracket around 0, and shrink it to each that is outside the slice.
+
+    Parameters
+    ----------
+    within : callable
+        Returns what belongs to a shift from the current point; None if it is outside the slice.
+    low, high : float
+        Ends of the bracket.
+    rng : numpy.random.Generator
+        For the points.
+    first : float, optional
+        The first point, if it is drawn already.
+
+    Returns
+    -------
+    object or None
+        What belongs to the first point in the slice. The slice contains 0: that no point is found
+        happens only where rounding decides, and staying at 0 is then the exact move.
+
+    References
+    ----------
+    Neal (2003), *Slice sampling*, figure 5.
+    """
+    shift = rng.uniform(low, high) if first is None else first
+    for _ in range(_MAX_SHRINKS):
+        found = within(shift)
+        if found is not None:
+            return found
+        low, high = (shift, high) if shift < 0.0 else (low, shift)
+        shift = rng.uniform(low, high)
+    return None
+
+
+@dataclass(frozen=True)
+class UnivariateSlice(Operator):
+    """Univariate slice sampling of each coordinate in turn, by stepping out and shrinkage.
+
+    **Invariant:** leaves the conditional distribution unchanged; each coordinate's update is
+    reversible. It never rejects, and needs no tuning.
+
+    Attributes
+    ----------
+    log_scale : float
+        Log of the width of the first bracket.
+    max_widths : int, default=8
+        Maximum number of widths that are stepped out.
+    backwards : bool, default=False
+        Update the coordinates in the opposite order, the last one first.
+    spreads : tuple of float or None
+        Standard deviation of each coordinate, to which the width is proportional; None is one.
+    axes : tuple of int or None
+        The coordinates to update, in this order; None is all.
+
+    References
+    ----------
+    Neal (2003), *Slice sampling*, figures 3 and 5.
+    """
+
+    log_scale: float = float(np.log(1.5))
+    max_widths: int = 8
+    backwards: bool = False
+    spreads: tuple[float, ...] | None = None
+    axes: tuple[int, ...] | None = None
+    name = "univariate slice"
+    target_acceptance = None
+
+    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+        """Update every coordinate once, or those of `axes`."""
+        line = _Line(conditional)
+        widths = np.diag(self.spreads or np.ones(len(point.position)))
+        axes = range(len(widths)) if self.axes is None else self.axes
+        for axis in widths[list(axes)[:: -1 if self.backwards else 1]]:
+            point = self._moved_along(line, axis, point, rng)
+        return Outcome(point, True, 1.0, line.n_evaluations, line.lost)
+
+    def reversed(self) -> Self:
+        """Return the same updates in the opposite order, as each is reversible."""
+        return self._with(backwards=not self.backwards)
+
+    def by_coordinate(self, dim: int) -> list[Self]:
+        """Return the updates of single coordinates."""
+        axes = range(dim) if self.axes is None else self.axes
+        return [self._with(axes=(axis,)) for axis in axes] or [self]
+
+    def typical_log_scale(self, dim: int) -> float:
+        """Return the present scale."""
+        return self.log_scale
+
+    def with_spreads_of(self, covariance: FloatArray) -> UnivariateSlice:
+        """Return the same updates with widths from the variance of each coordinate."""
+        return self._with(spreads=tuple(np.sqrt(covariance.diagonal()).tolist()))
+
+    def _moved_along(
+        self, line: _Line, axis: FloatArray, point: Point, rng: np.random.Generator
+    ) -> Point:
+        level = point.log_density + np.log1p(-rng.uniform())
+        width = np.exp(self.log_scale)
+        low = -width * rng.uniform()
+        high = low + width
+        left = int(self.max_widths * rng.uniform())
+        right = self.max_widths - 1 - left
+        while left > 0 and line.above(level, point, low * axis):
+            low, left = low - width, left - 1
+        while right > 0 and line.above(level, point, high * axis):
+            high, right = high + width, right - 1
+        found = shrink_bracket(lambda shift: line.above(level, point, shift * axis), low, high, rng)
+        return point if found is None else found
+
+
+class _Line:
+    """Evaluates a conditional density, and counts."""
+
+    def __init__(self, conditional: Conditional) -> None:
+        self._conditional = conditional
+        self.n_evaluations = 0
+        self.lost: FloatArray | None = None
+
+    def above(self, level: float, point: Point, shift: FloatArray) -> Point | None:
+        """Return the point at a shift if its density is above the level."""
+        self.n_evaluations += 1
+        found = self._conditional.at(point.position + shift)
+        if found is None:
+            self.lost = point.position + shift
+            return None
+        return found if found.log_density > level else None
