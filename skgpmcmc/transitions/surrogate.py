@@ -72,13 +72,15 @@ def advanced(
 
 
 def root_of(draws: FloatArray) -> FloatArray:
-    """Return the Cholesky factor of the covariance of draws (..., p), correlations shrunk."""
+    """Return the Cholesky factor of the covariance of draws (..., p).
+
+    The covariance is shrunk towards its diagonal, which counts as one draw.
+    """
     flat = draws.reshape(-1, draws.shape[-1])
     covariance = np.atleast_2d(np.cov(flat, rowvar=False))
     diagonal = np.maximum(covariance.diagonal(), 1e-6)
-    covariance = 0.98 * covariance + 0.02 * np.diag(diagonal)
-    covariance.flat[:: len(covariance) + 1] += 1e-8
-    return cholesky(np.asfortranarray(covariance))
+    n = len(flat)
+    return cholesky(np.asfortranarray((n * covariance + np.diag(diagonal)) / (n + 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,15 +104,15 @@ class TMixture:
 
     @classmethod
     def of_draws(cls, draws: FloatArray, modes: FloatArray, scale: FloatArray) -> Self:
-        """Return one t per mode with the moments of the draws around it, and a wide one for all."""
+        """Return one t per mode with the moments of the draws around it."""
         nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
         groups = [draws[nearest == k] for k in range(len(modes))]
         groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
         shares = np.array([len(group) for group in groups], dtype=float)
         return cls(
-            means=np.array([*(group.mean(axis=0) for group in groups), draws.mean(axis=0)]),
-            roots=np.array([*(root_of(group) for group in groups), 2.5 * root_of(draws)]),
-            shares=np.array([*(0.85 * shares / shares.sum()), 0.15]),
+            means=np.array([group.mean(axis=0) for group in groups]),
+            roots=np.array([root_of(group) for group in groups]),
+            shares=shares / shares.sum(),
         )
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:

@@ -141,7 +141,9 @@ def _surprises(counts: Counts, led: Led, known: Knowledge) -> bool:
     if not known.usable:
         return False  # nothing is predicted
     n_accepted, n_made = counts.n_accepted[led.main], counts.n_steps[led.main]
-    return bool(bdtr(n_accepted, n_made, 0.5 * known.acceptance) < known.options.surprise)
+    return bool(
+        bdtr(n_accepted, n_made, known.options.usable * known.acceptance) < known.options.surprise
+    )
 
 
 def _shown(known: Knowledge, visited: FloatArray, workers: Executor) -> Knowledge:

@@ -89,7 +89,7 @@ def estimated(
     model = known.model
     reference = known.reference(settings.noise)
     thetas, evidence, shares = known.places()
-    n_draws = known.options.n_probe
+    n_draws = known.options.n_draws
     items = [
         (model, reference, theta, settings, n_draws, seed)
         for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
@@ -107,8 +107,9 @@ def estimated(
     count = settings.n_importance or draw_count(
         theta, log_variance, center, scale, model.n_latent, settings.noise, weight, known.options
     )
+    gap_noise = (known.options.gap_error + noise) / weight
     correction = Quadratic.fit(
-        theta, gap, center, scale, noise=(0.05 + noise) / weight, term_sd=0.1
+        theta, gap, center, scale, noise=gap_noise, term_sd=known.options.gap_term
     )
     counts = [count if isinstance(count, int) else count.at(own) for own in theta]
     estimates = Estimates.by_draws(settings, reference, count)._replace(

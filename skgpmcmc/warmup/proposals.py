@@ -83,7 +83,7 @@ def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
     sites, rough = known.reference(), known.approximation.roughened()
     posterior = HyperPosterior(known.model, rough, sites, estimates.correction)
     trajectory = known.warm.trajectory
-    longer = replace(trajectory, max_steps=2 * trajectory.max_steps)
+    longer = replace(trajectory, max_steps=known.options.longer * trajectory.max_steps)
     proposal: Proposal = SurrogateProposal(posterior, longer)
     main = {"trajectory": proposal}
     return _with_others(known, main, known.warm.ends)

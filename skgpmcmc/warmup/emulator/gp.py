@@ -139,8 +139,8 @@ class Emulator:
         spans = (top - values) / span
         values = -span * np.log1p(spans)
         gradients = gradients / (1.0 + spans)[:, None]
-        # A quarter of what the emulator may be conditioned on decides on its length-scales.
-        some = np.argsort(values)[-(options.most_values // (4 * (dim + 1))) :]
+        # A part of what the emulator may be conditioned on decides on its length-scales.
+        some = np.argsort(values)[-(options.most_values // (options.part * (dim + 1))) :]
         compared = theta[some], values[some], gradients[some]
         typical = Coordinates.typical(draws, flat)
         coordinates = _most_likely(typical, *compared, options)
@@ -206,11 +206,11 @@ def _most_likely(
 
     p = len(typical.scale)
     found = typical.stretched(np.full(p, options.length_scale))
-    score, n_steps = score_of(found), 3
+    score = score_of(found)
     for which in (np.ones(p), *np.eye(p)):
         for sign in (1.0, -1.0):
-            factor = options.stretch ** (sign / n_steps * which)
-            for _ in range(n_steps):
+            factor = options.stretch ** (sign * which)
+            for _ in range(options.n_stretches):
                 further = found.stretched(factor)
                 better = score_of(further)
                 if better <= score:

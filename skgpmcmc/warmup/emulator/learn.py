@@ -154,12 +154,18 @@ class Knowledge:
         """Draw from a form of pi* to a power, on a grid or by chains; (m, p)."""
         n_chains = self.options.n_pooled
         if self.dim <= MOST_ROTATED:
-            return self.grid_of(target).tempered(1.0 / power).sample(self.rng, 10 * n_chains)
+            return self.grid_of(target).tempered(1.0 / power).sample(self.rng, self.options.n_draws)
         assert self.warm is not None
         explored = np.array([point.position for point in self.warm.states])
         begins = explored[self.rng.integers(len(explored), size=n_chains)]
+        n_moves = 2 * self.options.n_draws // n_chains
         pool = run_pool(
-            target.raised(power), begins, self.root, 20, self.rng, self.options.target_acceptance
+            target.raised(power),
+            begins,
+            self.root,
+            n_moves,
+            self.rng,
+            self.options.target_acceptance,
         )
         return pool.reshape(-1, self.dim)
 
@@ -259,7 +265,7 @@ def refined(known: Knowledge, workers: Executor) -> Knowledge:
         so_far = f", acceptance {known.acceptance:.2g} ({enough:.2g} is enough)"
         stage = f"learning: {len(known.design)} of at most {most} evaluations"
         known = _with_batch(known, size, stage + so_far * (number > 0), workers)
-        if known.warm is not None and known.acceptance < 0.5 * options.usable:
+        if known.warm is not None and known.acceptance < options.hopeless:
             break  # hundreds of points were not enough: a few more would not be either
     return known
 

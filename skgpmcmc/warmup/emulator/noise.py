@@ -87,4 +87,4 @@ def draw_count(
     law = Quadratic.fit(
         theta, log_variance, center, scale, noise=options.error / weight, term_sd=1.0
     )
-    return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_probe))
+    return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_draws))

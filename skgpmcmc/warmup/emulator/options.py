@@ -16,7 +16,8 @@ class EmulatorOptions:
 
     # The search for modes, and the scale
     tolerance: float = 1e-4  # relative: of the density where a search ends, and of sites
-    fewest_rows: int = 400  # from which a search begins at the modes of a quarter of the rows
+    fewest_rows: int = 400  # from which a search begins at the modes of a part of the rows
+    part: int = 4  # one in so many: rows of a first search, values that tell length-scales
     step: float = 0.25  # of the gradients whose difference gives a first scale
     n_periods: int = 64  # that are tried: gaps of six percent, as wide as a mode
     shift: float = 0.05  # of the far end of the data by a step of a period, in periods
@@ -32,7 +33,8 @@ class EmulatorOptions:
     # The emulator
     span: float = 4.0  # log evidences are compressed below the largest by more than this plus p
     length_scale: float = 4.0  # of the emulator, to begin with
-    stretch: float = 2.8  # most change of its length-scales, in three steps: a flat one has no end
+    stretch: float = 1.4  # factor by which its length-scales change while that is likelier
+    n_stretches: int = 3  # at most, up and down: where the evidence is flat there is no end
     flat: float = 0.005  # squared difference of rows, in length-scales, that hardly matters
     nugget: float = 1e-6  # relative variance of a value around the emulator: rounding, tolerance
 
@@ -41,6 +43,7 @@ class EmulatorOptions:
     spread: float = 1.5  # wider tails are those of pi* to the power 1 / (1 + spread / p)
     worth: float = 170.0  # a third of the evaluations of a run whose proposals are all accepted
     usable: float = 0.5  # acceptance rate from which an emulator may lead chains
+    hopeless: float = 0.25  # acceptance, after a batch and trajectories, below which no batch helps
     most_rounds: int = 12  # batches of points
     n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal
 
@@ -50,13 +53,16 @@ class EmulatorOptions:
     rows_per_value: float = 10.0  # n / (p (p + 1)) below which trajectories cost less
 
     # Estimates
-    n_probe: int = 512  # draws by which the variance of a weight is learned
+    n_draws: int = 512  # by which pi* is described, and the variance of a weight
     fewest_draws: int = 32  # of an estimate: they take little beside its factorizations
     error: float = 0.5  # of the log variance that a probe finds
+    gap_error: float = 0.05  # of the quadratic in the log of exact over approximate evidence
+    gap_term: float = 0.1  # standard deviation of a coefficient of it
     kept: float = 0.85  # share of the precision of averaged softmax sites, for wider tails
 
     # Proposals
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
+    longer: int = 2  # times as many steps has a trajectory that ends with an estimate
     others: float = 0.03  # probability of each move but the main one: a random walk, new particles
     surprise: float = 0.01  # probability of so few acceptances from which there is a second look
 

@@ -62,21 +62,22 @@ def search(
 
 
 def searched(request: Request, options: EmulatorOptions, workers: Executor) -> tuple[Design, float]:
-    """Climb from every start; where rows are many, from the modes of a quarter of them.
+    """Climb from every start; where rows are many, from the modes of a part of them.
 
-    A quarter costs a sixty-fourth, and its modes are near those of all rows. If the time is over,
+    An evaluation with a part of the rows costs the third power of this part, and the modes are near
+    those of all rows. If the time is over,
     some searches are left out, but not the first.
 
     Returns
     -------
     tuple of Design and float
-        All points on the way, and how many evaluations they cost, those of a quarter by their
-        share of the operations.
+        All points on the way, and how many evaluations they cost, those of a part of the rows by
+        their share of the operations.
     """
     model, approximation = request.model, request.approximation
     n, starts, n_before = model.n_inputs, list(request.starts), 0.0
     if n >= options.fewest_rows:
-        rows = np.sort(request.rng.choice(n, n // 4, replace=False))
+        rows = np.sort(request.rng.choice(n, n // options.part, replace=False))
         small = request._replace(model=model.of_inputs(rows))
         before, n_before = searched(small, options, workers)
         starts = _ends(before, options)
@@ -89,7 +90,7 @@ def searched(request: Request, options: EmulatorOptions, workers: Executor) -> t
     )
     design = Design(tuple(point for path in paths if path is not None for point in path))
     require_time(len(design), model)
-    return design, len(design) + n_before / 64.0
+    return design, len(design) + n_before / options.part**3
 
 
 def _ends(design: Design, options: EmulatorOptions) -> list[FloatArray]:
