@@ -137,7 +137,7 @@ def _settled(
 
 
 def _surprises(counts: Counts, led: Led, known: Knowledge) -> bool:
-    """Whether chains accept less than is probable even if half of what is predicted were true."""
+    """Whether chains accept less than is probable even for a usable share of the predicted rate."""
     if not known.usable:
         return False  # nothing is predicted
     n_accepted, n_made = counts.n_accepted[led.main], counts.n_steps[led.main]

@@ -276,7 +276,7 @@ def test_the_count_follows_what_probes_found():
 def test_particles_take_no_more_memory_than_K_and_are_not_dearer_than_a_factorization(n):
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
     most = draw_count(theta, np.full(10, 50.0), CENTER, SCALE, n, 0.1, 1.0, OPTIONS).at(CENTER)
-    assert most == max(n, OPTIONS.n_probe)
+    assert most == max(n, OPTIONS.n_draws)
 
 
 def count_of(constant, slope=0.0, target_sd=0.5, lowest=4, highest=1000):
