@@ -15,7 +15,7 @@ import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.transitions import operators
+from skgpmcmc.transitions import hmc
 
 from .common import CASES, fit_quietly, load_results, plain, print_table, save, use_core
 
@@ -42,7 +42,7 @@ def measure(
         random_state=seed,
         n_jobs=1,
     )
-    with mock.patch.object(operators, "TRAVEL", travel or operators.TRAVEL):
+    with mock.patch.object(operators, "TRAVEL", travel or hmc.TRAVEL):
         fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     each = np.minimum(d.ess_bulk, d.ess_tail)

@@ -12,7 +12,7 @@ import pytest
 
 from skgpmcmc.numerics.dynamics import Path
 from skgpmcmc.numerics.linalg import DenseRoot
-from skgpmcmc.transitions import Directed, Rotation, Trajectory, operators
+from skgpmcmc.transitions import Directed, Rotation, Trajectory, hmc
 from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
 from ..exactness.test_trajectories import N_FEW, worst
@@ -49,15 +49,15 @@ def _without_half_step(at, begin, momentum, step, root, n_steps):
     return Path(path.end, momentum, path.n_evaluations, path.position)
 
 
-_leapfrog = operators.leapfrog
+_leapfrog = hmc.leapfrog
 
 
 def _flown_by(leapfrog, flown, *arguments):
-    operators.leapfrog = leapfrog
+    hmc.leapfrog = leapfrog
     try:
         return flown(*arguments)
     finally:
-        operators.leapfrog = _leapfrog
+        hmc.leapfrog = _leapfrog
 
 
 class ShapedByThePoint(Trajectory):
