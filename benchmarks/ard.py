@@ -42,7 +42,7 @@ def measure(
         random_state=seed,
         n_jobs=1,
     )
-    with mock.patch.object(operators, "TRAVEL", travel or hmc.TRAVEL):
+    with mock.patch.object(hmc, "TRAVEL", travel or hmc.TRAVEL):
         fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     each = np.minimum(d.ess_bulk, d.ess_tail)

@@ -28,18 +28,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    HyperPosterior,
-    Sites,
-    find_mode,
-    importance_estimate,
-)
+from skgpmcmc.approximations import EP, GaussianApproximation, Sites
+from skgpmcmc.hyperposterior import HyperPosterior, find_mode
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
-from skgpmcmc.transitions import run_pool
-from skgpmcmc.warmup import Emulated
+from skgpmcmc.setup.emulator.cheap import Emulated
+from skgpmcmc.transitions.surrogate import run_pool
 
 from .common import CASES, fit_quietly, load_results, print_table, save, simulate_ard, use_core
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import effort
+from skgpmcmc.run import progress as effort
 
 from .common import fit_quietly, print_table, save, use_core
 from .tuned_svm import PROBLEMS, first_rows

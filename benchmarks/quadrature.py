@@ -18,15 +18,9 @@ from scipy.interpolate import RectBivariateSpline
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import (
-    EP,
-    Density,
-    GaussianApproximation,
-    SequentialApproximation,
-    Sites,
-    importance_estimate,
-    rows_in_turn,
-)
+from skgpmcmc.approximations import EP, GaussianApproximation, Sites
+from skgpmcmc.importance import Density, importance_estimate
+from skgpmcmc.importance.sequential import SequentialApproximation, rows_in_turn
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 

@@ -10,23 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from .compare import (
-    KEY,
-    Comparison,
-    DataSet,
-    Settings,
-    as_json,
-    bundled_data,
-    check_data,
-    compare,
-    conclusion,
-    convergence_report,
-    csv_data,
-    save_plot,
-    score_table,
-    split_data,
-    why_no_plot,
-)
+from .compare.data import DataSet, bundled_data, check_data, csv_data, split_data
+from .compare.methods import Comparison, Settings, compare
+from .compare.picture import save_plot, why_no_plot
+from .compare.report import as_json, convergence_report
+from .compare.table import KEY, conclusion, score_table
 
 #: Exit statuses: all is well; a method, the plot or the saving failed; the arguments or the data
 #: are wrong, and nothing was fitted; stopped by Ctrl-C.

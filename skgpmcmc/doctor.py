@@ -14,11 +14,11 @@ import numpy as np
 from scipy import stats
 
 from ._typing import FloatArray
-from .numerics.archive import from_arrays
-from .run import Diagnostics, convergence_message, draws_wanted
+from .chain.counts import Counts, sum_counts
+from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
-from .run.diagnostics import counted, summarized
-from .warmup import Counts, sum_counts
+from .run.diagnostics import Diagnostics, counted, summarized
+from .storage.archive import from_arrays
 
 #: Share of a chain's draws that it may stay at one place.
 _LONGEST_STAY = 0.1
@@ -231,8 +231,9 @@ def save_plots(path: Path, prefix: str) -> list[Path]:
     ImportError
         If matplotlib is not installed.
     """
-    from .displays import AutocorrelationDisplay, TraceDisplay
     from .displays._drawing import import_matplotlib
+    from .displays.autocorrelation import AutocorrelationDisplay
+    from .displays.traces import TraceDisplay
 
     plt, _ = import_matplotlib()
     saved = []

@@ -29,8 +29,15 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS, Likelihood, Probit
-from skgpmcmc.likelihoods.base import Derivatives, TiltedMoments
+from skgpmcmc.chain import InProcess
+from skgpmcmc.chain.executor import perform
+from skgpmcmc.likelihoods import (
+    BERNOULLI_LIKELIHOODS,
+    Derivatives,
+    Likelihood,
+    Probit,
+    TiltedMoments,
+)
 from skgpmcmc.model import (
     Covariance,
     HyperPrior,
@@ -43,7 +50,6 @@ from skgpmcmc.model import (
 from skgpmcmc.numerics.linalg import DenseRoot, NotPositiveDefiniteError
 from skgpmcmc.run import chains
 from skgpmcmc.transitions import Trajectory
-from skgpmcmc.warmup import InProcess, perform
 
 Z_LIMIT = 4.0
 P_LIMIT = 1e-4
@@ -630,10 +636,9 @@ class OneByOne:
     def step_one(self, model, state, rng):
         return super().step_many(model, [state], [rng])[0]
 
-    def evaluate_many(self, model, thetas, rngs, retained=None):
-        retained = retained or [None] * len(thetas)
-        each = zip(thetas, rngs, retained, strict=True)
-        return [self.evaluate_one(model, theta, rng, keep) for theta, rng, keep in each]
+    def evaluate_many(self, model, thetas, rngs, *retained):
+        each = zip(thetas, rngs, *retained, strict=True)
+        return [self.evaluate_one(model, *own) for own in each]
 
-    def evaluate_one(self, model, theta, rng, retained):
-        return super().evaluate_many(model, [theta], [rng], [retained])[0]
+    def evaluate_one(self, model, theta, rng, *retained):
+        return super().evaluate_many(model, [theta], [rng], *([keep] for keep in retained))[0]

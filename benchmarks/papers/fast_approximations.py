@@ -36,30 +36,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
-from skgpmcmc.approximations import (
-    CheapPosterior,
-    Exact,
-    HyperPosterior,
-    Nystrom,
-    SubsetOfData,
-    evidence_cost,
-)
+from skgpmcmc.approximations import Exact, Nystrom, SubsetOfData
+from skgpmcmc.chain import switch
+from skgpmcmc.hyperposterior import CheapPosterior, HyperPosterior, evidence_cost
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.samplers import Collapsed, DiscretizingChain, Sampler
-from skgpmcmc.transitions import (
-    CheapUpdate,
-    DiscretizingMap,
-    Layer,
-    MarginalMetropolis,
-    Operator,
-    Sweep,
-    TemperedTransitions,
-    Transition,
-    UnivariateSlice,
-)
-from skgpmcmc.warmup import Request, switch
-from skgpmcmc.warmup.mapped import by_coordinate
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.mapped import by_coordinate
+from skgpmcmc.transitions import Operator, Sweep, Transition, UnivariateSlice
+from skgpmcmc.transitions.mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
+from skgpmcmc.transitions.metropolis import MarginalMetropolis
 
 from ..common import RESULTS, load_results, print_table, save, use_core
 from .comparative import prepare

@@ -32,7 +32,9 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
-from skgpmcmc.approximations import APPROXIMATIONS, Approximation, importance_estimate
+from skgpmcmc.approximations import APPROXIMATIONS, Approximation
+from skgpmcmc.chain import Segment, sample, switch
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import (
     GaussianPrior,
@@ -43,8 +45,9 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sampler, Surrogate
-from skgpmcmc.transitions import PseudoMarginalMetropolis, Sweep, Transition
-from skgpmcmc.warmup import Prepared, Request, Segment, sample, switch
+from skgpmcmc.setup import Prepared, Request
+from skgpmcmc.transitions import Sweep, Transition
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..common import RESULTS, load_binary, load_results, print_table, save, use_core
 from .comparative import convergence, cost, prepare, r_hat

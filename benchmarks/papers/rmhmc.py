@@ -32,8 +32,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.approximations.annealing import annealed_evidence
 from skgpmcmc.approximations.corrected import second_order_log_evidence
+from skgpmcmc.importance.annealed import annealed_evidence
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.run.annealed import AnnealedImportance

@@ -16,9 +16,10 @@ import numpy as np
 
 from .._params import Configuration
 from .._typing import BoolArray, FloatArray
-from ..likelihoods import Likelihood
-from ..model import Conditional, GaussianPrior, LatentGP, Observations
-from ..model.prior import GivenSites
+from ..likelihoods.base import Likelihood
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import Conditional, GaussianPrior, GivenSites
 from ..numerics import linalg
 
 

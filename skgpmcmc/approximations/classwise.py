@@ -25,7 +25,10 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._typing import FloatArray
-from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
+from ..model.classwise import ClasswisePrior
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics import linalg
 from .base import GaussianApproximation, LatentDraws, Sites
 from .laplace import laplace_gradient

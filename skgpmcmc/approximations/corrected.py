@@ -7,7 +7,7 @@ from math import factorial
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import LatentGP
+from ..model.joint import LatentGP
 from ..numerics import linalg
 from .base import GaussianApproximation
 from .ep import EP

@@ -9,8 +9,9 @@ import numpy as np
 
 from .._params import check_in, check_integer
 from .._typing import FloatArray
-from ..likelihoods import TiltedMoments
-from ..model import LatentGP, Observations
+from ..likelihoods.base import TiltedMoments
+from ..model.joint import LatentGP
+from ..model.observations import Observations
 from .base import Approximation, ApproximationFit, Cavities, GaussianApproximation, Sites
 from .laplace import Laplace
 from .whitened import gaussian_family

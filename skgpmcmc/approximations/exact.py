@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, LatentGP, Observations
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics import linalg
 from .base import Approximation, ApproximationFit, Evaluation, GaussianApproximation, Sites
 from .whitened import gaussian_family

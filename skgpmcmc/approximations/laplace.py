@@ -10,8 +10,10 @@ import numpy as np
 
 from .._params import check_in, check_integer
 from .._typing import FloatArray
-from ..likelihoods import Likelihood
-from ..model import GaussianPrior, LatentGP, Observations
+from ..likelihoods.base import Likelihood
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
 from .whitened import gaussian_family
 

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import Conditional, GaussianPrior
+from ..model.prior import Conditional, GaussianPrior
 from ..numerics import linalg
 from .base import GaussianApproximation, LatentDraws
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._params import check_integer
 from .._warnings import warn
-from ..approximations import Approximation, find_mode
+from ..approximations.base import Approximation
 from ..estimators import _validation as check
 from ..estimators._data import (
     LogProbabilityClassifierMixin,
@@ -25,10 +25,14 @@ from ..estimators._data import (
 from ..estimators._link import DocumentationLink
 from ..estimators._named import names_methods
 from ..estimators._saving import Versioned
+from ..hyperposterior.modes import find_mode
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from ..model import LatentGP, Observations, check_gradient, make_covariance
-from ..numerics.threads import one_thread
-from ..run.effort import require_memory
+from ..model.covariance import make_covariance
+from ..model.joint import LatentGP
+from ..model.kernels import check_gradient
+from ..model.observations import Observations
+from ..parallel.threads import one_thread
+from ..run.memory import require_memory
 
 #: Matrices of n x n doubles that the search holds at most: 4 for a gradient, 4 for the best fit.
 _N_MATRICES = 9.0

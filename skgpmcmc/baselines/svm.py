@@ -46,7 +46,7 @@ def svm_platt_classifier(*, random_state=None, n_jobs=None):
     --------
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from skgpmcmc.baselines.svm import svm_platt_classifier
+    >>> from skgpmcmc.baselines import svm_platt_classifier
     >>> model = make_pipeline(StandardScaler(), svm_platt_classifier(random_state=0))
     """
     return PlattSVC(random_state=random_state, n_jobs=n_jobs)

@@ -14,10 +14,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.multiclass import OneVsRestClassifier
 
-from ..baselines import EPMLClassifier, svm_platt_classifier
-from ..estimators import BayesianGPClassifier
+from ..baselines.epml import EPMLClassifier
+from ..baselines.svm import svm_platt_classifier
+from ..estimators.classification import BayesianGPClassifier
 from ..metrics import capacity_accuracy_score, capacity_auc_score, selective_accuracy_score
-from ..run import Diagnostics
+from ..run.diagnostics import Diagnostics
 from .data import DataSet, Split, split_data
 
 #: Columns of the table.

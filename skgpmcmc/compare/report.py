@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 import sklearn
 
-from ..run import Diagnostics
+from ..run.diagnostics import Diagnostics
 from .methods import SCORES, Comparison, Outcome, Settings
 
 #: What the file has of `Diagnostics`, besides acceptance rates.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._params import check_integer
-from ..run import autocorrelation
+from ..run.scale_reduction import autocorrelation
 from ._chains import ChainDisplay, checked_chains
 from ._drawing import draw_lines, one_axes
 

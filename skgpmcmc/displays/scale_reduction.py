@@ -5,7 +5,8 @@ from numbers import Integral
 import numpy as np
 
 from .._params import check_choice
-from ..run import gelman_rubin, min_draws, rank_r_hat
+from ..run.convergence import min_draws, rank_r_hat
+from ..run.scale_reduction import gelman_rubin
 from ._chains import ChainDisplay, checked_chains
 from ._drawing import draw_lines, one_axes
 

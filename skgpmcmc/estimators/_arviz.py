@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..run import Draws
 from ..run.leave_one_out import pointwise_log_lik
+from ..run.records import Draws
 from . import _validation as check
 
 #: Arrays by their names, and the dimensions of each beside chains and draws.

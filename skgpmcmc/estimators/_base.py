@@ -20,37 +20,33 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from .._params import check_flag, check_in, check_integer
 from .._warnings import warn
-from ..likelihoods import Likelihood
-from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
-from ..numerics.threads import LostWorkersError, one_thread
-from ..prediction import (
-    Integrated,
-    Kept,
-    LatentStrategy,
-    OwnLatent,
-    Particles,
-    Predictor,
+from ..likelihoods.base import Likelihood
+from ..model.classwise import ClasswiseGP
+from ..model.covariance import make_covariance
+from ..model.joint import LatentGP
+from ..model.names import element_names
+from ..model.observations import Observations
+from ..parallel.threads import one_thread
+from ..parallel.workers import LostWorkersError
+from ..prediction.predictor import Predictor
+from ..prediction.strategy import Integrated, Kept, LatentStrategy, OwnLatent, Particles
+from ..prediction.subset import (
     density_arrays_at,
     enough_draws,
     for_draws,
     spread_subset,
     typical_values,
 )
-from ..run import (
-    MarkedSamples,
-    ModelRun,
-    SamplingRun,
-    StoppingRule,
-    continue_chains,
-    convergence_message,
-    diagnose,
-    n_rounds,
-    remedy,
-    sample_chains,
-)
-from ..run.effort import CallbackMonitor, element_names, require_memory
-from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
+from ..run.advice import convergence_message, remedy
+from ..run.chains import continue_chains, n_rounds, sample_chains
+from ..run.convergence import StoppingRule
+from ..run.diagnostics import diagnose
+from ..run.memory import require_memory
+from ..run.records import MarkedSamples, ModelRun, SamplingRun
+from ..samplers import MAPPED, WITHIN_GIBBS, in_use
+from ..samplers.base import Sampler
 from . import _validation as check
+from ._callbacks import CallbackMonitor
 from ._data import check_n_jobs, prediction_params, replace_fitted
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
@@ -155,7 +151,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         """Return what runs chains: it follows a file, if there is one."""
         if self.checkpoint is None:
             return sample_chains
-        from ._checkpoint import sample_with_file  # few fits have one
+        from ._checkpoint import sample_with_file
 
         return partial(sample_with_file, self, X, observed)
 

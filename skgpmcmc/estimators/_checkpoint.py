@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..model import LatentGP, Observations
-from ..run import SamplingRun, sample_chains
+from ..model.joint import LatentGP
+from ..model.names import element_names
+from ..model.observations import Observations
+from ..run.chains import sample_chains
 from ..run.checkpoint import Checkpoint
-from ..run.effort import CallbackMonitor, Effort, Progress, element_names
+from ..run.progress import Effort, Progress
+from ..run.records import SamplingRun
+from ._callbacks import CallbackMonitor
 from ._warm_start import FREE_TO_CHANGE
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, WhiteKernel
 
 from .._warnings import warn
-from ..likelihoods import Gaussian, Likelihood, StudentT
-from ..model import is_known, owner_of
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..likelihoods.student_t import StudentT
+from ..model.default_priors import is_known, owner_of
 
 #: Bounds of scikit-learn's kernels that nobody has set.
 _USUAL_BOUNDS = (1e-5, 1e5)

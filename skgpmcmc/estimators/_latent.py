@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_choice, check_integer
 from ..prediction.covariance import draws_at
-from ..run import LOO_METHODS, Draws, LeaveOneOut, leave_one_out, with_latent_draws
-from ..run.effort import require_memory
+from ..run.leave_one_out import LOO_METHODS, LeaveOneOut, leave_one_out
+from ..run.memory import require_memory
+from ..run.records import Draws, with_latent_draws
 from . import _validation as check
 from ._base import BaseBayesianGP
 from ._data import LogProbabilityClassifierMixin, in_units_of_y, known_labels, rows_to_predict
@@ -240,7 +241,7 @@ class OneLatentFunction(BaseBayesianGP):
         -----
         Rows are those of the training data, without rows of weight zero.
         """
-        from ._arviz import as_tree  # nobody else needs it
+        from ._arviz import as_tree
 
         check_is_fitted(self)
         self._check_single("to_arviz")
@@ -319,7 +320,7 @@ default="integrated"
         >>> reg.log_evidence("ep", theta=[1.0, 1.0, 0.2]).standard_error
         0.0
         """
-        from ..run import evidence  # nobody else needs it
+        from ..run import evidence
 
         check_is_fitted(self)
         self._check_single("log_evidence")

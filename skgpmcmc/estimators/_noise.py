@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._params import check_choice, check_in
-from ..likelihoods import Gaussian
+from ..likelihoods.gaussian import Gaussian
 from ._data import check_rows, power_of_two, root_mean_square
 from ._rows import TrainingRows
 

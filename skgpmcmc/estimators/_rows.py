@@ -7,10 +7,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
-from ..likelihoods import Likelihood
-from ..model import Observations
-from ..numerics.spread import farthest_first
-from ..run import GivenRows
+from ..hyperposterior.rows import farthest_first
+from ..likelihoods.base import Likelihood
+from ..model.observations import Observations
+from ..run.leave_one_out import GivenRows
 from ._data import check_weights
 
 #: Inputs with which a kernel is tried, and how it may round the covariance of equal ones.

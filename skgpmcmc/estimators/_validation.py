@@ -12,19 +12,20 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from .._params import check_flag, check_integer
-from ..approximations import APPROXIMATIONS, CHEAP, Approximation, CheapApproximation, Exact
-from ..likelihoods import Gaussian, Likelihood
-from ..model import (
-    Covariance,
-    HyperPrior,
-    Observations,
-    check_kernel,
-    check_matrix,
-    default_hyperprior,
-    default_kernel,
-)
+from ..approximations import APPROXIMATIONS
+from ..approximations.base import Approximation
+from ..approximations.exact import Exact
+from ..hyperposterior.cheap import CHEAP, CheapApproximation
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..model.covariance import Covariance
+from ..model.default_priors import default_hyperprior
+from ..model.hyperpriors import HyperPrior
+from ..model.kernels import check_kernel, check_matrix, default_kernel
+from ..model.observations import Observations
 from ..numerics.quadrature import Bend
-from ..samplers import MAPPED, SAMPLERS, Sampler
+from ..samplers import MAPPED, SAMPLERS
+from ..samplers.base import Sampler
 
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100

@@ -10,10 +10,12 @@ from sklearn.base import clone
 from sklearn.callback import with_callbacks
 
 from .._params import check_choice
-from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
-from ..run import averaged_densities, diagnose, leave_one_out_of_classes
+from ..likelihoods import BERNOULLI_LIKELIHOODS
+from ..likelihoods.softmax import Softmax
+from ..model.names import element_names
+from ..run.diagnostics import diagnose
+from ..run.leave_one_out import averaged_densities, leave_one_out_of_classes
 from . import _validation as check
-from ._base import element_names
 from ._data import (
     normalized_columns,
     numbered_classes,

@@ -11,7 +11,8 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import d2_tweedie_score
 
 from .._params import check_choice, check_flag
-from ..likelihoods import Likelihood, NegativeBinomial, Poisson
+from ..likelihoods.base import Likelihood
+from ..likelihoods.counts import NegativeBinomial, Poisson
 from . import _validation as check
 from ._data import check_numbers, check_rows, rows_to_predict, validated
 from ._docs import documented

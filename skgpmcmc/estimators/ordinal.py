@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.callback import with_callbacks
 
-from ..likelihoods import OrdinalProbit
+from ..likelihoods.ordinal import OrdinalProbit
 from ._data import (
     check_labels,
     check_numbers,

@@ -11,15 +11,11 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
 from .._params import check_flag
-from ..likelihoods import Gaussian, Likelihood, StudentT
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..likelihoods.student_t import StudentT
 from . import _validation as check
-from ._data import (
-    check_rows,
-    in_units_of_y,
-    power_of_two,
-    rows_to_predict,
-    validated,
-)
+from ._data import check_rows, in_units_of_y, power_of_two, rows_to_predict, validated
 from ._docs import documented
 from ._latent import OneLatentFunction, require_joint_memory
 from ._named import names_methods

@@ -12,14 +12,9 @@ from sklearn.callback import with_callbacks
 
 from .._params import check_flag
 from .._warnings import warn
-from ..likelihoods import Likelihood, Volatility
-from ._data import (
-    check_rows,
-    check_weights,
-    root_mean_square,
-    rows_to_predict,
-    validated,
-)
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Volatility
+from ._data import check_rows, check_weights, root_mean_square, rows_to_predict, validated
 from ._docs import documented
 from ._latent import OneLatentFunction
 from ._named import names_methods

@@ -26,7 +26,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
-from ..likelihoods import Gaussian, Likelihood, NegativeBinomial, OrdinalProbit, StudentT
+from ..likelihoods.base import Likelihood
+from ..likelihoods.counts import NegativeBinomial
+from ..likelihoods.gaussian import Gaussian
+from ..likelihoods.ordinal import OrdinalProbit
+from ..likelihoods.student_t import StudentT
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
 from .lengths import column_widths, length_bounds, period_bounds, size_of_rows, spread_of_rows

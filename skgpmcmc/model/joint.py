@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods import Likelihood
+from ..likelihoods.base import Likelihood
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
 from .nugget import WithNugget

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
+from ..likelihoods.base import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
 from ..numerics import quadrature
 
 #: Cuts of an integral: with many rows, those of several rows have the same distances.

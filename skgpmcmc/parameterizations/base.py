@@ -16,7 +16,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..model import GaussianPrior, GPState, LatentGP, Observations
+from ..model.joint import GPState, LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import DensityPoint, SquareRoot
 from ..numerics.linalg import DenseRoot, NotPositiveDefiniteError
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot
 from ..numerics.linalg import lower_product
 

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._typing import FloatArray
-from ..likelihoods import Derivatives
-from ..model import GaussianPrior, GPState
+from ..likelihoods.base import Derivatives
+from ..model.joint import GPState
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot
 from ..numerics.linalg import NotPositiveDefiniteError
 from .geometry import Geometry

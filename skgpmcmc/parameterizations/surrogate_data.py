@@ -10,7 +10,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, GPState, LatentGP, Observations
+from ..model.joint import GPState, LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics import linalg
 from .base import HyperPoint, Parameterization, half_traces
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import LatentGP
-from ..numerics.threads import one_thread
+from ..model.joint import LatentGP
+from ..parallel.threads import one_thread
 from .subset import equal_rows
 
 if TYPE_CHECKING:

@@ -22,9 +22,11 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import ReferenceDensity
-from ..model import Conditional, CrossCovariance, LatentGP
-from ..numerics.threads import one_thread
+from ..importance.density import ReferenceDensity
+from ..model.covariance import CrossCovariance
+from ..model.joint import LatentGP
+from ..model.prior import Conditional
+from ..parallel.threads import one_thread
 from .covariance import latent_covariance, transposed_root
 from .strategy import (
     ClassProbabilities,
@@ -187,7 +189,7 @@ class Predictor:
         Of counts the least that has at least the probability at or below it. Where f is not
         integrated out, some of what it is averaged over stands for the rest.
         """
-        from .quantiles import quantiles_of  # few predictions need it
+        from .quantiles import quantiles_of
 
         offset = _per_row(offset, X_new)
         with one_thread(), _overflow_is_refused_later():

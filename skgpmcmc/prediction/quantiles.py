@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods import Likelihood
-from ..model import CrossCovariance
+from ..likelihoods.base import Likelihood
+from ..model.covariance import CrossCovariance
 from .strategy import stream_of
 from .subset import equal_rows
 

@@ -15,14 +15,12 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import (
-    Density,
-    density_from,
-    importance_estimate,
-    log_importance_weights,
-)
-from ..likelihoods import Likelihood
-from ..model import Conditional, GaussianPrior, LatentGP, LatentMoments
+from ..importance.density import Density
+from ..importance.estimate import importance_estimate, log_importance_weights
+from ..importance.interpolated import density_from
+from ..likelihoods.base import Likelihood
+from ..model.joint import LatentGP
+from ..model.prior import Conditional, GaussianPrior, LatentMoments
 from ..numerics.linalg import NotPositiveDefiniteError, log_sum
 
 #: Most draws whose f are handled at once.

@@ -13,9 +13,11 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._typing import FloatArray, IntArray
-from ..approximations import Approximation, ReferenceDensity
-from ..model import LatentGP
-from ..numerics.threads import Workers, one_thread
+from ..approximations.base import Approximation
+from ..importance.density import ReferenceDensity
+from ..model.joint import LatentGP
+from ..parallel.threads import one_thread
+from ..parallel.workers import Workers
 from .strategy import LatentStrategy, Particles
 
 #: Distinct thetas per task of a worker.

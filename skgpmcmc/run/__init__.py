@@ -2,15 +2,14 @@
 
 from .advice import convergence_message, draws_wanted, remedy
 from .chains import continue_chains, n_rounds, sample_chains
-from .diagnostics import (
+from .convergence import (
     ConvergenceSummary,
-    Diagnostics,
     StoppingRule,
-    diagnose,
     min_draws,
     rank_r_hat,
     summarize_convergence,
 )
+from .diagnostics import Diagnostics, diagnose
 from .leave_one_out import (
     LOO_METHODS,
     GivenRows,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .diagnostics import Diagnostics, least_ess, times_as_many
+from .convergence import least_ess, times_as_many
+from .diagnostics import Diagnostics
 
 #: Chains that fall short of what is wanted and stay within these are usable all the same: the
 #: Monte Carlo error of a posterior mean is at most a seventh of the posterior standard deviation.

@@ -12,8 +12,11 @@ import numpy as np
 
 from .._params import Configuration, check_choice, check_integer
 from .._typing import FloatArray
-from ..approximations import EP, Density, Laplace, Sites
-from ..approximations.annealing import (
+from ..approximations.base import GaussianApproximation, Sites
+from ..approximations.ep import EP
+from ..approximations.laplace import Laplace
+from ..approximations.whitened import gaussian_family
+from ..importance.annealed import (
     AnnealedEstimate,
     EllipticalSlices,
     PathKernel,
@@ -23,14 +26,13 @@ from ..approximations.annealing import (
     linear_temperatures,
     scheduled,
 )
-from ..approximations.base import GaussianApproximation
-from ..approximations.whitened import gaussian_family
-from ..model import LatentGP
-from ..numerics.threads import one_thread
-from ..transitions import RiemannianTrajectory, Trajectory
+from ..importance.density import Density
+from ..importance.gaussian import importance_gaussian
+from ..model.joint import LatentGP
+from ..parallel.threads import one_thread
 from ..transitions.annealed import RiemannianKernel, TrajectoryKernel
-from ..warmup.emulator.design import importance_gaussian
-from ..warmup.emulator.options import EmulatorOptions
+from ..transitions.hmc import Trajectory
+from ..transitions.riemannian import RiemannianTrajectory
 
 #: Draws that are moved together, as pilot draws are that look for temperatures, and those that only
 #: look for the scale of steps.
@@ -165,7 +167,7 @@ def _on_one_thread(run: Callable[..., AnnealedEstimate], *arguments: Any) -> Ann
 def near_posterior(model: LatentGP, theta: FloatArray) -> Density:
     """Return a Gaussian near p(f | y, theta): EP's, or that of a softmax with averaged sites."""
     if model.likelihood.n_functions > 1:
-        return importance_gaussian(_laplace(model, theta), model, None, EmulatorOptions())
+        return importance_gaussian(_laplace(model, theta), model)
     return _ep(model, theta)
 
 

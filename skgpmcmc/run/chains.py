@@ -20,19 +20,22 @@ import numpy as np
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..approximations import Approximation, CheapApproximation
-from ..model import LatentGP
-from ..numerics.threads import Call, Journal, LostWorkersError, Workers, joined, one_thread
-from ..samplers import Sampler
-from ..warmup import Segment, sample, sample_all, sum_counts, switch_all
-from .diagnostics import StoppingRule
-from .effort import (
+from ..approximations.base import Approximation
+from ..chain.counts import sum_counts
+from ..chain.segment import Segment, sample, sample_all, switch_all
+from ..hyperposterior.cheap import CheapApproximation
+from ..model.joint import LatentGP
+from ..model.names import element_names
+from ..parallel.threads import one_thread
+from ..parallel.workers import Call, Journal, LostWorkersError, Workers, joined
+from ..samplers.base import Sampler
+from .convergence import StoppingRule
+from .progress import (
     Effort,
     Monitor,
     Plan,
     Progress,
     Standing,
-    element_names,
     likely_draws,
     plan_for,
     seconds_per_iteration,

@@ -22,10 +22,12 @@ import numpy as np
 import scipy
 
 from .._warnings import warn
-from ..numerics.archive import Written, from_arrays, to_arrays
-from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
-from ..numerics.threads import Call
-from ..warmup import Done, Segment, joined_segments, perform, sample, sum_counts
+from ..chain.counts import sum_counts
+from ..chain.executor import Done, perform
+from ..chain.segment import Segment, joined_segments, sample
+from ..parallel.workers import Call
+from ..storage.archive import Written, from_arrays, to_arrays
+from ..storage.sealed import UnreadableError, read_sealed, write_sealed
 
 
 @dataclass(eq=False)

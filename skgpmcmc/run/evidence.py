@@ -13,20 +13,20 @@ from scipy import integrate
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..approximations import EP, Approximation, Exact, Laplace, importance_estimate
+from ..approximations.base import Approximation
 from ..approximations.corrected import second_order_log_evidence
-from ..model import HyperPrior, LatentGP
-from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT
+from ..approximations.ep import EP
+from ..approximations.exact import Exact
+from ..approximations.laplace import Laplace
+from ..importance.estimate import importance_estimate
+from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT, HyperPrior
+from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import one_thread
-from ..transitions import (
-    MarginalMetropolis,
-    MetropolisHastings,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    TMixture,
-)
-from ..warmup import N_IMPORTANCE
+from ..parallel.threads import one_thread
+from ..setup.request import N_IMPORTANCE
+from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, RandomWalk
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
+from ..transitions.surrogate import TMixture
 from .annealed import AnnealedImportance, near_posterior
 
 #: Draws of theta for an integrated evidence, and how many of them are a task of a worker.

@@ -13,13 +13,14 @@ from scipy.special import logsumexp
 
 from .._shown import Shown
 from .._typing import FloatArray, IntArray
-from ..approximations import ReferenceDensity
-from ..approximations.left_out import Query, Settled
-from ..model import Further, LatentGP
+from ..chain.segment import at_work
+from ..importance.density import ReferenceDensity
+from ..importance.left_out import Query, Settled
+from ..model.joint import LatentGP
+from ..model.observations import Further
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import Workers
-from ..warmup import at_work
-from .diagnostics import min_draws
+from ..parallel.workers import Workers
+from .convergence import min_draws
 from .records import Draws
 
 #: The Pareto tail is fitted to a fifth of the draws, and to five at least.

@@ -10,11 +10,15 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, ReferenceDensity
-from ..model import LatentGP
-from ..numerics.threads import Workers
-from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
-from ..warmup import Counts, EmulatorReport, Segment, at_work, joined_segments, sum_counts
+from ..approximations.base import Approximation
+from ..chain.counts import Counts, sum_counts
+from ..chain.segment import Segment, at_work, joined_segments
+from ..importance.density import ReferenceDensity
+from ..model.joint import LatentGP
+from ..parallel.workers import Workers
+from ..setup.report import EmulatorReport
+from ..transitions.base import ChainState, Transition
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 #: Most latent values by which chains are judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10

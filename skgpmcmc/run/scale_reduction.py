@@ -9,7 +9,7 @@ from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray
-from .diagnostics import comparable
+from .convergence import comparable
 
 
 class ScaleReduction(NamedTuple):

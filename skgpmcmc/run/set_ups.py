@@ -12,24 +12,19 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 
-from ..approximations import Approximation, CheapApproximation
-from ..model import LatentGP
+from ..approximations.base import Approximation
+from ..chain import time_limit
+from ..chain.counts import Counts, sum_counts
+from ..chain.executor import Done, perform
+from ..chain.segment import switch
+from ..chain.time_limit import TimeLimit, until
+from ..hyperposterior.cheap import CheapApproximation
+from ..model.joint import LatentGP
 from ..numerics.linalg import OperationCount
-from ..numerics.threads import Call, Workers
-from ..samplers import Sampler
-from ..warmup import (
-    Counts,
-    Done,
-    Prepared,
-    Request,
-    TimeLimit,
-    perform,
-    sum_counts,
-    switch,
-    time_limit,
-    until,
-)
-from .effort import Monitor, Plan
+from ..parallel.workers import Call, Workers
+from ..samplers.base import Sampler
+from ..setup.request import Prepared, Request
+from .progress import Monitor, Plan
 from .records import Draws, ModelRun, Ongoing
 
 

@@ -11,19 +11,18 @@ from functools import partial
 from typing import ClassVar
 
 from .._params import Configuration, check_choice, check_in
-from ..likelihoods import Gaussian, Likelihood
-from ..model import LatentGP, check_gradient
-from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis
-from ..warmup import (
-    N_IMPORTANCE,
-    EmulatorSettings,
-    Executor,
-    Prepared,
-    Request,
-    Schedule,
-    set_up_emulated,
-    set_up_random_walk,
-)
+from ..chain.executor import Executor
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..model.joint import LatentGP
+from ..model.kernels import check_gradient
+from ..setup.emulated import set_up_emulated
+from ..setup.random_walk import set_up_random_walk
+from ..setup.report import EmulatorSettings
+from ..setup.request import N_IMPORTANCE, Prepared, Request
+from ..setup.schedule import Schedule
+from ..transitions.metropolis import MarginalMetropolis
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 #: Warm-up iterations of what has to be tuned, and of what has not.
 _N_TUNED, _N_SETTLED = 500, 10

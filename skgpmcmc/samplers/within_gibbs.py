@@ -12,28 +12,32 @@ from scipy import stats
 
 from .. import parameterizations
 from .._params import check_flag, check_in, check_integer
-from ..model import GPState, LatentGP, parameters_of, variance_position
-from ..parameterizations import Parameterization
-from ..transitions import (
+from ..chain.executor import Executor
+from ..model.hyperpriors import parameters_of
+from ..model.joint import GPState, LatentGP
+from ..model.kernels import variance_position
+from ..parameterizations.base import Parameterization
+from ..setup.random_walk import set_up_sweep
+from ..setup.request import Prepared, Request
+from ..transitions.base import Transition
+from ..transitions.compose import Sweep
+from ..transitions.elliptical_slice import EllipticalSlice
+from ..transitions.gibbs import (
     ConjugateVariance,
     CrankNicolson,
     CurvatureShape,
-    EllipticalSlice,
     HyperUpdate,
-    JointUpdate,
-    Langevin,
     LatentUpdate,
     MassShape,
-    Operator,
     PriorShape,
-    RandomWalk,
-    RiemannianTrajectory,
-    Sweep,
-    Trajectory,
-    Transition,
-    UnivariateSlice,
 )
-from ..warmup import Executor, Prepared, Request, set_up_sweep
+from ..transitions.hmc import Trajectory
+from ..transitions.joint_update import JointUpdate
+from ..transitions.langevin import Langevin
+from ..transitions.metropolis import RandomWalk
+from ..transitions.operator import Operator
+from ..transitions.riemannian import RiemannianTrajectory
+from ..transitions.slice import UnivariateSlice
 from .base import Sampler
 
 AnOperator = TypeVar("AnOperator", bound=Operator)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, importance_estimate
-from ..likelihoods import Likelihood, Probit
-from ..model import LatentGP, Observations, default_hyperprior, default_kernel, make_covariance
+from ..approximations.base import Approximation
+from ..importance.estimate import importance_estimate
+from ..likelihoods.base import Likelihood
+from ..likelihoods.bernoulli import Probit
+from ..model.covariance import make_covariance
+from ..model.default_priors import default_hyperprior
+from ..model.joint import LatentGP
+from ..model.kernels import default_kernel
+from ..model.observations import Observations
 from .likelihoods import _N_SAMPLED, _STEP, _agree, _mean_is
 
 

@@ -10,8 +10,8 @@ from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray, IntArray
-from ..model import LatentGP
-from ..run.effort import element_names
+from ..model.joint import LatentGP
+from ..model.names import element_names
 from .invariance import (
     JointDraws,
     Statistic,

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 
 from .._typing import FloatArray
-from ..model import LatentGP
-from ..transitions import ChainState, Transition
+from ..model.joint import LatentGP
+from ..transitions.base import ChainState, Transition
 
 #: Shares of the replicates after which a test with a level looks at its p-value. A mistake that all
 #: replicates show plainly hardly ever has a p-value above `_CLEAR` with half of them.

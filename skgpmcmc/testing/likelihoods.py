@@ -9,7 +9,7 @@ import numpy as np
 from scipy.integrate import quad
 
 from .._typing import FloatArray
-from ..likelihoods import Likelihood
+from ..likelihoods.base import Likelihood
 
 _LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
 _STEP = 1e-4  # of central differences

@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations.annealing import Particles, Tempered
-from ..model import GaussianPrior, GPState
+from ..importance.annealed import Particles, Tempered
+from ..model.joint import GPState
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot, leapfrog
-from ..parameterizations import LatentConditional
+from ..parameterizations.latent import LatentConditional
 from .hmc import Trajectory
 from .riemannian import RiemannianTrajectory
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, final
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GPState, LatentGP
+from ..model.joint import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 
 

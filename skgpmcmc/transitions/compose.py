@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import LatentGP
+from ..model.joint import LatentGP
 from .base import BatchedTransition, S, StepInfo, Transition, Tunable
 from .metropolis import MetropolisHastings
 

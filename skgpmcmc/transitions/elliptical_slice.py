@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model import GPState, LatentGP
+from ..model.joint import GPState, LatentGP
 from .base import FromPrior, StepInfo
 from .slice import shrink_bracket
 

@@ -11,10 +11,12 @@ from typing import Protocol, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..model import GaussianPrior, GPState, LatentGP
+from ..model.joint import GPState, LatentGP
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import IDENTITY, FactorRoot, Root
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
-from ..parameterizations import HyperConditional, LatentConditional, LatentPoint, Parameterization
+from ..parameterizations.base import HyperConditional, Parameterization
+from ..parameterizations.latent import LatentConditional, LatentPoint
 from .base import FromPrior, StepInfo, Tunable
 from .metropolis import metropolis_accepts, rejected_proposal
 from .operator import Operator, OperatorUpdate

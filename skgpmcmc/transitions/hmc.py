@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, HyperPosterior, PosteriorPoint, mean_of
-from ..model import LatentGP
+from ..approximations.base import Approximation
+from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint, mean_of
+from ..model.joint import LatentGP
 from ..numerics.dynamics import IDENTITY, DensityPoint, P, Path, Root, leapfrog
 from ..numerics.linalg import DenseRoot
 from .base import StepInfo, Transition

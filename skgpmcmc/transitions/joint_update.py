@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Density, ReferenceDensity, importance_estimate, log_importance_weights
-from ..model import GPState, LatentGP
+from ..importance.density import Density, ReferenceDensity
+from ..importance.estimate import importance_estimate, log_importance_weights
+from ..model.joint import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo
 from .metropolis import RandomWalk, metropolis_accepts, rejected_proposal

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import Conditional, Point
 from .metropolis import metropolis_accepts
 from .operator import Operator, Outcome
 

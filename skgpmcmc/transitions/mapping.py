@@ -20,9 +20,9 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import CheapPosterior
-from ..model import LatentGP
-from ..parameterizations import DensityPoint
+from ..hyperposterior.cheap import CheapPosterior
+from ..model.joint import LatentGP
+from ..numerics.dynamics import DensityPoint
 from .base import S, StepInfo, Transition
 from .metropolis import Evaluated, MetropolisHastings, metropolis_accepts, rejected_proposal
 from .operator import Operator, OperatorUpdate

@@ -14,11 +14,11 @@ from typing import Any, Generic, NamedTuple, Protocol, Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation
-from ..model import LatentGP
+from ..approximations.base import Approximation
+from ..model.joint import LatentGP
 from ..numerics.dynamics import IDENTITY, Root
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import Conditional, Point
 from .base import BatchedTransition, S, StepInfo
 from .operator import Operator, OperatorUpdate, Outcome
 

@@ -14,7 +14,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..numerics.dynamics import Root
 from ..numerics.linalg import DenseRoot
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import Conditional, Point
 from .base import S, StepInfo, Tunable
 
 

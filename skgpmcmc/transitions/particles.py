@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import ImportanceEstimate
-from ..approximations.importance import estimate_many, weigh_many
-from ..model import LatentGP
+from ..importance.estimate import ImportanceEstimate, estimate_many, weigh_many
+from ..model.joint import LatentGP
 from .base import BatchedTransition, StepInfo
 from .elliptical_slice import EllipticalSlice
 from .pseudo_marginal import PseudoMarginalState

@@ -10,16 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import (
-    Density,
-    ImportanceEstimate,
-    Quadratic,
-    ReferenceDensity,
-    importance_estimate,
-)
-from ..approximations.importance import estimate_many
-from ..model import LatentGP
+from ..importance.density import Density, ReferenceDensity
+from ..importance.estimate import ImportanceEstimate, estimate_many, importance_estimate
+from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
+from ..numerics.quadratic import Quadratic
 from .metropolis import Evaluated, MetropolisHastings, Proposal
 
 

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Geometry, LatentPoint, Point
+from ..parameterizations.base import Conditional, Point
+from ..parameterizations.geometry import Geometry
+from ..parameterizations.latent import LatentPoint
 from .hmc import HamiltonianOperator
 from .metropolis import metropolis_accepts
 from .operator import Outcome

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import Conditional, Point
 from .operator import Operator, Outcome
 
 #: A bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.

@@ -13,12 +13,14 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.approximations import EP, Exact, Laplace, importance_estimate
+from skgpmcmc.approximations import EP, Exact, Laplace
 from skgpmcmc.approximations.corrected import second_order_log_evidence
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.run.annealed import AnnealedImportance
 from skgpmcmc.run.evidence import conditional_evidence, integrated_evidence
-from skgpmcmc.transitions import PseudoMarginalMetropolis, RandomWalk
+from skgpmcmc.transitions import RandomWalk
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import P_LIMIT, Z_LIMIT, make_model, seeded, short_chains, toy_classes
 

@@ -15,13 +15,14 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, RationalQuadratic
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import EP, Laplace, importance_estimate
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
+from skgpmcmc.setup import emulated, proposals
+from skgpmcmc.setup.proposals import led_by_emulator, overdispersed_starts
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
-from skgpmcmc.warmup import emulated, proposals
-from skgpmcmc.warmup.proposals import led_by_emulator, overdispersed_starts
 
 from ..helpers import P_LIMIT, Z_LIMIT, make_model, orthant_probability, seeded
 from .test_joint import prepared, small_model, without_grids

@@ -14,20 +14,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc.approximations import EP, Exact
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
+from skgpmcmc.setup.mapped import by_coordinate
 from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
-from skgpmcmc.transitions import (
-    DiscretizingMap,
-    Layer,
-    MarginalMetropolis,
-    MetropolisHastings,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    TemperedTransitions,
-    Trajectory,
-    UnivariateSlice,
-)
-from skgpmcmc.transitions.metropolis import Evaluated
-from skgpmcmc.warmup.mapped import by_coordinate
+from skgpmcmc.transitions import MetropolisHastings, RandomWalk, Trajectory, UnivariateSlice
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions
+from skgpmcmc.transitions.metropolis import Evaluated, MarginalMetropolis
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import seeded
 from .test_joint import LEVEL, check, examined, small_model

@@ -12,9 +12,9 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.testing.invariance import start_with_particles
-from skgpmcmc.transitions import Multiples, PseudoMarginalMetropolis
-from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, multiplied
+from skgpmcmc.testing import start_with_particles
+from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, Multiples, multiplied
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import make_model, seeded
 from .test_joint import check, check_caught, examined

@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
-from skgpmcmc.parameterizations.latent import LatentConditional
+from skgpmcmc.parameterizations import Ancillary, LatentConditional, Sufficient, SurrogateData
 from skgpmcmc.transitions import (
-    ConjugateVariance,
     CrankNicolson,
-    GeneralizedLeapfrog,
-    HamiltonianOperator,
     HyperUpdate,
-    JointUpdate,
     Langevin,
     LatentUpdate,
     Outcome,
@@ -30,6 +25,10 @@ from skgpmcmc.transitions import (
     metropolis_accepts,
     riemannian,
 )
+from skgpmcmc.transitions.gibbs import ConjugateVariance
+from skgpmcmc.transitions.hmc import HamiltonianOperator
+from skgpmcmc.transitions.joint_update import JointUpdate
+from skgpmcmc.transitions.riemannian import GeneralizedLeapfrog
 
 from ..exactness.test_in_turn import (
     HYPER,

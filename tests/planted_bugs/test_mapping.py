@@ -5,7 +5,8 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from skgpmcmc.transitions import DiscretizingMap, Layer, TemperedTransitions, UnivariateSlice
+from skgpmcmc.transitions import UnivariateSlice
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions
 
 from ..exactness.test_joint import LEVEL
 from ..exactness.test_mapping import (

@@ -12,42 +12,28 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    Laplace,
-    SequentialApproximation,
-    Sites,
-    importance_estimate,
-    log_importance_weights,
-)
-from skgpmcmc.approximations.interpolated import Quadratic
-from skgpmcmc.approximations.sequential import _mass, _Probits
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
+from skgpmcmc.importance import importance_estimate, log_importance_weights
+from skgpmcmc.importance.sequential import SequentialApproximation, _mass, _Probits
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
 from skgpmcmc.model import HyperPrior
+from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.setup import emulated
+from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.testing import check_approximation, check_likelihood
-from skgpmcmc.transitions import (
+from skgpmcmc.transitions import EllipticalSlice, Mixture, Outcome, RandomWalk, StepInfo, Trajectory
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.metropolis import Evaluated
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import DrawCount, PseudoMarginalMetropolis
+from skgpmcmc.transitions.rotation import Rotation
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
-    Directed,
-    DrawCount,
-    EllipticalSlice,
     IndependenceMetropolis,
-    Mixture,
-    Outcome,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-    Rotation,
-    StepInfo,
     SurrogateProposal,
     TMixture,
-    Trajectory,
 )
-from skgpmcmc.transitions.metropolis import Evaluated
-from skgpmcmc.warmup import emulated
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
 from ..exactness.test_grid_posterior import three_point_report
 from ..exactness.test_joint import (
@@ -86,10 +72,10 @@ class NoJacobian(HyperPrior):
 
 
 class WithoutJacobian(OneByOne, PseudoMarginalMetropolis):
-    def evaluate_one(self, model, theta, rng, retained):
+    def evaluate_one(self, model, theta, rng, *retained):
         prior = model.hyperprior
         wrong = replace(model, hyperprior=NoJacobian(prior.names, prior.distributions))
-        return super().evaluate_one(wrong, theta, rng, retained)
+        return super().evaluate_one(wrong, theta, rng, *retained)
 
 
 class NoDeterminant(GaussianApproximation):
@@ -153,8 +139,8 @@ class UniformChoice(OneByOne, PseudoMarginalMetropolis):
 class WeightsOfOnePart(OneByOne, PseudoMarginalMetropolis):
     """Draws from the defensive mixture, weighted as if all came from q."""
 
-    def evaluate_one(self, model, theta, rng, retained):
-        found = super().evaluate_one(model, theta, rng, retained)
+    def evaluate_one(self, model, theta, rng, *retained):
+        found = super().evaluate_one(model, theta, rng, *retained)
         state = found.state
         q = self.reference.at(model, theta)
         log_weights = log_importance_weights(model, q, state.estimate.particles)

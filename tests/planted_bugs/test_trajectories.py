@@ -12,8 +12,10 @@ import pytest
 
 from skgpmcmc.numerics.dynamics import Path
 from skgpmcmc.numerics.linalg import DenseRoot
-from skgpmcmc.transitions import Directed, Rotation, Trajectory, hmc
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.transitions import Trajectory, hmc
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.rotation import Rotation
 
 from ..exactness.test_trajectories import N_FEW, worst
 from ..helpers import Z_LIMIT

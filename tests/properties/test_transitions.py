@@ -9,28 +9,23 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, Approximation, Laplace, log_importance_weights
+from skgpmcmc.approximations import EP, Approximation, Laplace
+from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.model.nugget import WithNugget
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
-from skgpmcmc.transitions import (
+from skgpmcmc.transitions import EllipticalSlice, Mixture, RandomWalk, StepInfo, metropolis_accepts
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.metropolis import MarginalMetropolis
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
+from skgpmcmc.transitions.rotation import GridDensity, Rotation
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
-    Directed,
-    EllipticalSlice,
-    GridDensity,
     IndependenceMetropolis,
-    MarginalMetropolis,
-    Mixture,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-    Rotation,
-    StepInfo,
     SurrogateProposal,
     TMixture,
-    metropolis_accepts,
+    advanced,
 )
-from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import in_one_test, leapfrog, make_model, toy_classes
 

@@ -26,13 +26,14 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import SubsetOfData
-from skgpmcmc.numerics import sealed
-from skgpmcmc.numerics.threads import LostWorkersError, Workers
+from skgpmcmc.chain import Segment, time_limit
+from skgpmcmc.chain import segment as work
+from skgpmcmc.chain.counts import Counts, sum_counts
+from skgpmcmc.parallel.workers import LostWorkersError, Workers
 from skgpmcmc.run import chains, checkpoint, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import Segment, sum_counts, time_limit, work
-from skgpmcmc.warmup.work import Counts
+from skgpmcmc.storage import sealed
 
 from ..helpers import in_one_test, rounds_of, seeded
 

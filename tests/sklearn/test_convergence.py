@@ -24,9 +24,9 @@ from skgpmcmc.run import (
     n_rounds,
     summarize_convergence,
 )
-from skgpmcmc.run.diagnostics import MIN_ESS
+from skgpmcmc.run.convergence import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.transitions import PseudoMarginalMetropolis
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import in_one_test, rounds_of, short_chains
 
@@ -582,17 +582,18 @@ def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, lo
 @short_chains()
 def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, long, monkeypatch):
     """The round is dropped, random numbers included: later it is made again as it was."""
-    count = iter(range(n_steps))
-    moving = PseudoMarginalMetropolis.moving
+    left, step_many = n_steps, PseudoMarginalMetropolis.step_many
 
-    def interrupted(self, model, state, rng):
-        if next(count, None) is None:
+    def interrupted(self, model, states, rngs):
+        nonlocal left
+        if left <= 0:
             raise KeyboardInterrupt
-        return moving(self, model, state, rng)
+        left -= len(states)
+        return step_many(self, model, states, rngs)
 
     model = twin(short).set_params(n_draws=MANY)
     with monkeypatch.context() as patch:
-        patch.setattr(PseudoMarginalMetropolis, "moving", interrupted)
+        patch.setattr(PseudoMarginalMetropolis, "step_many", interrupted)
         with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws per chain"):
             model.fit(*moons())
     assert_array_equal(model.theta_samples_, long.theta_samples_[:, :n_kept])

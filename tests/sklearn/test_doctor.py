@@ -9,9 +9,9 @@ from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.__main__ import main
+from skgpmcmc.chain.counts import Counts
 from skgpmcmc.doctor import Chains, findings
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import Counts
 
 N_DRAWS = 500
 NAMES = ["log k1__constant_value", "log k2__length_scale"]

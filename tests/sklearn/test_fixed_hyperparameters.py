@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import StoppingRule, summarize_convergence
+from skgpmcmc.run import Draws, StoppingRule, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
-from skgpmcmc.run.records import Draws, judged
+from skgpmcmc.run.records import judged
 
 from ..helpers import make_model, toy_classes
 

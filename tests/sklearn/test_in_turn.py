@@ -24,14 +24,14 @@ from skgpmcmc.numerics.dynamics import IDENTITY
 from skgpmcmc.samplers import Ancillary, Interweaving, KnorrHeldRue, Sufficient, Surrogate
 from skgpmcmc.transitions import (
     HyperUpdate,
-    JointUpdate,
     LatentUpdate,
-    PriorShape,
     RandomWalk,
     Sweep,
     Trajectory,
     UnivariateSlice,
 )
+from skgpmcmc.transitions.gibbs import PriorShape
+from skgpmcmc.transitions.joint_update import JointUpdate
 
 from ..helpers import every_pair, in_one_test, rounds_of, short_chains
 

@@ -40,13 +40,13 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
+from skgpmcmc.chain.segment import no_density
 from skgpmcmc.estimators import _base
 from skgpmcmc.estimators._data import LogProbabilityClassifierMixin
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
 from skgpmcmc.run import set_ups
 from skgpmcmc.samplers import Ancillary, Interweaving, Marginal, PseudoMarginal, Sufficient
-from skgpmcmc.warmup.work import no_density
 
 from ..helpers import in_one_test, make_model
 

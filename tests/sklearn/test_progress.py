@@ -12,12 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
+from skgpmcmc.chain import time_limit
+from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION, Done
+from skgpmcmc.chain.time_limit import TimeLimit
 from skgpmcmc.numerics import roots
 from skgpmcmc.numerics.linalg import OperationCount
-from skgpmcmc.run import chains, diagnostics, effort, set_ups
-from skgpmcmc.run.effort import Plan
+from skgpmcmc.run import chains, diagnostics, set_ups
+from skgpmcmc.run import progress as effort
+from skgpmcmc.run.progress import Plan
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import ITERATIONS_PER_EVALUATION, Done, TimeLimit, time_limit
 
 from ..helpers import in_one_test, make_model, rounds_of
 

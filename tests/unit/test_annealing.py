@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Exact, Sites
-from skgpmcmc.approximations.annealing import (
+from skgpmcmc.approximations.whitened import gaussian_family
+from skgpmcmc.importance import log_importance_weights
+from skgpmcmc.importance.annealed import (
     EllipticalSlices,
     Particles,
     Schedule,
@@ -18,8 +20,6 @@ from skgpmcmc.approximations.annealing import (
     linear_temperatures,
     scheduled,
 )
-from skgpmcmc.approximations.importance import log_importance_weights
-from skgpmcmc.approximations.whitened import gaussian_family
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.parameterizations import LatentConditional
 from skgpmcmc.run.annealed import AnnealedImportance

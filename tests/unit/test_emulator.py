@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
 
-from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.warmup.emulator.gp import Coordinates, Emulator, flattening
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.emulator.posterior import EmulatedPosterior
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.setup.emulator.gp import Coordinates, Emulator, flattening
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.posterior import EmulatedPosterior
 
 from ..helpers import finite_difference, make_model, toy_classes
 

@@ -9,7 +9,8 @@ from numpy.polynomial.hermite_e import hermeval
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from skgpmcmc.approximations import EP, Laplace, Sites, importance_estimate
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Poisson, Probit, StudentT
 from skgpmcmc.numerics.linalg import count_operations
 

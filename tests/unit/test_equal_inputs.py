@@ -12,7 +12,8 @@ from arviz_stats.base.array import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
 
-from skgpmcmc.approximations import EP, Exact, Laplace, averaged
+from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.approximations.classwise import averaged
 from skgpmcmc.approximations.corrected import second_order_log_evidence
 from skgpmcmc.estimators._rows import TrainingRows
 from skgpmcmc.likelihoods import (
@@ -37,8 +38,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.prediction.covariance import draws_at
-from skgpmcmc.run.leave_one_out import GivenRows, leave_one_out
-from skgpmcmc.run.records import Draws
+from skgpmcmc.run import Draws, GivenRows, leave_one_out
 
 from ..helpers import finite_difference, in_one_test, relative_error
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import EP
-from skgpmcmc.warmup import EmulatorSettings, InProcess, Request, TimeLimit, estimates, until
-from skgpmcmc.warmup.emulator.learn import learned
-from skgpmcmc.warmup.emulator.noise import Probe
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.estimates import estimated
-from skgpmcmc.warmup.time_limit import OutOfTimeError
+from skgpmcmc.chain import InProcess
+from skgpmcmc.chain.time_limit import OutOfTimeError, TimeLimit, until
+from skgpmcmc.setup import Request, estimates
+from skgpmcmc.setup.emulator.learn import learned
+from skgpmcmc.setup.emulator.noise import Probe
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import estimated
+from skgpmcmc.setup.report import EmulatorSettings
 
 from ..helpers import Watched, in_one_test, make_model, toy_classes
 

@@ -18,7 +18,8 @@ from skgpmcmc import (
 from skgpmcmc.approximations import EP
 from skgpmcmc.approximations.corrected import second_order_correction, second_order_log_evidence
 from skgpmcmc.likelihoods import StudentT
-from skgpmcmc.model_selection import AnnealedImportance, compare_evidence
+from skgpmcmc.model_selection import compare_evidence
+from skgpmcmc.run.annealed import AnnealedImportance
 from skgpmcmc.run.evidence import _log_mean, conditional_evidence, integrated_evidence
 from skgpmcmc.samplers import PseudoMarginal
 

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
+from skgpmcmc.chain import time_limit
+from skgpmcmc.chain.executor import perform
+from skgpmcmc.chain.time_limit import TimeLimit, time_is_over
 from skgpmcmc.numerics.linalg import count_root
-from skgpmcmc.numerics.threads import Workers
+from skgpmcmc.parallel.workers import Workers
 from skgpmcmc.run import sample_chains, set_ups
-from skgpmcmc.run.effort import Monitor, plan_for
+from skgpmcmc.run.progress import Monitor, plan_for
 from skgpmcmc.run.set_ups import Chains, set_up_all
 from skgpmcmc.samplers import Sampler
-from skgpmcmc.warmup import Prepared, TimeLimit, perform, time_limit
-from skgpmcmc.warmup.time_limit import time_is_over
+from skgpmcmc.setup import Prepared
 
 from ..helpers import in_one_test, make_model, toy_classes
 

@@ -6,15 +6,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from skgpmcmc.approximations import EP
-from skgpmcmc.transitions import (
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
     IndependenceMetropolis,
-    PseudoMarginalMetropolis,
     SurrogateProposal,
     TMixture,
+    advanced,
     run_pool,
 )
-from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import P_LIMIT, leapfrog, make_model, toy_classes
 

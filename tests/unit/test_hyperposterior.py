@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpmcmc.approximations import EP, Exact, HyperPosterior, mean_of
+from skgpmcmc.approximations import EP, Exact
+from skgpmcmc.hyperposterior import HyperPosterior
+from skgpmcmc.hyperposterior.posterior import mean_of
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.numerics import roots

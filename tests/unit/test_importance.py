@@ -6,16 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import chisquare, multivariate_normal
 
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    ImportanceEstimate,
-    Laplace,
-    Sites,
-    importance_estimate,
-    log_importance_weights,
-)
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
 from skgpmcmc.approximations.whitened import WhitenedApproximation
+from skgpmcmc.importance import ImportanceEstimate, importance_estimate, log_importance_weights
 from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import (
-    EP,
-    InterpolatedSites,
-    Laplace,
-    SequentialApproximation,
-    Sites,
-)
-from skgpmcmc.approximations.interpolated import Quadratic
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.importance.interpolated import InterpolatedSites
+from skgpmcmc.importance.sequential import SequentialApproximation
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -22,6 +17,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
+from skgpmcmc.numerics.quadratic import Quadratic
 
 from ..helpers import in_one_test, make_model, relative_error, toy_classes
 

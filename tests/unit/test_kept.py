@@ -15,14 +15,7 @@ from skgpmcmc.approximations import EP
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import ClasswiseGP, HyperPrior, Observations, default_kernel, make_covariance
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.prediction import (
-    Integrated,
-    Kept,
-    OwnLatent,
-    Particles,
-    Predictor,
-    density_arrays_at,
-)
+from skgpmcmc.prediction import Integrated, Kept, OwnLatent, Particles, Predictor, density_arrays_at
 
 from ..helpers import make_model, toy_classes
 

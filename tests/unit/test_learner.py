@@ -8,14 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.chain import InProcess
+from skgpmcmc.chain.time_limit import TimeLimit, until
 from skgpmcmc.model import HyperPrior, default_kernel
-from skgpmcmc.transitions import independence_acceptance
-from skgpmcmc.warmup import InProcess, Request, TimeLimit, until
-from skgpmcmc.warmup.emulator.design import Design
-from skgpmcmc.warmup.emulator.learn import HeldOut, _shares, explored, learned, refined
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.emulator.posterior import scale_of
-from skgpmcmc.warmup.emulator.search import searched
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.emulator.design import Design
+from skgpmcmc.setup.emulator.learn import HeldOut, _shares, explored, learned, refined
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.posterior import scale_of
+from skgpmcmc.setup.emulator.search import searched
+from skgpmcmc.transitions.surrogate import independence_acceptance
 
 from ..helpers import CutShort, Watched, in_one_test, make_model, seeded, toy_classes, z_score
 
@@ -302,7 +304,7 @@ def test_points_begin_at_the_sites_that_the_design_lets_expect(complete):
     complete.evaluated(thetas, "evaluations", workers)
     ((_, items, found),) = workers.batches
     gaps = []
-    for (_, _, theta, expected), point in zip(items, found, strict=True):
+    for (_, _, _, theta, expected), point in zip(items, found, strict=True):
         squares = (((complete.design.theta - theta) / complete.scale) ** 2).sum(axis=1)
         nearest = complete.design.points[int(squares.argmin())].sites
         gaps.append(
@@ -404,7 +406,7 @@ def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
     target = after.examined.posterior
     narrow, wide = after.draws(target), after.draws(target, 0.5)
     assert narrow.shape[1] == wide.shape[1] == 4
-    assert len(narrow) == 10 * 64
+    assert len(narrow) == EmulatorOptions().n_draws
     wider = wide.std(axis=0) / narrow.std(axis=0)  # of 64 chains: an eighth of noise each
     assert wider.min() > 1.0
     assert wider.mean() > 1.15

@@ -13,7 +13,8 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.run.leave_one_out import LeaveOneOut, PointwiseDensities, _averaged, _thinned
+from skgpmcmc.run import LeaveOneOut
+from skgpmcmc.run.leave_one_out import PointwiseDensities, _averaged, _thinned
 
 from ..helpers import short_chains
 

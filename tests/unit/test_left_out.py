@@ -7,8 +7,10 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, left_out
-from skgpmcmc.approximations.left_out import Query, Settled
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.importance import left_out
+from skgpmcmc.importance.interpolated import InterpolatedSites
+from skgpmcmc.importance.left_out import Query, Settled
 from skgpmcmc.likelihoods import (
     Gaussian,
     Logit,

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import Exact, SubsetOfData
+from skgpmcmc.chain import InProcess
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import (
     LatentGP,
@@ -16,9 +17,9 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.samplers import DiscretizingChain
+from skgpmcmc.setup import Request, mapped
+from skgpmcmc.setup.mapped import Pilot, _cost, autocorrelation_times, pilot
 from skgpmcmc.transitions import UnivariateSlice
-from skgpmcmc.warmup import InProcess, Request, mapped
-from skgpmcmc.warmup.mapped import Pilot, _cost, autocorrelation_times, pilot
 
 from ..helpers import in_one_test
 

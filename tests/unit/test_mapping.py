@@ -9,16 +9,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc.transitions import (
-    DiscretizingMap,
     Langevin,
-    Layer,
     MetropolisHastings,
     Outcome,
     RandomWalk,
-    TemperedTransitions,
     Trajectory,
     UnivariateSlice,
 )
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions
 from skgpmcmc.transitions.metropolis import Evaluated
 
 from ..helpers import in_one_test

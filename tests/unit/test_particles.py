@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, log_importance_weights
-from skgpmcmc.transitions import (
-    EllipticalSlice,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-)
+from skgpmcmc.approximations import EP
+from skgpmcmc.importance import log_importance_weights
+from skgpmcmc.transitions import EllipticalSlice, RandomWalk
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import THREE_THETA, three_point_model
 

@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import (
-    EP,
-    InterpolatedSites,
-    Quadratic,
-    Sites,
-    importance_estimate,
-)
+from skgpmcmc.approximations import EP, Sites
+from skgpmcmc.importance import importance_estimate
+from skgpmcmc.importance.interpolated import InterpolatedSites
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.transitions import DrawCount
-from skgpmcmc.warmup.emulator.design import Design, DesignPoint, examine, spread_out
-from skgpmcmc.warmup.emulator.noise import draw_count, take_probe
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.report import EmulatorSettings
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.setup.emulator.design import Design, DesignPoint, examine, spread_out
+from skgpmcmc.setup.emulator.noise import draw_count, take_probe
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.report import EmulatorSettings
+from skgpmcmc.transitions.pseudo_marginal import DrawCount
 
 from ..helpers import finite_difference, in_one_test, make_model, toy_classes
 

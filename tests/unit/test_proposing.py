@@ -8,15 +8,15 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
-from skgpmcmc.transitions import (
+from skgpmcmc.setup.emulator.learn import Examined, Knowledge
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import Estimates
+from skgpmcmc.setup.proposals import led_by_emulator, led_in_a_hurry, overdispersed_starts
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
     IndependenceMetropolis,
     independence_acceptance,
 )
-from skgpmcmc.warmup.emulator.learn import Examined, Knowledge
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.estimates import Estimates
-from skgpmcmc.warmup.proposals import led_by_emulator, led_in_a_hurry, overdispersed_starts
 
 from ..helpers import P_LIMIT, in_one_test, make_model, seeded
 

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Matern, WhiteKernel
 
+from skgpmcmc.hyperposterior.rows import farthest_first
 from skgpmcmc.numerics import linalg, roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, count_operations
 from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
-from skgpmcmc.numerics.spread import farthest_first
 
 from ..helpers import in_one_test
 

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.transitions import Directed, MetropolisHastings, Mixture, RandomWalk
+from skgpmcmc.transitions import MetropolisHastings, Mixture, RandomWalk
+from skgpmcmc.transitions.compose import Directed
 from skgpmcmc.transitions.metropolis import Evaluated
 from skgpmcmc.transitions.rotation import MOST_ROTATED, GridDensity, Rotation
 

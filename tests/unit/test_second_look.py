@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import EP, Exact
+from skgpmcmc.chain.counts import Counts
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal
-from skgpmcmc.warmup import Counts, Request, emulated
-from skgpmcmc.warmup.emulator.learn import Examined
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.setup import Request, emulated
+from skgpmcmc.setup.emulator.learn import Examined
+from skgpmcmc.setup.emulator.options import EmulatorOptions
 
 from ..helpers import Watched, in_one_test, make_model, streams, toy_classes
 

@@ -9,17 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import log_ndtr
 
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    Laplace,
-    SequentialApproximation,
-    Sites,
-    density_from,
-    importance_estimate,
-    log_importance_weights,
-    rows_in_turn,
-)
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
+from skgpmcmc.importance import importance_estimate, log_importance_weights
+from skgpmcmc.importance.interpolated import density_from
+from skgpmcmc.importance.sequential import SequentialApproximation, rows_in_turn
 from skgpmcmc.likelihoods import (
     Logit,
     NegativeBinomial,

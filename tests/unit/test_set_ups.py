@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Exact, Laplace, SubsetOfData
+from skgpmcmc.chain import InProcess
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.model.nugget import WithNugget
@@ -28,24 +29,14 @@ from skgpmcmc.samplers import (
     TemperedTransitions,
 )
 from skgpmcmc.samplers import mapped as mapped_samplers
-from skgpmcmc.transitions import (
-    Layer,
-    RandomWalk,
-    StepInfo,
-    Transition,
-)
-from skgpmcmc.warmup import (
-    EmulatorSettings,
-    InProcess,
-    Prepared,
-    Request,
-    emulated,
-    mapped,
-    set_up_emulated,
-)
-from skgpmcmc.warmup.emulator.learn import Examined, learned
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.estimates import Estimates
+from skgpmcmc.setup import Prepared, Request, emulated, mapped
+from skgpmcmc.setup.emulated import set_up_emulated
+from skgpmcmc.setup.emulator.learn import Examined, learned
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import Estimates
+from skgpmcmc.setup.report import EmulatorSettings
+from skgpmcmc.transitions import RandomWalk, StepInfo, Transition
+from skgpmcmc.transitions.mapping import Layer
 
 from ..helpers import in_one_test, make_model, streams, toy_classes
 
@@ -214,7 +205,7 @@ def test_the_report_is_of_what_the_chains_do():
     assert report.n_in_turn == n_in_turn == n_then
     assert nothing is None
     lowest, highest = report.n_importance
-    assert EmulatorOptions().fewest_draws <= lowest <= highest <= EmulatorOptions().n_probe
+    assert EmulatorOptions().fewest_draws <= lowest <= highest <= EmulatorOptions().n_draws
 
 
 def test_the_report_is_of_the_emulator_that_leads():

@@ -9,7 +9,8 @@ from scipy import stats
 from scipy.integrate import quad
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgpmcmc.approximations import EP, Exact, HyperPosterior, Laplace
+from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.hyperposterior import HyperPosterior
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, Probit, Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -22,7 +23,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.model.hyperpriors import LOG_SCALE_LIMIT
-from skgpmcmc.warmup.emulator.gp import flattening
+from skgpmcmc.setup.emulator.gp import flattening
 
 from ..helpers import P_LIMIT, finite_difference, in_one_test, relative_error, toy_classes
 

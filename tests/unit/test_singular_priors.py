@@ -9,14 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpmcmc.approximations import (
-    EP,
-    Exact,
-    GaussianApproximation,
-    Laplace,
-    Sites,
-)
+from skgpmcmc.approximations import EP, Exact, GaussianApproximation, Laplace, Sites
 from skgpmcmc.approximations.whitened import WhitenedApproximation, gaussian_family
+from skgpmcmc.hyperposterior.rows import farthest_first
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
 from skgpmcmc.model import (
     GaussianPrior,
@@ -28,7 +23,6 @@ from skgpmcmc.model import (
 from skgpmcmc.numerics import roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot
-from skgpmcmc.numerics.spread import farthest_first
 from skgpmcmc.parameterizations import Ancillary, SurrogateData
 
 from ..helpers import finite_difference, in_one_test, relative_error

@@ -7,14 +7,9 @@ from scipy import integrate
 from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 
-from skgpmcmc.approximations import (
-    EP,
-    ClasswiseApproximation,
-    Laplace,
-    Sites,
-    averaged,
-    log_importance_weights,
-)
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.approximations.classwise import ClasswiseApproximation, averaged
+from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.likelihoods import Logit, Softmax
 from skgpmcmc.model import (
     ClasswiseGP,

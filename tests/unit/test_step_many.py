@@ -10,21 +10,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtri_exp
 
-from skgpmcmc.approximations import EP, SequentialApproximation
+from skgpmcmc.approximations import EP
 from skgpmcmc.approximations.whitened import WhitenedApproximation
+from skgpmcmc.chain import sample, switch
+from skgpmcmc.chain.counts import sum_counts
+from skgpmcmc.chain.segment import sample_all, switch_all
+from skgpmcmc.importance.sequential import SequentialApproximation
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.numerics.threads import Workers, joined
-from skgpmcmc.transitions import (
-    Directed,
-    Mixture,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-    StepInfo,
-    Transition,
-)
-from skgpmcmc.warmup import sample, sample_all, sum_counts, switch, switch_all
+from skgpmcmc.parallel.workers import Workers, joined
+from skgpmcmc.transitions import Mixture, RandomWalk, StepInfo, Transition
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import in_one_test, make_model, toy_classes
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, HyperPosterior, InterpolatedSites, Laplace
-from skgpmcmc.approximations.interpolated import Quadratic
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.hyperposterior import HyperPosterior
+from skgpmcmc.importance.interpolated import InterpolatedSites
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.setup.hamiltonian import follow
 from skgpmcmc.transitions import Trajectory
-from skgpmcmc.warmup.hamiltonian import follow
 
 from ..helpers import make_model, toy_classes
 

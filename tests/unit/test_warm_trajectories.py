@@ -9,22 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from skgpmcmc.approximations import Exact
+from skgpmcmc.chain import InProcess, sample
+from skgpmcmc.chain.time_limit import TimeLimit, until
 from skgpmcmc.model import make_covariance
-from skgpmcmc.transitions import TrajectoryState, at_rest
-from skgpmcmc.warmup import (
-    InProcess,
-    Request,
-    TimeLimit,
-    sample,
-    set_up_emulated,
-    until,
-)
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.hamiltonian import (
-    learned_root,
-    trajectories_pay,
-    warmed_up,
-)
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.emulated import set_up_emulated
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.hamiltonian import learned_root, trajectories_pay, warmed_up
+from skgpmcmc.transitions.base import at_rest
+from skgpmcmc.transitions.hmc import TrajectoryState
 
 from ..helpers import CutShort, in_one_test, make_model, toy_classes
 from .test_hyperposterior import regression

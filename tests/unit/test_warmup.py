@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.numerics.dynamics import tuned_log_scale
 from skgpmcmc.parameterizations import DenseRoot
-from skgpmcmc.transitions import JointUpdate, Langevin, RandomWalk
-from skgpmcmc.warmup import Schedule
-from skgpmcmc.warmup.schedule import pooled_covariance
+from skgpmcmc.setup.schedule import Schedule, pooled_covariance
+from skgpmcmc.transitions import Langevin, RandomWalk
+from skgpmcmc.transitions.joint_update import JointUpdate
 
 from ..helpers import in_one_test, make_model, toy_classes
 
