@@ -13,8 +13,8 @@ in a field of a class whose name ends in "Options"; in methods of such a class t
 too. Numbers within other functions do not count, nor do defaults of other records. A *branch on p*
 is a comparison of the number of hyper-parameters (`dim`, `p`, or a length of theta), and every use
 of a name that such a comparison has defined (a variable, a property or a function), in its place.
-*Generators* are functions of the rooms ``chain`` and ``setup`` that yield. *Record types* are the classes with
-fields, of the rooms `ROOMS`, of which a default fit makes objects.
+*Generators* are functions of the rooms ``chain`` and ``setup`` that yield. *Record types* are the
+classes with fields, of the rooms `ROOMS`, of which a default fit makes objects.
 """
 
 from __future__ import annotations
