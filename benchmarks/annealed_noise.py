@@ -22,7 +22,12 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.importance import Density, importance_estimate
-from skgpmcmc.importance.annealed import EllipticalSlices, PathKernel, annealed_evidence, scheduled
+from skgpmcmc.importance.annealed import (
+    EllipticalSlices,
+    PathKernel,
+    annealed_evidence,
+    find_schedule,
+)
 from skgpmcmc.importance.gaussian import importance_gaussian
 from skgpmcmc.likelihoods import Likelihood, Probit, Softmax
 from skgpmcmc.model import ClasswiseGP, HyperPrior, LatentGP, Observations, make_covariance
@@ -109,7 +114,7 @@ def measure(model: LatentGP, approximation: str, theta: np.ndarray) -> dict[str,
         if name == "HMC" and model.likelihood.n_functions > 1:
             continue
         settings = {"kernel": kernel, "n_moves": n_moves}
-        schedule = scheduled(model, density.q, None, rng, **settings)
+        schedule = find_schedule(model, density.q, None, rng, **settings)
         found[name] = noise(
             lambda schedule=schedule, settings=settings: (
                 annealed_evidence(model, density.q, schedule, 64, rng, **settings).log_evidence

@@ -63,7 +63,7 @@ def _search(model: LatentGP) -> float:
     start = time.perf_counter()
     approximation = EP()
     mode = find_mode(model, approximation, [model.covariance.start], with_hyperprior=True)
-    q, posterior = mode.fit.q, HyperPosterior(model, approximation.refined(1e-4))
+    q, posterior = mode.fit.q, HyperPosterior(model, approximation.with_tolerance(1e-4))
     for axis in np.eye(len(q.prior.theta)):
         for sign in (0.1, -0.1):
             posterior.at(q.prior.theta + sign * axis, q.sites)
@@ -82,7 +82,7 @@ class _FromNeighbor:
     """EP at every node, from the sites of the last one."""
 
     def __init__(self, model: LatentGP) -> None:
-        self.model, self.approximation = model, EP().refined(1e-4)
+        self.model, self.approximation = model, EP().with_tolerance(1e-4)
         self.sites: Sites | None = None
 
     def __call__(self, theta: np.ndarray) -> GaussianApproximation:

@@ -64,7 +64,7 @@ class _Nodes:
         self, model: LatentGP, center: np.ndarray, root: np.ndarray, n_draws: int, seed: int
     ) -> None:
         self.model, self.center, self.root, self.n_draws = model, center, root, n_draws
-        self.approximation = EP().refined(1e-5)
+        self.approximation = EP().with_tolerance(1e-5)
         self.rng = np.random.default_rng(seed)
         self.sites: dict[Node, Sites] = {}
         self.values: dict[Node, np.ndarray] = {}  # (n_batches,)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # k / 100, and not a running sum of 0.01, so that each threshold is the double nearest to it.
-_THRESHOLDS = np.arange(51) / 100
+_CAPACITY_THRESHOLDS = np.arange(51) / 100
 
 # Probabilities such as 0.6 lie a rounding error away from their decimal value, and so does
 # |0.6 - 0.5| < 0.1 from its truth; rounding the difference puts it back on the thresholds' grid.
@@ -270,8 +270,8 @@ def _kept_tails(proba):
     `proba` is sorted; the rows rejected at threshold k are `proba[n_low[k]:start_high[k]]`.
     """
     from_half = np.round(proba - 0.5, _DECIMALS)
-    n_low = np.searchsorted(from_half, -_THRESHOLDS, side="right")
-    start_high = np.searchsorted(from_half, _THRESHOLDS, side="left")
+    n_low = np.searchsorted(from_half, -_CAPACITY_THRESHOLDS, side="right")
+    start_high = np.searchsorted(from_half, _CAPACITY_THRESHOLDS, side="left")
     # At rho = 0 a row with p = 0.5 belongs to both tails: keep it, once.
     return n_low, np.maximum(n_low, start_high)
 

@@ -386,7 +386,7 @@ def sample_chain(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) 
         prepared.transition,
         prepared.thetas[chain],
         prepared.rngs[chain],
-        prepared.n_settle,
+        prepared.n_burn_in,
         None if prepared.states is None else prepared.states[chain],
     )
     return sample(model, prepared.transition, settled.state, settled.rng, n_draws)

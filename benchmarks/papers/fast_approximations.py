@@ -189,8 +189,8 @@ def nystrom(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain:
 
 def tempered(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain:
     """Two layers of some rows each, of the paper's numbers."""
-    assert data.tempered is not None
-    targets = [SubsetOfData(m).posterior(problem.model, rng) for m in data.tempered]
+    assert data.temper is not None
+    targets = [SubsetOfData(m).posterior(problem.model, rng) for m in data.temper]
     layers = [Layer(target, _slices(problem, target, rng)) for target in targets]
 
     def make(layers: Sequence[Layer]) -> MarginalMetropolis:
@@ -266,7 +266,7 @@ def _packaged(problem: Problem, sampler: Sampler, cheap: Any, rng: np.random.Gen
         prepared.transition,
         prepared.thetas[0],
         prepared.rngs[0],
-        prepared.n_settle,
+        prepared.n_burn_in,
         states[0],
     )
     return Chain(prepared.transition, settled.state, settled.rng, _chosen(prepared.transition))

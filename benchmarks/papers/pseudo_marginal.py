@@ -155,7 +155,7 @@ def prepared_of(model: LatentGP, scheme: str, length: Length) -> Prepared:
         transition = _walking(model, *PM[scheme], tuned)
         again = _request(model, APPROXIMATIONS["ep"](), length, 1)
         return tuned._replace(
-            transition=transition, thetas=again.starts, rngs=again.rngs, n_settle=length.n_warmup
+            transition=transition, thetas=again.starts, rngs=again.rngs, n_burn_in=length.n_warmup
         )
     if scheme == DEFAULT:
         return prepare(PseudoMarginal().set_up(_request(model, APPROXIMATIONS["ep"](), length, 0)))
@@ -168,7 +168,7 @@ def run(model: LatentGP, prepared: Prepared, n_draws: int) -> list[Segment]:
     chains = []
     states = prepared.states or [None] * len(prepared.thetas)
     for theta, rng, state in zip(prepared.thetas, prepared.rngs, states, strict=True):
-        begun = switch(model, prepared.transition, theta, rng, prepared.n_settle, state)
+        begun = switch(model, prepared.transition, theta, rng, prepared.n_burn_in, state)
         chains.append(sample(model, prepared.transition, begun.state, begun.rng, n_draws))
     return chains
 

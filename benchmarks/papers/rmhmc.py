@@ -108,8 +108,8 @@ def deterministic(setting: str, n: int) -> dict[str, Any]:
     model, theta = problem(setting, n)
     found = {}
     for name, evaluate in {
-        "Laplace": lambda: Laplace().refined().fit(model, theta).log_evidence,
-        "EP": lambda: EP().refined().fit(model, theta).log_evidence,
+        "Laplace": lambda: Laplace().with_tolerance().fit(model, theta).log_evidence,
+        "EP": lambda: EP().with_tolerance().fit(model, theta).log_evidence,
         "EP second order": lambda: second_order_log_evidence(model, theta),
     }.items():
         begun = time.process_time()

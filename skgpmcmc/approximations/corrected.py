@@ -31,7 +31,7 @@ def second_order_log_evidence(model: LatentGP, theta: FloatArray) -> float:
     Opper, Paquet & Winther (2013), Perturbative corrections for approximate inference in Gaussian
     latent variable models, Journal of Machine Learning Research 14, (22).
     """
-    fit = EP().refined().fit(model, theta)
+    fit = EP().with_tolerance().fit(model, theta)
     if model.likelihood.quadratic:  # exact, and its tilted densities are Gaussian
         return fit.log_evidence
     return fit.log_evidence + second_order_correction(model, fit.q)

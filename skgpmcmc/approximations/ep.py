@@ -76,11 +76,11 @@ class EP(Approximation):
         check_integer("approximation: max_sweeps", self.max_sweeps, 1)
         check_in("approximation: damping", self.damping, "(0, 1]")
 
-    def roughened(self) -> Self:
+    def with_few_sweeps(self) -> Self:
         """Return an EP that stops after about two sweeps where it starts from good sites."""
         return replace(self, tol=max(self.tol, 0.1))
 
-    def refined(self, tol: float = 1e-9) -> Self:
+    def with_tolerance(self, tol: float = 1e-9) -> Self:
         """Return an EP that is tight enough for gradients."""
         return replace(self, tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps)
 
@@ -113,7 +113,7 @@ class EP(Approximation):
             swept = _Sweep.of(q, observed, least)
             change = _largest_change(q.marginal_variance, sites, swept.matched)
             changes.append(change)
-            if change < self.tol or sweep == self.max_sweeps or _stalled(changes):
+            if change < self.tol or sweep == self.max_sweeps or _is_stalled(changes):
                 break
             if careful and not change < _LOST:
                 return _from_laplace(model, theta, sweep)
@@ -122,7 +122,7 @@ class EP(Approximation):
             factor = _LESS if grown and not beyond else _MORE
             damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
             step = _Step.of(sites, swept.matched, q.marginal_variance, damping)
-            sites = step.end if grown or last is None else step.extrapolated(last)
+            sites = step.end if grown or last is None else step.extrapolate(last)
             beyond = sites is not step.end
             last = step
         if not swept.share_of_cavity(q.precision) > _RESOLVED:
@@ -163,7 +163,7 @@ class _Sweep(NamedTuple):
         """Match the moments of every tilted distribution of q, by sites of a `least` precision."""
         cavities = q.cavities()
         tilted = observed.tilted_moments(*cavities.moments)
-        return cls(cavities, tilted, _matched_sites(q.sites, cavities, tilted, least))
+        return cls(cavities, tilted, _match_sites(q.sites, cavities, tilted, least))
 
     def share_of_cavity(self, precision: FloatArray) -> float:
         """Least variance of a tilted distribution, and of q, over that of the cavity.
@@ -188,7 +188,7 @@ class _Step(NamedTuple):
         end = Sites(old.shift + share * shift, old.precision + share * precision)
         return cls(end, np.concatenate([shift * np.sqrt(var), precision * var]))
 
-    def extrapolated(self, last: _Step) -> Sites:
+    def extrapolate(self, last: _Step) -> Sites:
         """Go beyond the end, to where changes vanish on the line through the last two.
 
         It is Anderson's acceleration with one step of memory (Walker & Ni, 2011). Sweeps approach
@@ -206,7 +206,7 @@ class _Step(NamedTuple):
         )
 
 
-def _matched_sites(
+def _match_sites(
     sites: Sites, cavities: Cavities, tilted: TiltedMoments, least: FloatArray | float
 ) -> Sites:
     """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var.
@@ -237,7 +237,7 @@ def _largest_change(var: FloatArray, old: Sites, new: Sites) -> float:
     return float(max(precision.max(), shift.max()))
 
 
-def _stalled(changes: list[float]) -> bool:
+def _is_stalled(changes: list[float]) -> bool:
     """Whether the change has not halved for long."""
     before, lately = changes[:-_PATIENCE], changes[-_PATIENCE:]
     return len(before) > 0 and min(lately) > 0.5 * min(before)

@@ -27,7 +27,7 @@ class Exact(Approximation):
     def check(self) -> None:
         """Accept any instance: there are no parameters."""
 
-    def refined(self, tol: float = 0.0) -> Exact:
+    def with_tolerance(self, tol: float = 0.0) -> Exact:
         """Return itself, as nothing is iterated."""
         return self
 
@@ -53,7 +53,7 @@ class Exact(Approximation):
         of_likelihood = _of_parameters(observed, q.mean, q.marginal_variance)
         return np.concatenate([q.kernel_gradient(), of_likelihood])
 
-    def evaluated(
+    def fit_with_gradient(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None
     ) -> Evaluation:
         """Return the posterior, the log evidence and its gradient.
@@ -64,7 +64,7 @@ class Exact(Approximation):
         """
         prior, observed = _of(model, theta)
         if prior.low_rank:
-            return super().evaluated(model, theta, start)
+            return super().fit_with_gradient(model, theta, start)
         sites = GaussianApproximation.touching(prior, observed, np.zeros(prior.size)).sites
         noise = 1.0 / sites.precision
         residual = noise * sites.shift

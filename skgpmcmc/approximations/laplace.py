@@ -18,7 +18,7 @@ from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
 from .whitened import gaussian_family
 
 _SMALLEST_STEP = 1e-6
-_ROUNDING = 1e-14  # relative; the last step may seem to go down
+_DENSITY_ROUNDING = 1e-14  # relative; the last step may seem to go down
 
 
 @dataclass(eq=False)
@@ -54,7 +54,7 @@ class Laplace(Approximation):
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Accept any likelihood."""
 
-    def refined(self, tol: float = 1e-13) -> Self:
+    def with_tolerance(self, tol: float = 1e-13) -> Self:
         """Return a Laplace approximation with a tolerance small enough for gradients."""
         return replace(self, tol=min(self.tol, tol))
 
@@ -145,7 +145,7 @@ def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) ->
     step = 1.0
     while step > _SMALLEST_STEP:
         new = _Point.of(observed, point.weights + step * direction, point.f + step * f_direction)
-        if new.objective >= point.objective - _ROUNDING * (1.0 + abs(point.objective)):
+        if new.objective >= point.objective - _DENSITY_ROUNDING * (1.0 + abs(point.objective)):
             return new
         step *= 0.5
     return point  # at the mode to rounding

@@ -16,11 +16,11 @@ from ..estimators import _validation as check
 from ..estimators._data import (
     LogProbabilityClassifierMixin,
     new_rows,
-    normalized_columns,
-    numbered_classes,
+    normalize_columns,
+    number_classes,
     one_versus_rest,
     replace_fitted,
-    validated,
+    validate,
 )
 from ..estimators._link import DocumentationLink
 from ..estimators._named import names_methods
@@ -130,8 +130,8 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         ValueError
             If the data or a parameter are invalid. The results of an earlier fit are kept.
         """
-        X, y, features = validated(self, X, y)
-        classes, index = numbered_classes(y)
+        X, y, features = validate(self, X, y)
+        classes, index = number_classes(y)
         targets = one_versus_rest(index, len(classes))
         if len(targets) > 1:
             raise ValueError(
@@ -167,7 +167,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         check_integer("n_restarts", self.n_restarts, 0)
         require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
-        approximation = check.named_approximation(self.approximation)
+        approximation = check.make_approximation(self.approximation)
         covariance = make_covariance(check.resolve_kernel(self.kernel, self.ard, X), X)
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
@@ -196,7 +196,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         mean, var = self.latent_mean_and_variance(X)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         log_p = np.stack([likelihood.log_predictive(y, mean, var) for y in (-1.0, 1.0)])
-        return normalized_columns(log_p)
+        return normalize_columns(log_p)
 
     def latent_mean_and_variance(self, X):
         """Mean and variance of the latent function under the Gaussian approximation.

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..model.joint import LatentGP
-from ..numerics.dynamics import tuned_log_scale
+from ..numerics.dynamics import tune_log_scale
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ..parallel.threads import one_thread
 from ..transitions.base import ChainState, StepInfo, Transition, at_rest
@@ -26,8 +26,6 @@ from .time_limit import time_is_over
 
 #: Places that are tried where a chain or a search is to start, each halfway to the kernel's values.
 MOST_ATTEMPTS = 30
-
-
 #: What is not said of numbers in the tails.
 _QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
 
@@ -59,7 +57,7 @@ class Segment(NamedTuple):
     marked: FloatArray  # (n_steps, r, p), see `StepInfo`; r is 0 if nothing marks
 
 
-def joined_segments(parts: Sequence[Segment]) -> Segment:
+def join_segments(parts: Sequence[Segment]) -> Segment:
     """Return segments of one chain that follow one another as one, without its state."""
     return Segment(
         None,
@@ -91,14 +89,14 @@ def start(
             theta = model.start if attempt == MOST_ATTEMPTS else 0.5 * (theta + model.start)
             state = transition.start(model, theta, rng)
     if state is None:
-        raise RuntimeError(no_density(model, theta))
+        raise RuntimeError(no_density_message(model, theta))
     counts = Counts(n_evaluations=float(attempt), operations=operations)
     return _Chain(model, transition, state, rng, 0).segment()._replace(counts=counts)
 
 
-def no_density(model: LatentGP, theta: FloatArray) -> str:
+def no_density_message(model: LatentGP, theta: FloatArray) -> str:
     """Message for a chain that finds no start; names the last theta that was tried."""
-    values = model.hyperprior.described(theta)
+    values = model.hyperprior.describe(theta)
     return (
         f"No chain can start: {_culprit(model, theta)} at hyper-parameters {values}, and no better "
         "on the way from there to the kernel's own values."
@@ -111,7 +109,7 @@ def _culprit(model: LatentGP, theta: FloatArray) -> str:
     if not np.isfinite(log_prior):
         return f"the log density of the priors is {log_prior} (check the priors)"
     try:
-        _ = model.prior_at(theta).made()
+        _ = model.prior_at(theta).factorize()
     except NotPositiveDefiniteError:
         return "the matrix K of the training rows is no covariance (check the kernel)"
     log_lik = model.observations_at(theta).total(np.zeros(model.n_latent))
@@ -140,13 +138,13 @@ def tune(
             chain.record(state, info)
             probabilities = sweep.mean_probabilities(info)
             log_scales = [
-                tuned_log_scale(log_scale, probabilities[part], target, first_gains[part] + n_made)
-                for part, log_scale, target in sweep.tuned
+                tune_log_scale(log_scale, probabilities[part], target, first_gains[part] + n_made)
+                for part, log_scale, target in sweep.tunable_moves
             ]
             chain.transition = sweep = sweep.with_log_scales(log_scales)
             n_made += 1
     chain.counts.operations = operations
-    return TunedSegment(chain.segment(), [log_scale for _, log_scale, _ in sweep.tuned])
+    return TunedSegment(chain.segment(), [log_scale for _, log_scale, _ in sweep.tunable_moves])
 
 
 def switch(
@@ -154,24 +152,24 @@ def switch(
     transition: Transition[Any],
     theta: FloatArray,
     rng: np.random.Generator,
-    n_settle: int,
+    n_burn_in: int,
     state: ChainState | None = None,
 ) -> Segment:
     """Start the frozen transition where the set-up leaves a chain, and let it settle.
 
     Without a state, it starts afresh at theta.
     """
-    return switch_all([(model, transition, theta, rng, n_settle, state)])[0]
+    return switch_all([(model, transition, theta, rng, n_burn_in, state)])[0]
 
 
 def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `switch` makes for some chains, which move together; jobs are its arguments."""
     before, settling = [], []
-    for model, transition, theta, rng, n_settle, state in jobs:
+    for model, transition, theta, rng, n_burn_in, state in jobs:
         begun = None if state is not None else start(model, transition, theta, rng)
         before.append(begun.counts if begun else Counts())
         first = begun.state if begun else state
-        settling.append((model, transition, first, rng, n_settle))
+        settling.append((model, transition, first, rng, n_burn_in))
     pairs = zip(before, sample_all(settling), strict=True)
     return [end._replace(counts=sum_counts([begun, end.counts])) for begun, end in pairs]
 

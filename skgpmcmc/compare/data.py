@@ -22,7 +22,7 @@ MIN_TRAINING_MEMBERS = 3
 _MISSING = ("", "na", "n/a", "nan", "?")
 
 #: Squares of larger numbers overflow.
-_LARGEST = 1e150
+_LARGEST_NUMBER = 1e150
 
 #: More different numbers than these, not all of them whole, are no classes.
 _MOST_NUMERIC_CLASSES = 20
@@ -158,7 +158,7 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
     repeated, times = Counter(header).most_common(1)[0]
     if times > 1:
         raise ValueError(
-            f"{path}: {times} columns of the header are called {_quoted(repeated)}: give each a "
+            f"{path}: {times} columns of the header are called {_quote(repeated)}: give each a "
             "name of its own."
         )
     if "" in header:
@@ -167,7 +167,7 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
             "leave the column out if it numbers the rows."
         )
     if target not in header:
-        shown = ", ".join(_quoted(name) for name in header[: _MOST_QUOTED[1]])
+        shown = ", ".join(_quote(name) for name in header[: _MOST_QUOTED[1]])
         more = f" and {left} more" if (left := len(header) - _MOST_QUOTED[1]) > 0 else ""
         raise ValueError(
             f"--target {target!r} is not a column of {path}; it has [{shown}]{more}. Commas must "
@@ -180,7 +180,7 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
     return header.index(target)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return the beginning of a cell between quotes."""
     most = _MOST_QUOTED[0]
     return repr(text) if len(text) <= most else f"{text[:most]!r}..."
@@ -202,13 +202,13 @@ def _number(cell: str, column: str, line: int, path: Path) -> float:
         value = float(cell) if cell.isascii() and "_" not in cell else np.nan
     except ValueError:
         value = np.nan
-    where = f"{path}, line {line}, column {_quoted(column)}: {_quoted(cell)}"
+    where = f"{path}, line {line}, column {_quote(column)}: {_quote(cell)}"
     if not np.isfinite(value):
         raise ValueError(
             f"{where} is not a finite number. Encode categories as numbers and fill in or drop "
             "missing values first."
         )
-    if abs(value) > _LARGEST:
+    if abs(value) > _LARGEST_NUMBER:
         raise ValueError(f"{where} is too large to be standardized: choose another unit.")
     return value
 

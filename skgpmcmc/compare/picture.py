@@ -16,11 +16,11 @@ from .methods import Comparison, Outcome
 _GRID = np.linspace(0.0, 1.0, 101)
 
 #: Bins of the reliability diagram, and the rows without which one is left out.
-_N_BINS, _FEWEST_ROWS = 5, 10
+_N_BINS, _FEWEST_ROWS_IN_BIN = 5, 10
 
 #: An axis of accuracy has room for so many test rows, and at least this span: on a narrower one a
 #: single row, or noise, looks like a difference.
-_ROWS_ON_AXIS, _LEAST_SPAN = 20, 0.05
+_ROWS_ON_AXIS, _LEAST_ACCURACY_SPAN = 20, 0.05
 
 
 def why_no_plot(results: Sequence[Comparison]) -> str | None:
@@ -102,7 +102,7 @@ def _finish_curves(ax: Any, comparison: Comparison) -> None:
     if n_splits > 1:
         title += f", {n_splits} splits"
     ax.set_title(title, loc="left", fontsize="medium")
-    span = min(1.0, max(_LEAST_SPAN, _ROWS_ON_AXIS / n_test, 1.05 * (1.0 - ax.dataLim.y0)))
+    span = min(1.0, max(_LEAST_ACCURACY_SPAN, _ROWS_ON_AXIS / n_test, 1.05 * (1.0 - ax.dataLim.y0)))
     ax.set(xlim=(-0.02, 1.02), ylim=(1.0 - span, 1.0 + 0.03 * span))
     ax.set(xlabel="Share of test rows rejected", ylabel="Accuracy on the rows kept")
 
@@ -128,7 +128,9 @@ def reliability(outcomes: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray, np
     in_bin = np.minimum((p * _N_BINS).astype(int), _N_BINS - 1)
     bins = [in_bin == k for k in range(_N_BINS)]
     points = [
-        _frequency(p[b], y[b], row[b]) for b in bins if len(np.unique(row[b])) >= _FEWEST_ROWS
+        _frequency(p[b], y[b], row[b])
+        for b in bins
+        if len(np.unique(row[b])) >= _FEWEST_ROWS_IN_BIN
     ]
     predicted, observed, error = np.array(points).reshape(-1, 3).T
     return predicted, observed, error

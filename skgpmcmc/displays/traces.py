@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._chains import ChainDisplay, checked_chains
+from ._chains import ChainDisplay, check_chains
 from ._drawing import axes_for, import_matplotlib
 
 
@@ -77,7 +77,7 @@ class TraceDisplay(ChainDisplay):
         TraceDisplay
             The display, drawn.
         """
-        return cls(*checked_chains(samples, names)).plot(ax=ax, **kwargs)
+        return cls(*check_chains(samples, names)).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
         """Draw the traces.

@@ -15,7 +15,7 @@ from . import _validation as check
 _Variables = tuple[dict[str, np.ndarray], dict[str, list[str]]]
 
 
-def _imported() -> Any:
+def _import_arviz() -> Any:
     try:
         import arviz_base
     except ImportError as error:
@@ -27,7 +27,7 @@ def _imported() -> Any:
 
 def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
     """Return the tree that `to_arviz` promises."""
-    arviz_base = _imported()
+    arviz_base = _import_arviz()
     model, draws = estimator._predictor.model, estimator._with_latent_draws()
     values, dims = _hyperparameters(estimator, draws.theta)
     rows = estimator._rows
@@ -41,7 +41,7 @@ def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> An
     }
     if posterior_predictive:
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
-        groups["posterior_predictive"] = {"y": _repeated(estimator, draws, rng)}
+        groups["posterior_predictive"] = {"y": _replicate(estimator, draws, rng)}
     coords = _coords(estimator)
     about = {"inference_library": "skgpmcmc", **estimator.diagnostics_.in_use}
     tree = arviz_base.from_dict(
@@ -100,7 +100,7 @@ def _dimension(estimator: Any, name: str, length: int) -> str:
     return "feature" if per_feature else f"{name}_index"
 
 
-def _repeated(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
+def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
     """Draw targets of the training rows from each draw of (theta, f); (n_chains, n_draws, n)."""
     model, rows = estimator._predictor.model, estimator._rows
     observed = model.observations

@@ -29,7 +29,13 @@ from ..model.observations import Observations
 from ..parallel.threads import one_thread
 from ..parallel.workers import LostWorkersError
 from ..prediction.predictor import Predictor
-from ..prediction.strategy import Integrated, Kept, LatentStrategy, OwnLatent, Particles
+from ..prediction.strategy import (
+    FactorCache,
+    ImportanceLatent,
+    Integrated,
+    LatentStrategy,
+    OwnLatent,
+)
 from ..prediction.subset import (
     density_arrays_at,
     enough_draws,
@@ -230,7 +236,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         pairs = list(zip(run.models, map(np.random.default_rng, streams), strict=True))
         noise = np.array([_noise(own, rng) for own, rng in pairs])
         models = [{**self._of_model(run, *pair), "_rows": rows} for pair in pairs]
-        fitted = self._joined(run, models, noise, names)
+        fitted = self._join(run, models, noise, names)
         kept = {
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
             "_for_predictions": prediction_params(self),
@@ -241,7 +247,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         _report_convergence(self)
         return self
 
-    def _joined(
+    def _join(
         self,
         run: SamplingRun,
         models: list[dict[str, Any]],
@@ -283,7 +289,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
                 arrays,
                 for_draws(strategy, multiplicity),
                 reference=own.reference if arrays is None else None,
-                kept=Kept(self.predict_cache_bytes // len(run.models)),
+                kept=FactorCache(self.predict_cache_bytes // len(run.models)),
             ),
             "_for_predictions": prediction_params(self),
         }
@@ -335,7 +341,7 @@ def _strategy(own: ModelRun, rng: np.random.Generator) -> LatentStrategy:
         return OwnLatent()
     if own.estimator is None:
         return Integrated()
-    return Particles(int(rng.integers(2**31)), defensive=own.estimator.defensive)
+    return ImportanceLatent(int(rng.integers(2**31)), defensive=own.estimator.defensive)
 
 
 def _seed_sequence(

@@ -10,16 +10,12 @@ from .._warnings import warn
 from ..chain import time_limit
 from ..chain.time_limit import TimeLimit
 from ..run.memory import readable
-from ..run.progress import Effort, Monitor, Progress, Standing, duration
+from ..run.progress import ConvergenceStatus, Effort, Monitor, Progress, duration
 
 #: Seconds after which another line says how far a set-up is.
 _NEWS_AFTER = 5.0
-
-
 #: What a fit that `max_time` ended lets do.
 _CONTINUED = "A fit with more time continues them, with a checkpoint or with warm_start=True."
-
-
 _HURRIED = (
     "The set-up was cut short, so that the moves of the chains are as good as was known by then: "
     "do not rely on these draws before you have looked at diagnostics_. warm_start=True continues "
@@ -68,7 +64,7 @@ class CallbackMonitor(Monitor):
         self._warned = False
         self._left: Effort | None = None
         self._progress: Progress | None = None
-        self._standing: Standing | None = None
+        self._convergence_status: ConvergenceStatus | None = None
         self._begun, self._stage, self._said = time_limit.clock(), "", (0.0, "")
         seconds = np.inf if estimator.max_time is None else float(estimator.max_time)
         self.limit, self._late = TimeLimit(self._begun + seconds, seconds), False
@@ -103,11 +99,11 @@ class CallbackMonitor(Monitor):
             self._said = seconds, thing
             self._say(f"set-up, {duration(seconds)} so far: {stage}")
 
-    def sampled(self, progress: Progress) -> None:
+    def report_draws(self, progress: Progress) -> None:
         """Pass on and print the progress of the chains, where wanted."""
         self._progress = progress
         if self._estimator.verbose or vars(self._estimator).get("_skl_callbacks"):
-            self._standing = progress.standing()
+            self._convergence_status = progress.standing()
         if self._estimator.verbose:
             left = "" if self._left is None or progress.enough else f", {self._left} left"
             self._say(f"{progress}; {self._standing}{left}")
@@ -130,7 +126,7 @@ class CallbackMonitor(Monitor):
 
     def _news(self) -> str:
         """Return how good the draws are, each time that there are twice as many."""
-        if self._progress is None or self._standing is None:
+        if self._progress is None or self._convergence_status is None:
             return ""
         if self._progress.n_draws < 2 * self._n_shown:
             return ""
@@ -140,8 +136,8 @@ class CallbackMonitor(Monitor):
     def end_round(self) -> bool:
         """Tell callbacks that a round of all chains has ended; True if one ever asked to stop."""
         known = {} if self._left is None else {"seconds_left": self._left.seconds}
-        if self._standing is not None:
-            known |= {"r_hat": self._standing.r_hat, "ess": self._standing.ess}
+        if self._convergence_status is not None:
+            known |= {"r_hat": self._convergence_status.r_hat, "ess": self._convergence_status.ess}
         # All of them before `any`: every callback hears of every chain.
         stops = [
             task.call_on_fit_task_end(estimator=self._estimator, metadata=known or None)

@@ -89,9 +89,9 @@ class _Patient:
         if not self._journal.follows:
             self._monitor.expect(left)
 
-    def sampled(self, progress: Progress) -> None:
+    def report_draws(self, progress: Progress) -> None:
         """Pass on the progress of sampling."""
-        self._monitor.sampled(progress)
+        self._monitor.report_draws(progress)
 
     def begin_round(self) -> None:
         """Pass on that a round begins."""

@@ -36,7 +36,7 @@ _LARGEST_WEIGHT = 1e12
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def validated(
+def validate(
     estimator: Any, X: Any, y: Any, **check_params: Any
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Validate training data without touching the estimator.
@@ -273,7 +273,7 @@ def _missing(label: Any) -> bool:
     return label is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
-def numbered_classes(y):
+def number_classes(y):
     """Sorted classes, at least two, and the position of each label among them."""
     with np.errstate(invalid="ignore"):  # the check compares numbers with their integer parts
         check_classification_targets(y)
@@ -294,7 +294,7 @@ def one_versus_rest(index, n_classes):
     return [np.where(index == k, 1.0, -1.0) for k in positives]
 
 
-def known_labels(y, classes, n_rows):
+def label_positions(y, classes, n_rows):
     """Positions of labels among `classes`; an error names labels that are not there."""
     y = column_or_1d(check_labels("y", y))
     if len(y) != n_rows:
@@ -346,7 +346,7 @@ class LogProbabilityClassifierMixin(ClassifierMixin):
         return self.classes_[np.argmax(log_p, axis=1)]
 
 
-def normalized_columns(log_p):
+def normalize_columns(log_p):
     """Turn logs of unnormalized probabilities, (n_classes, n_samples), into log probabilities.
 
     Returns an array of shape (n_samples, n_classes) whose exponentials sum to one in each row.

@@ -15,7 +15,7 @@ from ..run.memory import require_memory
 from ..run.records import Draws, with_latent_draws
 from . import _validation as check
 from ._base import BaseBayesianGP
-from ._data import LogProbabilityClassifierMixin, in_units_of_y, known_labels, rows_to_predict
+from ._data import LogProbabilityClassifierMixin, in_units_of_y, label_positions, rows_to_predict
 
 if TYPE_CHECKING:
     from ..run.evidence import Evidence
@@ -194,9 +194,9 @@ class OneLatentFunction(BaseBayesianGP):
         check_is_fitted(self)
         self._require_draws("loo")
         check_choice("method", method, LOO_METHODS)
-        return self._left_one_out(method)
+        return self._leave_one_out(method)
 
-    def _left_one_out(self, method: str) -> LeaveOneOut:
+    def _leave_one_out(self, method: str) -> LeaveOneOut:
         """Return what `loo` does."""
         return leave_one_out(
             self._predictor.model,
@@ -330,7 +330,7 @@ default="integrated"
         model, draws = self._predictor.model, self.theta_samples_
         estimator, seed = self._evidence_parts
         if method != "integrated":
-            at = draws.mean(axis=(0, 1)) if theta is None else self._checked_theta(theta)
+            at = draws.mean(axis=(0, 1)) if theta is None else self._check_theta(theta)
             value, error = evidence.conditional_evidence(model, at, method, seed, self.n_jobs)
         elif theta is None:
             value, error = evidence.integrated_evidence(model, draws, estimator, seed, self.n_jobs)
@@ -343,7 +343,7 @@ default="integrated"
         n_rows = len(model.observations) if weight is None else weight.sum()
         return evidence.Evidence(float(value + n_rows * self._log_density_shift()), error)
 
-    def _checked_theta(self, theta: Any) -> np.ndarray:
+    def _check_theta(self, theta: Any) -> np.ndarray:
         """Return hyper-parameters of the natural scale on that of `theta_samples_`."""
         names, positive = self.hyperparameter_names_, self._predictor.model.hyperprior.positive
         theta = np.array(theta, dtype=float)
@@ -390,5 +390,5 @@ class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
             Natural logs, of each row alone.
         """
         log_p = self.predict_log_proba(X)
-        index = known_labels(y, self.classes_, len(log_p))
+        index = label_positions(y, self.classes_, len(log_p))
         return log_p[np.arange(len(log_p)), index]

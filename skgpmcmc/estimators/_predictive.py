@@ -25,7 +25,7 @@ def only_point(found: list[Any]) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def predicted(
+def predict_targets(
     estimator: Any,
     X: np.ndarray,
     return_std: Any,

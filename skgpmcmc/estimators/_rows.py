@@ -14,7 +14,7 @@ from ..run.leave_one_out import GivenRows
 from ._data import check_weights
 
 #: Inputs with which a kernel is tried, and how it may round the covariance of equal ones.
-_N_TRIED, _ROUNDING = 5, 1e-6
+_N_INPUTS_TRIED, _KERNEL_ROUNDING = 5, 1e-6
 
 
 class TrainingRows(NamedTuple):
@@ -112,6 +112,8 @@ def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:
     """Whether rows with equal inputs have values of their own, as with a `WhiteKernel`."""
     if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
         return True  # however small its variance is now
-    some = np.repeat(X[:_N_TRIED], 2, axis=0)
+    some = np.repeat(X[:_N_INPUTS_TRIED], 2, axis=0)
     K = np.asarray(kernel(some))
-    return not np.allclose(K[::2, 1::2].diagonal(), K.diagonal()[::2], rtol=_ROUNDING, atol=0.0)
+    return not np.allclose(
+        K[::2, 1::2].diagonal(), K.diagonal()[::2], rtol=_KERNEL_ROUNDING, atol=0.0
+    )

@@ -30,9 +30,9 @@ from ..samplers.base import Sampler
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100
 #: Where the likelihood is tried: latent values, and at most so many rows.
-_TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
+_TRIED_F, _N_VALUES_TRIED = np.linspace(-3.0, 3.0, 13), 50
 #: Second derivatives up to this may be rounding errors of zero.
-_ROUNDING = 1e-8
+_DERIVATIVE_ROUNDING = 1e-8
 #: Mass of a prior within reach that is as good as none: its draws are never there.
 _NO_MASS = 1e-12
 
@@ -60,7 +60,7 @@ def check_seed(value: Any) -> np.random.RandomState:
         ) from None
 
 
-def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
+def _make_component(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
     """Make the object that a string names, or take an object of the right kind as it is."""
     if isinstance(value, str) and value in known:
         return known[value]()
@@ -73,7 +73,7 @@ def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base:
 
 def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Likelihood:
     """Return the likelihood that `likelihood` names."""
-    likelihood: Likelihood = _named_or_configured("likelihood", value, known, Likelihood)
+    likelihood: Likelihood = _make_component("likelihood", value, known, Likelihood)
     if not likelihood.log_concave and isinstance(likelihood.bend(np.zeros(1)), Bend):
         raise ValueError(
             f"likelihood {likelihood.name!r} is not log-concave, and integrals over f then need "
@@ -89,17 +89,17 @@ def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) ->
     """
     best = "collapsed" if isinstance(likelihood, Gaussian) else "pm"
     known = {name: SAMPLERS[best if name == "auto" else name] for name in names}
-    sampler = _named_or_configured("sampler", value, known, Sampler)
+    sampler = _make_component("sampler", value, known, Sampler)
     sampler.check()
     sampler.check_likelihood(likelihood)
     return sampler
 
 
-def named_approximation(value: Any, best: str = "ep") -> Approximation:
+def make_approximation(value: Any, best: str = "ep") -> Approximation:
     """Return the approximation that `approximation` names; "auto" is the best one."""
     known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best]}
     approximation: Approximation
-    approximation = _named_or_configured("approximation", value, known, Approximation)
+    approximation = _make_component("approximation", value, known, Approximation)
     approximation.check()
     return approximation
 
@@ -117,7 +117,7 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
             f"{sorted([*APPROXIMATIONS, 'auto'])}."
         )
     best = "laplace" if likelihood.n_functions > 1 else sampler.best_approximation
-    approximation = named_approximation(value, best or "ep")
+    approximation = make_approximation(value, best or "ep")
     if sampler.approximates:
         approximation.check_likelihood(likelihood)
         return approximation
@@ -157,7 +157,7 @@ def resolve_cheap(
         )
     known = {**CHEAP, "auto": CHEAP["sod"]}
     cheap: CheapApproximation
-    cheap = _named_or_configured("approximation", value, known, CheapApproximation)
+    cheap = _make_component("approximation", value, known, CheapApproximation)
     cheap.check()
     cheap.check_likelihood(likelihood)
     if likelihood.quadratic:
@@ -269,11 +269,11 @@ def check_log_density(observed: Observations) -> None:
     """
     if observed.likelihood.n_functions > 1:
         return
-    rows = observed.y[:_N_TRIED, None]
+    rows = observed.y[:_N_VALUES_TRIED, None]
     likelihood = observed.likelihood.of_rows(np.arange(len(rows)))
     f = np.broadcast_to(_TRIED_F, (len(rows), len(_TRIED_F)))
     if observed.offset is not None:
-        f = f + observed.offset[:_N_TRIED, None]
+        f = f + observed.offset[:_N_VALUES_TRIED, None]
     with np.errstate(all="ignore"):  # looked for below
         log_prob = likelihood.log_prob(rows, f)
         first, second, _ = likelihood.derivatives(rows, f)
@@ -282,7 +282,9 @@ def check_log_density(observed: Observations) -> None:
         ("a derivative of log p(y | f)", part, ~np.isfinite(part)) for part in (first, second)
     ]
     if likelihood.log_concave:
-        wrong.append(("log_concave = True, but a second derivative", second, second > _ROUNDING))
+        wrong.append(
+            ("log_concave = True, but a second derivative", second, second > _DERIVATIVE_ROUNDING)
+        )
     for what, values, bad in wrong:
         if np.any(bad):
             i, j = np.argwhere(np.broadcast_to(bad, f.shape))[0]

@@ -31,7 +31,7 @@ from .posterior import HyperPosterior
 from .rows import WAYS, choose_rows
 
 #: Share of the rows, and most of them, where nobody has chosen.
-_SHARE, _MOST = 0.2, 1000
+_ROW_SHARE, _MOST_ROWS = 0.2, 1000
 #: Shares between which pilot runs choose.
 _SHARES = (0.1, 0.2, 0.4)
 
@@ -137,13 +137,13 @@ class _Sized(CheapApproximation):
         """Return itself, or with m="auto" the same with some numbers, increasing."""
         if not isinstance(self.m, str):
             return [self]
-        sizes = {min(int(np.ceil(share * n)), _MOST) for share in _SHARES}
+        sizes = {min(int(np.ceil(share * n)), _MOST_ROWS) for share in _SHARES}
         return [replace(self, m=size) for size in sorted(sizes)]
 
     def size(self, n: int) -> int:
         """Return m as a number, at most n."""
         if isinstance(self.m, str):
-            return min(int(np.ceil(_SHARE * n)), _MOST)
+            return min(int(np.ceil(_ROW_SHARE * n)), _MOST_ROWS)
         return int(np.ceil(self.m * n)) if isinstance(self.m, float) else min(self.m, n)
 
 
@@ -158,7 +158,7 @@ class _OfRows(_Sized):
         super().check()
         check_choice("approximation: rows", self.rows, WAYS)
 
-    def chosen(self, model: LatentGP, rng: np.random.Generator) -> IntArray:
+    def choose(self, model: LatentGP, rng: np.random.Generator) -> IntArray:
         """Choose the rows."""
         X = model.covariance.X
         return choose_rows(X, self.size(len(X)), self.rows, rng)
@@ -185,8 +185,8 @@ class SubsetOfData(_OfRows):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
         """Return the posterior given a subset of the rows, drawn by `rng`."""
-        some = model.of_inputs(self.chosen(model, rng))
-        approximation = self.approximation(model.likelihood).roughened()
+        some = model.of_inputs(self.choose(model, rng))
+        approximation = self.approximation(model.likelihood).with_few_sweeps()
         return HyperPosterior(some, approximation, cost=evidence_cost(some, approximation))
 
 
@@ -200,7 +200,7 @@ class _LowRank(_Sized):
 
     def _posterior(self, model: LatentGP, m: int, root_cost: float) -> HyperPosterior:
         """Return the posterior under a prior of rank m."""
-        approximation = self.approximation(model.likelihood).roughened()
+        approximation = self.approximation(model.likelihood).with_few_sweeps()
         n = model.n_inputs
         # C = I + R W R', and its Cholesky factor.
         of_iterations = iteration_cost(approximation, m * n, m**2 * (n + m / 3.0))
@@ -231,7 +231,7 @@ class Nystrom(_LowRank, _OfRows):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
         """Return the posterior with a subset of the rows drawn by `rng`."""
-        rows = self.chosen(model, rng)
+        rows = self.choose(model, rng)
         m, n = len(rows), model.n_inputs
         root_cost = entry_cost(model) * m * n + m**2 * (n - m) + m**3 / 3.0
         return self._posterior(NystromGP.of(model, rows), m, root_cost)

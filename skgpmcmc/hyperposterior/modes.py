@@ -64,7 +64,7 @@ def find_mode(
     bounds : ndarray of shape (p, 2), optional
         Bounds on the scale of theta; by default they contain nearly all of the prior.
     """
-    precise = approximation.refined(_SEARCH_TOLERANCE)
+    precise = approximation.with_tolerance(_SEARCH_TOLERANCE)
     if len(starts[0]) == 0:
         return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
     posterior = HyperPosterior(model, precise, with_hyperprior=with_hyperprior)

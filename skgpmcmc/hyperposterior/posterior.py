@@ -33,7 +33,7 @@ class PosteriorPoint(NamedTuple):
     kept: Any = None  # what `HyperPosterior.keep` has returned
 
 
-_NOTHING = np.empty(0)
+_EMPTY = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class HyperPosterior:
         if sites is None and self.start is not None:
             sites = self.start.sites_at(position)
         try:
-            found = self._evaluated(position, sites)
+            found = self._evaluate(position, sites)
             kept = None if self.keep is None else self.keep(found.q, self.model)
         except NotPositiveDefiniteError:  # K, or what is made of it to be kept
             return None
@@ -97,7 +97,7 @@ class HyperPosterior:
             value, of_correction = self.correction.value_and_gradient(position)
             log_density += float(value)
             slope = slope + of_correction
-        gradient = found.gradient + slope if self.with_gradient else _NOTHING
+        gradient = found.gradient + slope if self.with_gradient else _EMPTY
         if not math.isfinite(log_density + gradient.sum()):
             return None
         return PosteriorPoint(
@@ -110,12 +110,12 @@ class HyperPosterior:
             kept,
         )
 
-    def _evaluated(self, theta: FloatArray, sites: Sites | None) -> Evaluation:
+    def _evaluate(self, theta: FloatArray, sites: Sites | None) -> Evaluation:
         if self.with_gradient:
-            found = self.approximation.evaluated(self.model, theta, sites)
-            return found._replace(gradient=self.model.padded(found.gradient))
+            found = self.approximation.fit_with_gradient(self.model, theta, sites)
+            return found._replace(gradient=self.model.pad(found.gradient))
         fit = self.approximation.fit(self.model, theta, sites)
-        return Evaluation(fit.q, fit.log_evidence, _NOTHING)
+        return Evaluation(fit.q, fit.log_evidence, _EMPTY)
 
 
 def mean_of(q: GaussianApproximation, model: LatentGP) -> FloatArray:

@@ -54,7 +54,7 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
         return np.sort(rng.choice(len(X), size, replace=False))
     first = int(rng.integers(len(X)))
     next_row = _farthest if way == "maximin" else partial(_in_proportion, rng)
-    return np.sort(_one_by_one(_standardized(X), size, first, next_row))
+    return np.sort(_one_by_one(_standardize(X), size, first, next_row))
 
 
 def farthest_first(X: FloatArray) -> IntArray:
@@ -64,7 +64,7 @@ def farthest_first(X: FloatArray) -> IntArray:
     many rows the others follow as they are. The order depends on that of X where distances are
     equal.
     """
-    Z = _standardized(X)
+    Z = _standardize(X)
     middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
     size = min(len(X), _MOST_IN_ORDER)
     order = _one_by_one(Z, size, middle, _farthest)
@@ -91,7 +91,7 @@ def _one_by_one(
     return chosen
 
 
-def _standardized(X: FloatArray) -> FloatArray:
+def _standardize(X: FloatArray) -> FloatArray:
     """Divide the columns by their standard deviations."""
     spread = X.std(axis=0)
     return np.asarray(X / np.where(spread > 0.0, spread, 1.0))

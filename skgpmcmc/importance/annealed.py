@@ -33,7 +33,7 @@ N_PILOT = 64
 
 
 @dataclass(eq=False)
-class Particles:
+class AnnealedParticles:
     """Draws of f along the path, all moved together.
 
     Attributes
@@ -54,7 +54,7 @@ class Particles:
     log_ratio: FloatArray
 
     @classmethod
-    def drawn(
+    def draw(
         cls, model: LatentGP, q: GaussianApproximation, size: int, rng: np.random.Generator
     ) -> Self:
         """Draw them from q."""
@@ -88,7 +88,7 @@ class PathKernel(Protocol):
         """What has a scale."""
 
     def move(
-        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+        self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
     ) -> float:
         """Move every draw once, and return the mean acceptance probability."""
 
@@ -109,7 +109,7 @@ class EllipticalSlices:
     operator: None = None
 
     def move(
-        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+        self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
     ) -> float:
         """Move every draw; none is ever rejected."""
         size = len(particles.log_ratio)
@@ -212,7 +212,7 @@ class AnnealedEstimate(NamedTuple):
     particles: FloatArray  # (n, N): where the draws of f have ended
 
     @classmethod
-    def pooled(cls, parts: Sequence[AnnealedEstimate]) -> AnnealedEstimate:
+    def pool(cls, parts: Sequence[AnnealedEstimate]) -> AnnealedEstimate:
         """Return the estimate from all draws together."""
         log_weights, particles = zip(*parts, strict=True)
         return cls(np.concatenate(log_weights), np.concatenate(particles, axis=1))
@@ -234,7 +234,7 @@ class AnnealedEstimate(NamedTuple):
         return float(np.sqrt(max(1.0 / self.effective_size - 1.0 / n, 0.0)))
 
 
-class Schedule(NamedTuple):
+class TemperatureSchedule(NamedTuple):
     """Temperatures of a path, and the scale of the moves at each."""
 
     temperatures: FloatArray  # (B,): inverse ones, 0 < beta_1 < ... < beta_B = 1
@@ -244,7 +244,7 @@ class Schedule(NamedTuple):
 def annealed_evidence(
     model: LatentGP,
     q: GaussianApproximation,
-    schedule: Schedule,
+    schedule: TemperatureSchedule,
     n_particles: int,
     rng: np.random.Generator,
     *,
@@ -261,7 +261,7 @@ def annealed_evidence(
         Start of the path, such as EP's Gaussian; without sites it is the prior.
     schedule : Schedule
         Temperatures and scales. With one temperature this is importance sampling from q. It must
-        not depend on these draws: see `scheduled`.
+        not depend on these draws: see `find_schedule`.
     n_particles : int
         Number N of independent runs, made together.
     rng : numpy.random.Generator
@@ -280,7 +280,7 @@ def annealed_evidence(
     ----------
     Neal (2001), *Annealed importance sampling*; Paquet & Fraccaro, (4).
     """
-    particles = Particles.drawn(model, q, n_particles, rng)
+    particles = AnnealedParticles.draw(model, q, n_particles, rng)
     log_weights, before = np.zeros(n_particles), 0.0
     for beta, log_scale in zip(*(part.tolist() for part in schedule), strict=True):
         log_weights += (beta - before) * particles.log_ratio
@@ -300,7 +300,7 @@ def linear_temperatures(n: int) -> FloatArray:
     return np.append(np.linspace(0.0, 1.0, n + 1)[1:-1], 1.0)
 
 
-def scheduled(
+def find_schedule(
     model: LatentGP,
     q: GaussianApproximation,
     temperatures: FloatArray | None,
@@ -309,13 +309,13 @@ def scheduled(
     kernel: PathKernel = EllipticalSlices(),
     n_pilot: int = N_PILOT,
     n_moves: int = 1,
-) -> Schedule:
+) -> TemperatureSchedule:
     """Find the scale at each temperature by a pilot run, and the temperatures if they are None.
 
     Each temperature found then keeps 90 % of the effective sample size of the batch. An estimate
     from the pilot draws themselves would be biased; with other draws it is unbiased.
     """
-    particles = Particles.drawn(model, q, n_pilot, rng)
+    particles = AnnealedParticles.draw(model, q, n_pilot, rng)
     log_scale = 0.0 if kernel.operator is None else kernel.operator.log_scale
     wanted = None if temperatures is None else iter(temperatures.tolist())
     found: list[tuple[float, float]] = []
@@ -332,7 +332,7 @@ def scheduled(
             probability = kernel.move(particles, beta, log_scale, rng)
             if kernel.operator is not None:
                 log_scale += _GAIN * (probability - kernel.operator.target_acceptance)
-    return Schedule(*np.transpose(found))
+    return TemperatureSchedule(*np.transpose(found))
 
 
 def _next(beta: float, log_ratio: FloatArray) -> float:

@@ -22,7 +22,7 @@ class Density(Protocol):
     def arrays(self) -> tuple[FloatArray, ...]:
         """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
 
-    def made(self) -> Density:
+    def factorize(self) -> Density:
         """Return itself, all factors made now: this is where a K that is no covariance shows."""
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:

@@ -119,7 +119,7 @@ def estimate_many(
     ]
     ratios = log_ratio_many(densities, others)
     return [
-        _combined(model, density, mask, own, f, log_ratio, defensive)
+        _combine(model, density, mask, own, f, log_ratio, defensive)
         for density, mask, own, f, log_ratio in zip(
             densities, from_density, drawn, others, ratios, strict=True
         )
@@ -139,7 +139,7 @@ def _from_prior(
     return f
 
 
-def _combined(
+def _combine(
     model: LatentGP,
     density: Density,
     mask: BoolArray,
@@ -153,7 +153,9 @@ def _combined(
     f, log_ratio = np.empty((prior.size, len(mask)), order="F"), np.empty(len(mask))
     f[:, mask], log_ratio[mask] = own
     f[:, ~mask], log_ratio[~mask] = others, log_ratio_of_others
-    log_weights = model.observations_at(prior.theta).totals(f) - mixed(log_ratio, defensive)
+    log_weights = model.observations_at(prior.theta).totals(f) - mix_with_prior(
+        log_ratio, defensive
+    )
     return ImportanceEstimate(log_mean(log_weights), f, log_weights)
 
 
@@ -173,12 +175,13 @@ def weigh_many(
     """Compute `log_importance_weights` for each of several densities, with f of its own."""
     ratios = log_ratio_many(densities, fs)
     return [
-        model.observations_at(density.q.prior.theta).totals(f) - mixed(log_ratio, defensive)
+        model.observations_at(density.q.prior.theta).totals(f)
+        - mix_with_prior(log_ratio, defensive)
         for density, f, log_ratio in zip(densities, fs, ratios, strict=True)
     ]
 
 
-def mixed(log_ratio: FloatArray, defensive: float) -> FloatArray:
+def mix_with_prior(log_ratio: FloatArray, defensive: float) -> FloatArray:
     """Log of the density relative to the prior, a share of the draws being from that."""
     if defensive == 0.0:
         return log_ratio

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from ..approximations.base import GaussianApproximation, Sites
-from ..approximations.classwise import ClasswiseApproximation, averaged
+from ..approximations.classwise import ClasswiseApproximation, average_sites
 from ..model.joint import LatentGP
 
 #: Share of the precision of averaged sites that is kept, for wider tails.
@@ -34,5 +34,5 @@ def _of_softmax(
     """
     if start is not None:
         q = ClasswiseApproximation(q.prior, start)
-    q = averaged(q, model.observations_at(q.prior.theta))
-    return q.widened(KEPT_PRECISION)
+    q = average_sites(q, model.observations_at(q.prior.theta))
+    return q.widen(KEPT_PRECISION)

@@ -20,13 +20,9 @@ from .sequential import SequentialApproximation
 
 #: Variance of the residuals around the trend that is taken for noise, relative to the process.
 _NUGGET = 1e-6
-
-
 #: Least length-scale of the interpolation, in units of `scale`. Draws are about sqrt(2 p) apart: it
 #: grows with that distance.
 _LENGTH_SCALE = 3.0
-
-
 #: Site precisions below this share of the largest are not told apart.
 _SMALLEST_PRECISION = 1e-12
 

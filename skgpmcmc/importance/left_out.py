@@ -31,7 +31,7 @@ from ..approximations.base import (
     GaussianApproximation,
     Sites,
 )
-from ..approximations.classwise import ClasswiseApproximation, averaged, normal_points
+from ..approximations.classwise import ClasswiseApproximation, average_sites, normal_points
 from ..approximations.ep import EP
 from ..approximations.exact import Exact
 from ..approximations.laplace import Laplace
@@ -42,14 +42,14 @@ from .density import ReferenceDensity
 from .interpolated import InterpolatedSites
 
 #: Largest tolerance of EP and Laplace: cavities depend on all sites to first order.
-_TOLERANCE = 1e-3
+_LARGEST_TOLERANCE = 1e-3
 #: Change of a margin, in its standard deviations, below which other inputs do not respond: what
 #: they would add is of third order in it, in all less than 0.001 nats for 173 counts.
 _NO_CHANGE = 0.1
 #: Response of all other inputs, in nats, above which first order is not enough.
 _STRONG = 0.15
 #: Log2 of the number of points at which the classes of a softmax are averaged.
-_LOG_POINTS = 9
+_LOG2_SOFTMAX_POINTS = 9
 
 
 class Query(NamedTuple):
@@ -72,9 +72,9 @@ class Settled(NamedTuple):
     def at(cls, model: LatentGP, theta: FloatArray, reference: ReferenceDensity | None) -> Settled:
         """Return q(f) at theta, iterated until it settles.
 
-        With Gaussian noise it is the exact posterior; for a softmax the Gaussian of `averaged`. For
-        any other likelihood it comes from the approximation that the chains use, and from EP where
-        they use none.
+        With Gaussian noise it is the exact posterior; for a softmax the Gaussian of
+        `average_sites`. For any other likelihood it comes from the approximation that the chains
+        use, and from EP where they use none.
 
         Parameters
         ----------
@@ -91,14 +91,16 @@ class Settled(NamedTuple):
         if model.likelihood.n_functions > 1:
             q, log_evidence, _, _ = Laplace().fit(model, theta)
             assert isinstance(q, ClasswiseApproximation)
-            return cls(model, averaged(q, model.observations), log_evidence, None)
+            return cls(model, average_sites(q, model.observations), log_evidence, None)
         approximation: Approximation = EP()
         start = None
         if isinstance(reference, InterpolatedSites):
             approximation, start = reference.approximation, reference.sites_at(theta)
         elif isinstance(reference, Approximation):
             approximation = reference
-        q, log_evidence, converged, _ = approximation.refined(_TOLERANCE).fit(model, theta, start)
+        q, log_evidence, converged, _ = approximation.with_tolerance(_LARGEST_TOLERANCE).fit(
+            model, theta, start
+        )
         again = approximation if isinstance(approximation, EP) and converged else None
         return cls(model, q, log_evidence, again)
 
@@ -133,7 +135,7 @@ class Settled(NamedTuple):
         for i in np.flatnonzero(~weak):
             row, kept = int(query.rows[i]), float(query.kept[i])
             own = None if further is None else Further(*(part[i : i + 1] for part in further))
-            fit = self._again(*observed.altered(row, kept, own))
+            fit = self._again(*observed.reduce_weight(row, kept, own))
             if fit.converged:
                 there = observed.of_inputs(inputs[i : i + 1])
                 mean, var = (part[inputs[i : i + 1]] for part in q.cavities().moments)
@@ -232,7 +234,7 @@ def _of_classes(q: ClasswiseApproximation, observed: Observations, query: Query)
     removed = (1.0 - share)[:, None, None] * W
     covariance = np.linalg.solve(np.eye(n_classes) - covariance @ removed, covariance)
     mean = mean - (1.0 - share)[:, None] * np.einsum("icd,id->ic", covariance, slope)
-    f = mean[:, :, None] + _root(covariance) @ normal_points(n_classes, _LOG_POINTS).T
+    f = mean[:, :, None] + _root(covariance) @ normal_points(n_classes, _LOG2_SOFTMAX_POINTS).T
     site = np.einsum("ic,ics->is", shift, f) - 0.5 * np.einsum("ics,icd,ids->is", f, W, f)
     log_p = f - log_sum(f, axis=1)[:, None, :]
     log_weight = _log_likelihood(observed, rows, kept, log_p) - share[:, None] * site

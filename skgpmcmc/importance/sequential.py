@@ -25,7 +25,7 @@ from ..numerics.linalg import NotPositiveDefiniteError, solve_lower
 
 #: Added to the covariance of the values that are drawn in turn, relative to each variance: above
 #: what rounding takes away.
-_ROUNDING = 1e-12
+_VARIANCE_ROUNDING = 1e-12
 #: Values that those before leave less than this share of their variance are not drawn in turn; to
 #: what is left that does not matter.
 _DETERMINED = 1e-6
@@ -37,13 +37,13 @@ _BLOCKS = (1, 8)
 #: up in it.
 _ENDS = np.linspace(-4.5, 4.5, 31)
 _BELOW = np.concatenate([[0.0], ndtr(_ENDS)])
-_SHARE = np.diff(_BELOW, append=1.0)
+_BIN_PROBABILITY = np.diff(_BELOW, append=1.0)
 _MIDDLE = np.concatenate([_ENDS[:1], 0.5 * (_ENDS[1:] + _ENDS[:-1]), _ENDS[-1:]])
 #: Width and number of the cells of a table, in standard deviations of a margin; and how far from
 #: its mean the middle of the bins may be.
-_WIDTH, _N_CELLS, _FARTHEST = 0.125, 144, 4.0
+_WIDTH, _N_CELLS, _FARTHEST_BIN = 0.125, 144, 4.0
 #: Masses of bins that are made at once.
-_AT_ONCE = 2**17
+_MASSES_PER_CALL = 2**17
 #: How far a log likelihood over its site falls, below its largest value in a table.
 _DEEPEST = 500.0
 
@@ -82,9 +82,9 @@ class SequentialApproximation:
         # What is cached is rebuilt on demand.
         return {name: vars(self)[name] for name in ("q", "observed", "rows")}
 
-    def made(self) -> Self:
+    def factorize(self) -> Self:
         """See `Density`."""
-        _ = self.q.made(), self._turns
+        _ = self.q.factorize(), self._turns
         return self
 
     @property
@@ -203,7 +203,7 @@ def _draw_together(
         for density, rng, size in zip(densities, rngs, sizes, strict=True)
     ]
     turns = [density._turns for density in densities]
-    in_turn = turns[0].factors.drawn(list(zip(turns, rngs, sizes, strict=True)))
+    in_turn = turns[0].factors.draw(list(zip(turns, rngs, sizes, strict=True)))
     return [
         density._from_white(white, *own)
         for density, white, own in zip(densities, whites, in_turn, strict=True)
@@ -252,7 +252,7 @@ class _Turns(NamedTuple):
         """Prepare them; rows that those before determine are left out."""
         half = q.prior.half_given(q.chol_white, rows)
         gram = half.T @ half
-        gram.flat[:: len(gram) + 1] *= 1.0 + _ROUNDING
+        gram.flat[:: len(gram) + 1] *= 1.0 + _VARIANCE_ROUNDING
         factor = _factor(gram)
         free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
         if not free.all():
@@ -313,7 +313,7 @@ class _Probits(NamedTuple):
         return cls(constant, slope, scale, cavity, spread, offset, shift, mean + offset)
 
     @staticmethod
-    def drawn(jobs: Sequence[_Drawing]) -> list[_Drawn]:
+    def draw(jobs: Sequence[_Drawing]) -> list[_Drawn]:
         """Draw f_k from Phi(s (f_k + offset)) times its cavity.
 
         With e ~ N(0, 1), s (f_k + offset + e) > 0 is a Gaussian that is cut at zero.
@@ -323,7 +323,7 @@ class _Probits(NamedTuple):
         streams = list(zip(rngs, sizes, strict=True))
         log_uniform = -_side_by_side([r.standard_exponential((n_rows, m)) for r, m in streams])
         noise = _side_by_side([r.standard_normal((n_rows, m)) for r, m in streams])
-        values = _stacked(several)
+        values = _stack(several)
         constant, slope, signed_scale, cavity, spread, offset, shift, _ = values
         closer = 1.0 - spread**2 / cavity
         noise *= np.sqrt(cavity) / (abs(signed_scale) * spread)
@@ -336,14 +336,14 @@ class _Probits(NamedTuple):
             return np.asarray(noise[rows] + of_z[rows] * z - of_cut[rows] * cut)
 
         u, y = _in_turn(several, sizes, draw)
-        return _split(u, _of_probits(values, u, y), sizes)
+        return _split_draws(u, _of_probits(values, u, y), sizes)
 
     @staticmethod
     def log_ratios(jobs: Sequence[_Comparing]) -> list[FloatArray]:
         """Log of what turns make of the density of q, for each job; (m,)."""
         u, y, sizes = _places(jobs)
-        log_ratio = _of_probits(_stacked([turns for turns, _ in jobs]), u, y)
-        return [part for _, part in _split(u, log_ratio, sizes)]
+        log_ratio = _of_probits(_stack([turns for turns, _ in jobs]), u, y)
+        return [part for _, part in _split_draws(u, log_ratio, sizes)]
 
 
 def _of_probits(values: Sequence[FloatArray], u: FloatArray, y: FloatArray) -> FloatArray:
@@ -385,7 +385,7 @@ class _Tables(NamedTuple):
         return cls(np.exp(np.where(deep, -_DEEPEST, height)), spread / sd)
 
     @staticmethod
-    def drawn(jobs: Sequence[_Drawing]) -> list[_Drawn]:
+    def draw(jobs: Sequence[_Drawing]) -> list[_Drawn]:
         """Draw the bin of u_k first, and then the place in it."""
         several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
@@ -400,14 +400,14 @@ class _Tables(NamedTuple):
             target = uniform[rows] * total
             bins = (ends[:-1] <= target).view(np.int8).sum(axis=0, dtype=np.int8).astype(np.intp)
             place = bins * bins.size + np.arange(bins.size).reshape(bins.shape)
-            own, share = mass.take(place), _SHARE.take(bins)
+            own, share = mass.take(place), _BIN_PROBABILITY.take(bins)
             within = np.maximum(1.0 - (ends.take(place) - target) / own, 0.0)
             below = _BELOW.take(bins) + share * within
             ratio[rows] = own / (share * total)
             return np.asarray(ndtri(np.minimum(np.maximum(below, 1e-300), 1.0 - 1e-16)))
 
         u, _ = _in_turn(several, sizes, draw)
-        return _split(u, np.log(ratio), sizes)
+        return _split_draws(u, np.log(ratio), sizes)
 
     @staticmethod
     def log_ratios(jobs: Sequence[_Comparing]) -> list[FloatArray]:
@@ -415,13 +415,15 @@ class _Tables(NamedTuple):
         u, y, sizes = _places(jobs)
         mass_at, ratio = _mass([turns for turns, _ in jobs]), np.empty(u.shape)
         bins = np.searchsorted(_ENDS, u, side="right")
-        n_at_once = max(_AT_ONCE // (len(_SHARE) * u[0].size), 1)
+        n_at_once = max(_MASSES_PER_CALL // (len(_BIN_PROBABILITY) * u[0].size), 1)
         for begin in range(0, len(u), n_at_once):
             some = slice(begin, begin + n_at_once)
             mass, own = mass_at(some, y[some]), bins[some]
             total = sum(mass[1:], start=mass[0])  # in the same order whatever the shape
-            ratio[some] = np.take_along_axis(mass, own[None], axis=0)[0] / (_SHARE[own] * total)
-        return [part for _, part in _split(u, np.log(ratio), sizes)]
+            ratio[some] = np.take_along_axis(mass, own[None], axis=0)[0] / (
+                _BIN_PROBABILITY[own] * total
+            )
+        return [part for _, part in _split_draws(u, np.log(ratio), sizes)]
 
 
 def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
@@ -429,9 +431,9 @@ def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
 
     Its result is of shape (number of bins, ..., C, m).
     """
-    heights, share = _stacked(several)
+    heights, share = _stack(several)
     table = np.moveaxis(heights, 1, 2).ravel()
-    per_cell, farthest = share / _WIDTH, _FARTHEST / _WIDTH
+    per_cell, farthest = share / _WIDTH, _FARTHEST_BIN / _WIDTH
     begin = _N_CELLS * (np.arange(share.size).reshape(share.shape) + 0.5)
     # Where the middle of each bin is in the table, at y = 0.
     place = np.multiply.outer(_MIDDLE, per_cell) + begin
@@ -439,13 +441,13 @@ def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
     def mass_at(rows: Any, y: FloatArray) -> FloatArray:
         away = np.minimum(np.maximum(y * per_cell[rows], -farthest), farthest)
         mass = table.take((place[:, rows] + away).astype(np.int32))
-        mass *= _SHARE.reshape(-1, *(1 for _ in y.shape))
+        mass *= _BIN_PROBABILITY.reshape(-1, *(1 for _ in y.shape))
         return mass
 
     return mass_at
 
 
-def _stacked(several: Sequence[_Turns]) -> list[FloatArray]:
+def _stack(several: Sequence[_Turns]) -> list[FloatArray]:
     """What the factors of several turns have for each row, side by side; each (r, ..., C, 1)."""
     parts = zip(*(turns.factors for turns in several), strict=True)
     return [np.stack(part, axis=-1)[..., None] for part in parts]
@@ -486,7 +488,7 @@ def _places(jobs: Sequence[_Comparing]) -> tuple[FloatArray, FloatArray, list[in
     return _side_by_side(drawn), _side_by_side(shifts), [u.shape[1] for u in drawn]
 
 
-def _split(u: FloatArray, log_ratio: FloatArray, sizes: Sequence[int]) -> list[_Drawn]:
+def _split_draws(u: FloatArray, log_ratio: FloatArray, sizes: Sequence[int]) -> list[_Drawn]:
     """Return u, (r, size), of each, and the sum of the log ratios over its rows.
 
     Each sum by itself: the order in which numbers are added depends on the shape.

@@ -31,7 +31,7 @@ from .base import Derivatives, Likelihood, OneScale, ParameterDerivatives, Predi
 #: exp of this is the largest rate that is drawn from; NumPy refuses means near 2^63.
 _MOST_LOG_RATE = 40.0
 #: Largest size of the log of a shape.
-_FARTHEST = 700.0
+_LARGEST_LOG_SHAPE = 700.0
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 #: From here on both series have the precision of doubles.
 _LARGE = 15.0
@@ -153,7 +153,9 @@ class NegativeBinomial(_Counts, OneScale):
 
     name: ClassVar[str] = "negative_binomial"
     scale: ClassVar[str] = "shape"
-    farthest: ClassVar[float] = _FARTHEST  # long after counts have become Poisson, or all zero
+    farthest: ClassVar[float] = (
+        _LARGEST_LOG_SHAPE  # long after counts have become Poisson, or all zero
+    )
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the count y."""
@@ -166,7 +168,7 @@ class NegativeBinomial(_Counts, OneScale):
         constant += stirling_remainder(total) - stirling_remainder(k)
         # y h - (y + k) log(v + w exp(h)), which for large counts would cancel as it stands
         h, w, v = f - np.log(c), c / (k + c), k / (k + c)
-        return np.asarray(constant - k * _log_mixed(h, w, v) - y * _log_mixed(-h, v, w))
+        return np.asarray(constant - k * _log_mixture(h, w, v) - y * _log_mixture(-h, v, w))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
@@ -235,9 +237,9 @@ class NegativeBinomial(_Counts, OneScale):
         return expit(g), expit(-g), np.asarray(y + self.shape)
 
 
-def _log_mixed(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
+def _log_mixture(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
     """Return log(v + w exp(h)) for v + w = 1."""
-    inside = np.minimum(h, _FARTHEST)  # beyond, nothing but w exp(h) matters
+    inside = np.minimum(h, _LARGEST_LOG_SHAPE)  # beyond, nothing but w exp(h) matters
     return _log_of(v + w * np.exp(inside), w * np.expm1(inside)) + (h - inside)
 
 

@@ -26,12 +26,12 @@ from sklearn.gaussian_process.kernels import (
 from .._typing import FloatArray, IntArray
 
 #: Those with code of their own, in the order in which they are asked.
-_KINDS: list[type[Covariance]] = []
+_FAST_COVARIANCES: list[type[Covariance]] = []
 
 
 def make_covariance(kernel: Kernel, X: FloatArray) -> Covariance:
     """Bind a kernel to training inputs, on a fast path where there is one."""
-    kind = next((own for own in _KINDS if own.serves(kernel)), Covariance)
+    kind = next((own for own in _FAST_COVARIANCES if own.serves(kernel)), Covariance)
     return kind(kernel, X)
 
 
@@ -58,7 +58,7 @@ class Covariance:
         self.start: FloatArray = np.asarray(kernel.theta, dtype=float)
 
     def __init_subclass__(cls) -> None:
-        _KINDS.append(cls)
+        _FAST_COVARIANCES.append(cls)
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
@@ -155,7 +155,7 @@ class CrossCovariance:
 
 
 #: Rows beyond which distances are not kept; entries made at once; distances with exp(-r) zero.
-_MANY_ROWS, _AT_ONCE, _NOTHING_LEFT = 2000, 2**16, 800.0
+_MOST_ROWS_WITH_DISTANCES, _ENTRIES_PER_CALL, _NOTHING_LEFT = 2000, 2**16, 800.0
 
 
 def correlation(
@@ -286,7 +286,7 @@ def of_distances(
     memory of the distances: other large arrays would have to be given back and asked for anew.
     """
     n, (left, right) = len(Z), (Z, Z) if exact else _factors_of_distances(Z, Z)
-    out, n_rows = np.empty((n, n)), max(_AT_ONCE // n, 1)
+    out, n_rows = np.empty((n, n)), max(_ENTRIES_PER_CALL // n, 1)
     for start in range(0, n, n_rows):
         rows = slice(start, start + n_rows)
         D = out[rows]
@@ -329,7 +329,7 @@ class ConstantTimesStationary(Covariance):
         self.nu: float = stationary_nu(stationary)  # type: ignore[assignment]
         self.anisotropic = np.size(stationary.length_scale) > 1
         # Distances that change with theta, or take much memory, are made anew each time.
-        self._from_inputs = self.anisotropic or len(X) > _MANY_ROWS
+        self._from_inputs = self.anisotropic or len(X) > _MOST_ROWS_WITH_DISTANCES
         self._exact = self.nu == 0.5 or not self.anisotropic  # see `squared_distances`
 
     @staticmethod
@@ -347,7 +347,7 @@ class ConstantTimesStationary(Covariance):
         """Squared distances of the unscaled inputs, for the isotropic case."""
         return squareform(pdist(self.X, "sqeuclidean"))
 
-    def _scaled(self, length_scale: FloatArray) -> FloatArray:
+    def _scale_inputs(self, length_scale: FloatArray) -> FloatArray:
         """Inputs in units of the length-scales; less their mean, unless distances are exact."""
         X = self.X if self._exact else self.columns.with_ones[:, :-1]
         return np.asarray(X / length_scale)
@@ -373,7 +373,7 @@ class ConstantTimesStationary(Covariance):
             def function(D: FloatArray) -> FloatArray:
                 return correlation(self.nu, D, constant=constant, out=D)
 
-            K = of_distances(function, self._scaled(length_scale), exact=self._exact)
+            K = of_distances(function, self._scale_inputs(length_scale), exact=self._exact)
         else:
             scale = _inverse_square(length_scale)[0]
             K = correlation(self.nu, self._raw_distances, scale, constant=constant)
@@ -430,7 +430,7 @@ class ConstantTimesStationary(Covariance):
             return K
         if self._from_inputs:
             function = partial(profile_slope, self.nu)
-            g = of_distances(function, self._scaled(length_scale), exact=self._exact)
+            g = of_distances(function, self._scale_inputs(length_scale), exact=self._exact)
         else:
             g = profile_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
         g *= constant

@@ -48,7 +48,7 @@ _OF_PAPERS = (1.1, 10.0)
 _SHRUNK = "sparse: (width / length-scale)^2 is half-Cauchy(shrinkage)"
 _SHRINKAGE = "sparse: shared by the length-scales"
 #: Powers of units stay within these, so that priors have numbers: inputs may have any size.
-_UNITS = (1e-100, 1e100)
+_UNIT_LIMITS = (1e-100, 1e100)
 
 
 class Default(NamedTuple):
@@ -117,7 +117,7 @@ def default_hyperprior(
         table = PriorTable(laws, dict.fromkeys(table, "paper"))
     elif isinstance(priors, Mapping):
         table = PriorTable({**table, **priors}, {**table.origins, **dict.fromkeys(priors, "given")})
-    shrunk = _shrunk(covariance, priors)
+    shrunk = _shrinking_names(covariance, priors)
     if not shrunk:
         return HyperPrior(names, table, real, table.origins)
     origins = {**table.origins, **dict.fromkeys(shrunk, _SHRUNK), SHRINKAGE: _SHRINKAGE}
@@ -125,7 +125,7 @@ def default_hyperprior(
     return HyperPrior(names, table, real, origins, widths)
 
 
-def _shrunk(covariance: Covariance, priors: Mapping[str, Any] | str | None) -> list[str]:
+def _shrinking_names(covariance: Covariance, priors: Mapping[str, Any] | str | None) -> list[str]:
     """Return the names of the length-scales that shrink together."""
     d = covariance.X.shape[1]
     possible = [
@@ -465,7 +465,7 @@ def _of_size(inputs: Inputs) -> tuple[float, float]:
 
 
 def _unit(length: float, degree: float) -> float:
-    return float(np.clip(length**degree, *_UNITS))
+    return float(np.clip(length**degree, *_UNIT_LIMITS))
 
 
 def _with_unit(what: str, degree: float) -> str:

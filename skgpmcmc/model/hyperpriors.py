@@ -102,7 +102,7 @@ class HyperPrior:
             for name, law in self.distributions.items()
             if coefficients[name] is None
         ]
-        in_closed_form = [coefficients.get(name) or _NOTHING for name in self.names]
+        in_closed_form = [coefficients.get(name) or _ZERO_COEFFICIENTS for name in self.names]
         self._density = _Density(in_closed_form, [*others, *self._groups])
 
     def _group_of(self, shrunk: Mapping[str, FloatArray]) -> tuple[IntArray, Shrinkage]:
@@ -152,7 +152,7 @@ class HyperPrior:
         value[..., self.positive] = np.exp(value[..., self.positive])
         return value
 
-    def described(self, theta: FloatArray) -> dict[str, Any]:
+    def describe(self, theta: FloatArray) -> dict[str, Any]:
         """Return theta (p,) on the natural scale by name; vector hyper-parameters are lists."""
         natural, found = self.natural(theta).tolist(), dict[str, Any]()
         for name in dict.fromkeys(self.names):
@@ -290,7 +290,7 @@ class _Coefficients(NamedTuple):
 
 
 #: Stands in for a component that is added from elsewhere.
-_NOTHING = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
+_ZERO_COEFFICIENTS = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class _Density:

@@ -14,16 +14,12 @@ from .._warnings import warn
 #: Most chains that move together: with more, nothing more is gained, and their matrices take
 #: memory.
 _MOST_TOGETHER = 16
-
-
 #: A call that a worker makes, as `joblib.delayed` writes it.
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 #: Losses of a worker in a row, with the same calls, after which there is no other attempt.
 MAX_LOSSES = 3
-
-
 #: What the backends of joblib raise when a worker is gone: loky, dask and ray.
 _LOSSES = {
     "BrokenProcessPool",
@@ -46,15 +42,15 @@ class Journal(Protocol):
     def missing(self, calls: list[Call], name: str) -> list[Call]:
         """Return those of a named batch of calls whose results are not stored."""
 
-    def completed(self, done: list[Any]) -> list[Any]:
+    def fill_in(self, done: list[Any]) -> list[Any]:
         """Store the results that were computed, and return those of all calls."""
 
     @property
-    def follows(self) -> bool:
+    def replays(self) -> bool:
         """Whether there are stored results that nobody has asked for yet."""
 
     @property
-    def n_followed(self) -> int:
+    def n_replayed(self) -> int:
         """Draws of a chain that were stored before, and have been returned."""
 
 
@@ -102,18 +98,18 @@ class Workers:
         """
         if self._journal is not None:
             missing = self._journal.missing(calls, name)
-            return self._journal.completed(self._computed(missing) if missing else [])
-        return self._computed(calls)
+            return self._journal.fill_in(self._compute(missing) if missing else [])
+        return self._compute(calls)
 
     @property
-    def follows(self) -> bool:
+    def replays(self) -> bool:
         """Whether the next results come from the journal."""
-        return self._journal is not None and self._journal.follows
+        return self._journal is not None and self._journal.replays
 
     @property
-    def n_followed(self) -> int:
+    def n_replayed(self) -> int:
         """Draws of a chain that have come from the journal."""
-        return 0 if self._journal is None else self._journal.n_followed
+        return 0 if self._journal is None else self._journal.n_replayed
 
     def leave_journal(self) -> None:
         """Go on without the journal: what follows is not what another run would do."""
@@ -127,8 +123,8 @@ class Workers:
     ) -> list[Call]:
         """Return calls, equally many for each worker, of `together` with a list of arguments.
 
-        What they return is `joined` to the results of all. With a journal, which knows calls one by
-        one, and unless they are small, they stay as they are.
+        `join_results` makes the results of all calls from what they return. With a journal, which
+        knows calls one by one, and unless they are small, the calls stay as they are.
         """
         if not calls or not small or self._journal is not None:
             return calls
@@ -138,7 +134,7 @@ class Workers:
         jobs = [arguments for _, arguments, _ in calls]
         return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]
 
-    def _computed(self, calls: list[Call]) -> list[Any]:
+    def _compute(self, calls: list[Call]) -> list[Any]:
         """Make calls, and once more those of a batch in which a worker was lost."""
         n_lost = 0
         while True:
@@ -167,7 +163,7 @@ class Workers:
         self.__enter__()
 
 
-def joined(results: list[Any]) -> list[Any]:
+def join_results(results: list[Any]) -> list[Any]:
     """Return the results of calls, of which some may have been made `in_parts`."""
     parts = (result if isinstance(result, list) else [result] for result in results)
     return [result for part in parts for result in part]

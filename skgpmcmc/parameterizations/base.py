@@ -42,7 +42,7 @@ class Point(DensityPoint, Protocol):
         """Root of the inverse metric tensor, which is close to minus the expected Hessian."""
 
 
-class Conditional(Protocol):
+class ConditionalDensity(Protocol):
     """The distribution of some coordinates given all that is held fixed."""
 
     def at(self, position: FloatArray) -> Point | None:
@@ -82,7 +82,7 @@ class HyperPoint(ABC):
         """Gradient of `log_density` in theta; (q,)."""
         of_kernel, of_likelihood = self._gradient()
         of_prior = self.model.hyperprior.gradient(self.state.theta)
-        whole = self.model.padded(np.concatenate([of_kernel, of_likelihood])) + of_prior
+        whole = self.model.pad(np.concatenate([of_kernel, of_likelihood])) + of_prior
         return np.asarray(whole[self._coordinates])
 
     @cached_property

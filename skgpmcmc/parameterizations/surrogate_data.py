@@ -17,9 +17,9 @@ from ..numerics import linalg
 from .base import HyperPoint, Parameterization, half_traces
 
 #: Least and largest noise, in units of the prior variance.
-_LEAST, _MOST = 1e-8, 1e8
+_LEAST_NOISE, _MOST_NOISE = 1e-8, 1e8
 #: Step of central differences of the noise, in logs: the error is about 1e-8 of it.
-_STEP = 1e-4
+_NOISE_STEP = 1e-4
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SurrogateData(Parameterization):
         g = state.f + np.sqrt(frame.noise) * rng.standard_normal(len(state.f))
         v = state.prior.whiten_by_input(state.f, rng)
         used = state.prior.root.pivots
-        v[used] = linalg.transposed_lower_product(frame.factor, v[used]) - frame.pulled(g)
+        v[used] = linalg.transposed_lower_product(frame.factor, v[used]) - frame.whitened_shift(g)
         return _Surrogate(g, v)
 
     def relocate(
@@ -54,7 +54,7 @@ class SurrogateData(Parameterization):
     ) -> SurrogatePoint:
         """Return f = D eta + m under another prior."""
         frame = _Frame.of(model, prior)
-        g, b = auxiliary.g, frame.pulled(auxiliary.g)
+        g, b = auxiliary.g, frame.whitened_shift(auxiliary.g)
         eta = auxiliary.eta[prior.root.pivots]
         w = linalg.solve_lower(frame.factor, eta + b, transpose=True)
         state = model.state_in(prior, prior.unwhiten(w))
@@ -89,22 +89,22 @@ class _Frame(NamedTuple):
 
         def make() -> tuple[FloatArray, FloatArray]:
             """Compute both."""
-            noise = _matched_noise(model.observations_at(prior.theta), prior.variance)
+            noise = _match_noise(model.observations_at(prior.theta), prior.variance)
             return noise, prior.whitened_factor(np.sqrt(1.0 / noise))
 
         return cls(prior, *prior.remember((cls, model), make))
 
-    def pulled(self, g: FloatArray) -> FloatArray:
+    def whitened_shift(self, g: FloatArray) -> FloatArray:
         """``b = T^-1 R' S^-1 g``, so that m = R T'^-1 b."""
-        return linalg.solve_lower(self.factor, self.prior.pull(g / self.noise))
+        return linalg.solve_lower(self.factor, self.prior.apply_transpose(g / self.noise))
 
 
-def _matched_noise(observed: Observations, variance: FloatArray) -> FloatArray:
+def _match_noise(observed: Observations, variance: FloatArray) -> FloatArray:
     """S with 1 / S = 1 / (variance of p(y | f) N(f; 0, variance)) - 1 / variance; (n,)."""
     beta = observed.tilted_moments(np.zeros(len(variance)), variance).beta
     # The tilted variance is v - v^2 beta; where it is not below v, nothing is known of f.
-    noise = 1.0 / np.maximum(beta, 1.0 / ((1.0 + _MOST) * variance)) - variance
-    return np.asarray(np.maximum(noise, _LEAST * variance))
+    noise = 1.0 / np.maximum(beta, 1.0 / ((1.0 + _MOST_NOISE) * variance)) - variance
+    return np.asarray(np.maximum(noise, _LEAST_NOISE * variance))
 
 
 class _NoiseSlopes(NamedTuple):
@@ -121,14 +121,17 @@ class _NoiseSlopes(NamedTuple):
     @classmethod
     def _differenced(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
         variance, observed = prior.variance, model.observations_at(prior.theta)
-        up, down = (_matched_noise(observed, variance * np.exp(h)) for h in (_STEP, -_STEP))
+        up, down = (
+            _match_noise(observed, variance * np.exp(h)) for h in (_NOISE_STEP, -_NOISE_STEP)
+        )
         values = model.likelihood_theta(prior.theta)
         slopes = []
-        for e in _STEP * np.eye(len(values)):
-            ends = (_matched_noise(observed.with_parameters(values + h), variance) for h in (e, -e))
-            slopes.append(np.subtract(*ends) / (2.0 * _STEP))
+        for e in _NOISE_STEP * np.eye(len(values)):
+            ends = (_match_noise(observed.with_parameters(values + h), variance) for h in (e, -e))
+            slopes.append(np.subtract(*ends) / (2.0 * _NOISE_STEP))
         return cls(
-            (up - down) / (2.0 * _STEP * variance), np.reshape(slopes, (len(values), len(variance)))
+            (up - down) / (2.0 * _NOISE_STEP * variance),
+            np.reshape(slopes, (len(values), len(variance))),
         )
 
 
@@ -158,7 +161,7 @@ class SurrogatePoint(HyperPoint):
         prior, noise, T = self._frame
         g, b, w = self.auxiliary.g, self.b, self.w
         f_bar = self._observed.derivatives(self.state.f).first
-        u_bar = linalg.solve_lower(T, prior.pull(f_bar))
+        u_bar = linalg.solve_lower(T, prior.apply_transpose(f_bar))
         c_bar = linalg.solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
         linalg.add_to_diagonal(T_bar, -1.0 / T.diagonal())
@@ -195,11 +198,11 @@ class SurrogatePoint(HyperPoint):
         """Forward mode: the change of f; (n,)."""
         prior, noise, T = self._frame
         g, d_precision = self.auxiliary.g, -d_noise / noise**2
-        dA, dc = prior.gram(d_precision), prior.pull(g * d_precision)
+        dA, dc = prior.gram(d_precision), prior.apply_transpose(g * d_precision)
         df = np.zeros(len(g))
         if dK is not None:
             dR = prior.root_change(dK)
-            cross = prior.pull(dR / noise[:, None])
+            cross = prior.apply_transpose(dR / noise[:, None])
             dA += cross + cross.T
             dc += dR.T @ (g / noise)
             df += dR @ self.w

@@ -75,7 +75,7 @@ def draws_at(
     out = np.empty_like(noise)
     with one_thread():
         for members in equal_rows(theta):
-            given = model.prior_at(theta[members[0]]).given(np.asfortranarray(f[members].T))
+            given = model.prior_at(theta[members[0]]).condition_on(np.asfortranarray(f[members].T))
             means, covariances = given.predict_jointly(X_new)
             steps = np.moveaxis(noise[members], 0, -2) @ transposed_root(covariances)
             by_function = np.swapaxes(means.reshape(*shape, -1), -1, -2)

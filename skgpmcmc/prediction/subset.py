@@ -18,7 +18,7 @@ from ..importance.density import ReferenceDensity
 from ..model.joint import LatentGP
 from ..parallel.threads import one_thread
 from ..parallel.workers import Workers
-from .strategy import LatentStrategy, Particles
+from .strategy import ImportanceLatent, LatentStrategy
 
 #: Distinct thetas per task of a worker.
 GROUPS_PER_TASK = 8
@@ -34,7 +34,7 @@ _N_IN_ALL = 4800
 #: Sizes that are tried.
 _SIZES = tuple(round(FEWEST_DRAWS * 2.0 ** (k / 2)) for k in range(10))
 #: Errors are larger than they are thought to be: a quadratic does not show all that varies.
-_MARGIN = 1.25
+_ERROR_MARGIN = 1.25
 #: Draws for each term of the quadratic.
 _DRAWS_PER_TERM = 10
 #: Most draws and training rows that are looked at.
@@ -73,10 +73,10 @@ def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Genera
 
 def spread_cells(theta: FloatArray, n_cells: int) -> list[IntArray]:
     """Divide the rows of theta (n, p) into cells of nearly equal size."""
-    return _cells(_standardized(theta), np.arange(len(theta)), n_cells)
+    return _cells(_standardize(theta), np.arange(len(theta)), n_cells)
 
 
-def _standardized(theta: FloatArray) -> FloatArray:
+def _standardize(theta: FloatArray) -> FloatArray:
     spread = theta.std(axis=0)
     return np.asarray((theta - theta.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))
 
@@ -140,7 +140,7 @@ def typical_values(
         variance, unit = f.var(axis=0), _PER_SD
         if conditional is not None:
             unit = _PER_SD_OF_MEANS
-            middle = theta[np.argmin(np.sum(_standardized(theta) ** 2, axis=1))]
+            middle = theta[np.argmin(np.sum(_standardize(theta) ** 2, axis=1))]
             with one_thread():
                 variance += conditional.fit(model, middle).q.marginal_variance
         values = unit * f / np.sqrt(np.where(variance > 0.0, variance, 1.0))
@@ -157,7 +157,7 @@ def for_draws(strategy: LatentStrategy, multiplicity: FloatArray) -> LatentStrat
 
     Where thetas are few, each has more importance draws.
     """
-    if not isinstance(strategy, Particles):
+    if not isinstance(strategy, ImportanceLatent):
         return strategy
     n = _n_columns(strategy, len(multiplicity)) // len(multiplicity)
     return replace(strategy, n=n, unit=float(multiplicity.mean()))
@@ -165,7 +165,7 @@ def for_draws(strategy: LatentStrategy, multiplicity: FloatArray) -> LatentStrat
 
 def _n_columns(strategy: LatentStrategy, n_thetas: int) -> int:
     """How many f a prediction averages over, or is noisy as if it did."""
-    if not isinstance(strategy, Particles):
+    if not isinstance(strategy, ImportanceLatent):
         return n_thetas
     return n_thetas * max(strategy.n, -(-_N_IN_ALL // n_thetas))
 
@@ -192,13 +192,13 @@ def enough_draws(theta: FloatArray, values: FloatArray, strategy: LatentStrategy
         At which the error is at most `LARGEST_ERROR`, root mean square and 99th percentile over the
         quantities; at most `MOST_DRAWS`.
     """
-    smooth = _smoothed(theta, values)
+    smooth = _smooth(theta, values)
     left = strategy.inefficiency * (values - smooth).var(axis=0)
     for n in _SIZES:
         if n >= len(theta):
             return len(theta)
         variance = _variance_within(spread_cells(theta, n), smooth) + left / _n_columns(strategy, n)
-        if _is_small(_MARGIN * np.sqrt(variance)):
+        if _is_small(_ERROR_MARGIN * np.sqrt(variance)):
             return n
     return MOST_DRAWS
 
@@ -210,9 +210,9 @@ def _is_small(sd: FloatArray) -> bool:
     return bool(np.mean(sd**2) <= typical**2 and beyond.mean() <= 0.01)
 
 
-def _smoothed(theta: FloatArray, values: FloatArray) -> FloatArray:
+def _smooth(theta: FloatArray, values: FloatArray) -> FloatArray:
     """Fit a quadratic to values (S, r) as a function of theta (S, p), or what S allows."""
-    z = _standardized(theta)
+    z = _standardize(theta)
     first, second = np.triu_indices(z.shape[1])
     columns = [np.ones((len(z), 1)), z, z[:, first] * z[:, second]]
     while len(columns) > 1 and _DRAWS_PER_TERM * sum(c.shape[1] for c in columns) > len(z):

@@ -14,7 +14,7 @@ from .leave_one_out import (
     LOO_METHODS,
     GivenRows,
     LeaveOneOut,
-    averaged_densities,
+    average_densities,
     leave_one_out,
     leave_one_out_of_classes,
 )
@@ -34,7 +34,7 @@ __all__ = [
     "ScaleReduction",
     "StoppingRule",
     "autocorrelation",
-    "averaged_densities",
+    "average_densities",
     "continue_chains",
     "convergence_message",
     "diagnose",

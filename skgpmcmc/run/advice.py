@@ -15,7 +15,7 @@ USELESS_RHAT, USELESS_ESS = 1.2, 10.0
 #: Standard deviation of the log-likelihood estimate above which chains reject nearly everything.
 _NOISY = 2.0
 #: Share of draws that is added to what their number so far lets expect, which is a rough estimate.
-_MARGIN = 0.1
+_DRAWS_MARGIN = 0.1
 
 
 def convergence_message(
@@ -80,7 +80,7 @@ def draws_wanted(
     if r_hat > USELESS_RHAT or ess < USELESS_ESS or not np.isfinite(wanted):
         return None
     unit = 10 ** max(int(np.log10(wanted)) - 1, 0)
-    return unit * (int(wanted * (1.0 + _MARGIN)) // unit + 1)
+    return unit * (int(wanted * (1.0 + _DRAWS_MARGIN)) // unit + 1)
 
 
 def remedy(

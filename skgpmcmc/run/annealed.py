@@ -20,11 +20,11 @@ from ..importance.annealed import (
     AnnealedEstimate,
     EllipticalSlices,
     PathKernel,
-    Schedule,
+    TemperatureSchedule,
     annealed_evidence,
+    find_schedule,
     geometric_temperatures,
     linear_temperatures,
-    scheduled,
 )
 from ..importance.density import Density
 from ..importance.gaussian import importance_gaussian
@@ -123,7 +123,7 @@ class AnnealedImportance(Configuration):
             support it.
         """
         with one_thread():
-            q, schedule = self.begun(model, theta, rng)
+            q, schedule = self.prepare_schedule(model, theta, rng)
         run = partial(
             annealed_evidence, model, q, schedule, kernel=self.moves, n_moves=self.n_moves
         )
@@ -134,11 +134,11 @@ class AnnealedImportance(Configuration):
             joblib.delayed(_on_one_thread)(run, size, own)
             for size, own in zip(sizes, rng.spawn(n_tasks), strict=True)
         )
-        return AnnealedEstimate.pooled(parts)
+        return AnnealedEstimate.pool(parts)
 
-    def begun(
+    def prepare_schedule(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> tuple[GaussianApproximation, Schedule]:
+    ) -> tuple[GaussianApproximation, TemperatureSchedule]:
         """Return the starting distribution, and the temperatures that a pilot run chooses."""
         self.check()
         if self.kernel != "elliptical_slice" or self.start in ("ep", "prior"):
@@ -148,7 +148,7 @@ class AnnealedImportance(Configuration):
         q, make = start(model, theta).q, _TEMPERATURES.get(self.temperatures)
         wanted = None if make is None else make(self.n_temperatures)
         n_pilot = _TOGETHER if wanted is None else _FEW
-        schedule = scheduled(
+        schedule = find_schedule(
             model, q, wanted, rng, kernel=self.moves, n_pilot=n_pilot, n_moves=self.n_moves
         )
         return q, schedule
@@ -172,7 +172,7 @@ def near_posterior(model: LatentGP, theta: FloatArray) -> Density:
 
 
 def _ep(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
-    return EP().refined(1e-4).fit(model, theta).q
+    return EP().with_tolerance(1e-4).fit(model, theta).q
 
 
 def _laplace(model: LatentGP, theta: FloatArray) -> GaussianApproximation:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._shown import Shown
+from .._shown import TableRepr
 from .._typing import FloatArray
 from ..chain.counts import Counts, acceptance_rates, sum_counts
 from ..numerics.linalg import OperationCount
@@ -21,7 +21,7 @@ from .records import SamplingRun
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Diagnostics(Shown):
+class Diagnostics(TableRepr):
     """Convergence and cost of the chains; prints as a table.
 
     Attributes
@@ -213,8 +213,8 @@ def diagnose(
     return Diagnostics(
         names=list(names) * len(draws),
         classes=None if classes is None else [classes[m] for m in which for _ in names],
-        **summarized([d.theta for d in draws]),
-        **counted(
+        **summary_fields([d.theta for d in draws]),
+        **count_fields(
             [counts for d in draws for counts in d.chain_counts],
             sum_counts(d.warmup_counts for d in draws),
             len(run.models[0].model.covariance.X),
@@ -227,7 +227,7 @@ def diagnose(
     )
 
 
-def summarized(samples: Sequence[FloatArray]) -> dict[str, Any]:
+def summary_fields(samples: Sequence[FloatArray]) -> dict[str, Any]:
     """Return the fields of `Diagnostics` that follow from draws, each (n_chains, n_draws, p)."""
     summaries = [summarize_convergence(own) for own in samples]
     return {
@@ -236,7 +236,7 @@ def summarized(samples: Sequence[FloatArray]) -> dict[str, Any]:
     }
 
 
-def counted(chains: Sequence[Counts], before: Counts, n_inputs: int) -> dict[str, Any]:
+def count_fields(chains: Sequence[Counts], before: Counts, n_inputs: int) -> dict[str, Any]:
     """Return the fields that follow from the counts of the chains, and of all work before them."""
     sampling = sum_counts(chains)
     whole = sum_counts([sampling, before])

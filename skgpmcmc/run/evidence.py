@@ -30,9 +30,9 @@ from ..transitions.surrogate import TMixture
 from .annealed import AnnealedImportance, near_posterior
 
 #: Draws of theta for an integrated evidence, and how many of them are a task of a worker.
-_N_THETA, _PER_TASK = 500, 25
+_N_THETA, _THETAS_PER_TASK = 500, 25
 #: Draws of f for a conditional evidence, how many are made at once, and the share from the prior.
-_N_LATENT, _AT_ONCE, _DEFENSIVE = 4096, 256, 0.05
+_N_CONDITIONAL, _DRAWS_PER_CALL, _DEFENSIVE = 4096, 256, 0.05
 #: A mass of the prior from which on it is no mere error of quadrature.
 _TOO_MUCH = 1.01
 #: A Pareto k above which means of weights, and their standard errors, are not to be trusted.
@@ -98,7 +98,7 @@ def integrated_evidence(
     proposal = TMixture.of_draws(draws, draws.mean(axis=0)[None], np.ones(dim))
     rng = np.random.default_rng(seed)
     chosen = proposal.sample(rng, _N_THETA)
-    tasks = np.split(chosen, _N_THETA // _PER_TASK)
+    tasks = np.split(chosen, _N_THETA // _THETAS_PER_TASK)
     target = _target(model, estimator)
     found = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_log_targets)(target, model, some, own)
@@ -208,7 +208,7 @@ def _by_corrected_ep(model: LatentGP, theta: FloatArray, rng: np.random.Generato
 
 
 def _approximate(approximation: Approximation, model: LatentGP, theta: FloatArray) -> Evidence:
-    return Evidence(approximation.refined().fit(model, theta).log_evidence, 0.0)
+    return Evidence(approximation.with_tolerance().fit(model, theta).log_evidence, 0.0)
 
 
 def _by_importance(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
@@ -217,8 +217,8 @@ def _by_importance(model: LatentGP, theta: FloatArray, rng: np.random.Generator)
         return _approximate(Exact(), model, theta)
     density = near_posterior(model, theta)
     parts = [
-        importance_estimate(model, density, _AT_ONCE, rng, defensive=_DEFENSIVE).log_weights
-        for _ in range(_N_LATENT // _AT_ONCE)
+        importance_estimate(model, density, _DRAWS_PER_CALL, rng, defensive=_DEFENSIVE).log_weights
+        for _ in range(_N_CONDITIONAL // _DRAWS_PER_CALL)
     ]
     return _log_mean(np.concatenate(parts), "is")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 
 _DOUBLE = 8
-
-
-_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
+_BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def machine_bytes() -> int | None:
@@ -64,6 +62,6 @@ def require_memory(
 def readable(n_bytes: float) -> str:
     """Return a number of bytes as text with a suitable unit."""
     power = 0
-    while n_bytes >= 1000.0 and power < len(_UNITS) - 1:
+    while n_bytes >= 1000.0 and power < len(_BYTE_UNITS) - 1:
         n_bytes, power = n_bytes / 1000.0, power + 1
-    return f"{n_bytes:.3g} {_UNITS[power]}"
+    return f"{n_bytes:.3g} {_BYTE_UNITS[power]}"

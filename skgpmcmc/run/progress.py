@@ -22,22 +22,16 @@ from .convergence import StoppingRule, summarize_convergence
 
 #: Factorizations that take as long as an iteration of a chain that uses no approximation, about.
 _FACTORIZATIONS = 4.0
-
-
 #: Inputs of the small problem that is timed.
-_SMALL = 1000
-
-
+_N_INPUTS_TIMED = 1000
 #: Draws that a wanted effective sample takes, about, of all chains together, and how many more are
 #: made until somebody looks.
 _DRAWS_PER_EFFECTIVE, _A_ROUND = 2.0, 50
+#: Most rows with which the chains of a worker move together: their matrices stay in the cache.
+_MOST_ROWS_TOGETHER = 300
 
 
-#: Most rows with which the chains of a worker go in step: their matrices stay in the cache.
-_IN_STEP = 300
-
-
-class Plan(NamedTuple):
+class WorkPlan(NamedTuple):
     """The work that a run is going to do."""
 
     n_rows: int
@@ -45,9 +39,9 @@ class Plan(NamedTuple):
     n_workers: int
 
     @property
-    def in_step(self) -> bool:
-        """Whether the chains of a worker go in step, as they are small."""
-        return self.n_rows <= _IN_STEP
+    def moves_together(self) -> bool:
+        """Whether the chains of a worker move together, as their matrices are small."""
+        return self.n_rows <= _MOST_ROWS_TOGETHER
 
     def effort(self, seconds: float, judged_by: str) -> Effort:
         """Return the effort of the whole plan where an iteration takes so many seconds."""
@@ -57,7 +51,7 @@ class Plan(NamedTuple):
 class Effort(NamedTuple):
     """Estimate of the remaining work."""
 
-    plan: Plan
+    plan: WorkPlan
     seconds: float
     judged_by: str
 
@@ -65,17 +59,17 @@ class Effort(NamedTuple):
         return f"about {duration(self.seconds)}"
 
 
-def plan_for(
+def plan_work(
     models: Sequence[LatentGP],
     n_iterations: int,
     n_chains: int,
     n_jobs: int | None,
-    n_learned: float = 0.0,
-) -> Plan:
+    n_set_up_evaluations: float = 0.0,
+) -> WorkPlan:
     """Return the plan for some models, whose set-ups each learn from so many evaluations."""
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
-    of_each = n_iterations + ITERATIONS_PER_EVALUATION * n_learned
-    return Plan(models[0].n_inputs, len(models) * of_each, n_workers)
+    of_each = n_iterations + ITERATIONS_PER_EVALUATION * n_set_up_evaluations
+    return WorkPlan(models[0].n_inputs, len(models) * of_each, n_workers)
 
 
 def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
@@ -85,7 +79,7 @@ def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
     return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _A_ROUND)
 
 
-class Standing(NamedTuple):
+class ConvergenceStatus(NamedTuple):
     """Worst R-hat and effective sample size so far, and the acceptance of the commonest move."""
 
     r_hat: float
@@ -96,7 +90,9 @@ class Standing(NamedTuple):
     move: str
 
     @classmethod
-    def of(cls, chains: Sequence[tuple[FloatArray, Sequence[str]]], counts: Counts) -> Standing:
+    def of(
+        cls, chains: Sequence[tuple[FloatArray, Sequence[str]]], counts: Counts
+    ) -> ConvergenceStatus:
         """Summarize draws (n_chains, n_draws, k) of every model, with k names each."""
         summaries = [summarize_convergence(draws) for draws, _ in chains]
         names = [name for _, own in chains for name in own]
@@ -120,7 +116,7 @@ class Progress(NamedTuple):
     n_wanted: int  # at most
     seconds: float | None  # for each draw of all chains; None if none was made by now
     enough: bool  # whether these are all that are wanted
-    standing: Callable[[], Standing]
+    standing: Callable[[], ConvergenceStatus]
 
     def __str__(self) -> str:
         so_far = f"{self.n_draws} of at most {self.n_wanted} draws per chain"
@@ -147,7 +143,7 @@ class Monitor:
     def expect(self, left: Effort) -> None:
         """Receive an estimate of the remaining work."""
 
-    def sampled(self, progress: Progress) -> None:
+    def report_draws(self, progress: Progress) -> None:
         """Receive the progress of the chains, after a round of draws."""
 
     def begin_round(self) -> None:
@@ -166,12 +162,14 @@ def seconds_per_iteration(model: LatentGP, approximation: Approximation | None) 
     square. Without an approximation, K is only factored.
     """
     n = model.n_inputs
-    some = model.of_inputs(np.unique(np.linspace(0, n - 1, min(n, _SMALL)).astype(np.intp)))
+    some = model.of_inputs(
+        np.unique(np.linspace(0, n - 1, min(n, _N_INPUTS_TIMED)).astype(np.intp))
+    )
     taken, low_rank = [], False
     with at_work(), suppress(NotPositiveDefiniteError):
         for _ in range(2):  # the first one finds memory and libraries cold
             begin = time.perf_counter()
-            prior = some.prior_at(some.start).made()
+            prior = some.prior_at(some.start).factorize()
             if approximation is not None:
                 approximation.fit(some, some.start)
             taken.append(time.perf_counter() - begin)

@@ -20,7 +20,7 @@ class ScaleReduction(NamedTuple):
 
 
 #: Relative variance below which that of a chain's variance is taken for rounding.
-_ROUNDING = 1e-15
+_CHAIN_VARIANCE_ROUNDING = 1e-15
 
 
 def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
@@ -55,8 +55,8 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
     deviation = (mean - mean.mean(axis=0)) ** 2
     cov_WB = n / m * ((variance - W) * (deviation - deviation.mean(axis=0))).sum(axis=0) / (m - 1)
     var_V = rest**2 * var_W + share**2 * var_B + 2.0 * rest * share * cov_WB
-    d_V = 2.0 * V**2 / np.maximum(var_V, _ROUNDING * V**2)
-    d_W = 2.0 * W**2 / np.maximum(var_W, _ROUNDING * W**2)
+    d_V = 2.0 * V**2 / np.maximum(var_V, _CHAIN_VARIANCE_ROUNDING * V**2)
+    d_W = 2.0 * W**2 / np.maximum(var_W, _CHAIN_VARIANCE_ROUNDING * W**2)
     inflation = (d_V + 3.0) / (d_V + 1.0)
     quantile = stats.f.ppf(level, m - 1, d_W)
     estimate[usable] = np.sqrt(inflation * V / W)

@@ -32,7 +32,7 @@ _LEARNING_ROUNDS = 4
 #: Evaluations that a set-up learns from, about, for each hyper-parameter.
 _N_LEARNED = 30
 
-_MOVES = ("emulated", "trajectories", "random_walk")
+_MOVE_NAMES = ("emulated", "trajectories", "random_walk")
 
 
 @dataclass(eq=False)
@@ -86,7 +86,7 @@ class Sampler(Configuration, ABC):
             remedy = "use a sampler that follows none, such as PseudoMarginal(moves='random_walk')"
             check_gradient(model.covariance, remedy)
 
-    def sampled(self, model: LatentGP) -> LatentGP:
+    def prepare_model(self, model: LatentGP) -> LatentGP:
         """Return the model that it samples; by default the same."""
         return model
 
@@ -106,7 +106,7 @@ class Sampler(Configuration, ABC):
         begun = _LEARNING_ROUNDS if self.learns else 1 + len(Schedule.of_length(n_warmup).windows)
         return begun + 1
 
-    def n_learned(self, dim: int) -> int:
+    def n_set_up_evaluations(self, dim: int) -> int:
         """Estimate how many evaluations the set-up needs for `dim` hyper-parameters."""
         return _N_LEARNED * dim if self.learns else 0
 
@@ -151,7 +151,7 @@ class PseudoMarginal(Sampler):
         super().check()
         check_in("sampler: defensive", self.defensive, "[0, 1)")
         check_in("sampler: noise", self.noise, "(0, inf)")
-        check_choice("sampler: moves", self.moves, _MOVES)
+        check_choice("sampler: moves", self.moves, _MOVE_NAMES)
 
     @property
     def learns(self) -> bool:

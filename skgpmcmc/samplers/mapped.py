@@ -128,7 +128,7 @@ def _discretizing(
     return DiscretizingMap(exact(RandomWalk(), "not proposing"), layer, n_moves, jump)
 
 
-def _tempered(exact: Any, layers: Sequence[Layer]) -> MetropolisHastings[Any]:
+def _make_tempered(exact: Any, layers: Sequence[Layer]) -> MetropolisHastings[Any]:
     made: MetropolisHastings[Any] = exact(
         mapping.TemperedTransitions(layers), "tempered transitions"
     )
@@ -236,4 +236,4 @@ class TemperedTransitions(MappedSampler):
         return tuple(own) if isinstance(own, Sequence) else (own,) * n_layers
 
     def _maker(self, exact: Any) -> Any:
-        return partial(_tempered, exact)
+        return partial(_make_tempered, exact)

@@ -23,11 +23,11 @@ from ..transitions.compose import Directed, Mixture
 from ..transitions.hmc import MarginalTrajectory
 from ..transitions.metropolis import MarginalMetropolis, RandomWalk
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
-from .emulator.learn import Knowledge, explored, learned, refined
+from .emulator.learn import EmulatorState, explore_with_hmc, learn_emulator, refine_design
 from .emulator.options import EmulatorOptions
-from .estimates import Estimates, estimated
+from .estimates import Estimates, measure_estimates
 from .hamiltonian import trajectories_pay, trajectories_serve
-from .proposals import Led, led_by_emulator, led_by_trajectories, led_in_a_hurry
+from .proposals import ChainProposals, propose_at_once, propose_by_emulator, propose_by_trajectories
 from .report import EmulatorReport, EmulatorSettings
 from .request import N_IMPORTANCE, Prepared, Request
 
@@ -67,26 +67,26 @@ def set_up_emulated(
         return _without_hyperparameters(request, settings)
     options, n_chains = options or EmulatorOptions(), len(request.rngs)
     emulates = settings.emulates if settings else not trajectories_pay(request.model, options)
-    known = learned(request, workers, options, emulates=emulates)
+    known = learn_emulator(request, workers, options, emulates=emulates)
     estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
     try:
         for looks_again in (True, False):
             check_time()
             if not known.usable and known.warm is None:
-                known = explored(known, request, workers)
+                known = explore_with_hmc(known, request, workers)
             if settings is not None:
-                known, estimates = estimated(known, settings, workers)
+                known, estimates = measure_estimates(known, settings, workers)
             if known.usable:
-                led = led_by_emulator(known, estimates, n_chains)
+                led = propose_by_emulator(known, estimates, n_chains)
             else:
-                led = led_by_trajectories(known, estimates)
+                led = propose_by_trajectories(known, estimates)
             transition: Transition[Any] = estimates.mixture(led.proposals, led.others)
             settling: Transition[Any] = estimates.mixture(led.settling, led.others)
             if settings is None and not known.usable and trajectories_serve(known.model):
                 assert known.warm is not None
                 transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
                 settling = transition
-            known, segments = _settled(known, request, settling, led, workers)
+            known, segments = _burn_in(known, request, settling, led, workers)
             request = request._replace(rngs=[segment.rng for segment in segments])
             counts = sum_counts(segment.counts for segment in segments)
             if not _surprises(counts, led, known):
@@ -95,7 +95,7 @@ def set_up_emulated(
                 _warn(counts, led, known)
                 break
             visited = np.concatenate([segment.theta for segment in segments])
-            known = refined(_shown(known, visited, workers), workers)
+            known = refine_design(_add_visited(known, visited, workers), workers)
     except OutOfTimeError:
         return _in_a_hurry(request, known, settings, draws_latent)
     return Prepared(
@@ -105,7 +105,7 @@ def set_up_emulated(
         thetas=[segment.state.theta for segment in segments],
         rngs=request.rngs,
         states=[segment.state for segment in segments],
-        n_settle=0,
+        n_burn_in=0,
         n_tuned=request.n_warmup,
         n_evaluations=known.n_evaluations,
         report=_report(known, estimates) if known.usable else None,
@@ -113,13 +113,13 @@ def set_up_emulated(
     )
 
 
-def _settled(
-    known: Knowledge,
+def _burn_in(
+    known: EmulatorState,
     request: Request,
     settling: Transition[Any],
-    led: Led,
+    led: ChainProposals,
     workers: Executor,
-) -> tuple[Knowledge, list[Segment]]:
+) -> tuple[EmulatorState, list[Segment]]:
     """Start the chains, and let them settle."""
     segments = workers.map(
         switch,
@@ -131,10 +131,10 @@ def _settled(
     )
     check_time()
     counts = sum_counts(segment.counts for segment in segments)
-    return known.joined([], counts.n_evaluations), segments
+    return known.with_points([], counts.n_evaluations), segments
 
 
-def _surprises(counts: Counts, led: Led, known: Knowledge) -> bool:
+def _surprises(counts: Counts, led: ChainProposals, known: EmulatorState) -> bool:
     """Whether chains accept less than is probable even for a usable share of the predicted rate."""
     if not known.usable:
         return False  # nothing is predicted
@@ -144,15 +144,15 @@ def _surprises(counts: Counts, led: Led, known: Knowledge) -> bool:
     )
 
 
-def _shown(known: Knowledge, visited: FloatArray, workers: Executor) -> Knowledge:
+def _add_visited(known: EmulatorState, visited: FloatArray, workers: Executor) -> EmulatorState:
     """Let the places join the design where chains stayed, which pi* does not know of."""
     places, dwell = np.unique(visited, axis=0, return_counts=True)
     places = places[np.argsort(-dwell, kind="stable")[: known.options.batch(known.dim)]]
-    points = known.evaluated(places, "a second look: where chains stayed", workers)
-    return replace(known.joined(points, len(places)), examined=None)
+    points = known.evaluate_points(places, "a second look: where chains stayed", workers)
+    return replace(known.with_points(points, len(places)), examined=None)
 
 
-def _warn(counts: Counts, led: Led, known: Knowledge) -> None:
+def _warn(counts: Counts, led: ChainProposals, known: EmulatorState) -> None:
     accepted = counts.n_accepted[led.main] / counts.n_steps[led.main]
     warn(
         f"Chains accept {accepted:.0%} of the proposals of the emulator, where it predicts "
@@ -176,12 +176,12 @@ def _without_hyperparameters(request: Request, settings: EmulatorSettings | None
         estimator=_estimator(transition),
         thetas=request.starts,
         rngs=request.rngs,
-        n_settle=request.n_warmup if settings is not None else 0,
+        n_burn_in=request.n_warmup if settings is not None else 0,
     )
 
 
 def _in_a_hurry(
-    request: Request, known: Knowledge, settings: EmulatorSettings | None, draws_latent: bool
+    request: Request, known: EmulatorState, settings: EmulatorSettings | None, draws_latent: bool
 ) -> Prepared:
     """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
     estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
@@ -190,9 +190,9 @@ def _in_a_hurry(
         estimates = Estimates.by_draws(settings, known.reference(), count)
     n_chains = len(request.rngs)
     if known.usable:
-        led = led_by_emulator(known, estimates, n_chains)
+        led = propose_by_emulator(known, estimates, n_chains)
     else:
-        led = led_in_a_hurry(known, n_chains)
+        led = propose_at_once(known, n_chains)
     transition = estimates.mixture(led.proposals, led.others)
     return Prepared(
         transition=transition,
@@ -200,7 +200,7 @@ def _in_a_hurry(
         estimator=_estimator(transition),
         thetas=led.starts,
         rngs=request.rngs,
-        n_settle=request.n_warmup,
+        n_burn_in=request.n_warmup,
         n_evaluations=known.n_evaluations,
         draws_latent=draws_latent,
     )
@@ -213,7 +213,7 @@ def _estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
     return first if isinstance(first, PseudoMarginalMetropolis) else None
 
 
-def _report(known: Knowledge, estimates: Estimates) -> EmulatorReport:
+def _report(known: EmulatorState, estimates: Estimates) -> EmulatorReport:
     """Say how good the emulator was at points that had not joined its design."""
     assert known.examined is not None
     error = known.examined.error

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..chain.executor import Executor
-from ..chain.segment import no_density
+from ..chain.segment import no_density_message
 from ..chain.time_limit import check_time
 from ..importance.density import ReferenceDensity
 from ..numerics.quadratic import Quadratic
@@ -19,8 +19,8 @@ from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, Pro
 from ..transitions.particles import ParticleRefresh, RetainedParticle
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from ..transitions.rotation import Rotation
-from .emulator.learn import Knowledge, spread
-from .emulator.noise import draw_count, take_probe
+from .emulator.learn import EmulatorState, spread
+from .emulator.noise import calibrate_draw_count, estimate_at
 from .report import EmulatorSettings
 
 
@@ -65,14 +65,14 @@ class Estimates(NamedTuple):
 
     def _moving(self, name: str, proposal: Proposal) -> Transition[Any]:
         if isinstance(proposal, Rotation):
-            back = proposal.reversed()
+            back = proposal.reverse()
             return Directed(self.move(proposal, name=name), self.move(back, name=name))
         return self.move(proposal, name=name)
 
 
-def estimated(
-    known: Knowledge, settings: EmulatorSettings, workers: Executor
-) -> tuple[Knowledge, Estimates]:
+def measure_estimates(
+    known: EmulatorState, settings: EmulatorSettings, workers: Executor
+) -> tuple[EmulatorState, Estimates]:
     """Measure the noise of estimates where chains will go, and what the evidence lacks there.
 
     Raises
@@ -89,17 +89,17 @@ def estimated(
         (model, reference, theta, settings, n_draws, seed)
         for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
     ]
-    probes = workers.map(take_probe, items, "measuring the noise of estimates")
+    probes = workers.map(estimate_at, items, "measuring the noise of estimates")
     check_time()
     found = np.array([probe is not None for probe in probes])
     if not found.any():
-        raise RuntimeError(no_density(model, thetas[0]))
+        raise RuntimeError(no_density_message(model, thetas[0]))
     log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
     theta, gap = thetas[found], log_p - evidence[found]
     center, scale = known.design.best.theta, known.scale
     # Errors matter where chains go; other moves go anywhere.
     weight = np.sqrt(np.clip(shares[found], known.options.others, 1.0))
-    count = settings.n_importance or draw_count(
+    count = settings.n_importance or calibrate_draw_count(
         theta, log_variance, center, scale, model.n_latent, settings.noise, weight, known.options
     )
     gap_noise = (known.options.gap_error + noise) / weight
@@ -114,4 +114,4 @@ def estimated(
         noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
         n_in_turn=len(reference.turns),
     )
-    return known.joined([], len(probes)), estimates
+    return known.with_points([], len(probes)), estimates

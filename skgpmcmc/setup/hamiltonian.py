@@ -15,12 +15,12 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..chain.executor import Executor
-from ..chain.segment import MOST_ATTEMPTS, no_density
+from ..chain.segment import MOST_ATTEMPTS, no_density_message
 from ..chain.time_limit import time_is_over
 from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint
 from ..model.default_priors import period_positions
 from ..model.joint import LatentGP
-from ..numerics.dynamics import tuned_log_scale
+from ..numerics.dynamics import tune_log_scale
 from ..transitions.hmc import Trajectory
 from ..transitions.rotation import MOST_ROTATED
 from .emulator.options import EmulatorOptions
@@ -69,7 +69,7 @@ class WarmUp(NamedTuple):
     n_iterations: int  # of each chain
 
 
-def warmed_up(
+def warm_up(
     posterior: HyperPosterior,
     starts: Sequence[FloatArray],
     root: FloatArray,
@@ -147,12 +147,12 @@ def warmed_up(
         if time_is_over():
             break
         if not is_last:
-            root = learned_root(root, states)
+            root = learn_root(root, states)
     trajectory = Trajectory.quarter(root, log_step)
     return WarmUp(visited, n_evaluations, states, begins, trajectory, root, n_iterations)
 
 
-def learned_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:
+def learn_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:
     """Return the root of a metric from positions and gradients at some points.
 
     For a Gaussian the covariance S of positions and the covariance G of gradients are inverse to
@@ -174,14 +174,14 @@ def learned_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArr
     """
     positions = np.array([point.position for point in points])
     gradients = np.array([point.gradient for point in points])
-    of_positions = np.linalg.cholesky(_shrunk(np.linalg.solve(root, positions.T).T))
+    of_positions = np.linalg.cholesky(_shrink(np.linalg.solve(root, positions.T).T))
     # With S = L L', M = L (L'G L)^-1/2 L'.
-    values, vectors = np.linalg.eigh(of_positions.T @ _shrunk(gradients @ root) @ of_positions)
+    values, vectors = np.linalg.eigh(of_positions.T @ _shrink(gradients @ root) @ of_positions)
     half = root @ of_positions @ (vectors * values**-0.25)
     return np.asarray(np.linalg.cholesky(half @ half.T), dtype=float)
 
 
-def _shrunk(rows: FloatArray) -> FloatArray:
+def _shrink(rows: FloatArray) -> FloatArray:
     """Covariance of some rows, shrunk towards the identity."""
     centered = rows - rows.mean(axis=0)
     return np.asarray((centered.T @ centered + np.eye(rows.shape[1])) / (len(rows) + 1.0))
@@ -212,7 +212,7 @@ def follow(
             break
         outcome = Trajectory.quarter(root, log_step).move(path, point, rng)
         point, probability = outcome.point, outcome.acceptance_probability
-        log_step = tuned_log_scale(log_step, probability, acceptance, i)
+        log_step = tune_log_scale(log_step, probability, acceptance, i)
         states.append(point)
         log_steps.append(log_step)
     return Followed(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))
@@ -232,7 +232,7 @@ class _Path:
             if point is not None:
                 return point
             theta = 0.5 * (theta + self.posterior.model.start)
-        raise RuntimeError(no_density(self.posterior.model, theta))
+        raise RuntimeError(no_density_message(self.posterior.model, theta))
 
     def at(self, position: FloatArray) -> PosteriorPoint | None:
         """Return the point at theta."""

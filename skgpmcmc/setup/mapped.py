@@ -35,7 +35,7 @@ _N_PILOTS, _N_TUNING, _N_PILOT, _N_JUDGED = 4, 40, 40, 30
 #: Largest correlation of neighbors that pilot runs can tell from a chain that stands still.
 _MOST_CORRELATED = 0.99
 #: Probabilities of the mapped move, of a random walk on the target itself, and of new particles.
-_MOVES = (0.93, 0.05, 0.02)
+_MOVE_PROBABILITIES = (0.93, 0.05, 0.02)
 
 
 class Mapped(NamedTuple):
@@ -71,11 +71,11 @@ def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepar
         The frozen transition. Chains start from the last states of those that tuned R.
     """
     wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
-    layers, walk, prepared = _tuned(request, wanted, workers)
+    layers, walk, prepared = _tune(request, wanted, workers)
     move = wanted.move(layers, len(request.model.start))
     evaluates = _exact_of(move)
     return prepared._replace(
-        transition=_mixed(move, walk),
+        transition=_add_moves(move, walk),
         reference=request.approximation,
         estimator=evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None,
         n_evaluations=n_evaluations,
@@ -101,7 +101,7 @@ def _exact_of(move: Transition[Any]) -> MetropolisHastings[Any]:
     return first.exact if isinstance(first, DiscretizingMap) else first  # type: ignore[return-value]
 
 
-def _mixed(move: Transition[Any], walk: Operator) -> Mixture[Any]:
+def _add_moves(move: Transition[Any], walk: Operator) -> Mixture[Any]:
     """Add a random walk that pi* has no part in, and moves of particles.
 
     Where pi* is far too small, the mapped move never goes, although much of the posterior may be
@@ -111,13 +111,13 @@ def _mixed(move: Transition[Any], walk: Operator) -> Mixture[Any]:
     evaluates = _exact_of(move)
     walking = replace(evaluates, proposal=walk, name=walk.name)  # type: ignore[type-var]
     if not isinstance(evaluates, PseudoMarginalMetropolis):
-        return Mixture((move, walking), _MOVES[:2])
+        return Mixture((move, walking), _MOVE_PROBABILITIES[:2])
     defensive = evaluates.defensive
     moves = (move, walking, ParticleRefresh(defensive))
-    return Mixture(moves, _MOVES, RetainedParticle(defensive))
+    return Mixture(moves, _MOVE_PROBABILITIES, RetainedParticle(defensive))
 
 
-def _tuned(
+def _tune(
     request: Request, wanted: Mapped, workers: Executor
 ) -> tuple[list[Layer], Operator, Prepared]:
     """Tune R on every cheap posterior, from the cheapest to the first, and a random walk with it.
@@ -129,7 +129,7 @@ def _tuned(
     for cheap, operator, n_updates in reversed(parts):
         target: CheapPosterior
         if isinstance(cheap, Emulated):
-            target = cheap.learned(request.model, request.rng, workers)
+            target = cheap.learn(request.model, request.rng, workers)
         else:
             target = cheap.posterior(request.model, request.rng)
         if isinstance(target, HyperPosterior):
@@ -216,7 +216,7 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
         for number, own in enumerate(reversed(candidates), 1):
             rngs = request.rng.spawn(_N_PILOTS)
             small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
-            layers, _, prepared = _tuned(small, own, workers)
+            layers, _, prepared = _tune(small, own, workers)
             check_time()
             stage = f"pilot runs: cheap posterior {number} of {len(candidates)}"
             for whole in (False, True) if splits else (False,):

@@ -11,11 +11,11 @@ from ..model.default_priors import period_positions
 from ..transitions.metropolis import Multiples, Proposal, RandomWalk
 from ..transitions.rotation import MOST_ROTATED, Rotation
 from ..transitions.surrogate import IndependenceMetropolis, SurrogateProposal, TMixture
-from .emulator.learn import Knowledge
+from .emulator.learn import EmulatorState
 from .estimates import Estimates
 
 
-class Led(NamedTuple):
+class ChainProposals(NamedTuple):
     """What leads chains, and where they begin."""
 
     proposals: dict[str, Proposal]  # by name, the main one first
@@ -36,7 +36,9 @@ class Led(NamedTuple):
         return next(iter(self.proposals))
 
 
-def led_by_emulator(known: Knowledge, estimates: Estimates, n_chains: int) -> Led:
+def propose_by_emulator(
+    known: EmulatorState, estimates: Estimates, n_chains: int
+) -> ChainProposals:
     """Propose by the emulator that was examined: on a grid, or where that is too large, by chains.
 
     Proposals come from wider tails than those of pi*, so that its ratio to the target is bounded
@@ -45,19 +47,19 @@ def led_by_emulator(known: Knowledge, estimates: Estimates, n_chains: int) -> Le
     assert known.examined is not None
     target, options, dim = known.examined.posterior, known.options, known.dim
     if estimates.correction is not None:
-        target = target.corrected(estimates.correction)
-    lifted = options.lifted(dim)
+        target = target.with_correction(estimates.correction)
+    lifted = options.lifted_power(dim)
     if dim <= MOST_ROTATED:
-        grid = known.grid_of(target, fine=True).tempered(1.0 / lifted)
+        grid = known.grid_of(target, fine=True).temper(1.0 / lifted)
         main: dict[str, Proposal] = {"rotation": Rotation(grid)}
     else:
         mixture = TMixture.of_draws(known.draws(target, lifted), known.modes, known.scale)
         independence = IndependenceMetropolis(mixture, options.n_pooled)
-        main = {"surrogate": SurrogateProposal(target.raised(lifted), independence)}
+        main = {"surrogate": SurrogateProposal(target.to_power(lifted), independence)}
     return _with_others(known, main, overdispersed_starts(known, n_chains))
 
 
-def overdispersed_starts(known: Knowledge, n_chains: int) -> list[FloatArray]:
+def overdispersed_starts(known: EmulatorState, n_chains: int) -> list[FloatArray]:
     """Return draws from wider tails than those of pi*."""
     assert known.examined is not None
     power = 1.0 / known.options.temperature(known.dim)
@@ -65,7 +67,7 @@ def overdispersed_starts(known: Knowledge, n_chains: int) -> list[FloatArray]:
     return list(draws[known.rng.choice(len(draws), n_chains, replace=n_chains > len(draws))])
 
 
-def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
+def propose_by_trajectories(known: EmulatorState, estimates: Estimates) -> ChainProposals:
     """Propose by trajectories on the approximate posterior itself, corrected by the estimates.
 
     The approximation is a rough one: from interpolated sites two sweeps bring its evidence to
@@ -73,7 +75,7 @@ def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
     than in the warm-up, as each ends with an estimate.
     """
     assert known.warm is not None
-    sites, rough = known.reference(), known.approximation.roughened()
+    sites, rough = known.reference(), known.approximation.with_few_sweeps()
     posterior = HyperPosterior(known.model, rough, sites, estimates.correction)
     trajectory = known.warm.trajectory
     longer = replace(trajectory, max_steps=known.options.longer * trajectory.max_steps)
@@ -82,21 +84,23 @@ def led_by_trajectories(known: Knowledge, estimates: Estimates) -> Led:
     return _with_others(known, main, known.warm.ends)
 
 
-def led_in_a_hurry(known: Knowledge, n_chains: int) -> Led:
+def propose_at_once(known: EmulatorState, n_chains: int) -> ChainProposals:
     """Propose by a random walk at the scale that is known by now."""
     walk: dict[str, Proposal] = {"random walk": _walk(known)}
     noise = known.rng.standard_normal((n_chains, known.dim)) @ known.root.T
-    return Led(walk, known.options.others, list(known.design.best.theta + noise))
+    return ChainProposals(walk, known.options.others, list(known.design.best.theta + noise))
 
 
-def _with_others(known: Knowledge, main: dict[str, Proposal], starts: list[FloatArray]) -> Led:
+def _with_others(
+    known: EmulatorState, main: dict[str, Proposal], starts: list[FloatArray]
+) -> ChainProposals:
     """Add multiples of a period, and a random walk: it leaves places where pi* is far too small."""
     proposals = {**main, "random walk": _walk(known)}
     periods = period_positions(known.model)
     if periods:
         proposals["multiple of a period"] = Multiples(periods)
-    return Led(proposals, known.options.others, starts)
+    return ChainProposals(proposals, known.options.others, starts)
 
 
-def _walk(known: Knowledge) -> RandomWalk:
+def _walk(known: EmulatorState) -> RandomWalk:
     return RandomWalk().with_covariance(known.root @ known.root.T)

@@ -77,7 +77,7 @@ def set_up_sweep(
         transition=sweep,
         thetas=[s.state.theta for s in last],
         rngs=[s.rng for s in last],
-        n_settle=schedule.n_settle,
+        n_burn_in=schedule.n_burn_in,
         n_tuned=n_tuned,
         n_evaluations=int(sum(s.counts.n_evaluations for r in rounds for s in r)),
         states=[s.state for s in last],

@@ -39,7 +39,7 @@ class Prepared(NamedTuple):
     transition: Transition[Any]  # frozen
     thetas: Sequence[FloatArray]  # where each chain begins; (p,), natural logs
     rngs: Sequence[np.random.Generator]  # one per chain
-    n_settle: int  # iterations to be discarded first
+    n_burn_in: int  # iterations to be discarded first
     n_evaluations: float = 0.0  # of a (marginal) likelihood, in the set-up
     n_tuned: int = 0  # iterations that each chain has made in the set-up
     reference: ReferenceDensity | None = None  # q(f) of the transition at any theta, if any

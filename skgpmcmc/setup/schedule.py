@@ -31,20 +31,20 @@ class Schedule(NamedTuple):
     """Warm-up of a given length: adaptive windows, then iterations of the frozen transition."""
 
     windows: tuple[Window, ...]
-    n_settle: int
+    n_burn_in: int
 
     @classmethod
     def of_length(cls, n_warmup: int) -> Schedule:
         """Split `n_warmup` iterations."""
-        n_settle = int(np.ceil(_SETTLE_SHARE * n_warmup))
-        edges = np.linspace(0, n_warmup - n_settle, _N_WINDOWS + 1).round().astype(int)
+        n_burn_in = int(np.ceil(_SETTLE_SHARE * n_warmup))
+        edges = np.linspace(0, n_warmup - n_burn_in, _N_WINDOWS + 1).round().astype(int)
         windows, since_change = [], 0
         for index, n_steps in enumerate(np.diff(edges)):
             learns_shape = index in _SHAPE_WINDOWS
             if n_steps:
                 windows.append(Window(int(n_steps), since_change, learns_shape))
             since_change = 0 if learns_shape else since_change + int(n_steps)
-        return cls(tuple(windows), n_settle)
+        return cls(tuple(windows), n_burn_in)
 
 
 def pooled_covariance(history: FloatArray) -> FloatArray:

@@ -195,17 +195,17 @@ def _state_of(stream: np.random.Generator) -> dict[str, Any]:
     seed: Any = stream.bit_generator.seed_seq
     return {
         "kind": type(stream.bit_generator).__name__,
-        "state": _listed(stream.bit_generator.state),
+        "state": _as_lists(stream.bit_generator.state),
         "entropy": seed.entropy,
         "spawn_key": list(seed.spawn_key),
         "n_children_spawned": seed.n_children_spawned,
     }
 
 
-def _listed(state: Any) -> Any:
+def _as_lists(state: Any) -> Any:
     """Return the state of a bit generator with lists in place of arrays."""
     if isinstance(state, dict):
-        return {name: _listed(part) for name, part in state.items()}
+        return {name: _as_lists(part) for name, part in state.items()}
     return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state
 
 
@@ -229,7 +229,7 @@ class _Reader:
             array = self.arrays[part["array"]]
             return array[()] if part["scalar"] else array
         ((kind, content),) = part.items()
-        return getattr(self, f"_read_{kind}")(content) if kind in _KINDS else _unknown(kind)
+        return getattr(self, f"_read_{kind}")(content) if kind in _PART_KINDS else _unknown(kind)
 
     def _record(self, kind: str, parts: Mapping[str, Any]) -> Any:
         found = _class_named(kind)
@@ -277,7 +277,7 @@ class _Reader:
         return tuple(self._read_list(parts))
 
 
-_KINDS = ("same", "given", "stream", "dict", "counter", "list", "tuple")
+_PART_KINDS = ("same", "given", "stream", "dict", "counter", "list", "tuple")
 
 
 def _unknown(kind: Any) -> Any:

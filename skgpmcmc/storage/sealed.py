@@ -23,7 +23,7 @@ from .archive import Written
 _MAGIC, _VERSION = b"skgpmcmc checkpoint ", 1
 _DIGEST, _LENGTH = 64, 16  # characters
 #: Kinds of numbers that arrays may have, and most axes of one.
-_NUMBERS, _MOST_AXES = "?bhilqBHILQfdFD", 8
+_ARRAY_TYPES, _MOST_AXES = "?bhilqBHILQfdFD", 8
 
 
 class UnreadableError(ValueError):
@@ -46,7 +46,7 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
         If the file cannot be written; an earlier one is untouched.
     """
     arrays: list[np.ndarray] = []
-    index = json.dumps(_indexed(content, arrays)).encode()
+    index = json.dumps(_index_arrays(content, arrays)).encode()
     digest = hashlib.sha256()
     for part in _parts(index, arrays):
         digest.update(part)
@@ -83,21 +83,21 @@ def _parts(index: bytes, arrays: Sequence[np.ndarray]) -> Iterator[bytes]:
         yield array.tobytes(order="A")
 
 
-def _indexed(part: Any, arrays: list[np.ndarray]) -> Any:
+def _index_arrays(part: Any, arrays: list[np.ndarray]) -> Any:
     """Return a part with places in the file instead of arrays."""
     if isinstance(part, Written):
         places = []
         for array in part.arrays:
-            if array.dtype.char not in _NUMBERS:
+            if array.dtype.char not in _ARRAY_TYPES:
                 raise TypeError(f"An array of {array.dtype} cannot be written.")
             fortran = array.flags.f_contiguous and not array.flags.c_contiguous
             places.append([array.dtype.str, list(array.shape), "F" if fortran else "C"])
             arrays.append(array)
         return {"tree": part.tree, "arrays": places}
     if isinstance(part, dict):
-        return {name: _indexed(p, arrays) for name, p in part.items()}
+        return {name: _index_arrays(p, arrays) for name, p in part.items()}
     if isinstance(part, (list, tuple)):
-        return [_indexed(p, arrays) for p in part]
+        return [_index_arrays(p, arrays) for p in part]
     return part
 
 
@@ -128,7 +128,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
         length = int(rest[:_LENGTH])
         begin = _LENGTH + 1 + length
         index = json.loads(rest[_LENGTH + 1 : begin])
-        content = _filled(index, _Bytes(memoryview(rest)[begin:]))
+        content = _fill_in(index, _Bytes(memoryview(rest)[begin:]))
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise UnreadableError(f"its content is invalid ({error})") from error
     return dict(content)
@@ -144,7 +144,7 @@ class _Bytes:
         """Take the next array, if there are as many bytes as it says."""
         dtype = np.dtype(str(kind))
         sizes = [int(n) for n in shape]
-        if dtype.char not in _NUMBERS or len(sizes) > _MOST_AXES or min(sizes, default=0) < 0:
+        if dtype.char not in _ARRAY_TYPES or len(sizes) > _MOST_AXES or min(sizes, default=0) < 0:
             raise ValueError(f"no array is of {kind} {shape}")
         n_bytes = dtype.itemsize * prod(sizes)
         if n_bytes > len(self._rest):
@@ -155,10 +155,10 @@ class _Bytes:
         return flat.reshape(sizes, order="F" if order == "F" else "C")
 
 
-def _filled(part: Any, content: _Bytes) -> Any:
+def _fill_in(part: Any, content: _Bytes) -> Any:
     """Return an index with arrays in their places."""
     if isinstance(part, dict) and part.keys() == {"tree", "arrays"}:
         return Written(part["tree"], [content.array(*place) for place in part["arrays"]])
     if isinstance(part, dict):
-        return {name: _filled(p, content) for name, p in part.items()}
-    return [_filled(p, content) for p in part] if isinstance(part, list) else part
+        return {name: _fill_in(p, content) for name, p in part.items()}
+    return [_fill_in(p, content) for p in part] if isinstance(part, list) else part

@@ -329,7 +329,7 @@ def prior_invariance_test(
     for share in shares:
         # With few replicates two looks may be at the same ones.
         if n_more := _missing(ends, share * n_replicates):
-            ends.append(replicates.moved(simulate_joint(model, n_more, streams[0])))
+            ends.append(replicates.move_all(simulate_joint(model, n_more, streams[0])))
         if n_more := _missing(references, share * n_reference):
             references.append(simulate_joint(model, n_more, streams[3]))
         end, reference = _together(ends), _together(references)
@@ -369,11 +369,11 @@ class _Replicates:
     n_accepted: int = 0
     ready: dict[bytes, tuple[LatentGP, Transition[Any]]] = field(default_factory=dict)
 
-    def moved(self, begin: JointDraws) -> JointDraws:
+    def move_all(self, begin: JointDraws) -> JointDraws:
         """Where chains that begin at these draws end, each under the posterior given its y."""
         theta, f = np.empty_like(begin.theta), np.empty_like(begin.f)
         for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
-            problem, transition = self._prepared(y)
+            problem, transition = self._prepare(y)
             state = self.start(problem, transition, theta_0, f_0, self.chain_rng)
             if state is None:
                 raise RuntimeError(
@@ -385,7 +385,7 @@ class _Replicates:
             theta[row], f[row] = state.theta, state.f
         return JointDraws(theta, f, begin.y)
 
-    def _prepared(self, y: FloatArray) -> tuple[LatentGP, Transition[Any]]:
+    def _prepare(self, y: FloatArray) -> tuple[LatentGP, Transition[Any]]:
         """Model with these targets, and the transition that is set up for it."""
         key = y.tobytes()
         if key not in self.ready:

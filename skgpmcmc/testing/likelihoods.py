@@ -12,7 +12,7 @@ from .._typing import FloatArray
 from ..likelihoods.base import Likelihood
 
 _LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
-_STEP = 1e-4  # of central differences
+_DIFFERENCE_STEP = 1e-4  # of central differences
 _CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))  # mean, variance
 _N_SAMPLED = 20_000
 _MAX_Z = 5.0
@@ -65,7 +65,10 @@ def _check_derivatives(likelihood: Likelihood, y: FloatArray) -> None:
 
     def slope(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Return the derivative of a function at f, by central differences."""
-        return np.asarray((function(f + _STEP) - function(f - _STEP)) / (2.0 * _STEP))
+        return np.asarray(
+            (function(f + _DIFFERENCE_STEP) - function(f - _DIFFERENCE_STEP))
+            / (2.0 * _DIFFERENCE_STEP)
+        )
 
     what = f"derivative of log p(y = {y[0]:g} | f)"
     _agree(f"first {what}", first, slope(lambda g: likelihood.log_prob(y, g)))
@@ -85,12 +88,12 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
     weights = (None, np.linspace(0.5, 2.0, len(f)))
     tilted = [likelihood.tilted_parameter_gradient(y, w, mean, var) for w in weights]
     for j, parameter in enumerate(likelihood.parameters):
-        step = _STEP * (np.arange(len(start)) == j)
+        step = _DIFFERENCE_STEP * (np.arange(len(start)) == j)
         up, down = (likelihood.with_parameters(start + s) for s in (step, -step))
 
         def slope(values: Callable[[Likelihood], FloatArray]) -> FloatArray:
             """Return the derivative in the parameter, by central differences."""
-            return np.asarray((values(up) - values(down)) / (2.0 * _STEP))  # noqa: B023
+            return np.asarray((values(up) - values(down)) / (2.0 * _DIFFERENCE_STEP))  # noqa: B023
 
         what = f"with respect to {parameter.name} (number {j}), y = {y[0]:g}"
         for name, value, values in (

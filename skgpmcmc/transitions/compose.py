@@ -151,7 +151,7 @@ class Sweep(BatchedTransition[S]):
     name = "sweep"
 
     @property
-    def tuned(self) -> list[tuple[int, float, float]]:
+    def tunable_moves(self) -> list[tuple[int, float, float]]:
         """Position, log scale and target acceptance rate of every move that can be tuned."""
         return [
             (position, move.log_scale, move.target_acceptance)
@@ -162,7 +162,7 @@ class Sweep(BatchedTransition[S]):
     def with_log_scales(self, log_scales: Sequence[float]) -> Sweep[S]:
         """Return the sweep with other scales of the moves that can be tuned, in their order."""
         moves: list[Any] = list(self.moves)
-        for (position, _, _), log_scale in zip(self.tuned, log_scales, strict=True):
+        for (position, _, _), log_scale in zip(self.tunable_moves, log_scales, strict=True):
             moves[position] = moves[position].with_log_scale(float(log_scale))
         return Sweep(tuple(moves), self.repeats)
 

@@ -202,7 +202,7 @@ class CrankNicolson(FromPrior, Tunable[GPState]):
         """Propose f', and accept or reject it."""
         scale = np.exp(self.log_scale)
         f = (state.f + scale * state.prior.sample(rng)) / np.hypot(1.0, scale)
-        candidate = model.moved(state, f)
+        candidate = model.with_latent(state, f)
         accepted, probability = metropolis_accepts(candidate.log_lik - state.log_lik, rng)
         return candidate if accepted else state, StepInfo(self.name, accepted, probability)
 
@@ -253,7 +253,7 @@ class ConjugateVariance(FromPrior):
         if not np.isfinite(model.hyperprior.log_prob(theta)):
             return state, rejected_proposal(self.name, model, theta)
         try:
-            prior = model.prior_at(theta).made()
+            prior = model.prior_at(theta).factorize()
         except NotPositiveDefiniteError:
             return state, rejected_proposal(self.name, model, theta)
         return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0)

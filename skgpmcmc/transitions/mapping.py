@@ -127,7 +127,7 @@ class TemperedTransitions:
         It is minus infinity if theta reaches a point without density in some layer.
         """
         up = ((layer, layer.operator) for layer in self.layers)
-        down = ((layer, layer.operator.reversed()) for layer in reversed(self.layers))
+        down = ((layer, layer.operator.reverse()) for layer in reversed(self.layers))
         log_hastings = 0.0
         for layer, operator in chain(up, down):
             point = layer.target.at(theta)
@@ -156,13 +156,13 @@ class _Realization:
     def at(self, position: int) -> DensityPoint:
         """Return the point so many transitions after the first, before it if negative."""
         while len(self.right) <= position:
-            self.right.append(self._moved(self.layer.operator, self.right[-1]))
+            self.right.append(self._repeat_operator(self.layer.operator, self.right[-1]))
         while len(self.left) < -position:
             nearest = self.left[-1] if self.left else self.right[0]
-            self.left.append(self._moved(self.layer.operator.reversed(), nearest))
+            self.left.append(self._repeat_operator(self.layer.operator.reverse(), nearest))
         return self.right[position] if position >= 0 else self.left[-position - 1]
 
-    def _moved(self, operator: Operator, point: DensityPoint) -> DensityPoint:
+    def _repeat_operator(self, operator: Operator, point: DensityPoint) -> DensityPoint:
         for _ in range(self.layer.n_updates):
             point = operator.move(self.layer.target, point, self.rng).point  # type: ignore[arg-type]
         return point
@@ -224,7 +224,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Map theta to a chain, move the mark, and map back."""
         begin = self.layer.target.at(state.theta)
         if begin is None:
-            return self._rejected(model, state, state.theta, rng)
+            return self._reject(model, state, state.theta, rng)
         realization = _Realization(self.layer, rng, [begin])
         known: dict[int, Evaluated[S] | None] = {0: Evaluated(state, self.exact.log_target(state))}
         mark, probabilities, marked = 0, [], []
@@ -240,7 +240,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
         ended = known[mark] if mark else None
         moved = self.exact.stay(state, rng) if ended is None else self.exact.complete(ended, rng)
         if moved is None:  # outside the target after all
-            return self._rejected(model, state, marked[-1], rng)
+            return self._reject(model, state, marked[-1], rng)
         rate, n_evaluations = float(np.mean(probabilities)), float(len(known) - 1)
         info = StepInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
         return moved, info
@@ -259,7 +259,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
         found = known[position]
         return -np.inf if found is None else float(found.log_target - point.log_density)
 
-    def _rejected(
+    def _reject(
         self, model: LatentGP, state: S, theta: FloatArray, rng: np.random.Generator
     ) -> tuple[S, StepInfo]:
         """Stay, the mark too, because of what theta is."""

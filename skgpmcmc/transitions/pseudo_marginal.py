@@ -149,7 +149,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         if not np.isfinite(model.hyperprior.log_prob(theta)):
             return None
         try:
-            return self.reference.at(model, theta).made()
+            return self.reference.at(model, theta).factorize()
         except NotPositiveDefiniteError:
             return None
 
@@ -175,7 +175,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         NaN if K is no covariance at theta, and infinite if an estimate there is zero.
         """
         try:
-            density, n = self.reference.at(model, theta).made(), self._n_draws(theta)
+            density, n = self.reference.at(model, theta).factorize(), self._n_draws(theta)
             estimates = np.array(
                 [
                     importance_estimate(

@@ -92,24 +92,24 @@ class GridDensity:
             Whether it is to be fine enough to rotate on.
         """
         center, p = seeds.mean(axis=0), seeds.shape[1]
-        z = _whitened(root, seeds - center)
+        z = _whiten(root, seeds - center)
         limit = float(target.log_prob(seeds).max()) - depth
         reach = math.sqrt(2.0 * depth)
 
-        def found_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
+        def evaluate_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
             """Log density on a grid, layer after layer, and which part of that matters."""
             theta = center + _mesh(axes) @ root.T
             layers = np.split(theta, axes.shape[1])
             log_prob = np.stack([target.log_prob(layer) for layer in layers])
             log_prob = log_prob.reshape([axes.shape[1]] * p)
             places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
-            return log_prob, _reached(log_prob > limit, np.rint(places).astype(int))
+            return log_prob, _connected_to(log_prob > limit, np.rint(places).astype(int))
 
         ends = z.min(axis=0) - reach, z.max(axis=0) + reach
         for _ in range(_SIZE >> p):  # it ends long before, as a prior has little outside of a box
             axes = np.linspace(*ends, _SIZE >> p).T
-            log_prob, found = found_on(axes)
-            wanted = _fitted(found, axes)
+            log_prob, found = evaluate_on(axes)
+            wanted = _grid_ends(found, axes)
             if not grows:
                 wanted = np.maximum(wanted[0], ends[0]), np.minimum(wanted[1], ends[1])
             grown = (wanted[0] < ends[0]).any() or (wanted[1] > ends[1]).any()
@@ -118,7 +118,7 @@ class GridDensity:
             ends = wanted
         if fine:
             axes = np.linspace(*ends, 2 * _SIZE >> p).T
-            log_prob, found = found_on(axes)
+            log_prob, found = evaluate_on(axes)
         log_prob = np.where(found & np.isfinite(log_prob), log_prob, -np.inf)
         top = log_prob.max()
         # Chains will say so where nothing has a density.
@@ -126,7 +126,7 @@ class GridDensity:
         step = axes[:, 1] - axes[:, 0]
         return cls(center, root, axes[:, 0], step, values.astype(np.float32))
 
-    def tempered(self, temperature: float) -> GridDensity:
+    def temper(self, temperature: float) -> GridDensity:
         """Return the density to the power of one over a temperature, where it is positive."""
         return replace(self, values=self.values ** (1.0 / temperature))
 
@@ -154,7 +154,7 @@ class GridDensity:
             i = int(x)
             t, a, b = x - i, float(density[i]), float(density[i + 1])
             u[r] = (mass[i] + t * (a + 0.5 * t * (b - a))) / mass[-1]
-            margins = _sliced(margins, i, t)
+            margins = _slice_margins(margins, i, t)
         value = a + t * (b - a)
         return (u, math.log(value)) if value > 0.0 else None
 
@@ -170,7 +170,7 @@ class GridDensity:
             denominator = a + math.sqrt(max(a * a + 2.0 * (b - a) * rest, 0.0))
             t = min(2.0 * rest / denominator, 1.0) if denominator > 0.0 else 0.0
             place[r] = i + t
-            margins = _sliced(margins, i, t)
+            margins = _slice_margins(margins, i, t)
         value = a + t * (b - a)
         theta = self.center + self.root @ (self.low + self.step * place)
         return theta, math.log(value) if value > 0.0 else -math.inf
@@ -181,7 +181,7 @@ class GridDensity:
 
     @cached_property
     def _inverse_root(self) -> FloatArray:
-        return _whitened(self.root, np.eye(len(self.root))).T
+        return _whiten(self.root, np.eye(len(self.root))).T
 
     @cached_property
     def _margins(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -199,7 +199,7 @@ class GridDensity:
         return found
 
 
-def _whitened(root: FloatArray, theta: FloatArray) -> FloatArray:
+def _whiten(root: FloatArray, theta: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
 
 
@@ -208,7 +208,7 @@ def _mesh(axes: FloatArray) -> FloatArray:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def _reached(matters: BoolArray, seeds: IntArray) -> BoolArray:
+def _connected_to(matters: BoolArray, seeds: IntArray) -> BoolArray:
     """Return the parts of a region that are connected to seeds, (k, p), on a grid."""
     at = tuple(np.clip(seeds, 0, np.array(matters.shape) - 1).T)
     matters[at] = True
@@ -216,7 +216,7 @@ def _reached(matters: BoolArray, seeds: IntArray) -> BoolArray:
     return np.asarray(np.isin(parts, parts[at]))
 
 
-def _fitted(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the ends of a grid around a region: beyond it by half where that ends at an edge."""
     low, high = np.empty(len(axes)), np.empty(len(axes))
     for r, axis in enumerate(axes):
@@ -229,7 +229,7 @@ def _fitted(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]
     return low, high
 
 
-def _sliced(
+def _slice_margins(
     margins: list[tuple[FloatArray, FloatArray]], i: int, t: float
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Fix the first coordinate, a share t of the way through cell i, in all margins but its own."""
@@ -272,6 +272,6 @@ class Rotation:
             return theta, -np.inf
         return moved, log_density - log_moved
 
-    def reversed(self) -> Rotation:
+    def reverse(self) -> Rotation:
         """Return the steps of the other direction."""
         return replace(self, sign=-self.sign)

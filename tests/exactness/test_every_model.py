@@ -17,7 +17,7 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import EP, Exact, Laplace
-from skgpmcmc.approximations.classwise import averaged
+from skgpmcmc.approximations.classwise import average_sites
 from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import (
     Gaussian,
@@ -115,7 +115,7 @@ def grid_reference(model, draws):
             fit = approximation.fit(model, theta)
             log_density[row] = fit.log_evidence + model.hyperprior.log_prob(theta)
             if not exact:
-                q = averaged(fit.q, model.observations, 5) if joint else fit.q
+                q = average_sites(fit.q, model.observations, 5) if joint else fit.q
                 estimate = importance_estimate(model, q, N_BATCHES * N_DRAWS, rng, defensive=0.02)
                 weights = estimate.log_weights.reshape(N_BATCHES, N_DRAWS)
                 log_density[row] += np.logaddexp.reduce(weights, axis=1) - np.log(N_DRAWS)

@@ -100,7 +100,7 @@ class Shrinking:
         new = 0.8 * theta + 0.7 * rng.standard_normal(len(theta))
         there = np.sum((new - 0.8 * theta) ** 2)
         back = np.sum((theta - 0.8 * new) ** 2)
-        return new, 0.5 * (there - back) / 0.7**2 if self.corrected else 0.0
+        return new, 0.5 * (there - back) / 0.7**2 if self.with_correction else 0.0
 
 
 class Recomputed(OneByOne, PseudoMarginalMetropolis):
@@ -215,7 +215,7 @@ class UnliftedRotation(Rotation):
 
     def propose(self, theta, rng):
         moved, log_hastings = super().propose(theta, rng)
-        return moved, log_hastings / EmulatorOptions(lift=LIFT).lifted(len(theta))
+        return moved, log_hastings / EmulatorOptions(lift=LIFT).lifted_power(len(theta))
 
 
 class JumpByDensity(IndependenceMetropolis):
@@ -577,7 +577,7 @@ class Slice(EllipticalSlice):
         angle = rng.uniform(0.0, 2.0 * np.pi)
         lower, upper = angle - 2.0 * np.pi, angle
         for n_evaluations in range(1, 201):
-            new = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
+            new = model.with_latent(state, state.f * np.cos(angle) + nu * np.sin(angle))
             if new.log_lik > log_level:
                 return new, StepInfo(self.name, True, 1.0, n_evaluations, False)
             end = 0.0 if self.shrinks_to_zero else angle
@@ -671,7 +671,7 @@ class WrongInTheShape(Laplace):
 class ForgetsItself(Laplace):
     """Samplers use the refined form: they would never see what the class adds."""
 
-    def refined(self, tol=1e-13):
+    def with_tolerance(self, tol=1e-13):
         return Laplace(tol=tol)
 
 

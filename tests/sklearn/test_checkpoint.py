@@ -129,14 +129,14 @@ class CutError(Exception):
 
 def cut_at(batch):
     """Let the workers fail in a batch of what they have to compute; returns what undoes that."""
-    patch, computed, n = pytest.MonkeyPatch(), Workers._computed, iter(range(batch))
+    patch, computed, n = pytest.MonkeyPatch(), Workers._compute, iter(range(batch))
 
     def failing(self, calls):
         if next(n, None) is None:
             raise CutError
         return computed(self, calls)
 
-    patch.setattr(Workers, "_computed", failing)
+    patch.setattr(Workers, "_compute", failing)
     return patch
 
 
@@ -363,7 +363,7 @@ def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path
     monkeypatch.setattr(set_ups, "perform", lambda *call: run(*call)._replace(seconds=1e6))
     with pytest.warns(UserWarning, match="This fit will be long"):
         walk(checkpoint=tmp_path / "file").fit(X, y)
-    monkeypatch.setattr(chains, "_MANY_ROWS", 10)
+    monkeypatch.setattr(chains, "_ROWS_TIMED_FIRST", 10)
     monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 1e6)
     walk(checkpoint=tmp_path / "file").fit(X, y)  # a warning would be an error
 
@@ -578,14 +578,14 @@ def test_an_interrupt_keeps_draws_and_the_file_goes_on(monkeypatch, tmp_path):
     X, y = moons()
     patch = pytest.MonkeyPatch()
     n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
-    computed, n = Workers._computed, iter(range(n_before))
+    computed, n = Workers._compute, iter(range(n_before))
 
     def interrupted(self, calls):
         if next(n, None) is None:
             raise KeyboardInterrupt
         return computed(self, calls)
 
-    patch.setattr(Workers, "_computed", interrupted)
+    patch.setattr(Workers, "_compute", interrupted)
     with pytest.warns(UserWarning, match="interrupted: the 10 draws per chain"):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()
@@ -652,7 +652,7 @@ def test_max_time_that_makes_no_sense(value):
 def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
     X, y = moons()
     n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
-    computed, n = Workers._computed, iter(range(n_before))
+    computed, n = Workers._compute, iter(range(n_before))
 
     def lost(self, calls):
         if next(n, None) is None:
@@ -660,7 +660,7 @@ def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
         return computed(self, calls)
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(Workers, "_computed", lost)
+    patch.setattr(Workers, "_compute", lost)
     with pytest.warns(UserWarning, match="the 10 draws per chain .* kept. Workers were lost"):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()

@@ -19,7 +19,7 @@ from skgpmcmc.likelihoods import Logit
 from skgpmcmc.run import (
     StoppingRule,
     chains,
-    diagnostics,
+    convergence,
     draws_wanted,
     n_rounds,
     summarize_convergence,
@@ -204,7 +204,7 @@ def test_what_meets_the_rule():
 def test_every_model_settles_and_ends_for_itself(n_jobs, monkeypatch):
     """The draws of one class against the rest are those of that problem alone."""
     X, y = three_classes()
-    monkeypatch.setattr(diagnostics, "MIN_ESS", 20.0)  # so that few draws are enough
+    monkeypatch.setattr(convergence, "MIN_ESS", 20.0)  # so that few draws are enough
     rule = {"n_draws": 1000, "target_ess": 80.0, "max_rhat": 1.2, "n_importance": 16}
     model = quick(sampler="pm", n_warmup="auto", **rule, n_jobs=n_jobs).fit(X, y)
     lengths = [binary.theta_samples_.shape[1] for binary in model.estimators_]

@@ -153,7 +153,7 @@ def test_gradient(kind, inner, likelihood):
     error = relative_error(posterior.at(theta).gradient, expected)
     assert error < (0.1 if isinstance(posterior.approximation, EP) else 1e-4)
     # Tightly iterated, it is the gradient.
-    tight = replace(posterior, approximation=posterior.approximation.refined())
+    tight = replace(posterior, approximation=posterior.approximation.with_tolerance())
     expected = finite_difference(lambda t: tight.at(t).log_density, theta)
     assert relative_error(tight.at(theta).gradient, expected) < 1e-6
 

@@ -9,8 +9,8 @@ from skgpmcmc.chain.time_limit import TimeLimit, time_is_over
 from skgpmcmc.numerics.linalg import count_root
 from skgpmcmc.parallel.workers import Workers
 from skgpmcmc.run import sample_chains, set_ups
-from skgpmcmc.run.progress import Monitor, plan_for
-from skgpmcmc.run.set_ups import Chains, set_up_all
+from skgpmcmc.run.progress import Monitor, plan_work
+from skgpmcmc.run.set_ups import ChainSettings, set_up_all
 from skgpmcmc.samplers import Sampler
 from skgpmcmc.setup import Prepared
 
@@ -65,9 +65,9 @@ class Told(Monitor):
 class Following(Workers):
     """Follows a journal for some batches, and knows when it was left."""
 
-    def __init__(self, n_followed=0):
+    def __init__(self, n_replayed=0):
         super().__init__(1)
-        self.n_left, self.names, self.left_at = n_followed, [], None
+        self.n_left, self.names, self.left_at = n_replayed, [], None
 
     @property
     def follows(self):
@@ -86,8 +86,8 @@ class Following(Workers):
 def set_up(sampler, n_rounds=0, *, n_models=1, monitor=None, workers=None):
     """What the set-ups of some models are ready for."""
     monitor, workers = monitor or Told(), workers or Following()
-    wanted = Chains(sampler, None, 2, None, 0, None)
-    plan = plan_for([MODEL], 100, 2, 1)
+    wanted = ChainSettings(sampler, None, 2, None, 0, None)
+    plan = plan_work([MODEL], 100, 2, 1)
     with workers:
         models, seed = [MODEL] * n_models, np.random.SeedSequence(0)
         ready = set_up_all(models, wanted, seed, workers, n_rounds, monitor, plan)
@@ -199,7 +199,7 @@ def test_a_journal_is_left_once_something_was_left_out(clock):
     ((_, prepared, _),), _, workers = set_up(sampler, monitor=monitor)
     assert sampler.found == [[0, 2], [0, 2, 4], [0, None]]
     assert monitor.limit.was_noticed
-    assert prepared.n_settle == 0
+    assert prepared.n_burn_in == 0
     assert workers.left_at == 3
     clock[0] = 100.0
     sampler = Batches(2, 2, 2, n_needed=1, doing=passing)
@@ -239,7 +239,7 @@ def asks():
 def test_iterations_of_the_set_up_are_part_of_those_discarded():
     class Moved(Batches):
         def set_up(self, request, workers):
-            return super().set_up(request, workers)._replace(n_tuned=20, n_settle=5)
+            return super().set_up(request, workers)._replace(n_tuned=20, n_burn_in=5)
 
     ((ready,), _, _) = set_up(Moved(1))
     run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begun([])
@@ -247,7 +247,7 @@ def test_iterations_of_the_set_up_are_part_of_those_discarded():
     in_a_hurry = Told()
     in_a_hurry.limit.was_noticed = True
     ((ready,), _, _) = set_up(Moved(1), monitor=in_a_hurry)
-    assert ready.prepared.n_settle == 0
+    assert ready.prepared.n_burn_in == 0
 
 
 def test_a_set_up_that_fails_says_so():

@@ -38,7 +38,7 @@ def design(size=25, seed=0):
 
 
 def interpolated(model, approximation, size=25, turns=None):
-    theta, precise = design(size), approximation.refined(1e-8)
+    theta, precise = design(size), approximation.with_tolerance(1e-8)
     sites = [precise.fit(model, t).q.sites for t in theta]
     reference = InterpolatedSites.fit(approximation, theta, sites, CENTER, SCALE, turns)
     return reference, sites
@@ -74,7 +74,7 @@ def test_a_quadratic_function_from_values_some_of_which_have_no_noise():
 def test_between_design_points_q_is_near_that_of_a_fit(model, approximation):
     reference, _ = interpolated(model, approximation)
     for theta in CENTER + 0.7 * SCALE * np.random.default_rng(1).standard_normal((5, 2)):
-        q, fit = reference.at(model, theta), approximation.refined(1e-8).fit(model, theta).q
+        q, fit = reference.at(model, theta), approximation.with_tolerance(1e-8).fit(model, theta).q
         sd = np.sqrt(fit.marginal_variance)
         assert np.abs((q.mean - fit.mean) / sd).max() < 0.05
         assert_allclose(q.marginal_variance, fit.marginal_variance, rtol=0.1)

@@ -30,7 +30,7 @@ from ..helpers import (
 )
 
 TWO = np.array([[1.2, 0.7], [0.7, 1.2]])
-TIGHT = Laplace().refined()
+TIGHT = Laplace().with_tolerance()
 
 
 class TestLaplace(ApproximationSuite):

@@ -230,7 +230,7 @@ def test_the_approximation_is_that_of_the_chains():
     model = model_of(*CASES["probit"][:2])
     theta = model.start
     ep, laplace = (
-        approximation.refined().fit(model, theta).q for approximation in (EP(), Laplace())
+        approximation.with_tolerance().fit(model, theta).q for approximation in (EP(), Laplace())
     )
     sites = [ep.sites, ep.sites]
     interpolated = InterpolatedSites.fit(

@@ -114,7 +114,7 @@ def test_a_slice_with_widths_of_its_own_needs_fewer_evaluations():
     target = Normal(None)
     plain = UnivariateSlice()
     shaped = plain.with_spreads_of(np.diag([1.0, 1e4]))
-    assert shaped.reversed().spreads == shaped.spreads == (1.0, 100.0)
+    assert shaped.reverse().spreads == shaped.spreads == (1.0, 100.0)
     means = []
     for operator in (plain, shaped):
         point, positions = target.at(np.zeros(2)), []

@@ -57,7 +57,7 @@ def test_a_particle_that_moves_comes_back_to_its_place(monkeypatch, n_steps):
     """Whichever it is, with as many steps as were asked for."""
 
     def step(self, model, state, rng):
-        return model.moved(state, state.f + 1.0), None
+        return model.with_latent(state, state.f + 1.0), None
 
     monkeypatch.setattr(EllipticalSlice, "step", step)
     model, rng = three_point_model(), np.random.default_rng(0)

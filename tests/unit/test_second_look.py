@@ -14,12 +14,12 @@ from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal
 from skgpmcmc.setup import Request, emulated
-from skgpmcmc.setup.emulator.learn import Examined
+from skgpmcmc.setup.emulator.learn import ExaminedEmulator
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 
 from ..helpers import Watched, in_one_test, make_model, streams, toy_classes
 
-LED = emulated.led_by_emulator
+LED = emulated.propose_by_emulator
 
 
 class Elsewhere:
@@ -28,8 +28,8 @@ class Elsewhere:
     def __init__(self, target, by):
         self.target, self.by = target, by
 
-    def corrected(self, correction):
-        return Elsewhere(self.target.corrected(correction), self.by)
+    def with_correction(self, correction):
+        return Elsewhere(self.target.with_correction(correction), self.by)
 
     def log_prob(self, theta):
         return self.target.log_prob(theta - self.by)
@@ -45,11 +45,11 @@ def misled(monkeypatch, n_times):
         if len(leads) > n_times:
             return right
         wrong = Elsewhere(known.examined.posterior, 4.0 * known.scale)
-        poor = replace(known, examined=Examined(wrong, known.acceptance, 0.0))
+        poor = replace(known, examined=ExaminedEmulator(wrong, known.acceptance, 0.0))
         # Chains begin where they would: they find out.
         return LED(poor, estimates, n_chains)._replace(starts=right.starts)
 
-    monkeypatch.setattr(emulated, "led_by_emulator", led)
+    monkeypatch.setattr(emulated, "propose_by_emulator", led)
     return leads
 
 

@@ -306,7 +306,7 @@ def test_extreme_variances(model, theta):
 
 
 def test_parts_make_it_again(model):
-    density = in_turn(model).made()
+    density = in_turn(model).factorize()
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
     for again in (
         density_from(model, density.q.prior, *density.arrays),

@@ -10,7 +10,7 @@ from ...chain.executor import Executor, InProcess
 from ...hyperposterior.cheap import CheapApproximation
 from ...model.joint import LatentGP
 from ..request import Request
-from .learn import learned
+from .learn import learn_emulator
 from .options import EmulatorOptions
 from .posterior import EmulatedPosterior
 
@@ -29,12 +29,12 @@ class Emulated(CheapApproximation):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EmulatedPosterior:
         """Learn the emulator; this takes about 100 p evaluations for p hyper-parameters."""
-        return self.learned(model, rng, InProcess())
+        return self.learn(model, rng, InProcess())
 
-    def learned(
+    def learn(
         self, model: LatentGP, rng: np.random.Generator, workers: Executor
     ) -> EmulatedPosterior:
         """Learn the emulator, with the evaluations done by workers."""
         starts = [model.start, *(model.hyperprior.sample(rng) for _ in range(3))]
         request = Request(model, self.approximation(model.likelihood), starts, [], rng, None, 0)
-        return learned(request, workers, EmulatorOptions()).posterior
+        return learn_emulator(request, workers, EmulatorOptions()).posterior

@@ -56,7 +56,7 @@ def of_design(
     return _smooth_sites(model, q, options), q.skewness(model)
 
 
-def examine(
+def fit_design_point(
     model: LatentGP,
     approximation: Approximation,
     options: EmulatorOptions,
@@ -125,7 +125,7 @@ class Design:
         """The point with the largest log density."""
         return max(self.points, key=attrgetter("log_density"))
 
-    def joined(self, points: Sequence[DesignPoint]) -> Design:
+    def with_points(self, points: Sequence[DesignPoint]) -> Design:
         """Return the design with more points."""
         return Design((*self.points, *points))
 
@@ -141,9 +141,9 @@ class Design:
         """
         dim = len(scale)
         high = self.above(options.deepest(dim))
-        return high._thinned(scale, options.most_values // (dim + 1))
+        return high._thin(scale, options.most_values // (dim + 1))
 
-    def _thinned(self, scale: FloatArray, most: int) -> Design:
+    def _thin(self, scale: FloatArray, most: int) -> Design:
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]
         squares = np.einsum("ir,ir->i", z, z)

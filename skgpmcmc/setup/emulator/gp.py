@@ -42,7 +42,7 @@ class Coordinates:
         flattened, _ = cls(flat, np.zeros_like(flat), np.ones_like(flat)).at(draws)
         return cls(flat, flattened.mean(axis=0), np.maximum(flattened.std(axis=0), 1e-6))
 
-    def stretched(self, factor: FloatArray) -> Coordinates:
+    def stretch(self, factor: FloatArray) -> Coordinates:
         """Return the coordinates divided by length-scales (p,)."""
         return replace(self, scale=self.scale * factor)
 
@@ -71,7 +71,7 @@ def flattening(model: LatentGP, least: float) -> FloatArray:
             continue
         squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
         parts.append(least / np.maximum(squares, 1e-12))
-    return model.padded(np.concatenate([np.empty(0), *parts * model.n_kernels]))
+    return model.pad(np.concatenate([np.empty(0), *parts * model.n_kernels]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,13 +206,13 @@ def _most_likely(
         return conditioned.log_likelihood - float(np.log(slopes).sum())
 
     p = len(typical.scale)
-    found = typical.stretched(np.full(p, options.length_scale))
+    found = typical.stretch(np.full(p, options.length_scale))
     score = score_of(found)
     for which in (np.ones(p), *np.eye(p)):
         for sign in (1.0, -1.0):
             factor = options.stretch ** (sign * which)
             for _ in range(options.n_stretches):
-                further = found.stretched(factor)
+                further = found.stretch(factor)
                 better = score_of(further)
                 if better <= score:
                     break

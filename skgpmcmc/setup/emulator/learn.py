@@ -23,15 +23,15 @@ from ...importance.sequential import rows_in_turn
 from ...model.joint import LatentGP
 from ...transitions.rotation import MOST_ROTATED, GridDensity
 from ...transitions.surrogate import independence_acceptance, root_of, run_pool
-from ..hamiltonian import WarmUp, warmed_up
+from ..hamiltonian import WarmUp, warm_up
 from ..request import Request
-from .design import Design, DesignPoint, examine, of_design, spread_out
+from .design import Design, DesignPoint, fit_design_point, of_design, spread_out
 from .options import EmulatorOptions
 from .posterior import EmulatedPosterior, scale_of
-from .search import measured, searched
+from .search import estimate_scale, find_modes
 
 
-class HeldOut(NamedTuple):
+class HeldOutBatch(NamedTuple):
     """Points that the emulator was examined at before they joined its design."""
 
     theta: FloatArray  # (m, p)
@@ -56,7 +56,7 @@ def spread(values: FloatArray, shares: FloatArray) -> float:
     return float(np.sqrt(shares @ (values - shares @ values) ** 2))
 
 
-class Examined(NamedTuple):
+class ExaminedEmulator(NamedTuple):
     """An emulator that was compared with points that it had not seen.
 
     One that has learned these points too is better nearly always, but between far points it may
@@ -69,7 +69,7 @@ class Examined(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class EmulatorState:
     """What a set-up has found out; every step returns more. Only the random stream moves.
 
     Attributes
@@ -101,8 +101,8 @@ class Knowledge:
     root: FloatArray
     n_evaluations: float
     warm: WarmUp | None = None
-    held_out: tuple[HeldOut, ...] = ()
-    examined: Examined | None = None
+    held_out: tuple[HeldOutBatch, ...] = ()
+    examined: ExaminedEmulator | None = None
 
     @property
     def dim(self) -> int:
@@ -152,13 +152,13 @@ class Knowledge:
         """Draw from a form of pi* to a power, on a grid or by chains; (m, p)."""
         n_chains = self.options.n_pooled
         if self.dim <= MOST_ROTATED:
-            return self.grid_of(target).tempered(1.0 / power).sample(self.rng, self.options.n_draws)
+            return self.grid_of(target).temper(1.0 / power).sample(self.rng, self.options.n_draws)
         assert self.warm is not None
         explored = np.array([point.position for point in self.warm.states])
         begins = explored[self.rng.integers(len(explored), size=n_chains)]
         n_moves = 2 * self.options.n_draws // n_chains
         pool = run_pool(
-            target.raised(power),
+            target.to_power(power),
             begins,
             self.root,
             n_moves,
@@ -172,17 +172,19 @@ class Knowledge:
         depth = self.options.floor
         return GridDensity.of(target, self.modes, self.root, depth, grows=self.grows, fine=fine)
 
-    def evaluated(self, places: FloatArray, stage: str, workers: Executor) -> list[DesignPoint]:
+    def evaluate_points(
+        self, places: FloatArray, stage: str, workers: Executor
+    ) -> list[DesignPoint]:
         """Evaluate at theta (m, p), from the sites that the design lets expect."""
         sites = self.reference()
         common = self.model, self.approximation, self.options
         items = [(*common, t, sites.sites_at(t)) for t in places]
-        found = workers.map(examine, items, stage, iterations=ITERATIONS_PER_EVALUATION)
+        found = workers.map(fit_design_point, items, stage, iterations=ITERATIONS_PER_EVALUATION)
         return [point for point in found if point is not None]
 
-    def joined(self, points: Sequence[DesignPoint], n_evaluations: float) -> Knowledge:
+    def with_points(self, points: Sequence[DesignPoint], n_evaluations: float) -> EmulatorState:
         """Let points join the design."""
-        design = self.design.joined(points)
+        design = self.design.with_points(points)
         return replace(self, design=design, n_evaluations=self.n_evaluations + n_evaluations)
 
     def places(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -212,18 +214,18 @@ class Knowledge:
         return InterpolatedSites.fit(self.approximation, used.theta, sites, center, scale, turns)
 
 
-def learned(
+def learn_emulator(
     request: Request, workers: Executor, options: EmulatorOptions, *, emulates: bool = True
-) -> Knowledge:
+) -> EmulatorState:
     """Search for modes, find the scale, and learn until held-out points are predicted.
 
     If the time is over, less is learned; without emulator, nothing by batches.
     """
-    precise = request.approximation.refined(options.tolerance)
+    precise = request.approximation.with_tolerance(options.tolerance)
     request = request._replace(approximation=precise)
-    found, n_evaluations = searched(request, options, workers)
-    design, root = measured(request, found, options, workers)
-    known = Knowledge(
+    found, n_evaluations = find_modes(request, options, workers)
+    design, root = estimate_scale(request, found, options, workers)
+    known = EmulatorState(
         request.model,
         precise,
         options,
@@ -233,11 +235,11 @@ def learned(
         n_evaluations + len(root),
     )
     if len(root) > MOST_ROTATED or not emulates:
-        known = explored(known, request, workers)
-    return refined(known, workers) if emulates else known
+        known = explore_with_hmc(known, request, workers)
+    return refine_design(known, workers) if emulates else known
 
 
-def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge:
+def explore_with_hmc(known: EmulatorState, request: Request, workers: Executor) -> EmulatorState:
     """Let Hamiltonian chains go from the best points, where few points of an emulator mislead."""
     keep = partial(of_design, options=known.options)
     posterior = HyperPosterior(known.model, known.approximation, keep=keep)
@@ -246,13 +248,13 @@ def explored(known: Knowledge, request: Request, workers: Executor) -> Knowledge
     best = known.design.best.theta
     others = spread_out(begins / known.scale, best[None] / known.scale, n - 1)
     starts = [best, *begins[others]]
-    warm = warmed_up(posterior, starts, known.root, known.seeds(n), workers, known.options)
+    warm = warm_up(posterior, starts, known.root, known.seeds(n), workers, known.options)
     points = [DesignPoint.of(point) for point in warm.visited if point.kept is not None]
-    known = known.joined(points, warm.n_evaluations)
+    known = known.with_points(points, warm.n_evaluations)
     return replace(known, warm=warm, root=warm.root)
 
 
-def refined(known: Knowledge, workers: Executor) -> Knowledge:
+def refine_design(known: EmulatorState, workers: Executor) -> EmulatorState:
     """Learn batches of points, half from pi* and half from wider tails, until `enough`."""
     options, size = known.options, known.options.batch(known.dim)
     enough = options.enough(known.dim)
@@ -268,7 +270,7 @@ def refined(known: Knowledge, workers: Executor) -> Knowledge:
     return known
 
 
-def _with_batch(known: Knowledge, size: int, stage: str, workers: Executor) -> Knowledge:
+def _with_batch(known: EmulatorState, size: int, stage: str, workers: Executor) -> EmulatorState:
     """Examine the emulator at new points, which then join its design."""
     target, power = known.posterior, 1.0 / known.options.temperature(known.dim)
     draws = known.draws(target)
@@ -276,12 +278,12 @@ def _with_batch(known: Knowledge, size: int, stage: str, workers: Executor) -> K
     wide = known.rng.permutation(known.draws(target, power))[: 2 * size]
     present = np.concatenate([known.design.theta, typical]) / known.scale
     wide = wide[spread_out(wide / known.scale, present, size - len(typical))]
-    points = known.evaluated(np.concatenate([typical, wide]), stage, workers)
+    points = known.evaluate_points(np.concatenate([typical, wide]), stage, workers)
     if not points:
         return replace(known, n_evaluations=known.n_evaluations + size)
     theta = np.array([point.theta for point in points])
     is_typical = (theta[:, None] == typical).all(axis=2).any(axis=1)
-    held_out = HeldOut(
+    held_out = HeldOutBatch(
         theta,
         np.array([point.log_evidence for point in points]),
         target.log_evidence(theta),
@@ -289,9 +291,9 @@ def _with_batch(known: Knowledge, size: int, stage: str, workers: Executor) -> K
     )
     root, best, found = known.root, known.examined, held_out.acceptance
     if best is None or found >= best.acceptance:
-        best = Examined(target, found, held_out.error) if known.grows else None
+        best = ExaminedEmulator(target, found, held_out.error) if known.grows else None
         root = root_of(draws) if found > known.options.usable else root
-    known = known.joined(points, size)
+    known = known.with_points(points, size)
     return replace(known, held_out=(*known.held_out, held_out), examined=best, root=root)
 
 

@@ -17,7 +17,7 @@ from ..report import EmulatorSettings
 from .options import EmulatorOptions
 
 
-class Probe(NamedTuple):
+class TrialEstimate(NamedTuple):
     """An importance estimate with many draws."""
 
     log_likelihood: float
@@ -25,21 +25,21 @@ class Probe(NamedTuple):
     noise: float  # standard deviation of the log estimate
 
 
-def take_probe(
+def estimate_at(
     model: LatentGP,
     reference: ReferenceDensity,
     theta: FloatArray,
     settings: EmulatorSettings,
     n_draws: int,
     seed: np.random.SeedSequence,
-) -> Probe | None:
+) -> TrialEstimate | None:
     """Estimate p(y | theta) with many draws, and see how much their weights vary.
 
     None where K is singular, or no draw has a positive likelihood.
     """
     rng = np.random.default_rng(seed)
     try:
-        density = reference.at(model, theta).made()
+        density = reference.at(model, theta).factorize()
         found = importance_estimate(model, density, n_draws, rng, defensive=settings.defensive)
     except NotPositiveDefiniteError:
         return None
@@ -47,7 +47,7 @@ def take_probe(
         return None
     log_variance = _log_variance(found.log_weights)
     noise = float(np.exp(0.5 * log_variance) / np.sqrt(n_draws))
-    return Probe(found.log_likelihood, log_variance, noise)
+    return TrialEstimate(found.log_likelihood, log_variance, noise)
 
 
 def _log_variance(log_weights: FloatArray) -> float:
@@ -56,7 +56,7 @@ def _log_variance(log_weights: FloatArray) -> float:
     return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
 
 
-def draw_count(
+def calibrate_draw_count(
     theta: FloatArray,
     log_variance: FloatArray,
     center: FloatArray,

@@ -81,7 +81,7 @@ class EmulatorOptions:
         """Return T: points of wider tails come from pi* to the power 1 / T."""
         return 1.0 + self.spread / dim
 
-    def lifted(self, dim: int) -> float:
+    def lifted_power(self, dim: int) -> float:
         """Return the power of pi* from which proposals come."""
         return 1.0 / (1.0 + self.lift / math.sqrt(dim))
 

@@ -12,7 +12,7 @@ from ...approximations.base import Approximation
 from ...hyperposterior.posterior import HyperPosterior
 from ...model.default_priors import period_positions
 from ...model.joint import LatentGP
-from ...transitions.metropolis import PERIOD_FACTORS, multiplied
+from ...transitions.metropolis import PERIOD_FACTORS, multiply_period
 from .options import EmulatorOptions
 
 
@@ -41,7 +41,7 @@ def at_best_multiple(
     See `Multiples`.
     """
     for place in period_positions(model):
-        others = [multiplied(theta, place, factor) for factor in PERIOD_FACTORS]
+        others = [multiply_period(theta, place, factor) for factor in PERIOD_FACTORS]
         theta = _best(model, approximation, np.array([theta, *others]))
     return theta
 

@@ -94,7 +94,7 @@ class EmulatedPosterior:
             float(best.log_density + volume) - options.floor,
         )
 
-    def corrected(self, correction: Quadratic) -> EmulatedPosterior:
+    def with_correction(self, correction: Quadratic) -> EmulatedPosterior:
         """Return the same with a correction, which there was none of before."""
         shift = correction.constant
         return replace(
@@ -104,7 +104,7 @@ class EmulatedPosterior:
             log_floor=self.log_floor + shift,
         )
 
-    def raised(self, power: float) -> EmulatedPosterior:
+    def to_power(self, power: float) -> EmulatedPosterior:
         """Return the density raised to a power; powers below 1 give wider tails."""
         return replace(self, power=power * self.power)
 

@@ -12,14 +12,14 @@ import numpy as np
 from ..._typing import FloatArray
 from ...approximations.base import Approximation
 from ...chain.executor import Executor
-from ...chain.segment import MOST_ATTEMPTS, no_density
+from ...chain.segment import MOST_ATTEMPTS, no_density_message
 from ...chain.time_limit import OutOfTimeError, check_time, require_time
 from ...hyperposterior.modes import climb
 from ...hyperposterior.posterior import HyperPosterior, PosteriorPoint
 from ...model.joint import LatentGP
 from ...numerics.linalg import cholesky
 from ..request import Request
-from .design import Design, DesignPoint, examine, of_design, spread_out
+from .design import Design, DesignPoint, fit_design_point, of_design, spread_out
 from .options import EmulatorOptions
 from .periods import at_best_multiple, at_best_period, step_sizes
 
@@ -53,7 +53,7 @@ def search(
             break
         theta = 0.5 * (theta + model.start)
     else:
-        raise RuntimeError(no_density(model, theta))
+        raise RuntimeError(no_density_message(model, theta))
     with suppress(OutOfTimeError):
         best, before = max(path, key=attrgetter("log_density")), None
         while best is not before:
@@ -64,7 +64,9 @@ def search(
     return sorted(path, key=attrgetter("log_density"))
 
 
-def searched(request: Request, options: EmulatorOptions, workers: Executor) -> tuple[Design, float]:
+def find_modes(
+    request: Request, options: EmulatorOptions, workers: Executor
+) -> tuple[Design, float]:
     """Climb from every start; where rows are many, from the modes of a part of them.
 
     An evaluation with a part of the rows costs the third power of this part, and the modes are near
@@ -82,7 +84,7 @@ def searched(request: Request, options: EmulatorOptions, workers: Executor) -> t
     if n >= options.fewest_rows:
         rows = np.sort(request.rng.choice(n, n // options.part, replace=False))
         small = request._replace(model=model.of_inputs(rows))
-        before, n_before = searched(small, options, workers)
+        before, n_before = find_modes(small, options, workers)
         starts = _ends(before, options)
     s = "s" * (len(starts) > 1)
     paths = workers.map(
@@ -104,7 +106,7 @@ def _ends(design: Design, options: EmulatorOptions) -> list[FloatArray]:
     return [best, *high[chosen]]
 
 
-def measured(
+def estimate_scale(
     request: Request, design: Design, options: EmulatorOptions, workers: Executor
 ) -> tuple[Design, FloatArray]:
     """Take a first scale from the curvature at the best point, by gradients a step away from it.
@@ -118,13 +120,13 @@ def measured(
     steps = step_sizes(model, best.theta, options)
     common = model, request.approximation, options
     found = workers.map(
-        examine,
+        fit_design_point,
         [(*common, best.theta + step, best.sites) for step in np.diag(steps)],
         "scale of the posterior at a mode",
         n_needed=len(steps),  # without a scale no move is any good, and these are few
     )
     root = _root_at_mode(model, best, steps, found)
-    return design.joined([point for point in found if point is not None]), root
+    return design.with_points([point for point in found if point is not None]), root
 
 
 def _root_at_mode(

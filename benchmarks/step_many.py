@@ -1,6 +1,6 @@
-"""Milliseconds of an evaluation where the chains of a worker go in step, and where each goes alone.
+"""Milliseconds of an evaluation where the chains of a worker move together, or one by one.
 
-Run as ``python -m benchmarks.in_step [--repeats 5] [--core 0]``, with
+Run as ``python -m benchmarks.step_many [--repeats 5] [--core 0]``, with
 ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. One worker and one core. Both ways are timed in turn,
 in one process, and make the same draws.
 """
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import progress as effort
+from skgpmcmc.run import progress
 
 from .common import fit_quietly, print_table, save, use_core
 from .tuned_svm import PROBLEMS, first_rows
 
-#: Beyond 300 rows chains go alone; here they are made to go in step there too.
+#: Beyond 300 rows chains move alone; here they move together there, too.
 CASES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
     "moons, 50": PROBLEMS["moons, 50"],
     "cancer, 100": PROBLEMS["cancer, 100"],
@@ -28,21 +28,21 @@ CASES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
     "cancer, 300": lambda: first_rows("cancer", 300),
     "cancer, 569": PROBLEMS["cancer, 569"],
 }
-ALONE, IN_STEP = 0, 10**9
+ALONE, TOGETHER = 0, 10**9
 
 
 def evaluation(
     X: np.ndarray, y: np.ndarray, n_draws: int, seed: int, most_rows: int
 ) -> tuple[float, np.ndarray]:
     """Milliseconds of an evaluation while sampling, and the draws."""
-    kept, effort._IN_STEP = effort._IN_STEP, most_rows
+    kept, progress._MOST_ROWS_TOGETHER = progress._TOGETHER, most_rows
     try:
         estimator = BayesianGPClassifier(
             random_state=seed, n_jobs=1, n_draws=n_draws, target_ess=None
         )
         fit_quietly(estimator, X, y)
     finally:
-        effort._IN_STEP = kept
+        progress._MOST_ROWS_TOGETHER = kept
     d = estimator.diagnostics_
     each = getattr(estimator, "estimators_", [estimator])
     draws = np.stack([binary.theta_samples_ for binary in each])
@@ -56,14 +56,14 @@ def measure(name: str, n_repeats: int) -> dict[str, Any]:
     pairs = []
     for seed in range(n_repeats):
         alone, draws = evaluation(X, y, n_draws, seed, ALONE)
-        in_step, the_same = evaluation(X, y, n_draws, seed, IN_STEP)
+        together, the_same = evaluation(X, y, n_draws, seed, TOGETHER)
         np.testing.assert_array_equal(draws, the_same)
-        pairs.append((alone, in_step))
+        pairs.append((alone, together))
     times = np.array(pairs)
-    alone, in_step = np.median(times, axis=0)
+    alone, together = np.median(times, axis=0)
     ratio = float(np.median(times[:, 1] / times[:, 0]))
     chains = int(np.prod(draws.shape[:2]))
-    figures = {"alone": float(alone), "in step": float(in_step), "ratio": ratio}
+    figures = {"alone": float(alone), "together": float(together), "ratio": ratio}
     return {"problem": name, "n": len(y), "chains": chains, **figures}
 
 
@@ -77,7 +77,7 @@ def main() -> None:
     rows = [measure(name, args.repeats) for name in CASES]
     shown = [[v if isinstance(v, str) else f"{v:.3g}" for v in row.values()] for row in rows]
     print_table(list(rows[0]), shown)
-    save("in_step", {"repeats": args.repeats}, rows)
+    save("step_many", {"repeats": args.repeats}, rows)
 
 
 if __name__ == "__main__":
