@@ -17,7 +17,7 @@ from ._typing import FloatArray
 from .chain.counts import Counts, sum_counts
 from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
-from .run.diagnostics import Diagnostics, counted, summary_fields
+from .run.diagnostics import Diagnostics, count_fields, summary_fields
 from .storage.archive import from_arrays
 
 #: Share of a chain's draws that it may stay at one place.
@@ -84,7 +84,7 @@ def diagnosis(chains: StoredChains) -> Diagnostics:
         names=chains.names,
         classes=None,
         **summary_fields([chains.samples]),
-        **counted(chains.counts, Counts(), chains.n_inputs),
+        **count_fields(chains.counts, Counts(), chains.n_inputs),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
         seconds_warmup=np.nan,
