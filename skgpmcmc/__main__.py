@@ -197,7 +197,8 @@ def _output_paths(prefix: str) -> tuple[Path, Path]:
         raise ValueError(
             f"--output {prefix!r} must end in a name, to which .json and .png are added."
         )
-    document, plot = Path(f"{prefix}.json"), Path(f"{prefix}.png")
+    document = Path(f"{prefix}.json")
+    plot = Path(f"{prefix}.png")
     for path in (document, plot):
         is_new = not path.exists()
         try:
@@ -246,7 +247,8 @@ def _report(results: Sequence[Comparison], settings: Settings, repeats: int) -> 
     """Tables, convergence and notes, for people."""
     lines = []
     for comparison in results:
-        split, outcomes = comparison.first, comparison.outcomes
+        split = comparison.first
+        outcomes = comparison.outcomes
         title = (
             f"{comparison.data.name}: {len(split.y_train)} training and {len(split.y_test)} test "
             f"rows, {split.X_train.shape[1]} features, {repeats} split(s)"

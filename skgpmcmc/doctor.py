@@ -48,7 +48,8 @@ def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
 
     Without hyper-parameters a few latent values take their place.
     """
-    shown, tapes = content["shown"], content["tapes"]
+    shown = content["shown"]
+    tapes = content["tapes"]
     n_chains = int(shown["n_chains"])
     chains = [[from_arrays(segment) for segment in tape["segments"]] for tape in tapes]
     found = []
@@ -56,11 +57,13 @@ def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
         own = chains[m : m + n_chains]
         if not all(own):
             continue
-        samples, names = _stack(own, "theta"), _labels(shown)
+        samples = _stack(own, "theta")
+        names = _labels(shown)
         if not names:
             f = _stack(own, "f")
             rows = np.unique(np.linspace(0, f.shape[2] - 1, _N_LATENT_SHOWN).astype(int))
-            samples, names = f[:, :, rows], [f"f[{row}]" for row in rows]
+            samples = f[:, :, rows]
+            names = [f"f[{row}]" for row in rows]
         counts = [sum_counts(segment.counts for segment in chain) for chain in own]
         found.append(StoredChains(samples, names, counts, shown["n_inputs"], shown["sampler"]))
     return found
@@ -148,7 +151,8 @@ def _elsewhere(chains: StoredChains) -> list[str]:
     """Chains that are not where the others are."""
     if len(chains.samples) < 2:
         return []
-    means, sd = chains.samples.mean(axis=1), _within(chains.samples)
+    means = chains.samples.mean(axis=1)
+    sd = _within(chains.samples)
     found = []
     for c, mean in enumerate(means):
         others = np.median(np.delete(means, c, axis=0), axis=0)

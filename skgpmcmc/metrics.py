@@ -103,7 +103,8 @@ def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
         raise ValueError(f'score={score!r} is not known: pass "accuracy" or "auc".')
     is_positive, proba = _check_predictions(y_true, y_proba, pos_label)
     order = np.argsort(proba)
-    is_positive, proba = is_positive[order], proba[order]
+    is_positive = is_positive[order]
+    proba = proba[order]
     n_low, start_high = _kept_tails(proba)
     score_of_kept = _accuracy_of_kept if score == "accuracy" else _auc_of_kept
     score_values = score_of_kept(is_positive, proba, n_low, start_high)

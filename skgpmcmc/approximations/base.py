@@ -139,7 +139,8 @@ class GaussianApproximation:
         if not shift.any():
             return shift
         # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
-        strong, s = self.precision * self.prior.variance > 1.0, self.root_precision
+        strong = self.precision * self.prior.variance > 1.0
+        s = self.root_precision
         if strong.all():
             return np.asarray(s * linalg.cholesky_solve(self.chol_B, shift / s))
         weak = np.where(strong, 0.0, shift)
@@ -272,7 +273,8 @@ class GaussianApproximation:
 
         Freshly allocated in Fortran order, for sums with symmetric weights.
         """
-        inverse, finished = self._inverse_factor, "marginal_variance" in vars(self)
+        inverse = self._inverse_factor
+        finished = "marginal_variance" in vars(self)
         if finished:  # nothing else wants it: one matrix less
             del vars(self)["_inverse_factor"]
         T = linalg.lower_gram(inverse, overwrite=finished)
@@ -341,7 +343,8 @@ class GaussianApproximation:
 
     def conditional(self) -> Conditional:
         """Return f* at new inputs, f integrated out under q."""
-        prior, a = self.prior, self.weights[:, None]
+        prior = self.prior
+        a = self.weights[:, None]
         return GivenSites(prior.covariance, prior.kernel_theta, self.chol_B, a, self.root_precision)
 
 

@@ -237,7 +237,8 @@ def average_sites(
         deviations.
     """
     for _ in range(n_sweeps):
-        before, wanted = q.sites, _average_once(q, observed)
+        before = q.sites
+        wanted = _average_once(q, observed)
         mixed = (old + _RATE * (new - old) for old, new in zip(before, wanted, strict=True))
         new = ClasswiseApproximation(q.prior, Sites(*mixed))
         moved = q.prior.split(new.mean - q.mean) ** 2 / np.einsum("icc->ci", q.row_covariances)

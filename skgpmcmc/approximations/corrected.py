@@ -54,7 +54,8 @@ def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
     # From a root of the covariance of f under q: nothing cancels.
     root = q.root / np.linalg.norm(q.root, axis=1)[:, None]
     correlation = linalg.product(root, root.T)
-    power, total = np.ones(()), 0.0
+    power = np.ones(())
+    total = 0.0
     for degree, eta in enumerate(hermite, start=1):
         power = power * correlation
         total += float(eta @ power @ eta - eta @ eta) / (2.0 * factorial(degree))

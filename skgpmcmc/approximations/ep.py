@@ -94,7 +94,8 @@ class EP(Approximation):
         Laplace approximation. Sweeps that are lost all the same fall back on it.
         """
         prior = model.prior_at(theta)
-        family, observed = gaussian_family(prior), model.observations_at(theta)
+        family = gaussian_family(prior)
+        observed = model.observations_at(theta)
         log_concave = model.likelihood.log_concave
         least = 0.0 if log_concave else _LEAST_PRECISION / prior.variance
         careful = model.likelihood.steep or observed.several
@@ -239,7 +240,8 @@ def _largest_change(var: FloatArray, old: Sites, new: Sites) -> float:
 
 def _is_stalled(changes: list[float]) -> bool:
     """Whether the change has not halved for long."""
-    before, lately = changes[:-_PATIENCE], changes[-_PATIENCE:]
+    before = changes[:-_PATIENCE]
+    lately = changes[-_PATIENCE:]
     return len(before) > 0 and min(lately) > 0.5 * min(before)
 
 

@@ -49,7 +49,8 @@ class Exact(Approximation):
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log p(y | theta); R&W (5.9)."""
-        q, observed = fit.q, model.observations_at(fit.q.prior.theta)
+        q = fit.q
+        observed = model.observations_at(fit.q.prior.theta)
         of_likelihood = _of_parameters(observed, q.mean, q.marginal_variance)
         return np.concatenate([q.kernel_gradient(), of_likelihood])
 

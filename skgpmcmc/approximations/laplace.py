@@ -73,11 +73,13 @@ class Laplace(Approximation):
             q = gaussian_family(prior)(prior, start)
             point = _Point.of(observed, q.weights, q.mean)
         threshold = self.tol * len(observed)
-        iteration, gain = 0, np.inf
+        iteration = 0
+        gain = np.inf
         shift = np.inf  # of f: the evidence depends on it to first order
         while iteration < self.max_iter and (gain > threshold or shift > np.sqrt(self.tol)):
             iteration += 1
-            previous, point = point, _newton_step(observed, prior, point)
+            previous = point
+            point = _newton_step(observed, prior, point)
             gain = point.objective - previous.objective
             shift = float(np.abs(point.f - previous.f).max())
         # With the curvature at its own mean, not at the step before.

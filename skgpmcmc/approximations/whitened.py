@@ -69,7 +69,8 @@ class WhitenedApproximation(GaussianApproximation):
         inverse = linalg.mirror_lower(linalg.cholesky_inverse(self.chol_white))
         root = self.prior.root.factor
         X, Y = np.transpose([(0.5 * self.weights, self.weights), *more], (1, 2, 0))
-        RX, RY = root.T @ X, root.T @ Y
+        RX = root.T @ X
+        RY = root.T @ Y
         # Of x y' the symmetric part.
         A = np.hstack([-0.5 * inverse, 0.5 * RX, 0.5 * RY])
         B = np.vstack([root.T * self.precision, Y.T, X.T])

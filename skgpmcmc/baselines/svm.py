@@ -139,7 +139,8 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
         search = self._search(checked_X, checked_y, outer, inner)
         # Stored last, so that a fit that fails leaves a fitted estimator as it was.
         validate_data(self, X, y, skip_check_array=True)
-        self.classes_, self.n_folds_ = classes, n_folds
+        self.classes_ = classes
+        self.n_folds_ = n_folds
         self.best_params_ = {
             name.removeprefix("estimator__"): value for name, value in search.best_params_.items()
         }

@@ -131,7 +131,8 @@ def tune(
     `first_gains` has, for each part of the sweep, the steps since its tuning began. The window ends
     sooner if the time is over.
     """
-    chain, n_made = _Chain(model, sweep, state, rng, n_steps), 0
+    chain = _Chain(model, sweep, state, rng, n_steps)
+    n_made = 0
     with at_work() as operations:
         while chain.goes_on:
             state, info = chain.transition.step(model, chain.state, chain.rng)
@@ -164,7 +165,8 @@ def switch(
 
 def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `switch` makes for some chains, which move together; jobs are its arguments."""
-    before, settling = [], []
+    before = []
+    settling = []
     for model, transition, theta, rng, n_burn_in, state in jobs:
         begun = None if state is not None else start(model, transition, theta, rng)
         before.append(begun.counts if begun else Counts())
@@ -212,7 +214,8 @@ def _advance(chains: Sequence[_Chain]) -> None:
     first = chains[0]
     with at_work() as operations:
         while first.goes_on:
-            states, rngs = [chain.state for chain in chains], [chain.rng for chain in chains]
+            states = [chain.state for chain in chains]
+            rngs = [chain.rng for chain in chains]
             made = first.transition.step_many(first.model, states, rngs)
             for chain, (state, info) in zip(chains, made, strict=True):
                 chain.record(state, info)
@@ -257,6 +260,7 @@ class _Chain:
 
     def segment(self) -> Segment:
         """Return what was recorded."""
-        state, made = at_rest(self.model, self.state), slice(self._n_made)
+        state = at_rest(self.model, self.state)
+        made = slice(self._n_made)
         recorded = self._theta[made], self._f[made], self.counts, self._marked[made]
         return Segment(state, self.rng, *recorded)

@@ -110,7 +110,8 @@ def _read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         raise ValueError(f"{path}, line {reader.line_num}: {error}.") from error
     if not rows:
         raise ValueError(f"{path} is empty: there is no header row.")
-    header, body = [name.strip() for name in rows[0][1]], rows[1:]
+    header = [name.strip() for name in rows[0][1]]
+    body = rows[1:]
     if not body:
         raise ValueError(f"{path} has a header row and nothing below it: there are no data.")
     for line, row in body:
@@ -243,7 +244,8 @@ def check_data(data: DataSet, repeats: int, random_state: int) -> None:
         It names the data, and the class or ``--train-size``.
     """
     classes, n_members = np.unique(data.y, return_counts=True)
-    n_classes, n_rows = len(classes), len(data.y)
+    n_classes = len(classes)
+    n_rows = len(data.y)
     if n_classes == 1:
         raise ValueError(
             f"{data.name!r} holds one class only, {str(classes[0])!r}: there is nothing to tell "
@@ -290,7 +292,8 @@ def split_data(data: DataSet, random_state: int) -> Split:
     """Split and standardize."""
     train, test = _split_rows(data, random_state)
     scaler = StandardScaler().fit(data.X[train])
-    X_train, X_test = scaler.transform(data.X[train]), scaler.transform(data.X[test])
+    X_train = scaler.transform(data.X[train])
+    X_test = scaler.transform(data.X[test])
     return Split(X_train, data.y[train], X_test, data.y[test], test)
 
 

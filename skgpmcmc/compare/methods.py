@@ -136,7 +136,8 @@ def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool)
         except Exception as error:  # whatever one method raises, the others go on
             outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
         else:
-            outcome.scores, outcome.proba = {**scores, "seconds": seconds}, proba
+            outcome.scores = {**scores, "seconds": seconds}
+            outcome.proba = proba
             outcome.diagnostics = getattr(estimator, "diagnostics_", None)
     outcome.notes = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     return outcome
@@ -186,7 +187,8 @@ def compare(
     """
     for r in range(repeats):
         split = split_data(data, random_state + r)
-        n_classes, n_features = len(np.unique(data.y)), data.X.shape[1]
+        n_classes = len(np.unique(data.y))
+        n_features = data.X.shape[1]
         methods = make_methods(settings, n_classes, n_features, random_state + r)
         for name, make in methods.items():
             report(f"[{data.name}] split {r + 1}/{repeats}: {name}")

@@ -71,7 +71,8 @@ def save_plot(path: Path, results: Sequence[Comparison]) -> None:
         _finish_curves(left, comparison)
         _finish_reliability(right, comparison)
     handles = [Line2D([], [], label=name, **style[name]) for name in methods]
-    columns, title = min(5, len(methods)), "Bars, and bands over splits: ± one standard error"
+    columns = min(5, len(methods))
+    title = "Bars, and bands over splits: ± one standard error"
     figure.legend(handles=handles, title=title, loc="outside lower center", ncols=columns)
     figure.savefig(path, dpi=100)
 
@@ -96,7 +97,8 @@ def _on_grid(outcome: Outcome) -> np.ndarray:
 
 def _finish_curves(ax: Any, comparison: Comparison) -> None:
     """Title and axes; of the latter one row is a small part."""
-    split, n_splits = comparison.first, len({o.split for o in comparison.outcomes})
+    split = comparison.first
+    n_splits = len({o.split for o in comparison.outcomes})
     n_test = len(split.y_test)
     title = f"{comparison.data.name}: {len(split.y_train)} training, {n_test} test rows"
     if n_splits > 1:

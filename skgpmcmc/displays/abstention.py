@@ -193,7 +193,8 @@ class AbstentionCurveDisplay:
             xlim=(-0.02, 1.02),  # the same width whatever the curves, so that figures compare
         )
         legend_below(ax, top=1.0, least_span=_LEAST_SCORE_SPAN)
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = ax
+        self.figure_ = ax.figure
         return self
 
     def _label(self, name):

@@ -111,5 +111,6 @@ class TraceDisplay(ChainDisplay):
             panel.set_ylabel(name)
         axes[-1].set_xlabel("Draw")
         self.lines_ = np.array(lines, dtype=object)
-        self.axes_, self.figure_ = axes, axes[0].figure
+        self.axes_ = axes
+        self.figure_ = axes[0].figure
         return self

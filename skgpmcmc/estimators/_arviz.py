@@ -28,7 +28,8 @@ def _import_arviz() -> Any:
 def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
     """Return the tree that `to_arviz` promises."""
     arviz_base = _import_arviz()
-    model, draws = estimator._predictor.model, estimator._with_latent_draws()
+    model = estimator._predictor.model
+    draws = estimator._with_latent_draws()
     values, dims = _hyperparameters(estimator, draws.theta)
     rows = estimator._rows
     values["f"] = estimator.latent_samples_[:, :, rows.kept]
@@ -73,13 +74,15 @@ def _hyperparameters(estimator: Any, theta: np.ndarray, *between: str) -> _Varia
     between those of the draws and the components.
     """
     model = estimator._predictor.model
-    of_kernel, begin = model.covariance.names, model.n_of_kernels
+    of_kernel = model.covariance.names
+    begin = model.n_of_kernels
     kernel, rest = np.split(theta, [begin], axis=-1)
     by_class = model.n_kernels > 1  # a set for each of them
     if by_class:
         kernel = kernel.reshape(*kernel.shape[:-1], -1, len(of_kernel))
     real = {parameter.name for parameter in model.likelihood.parameters if not parameter.positive}
-    values, dims = {}, {}
+    values = {}
+    dims = {}
     for array, names, lead in (
         (kernel, of_kernel, [*between, *["class"][:by_class]]),
         (rest, model.hyperprior.names[begin:], [*between]),
@@ -102,7 +105,8 @@ def _dimension(estimator: Any, name: str, length: int) -> str:
 
 def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
     """Draw targets of the training rows from each draw of (theta, f); (n_chains, n_draws, n)."""
-    model, rows = estimator._predictor.model, estimator._rows
+    model = estimator._predictor.model
+    rows = estimator._rows
     observed = model.observations
     numbers = rows.given.row_of
     likelihood = observed.likelihood.of_rows(numbers)
@@ -143,5 +147,6 @@ def _other_groups(
     marked = getattr(estimator, "marked_samples_", None)
     if marked is not None:
         values, dims = _hyperparameters(estimator, marked.theta, "mark")
-        values["weight"], dims["weight"] = marked.weights, ["mark"]
+        values["weight"] = marked.weights
+        dims["weight"] = ["mark"]
         yield "marked_samples", arviz_base.dict_to_dataset(values, dims=dims, coords=coords)

@@ -262,7 +262,8 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         self, run: SamplingRun, own: ModelRun, rng: np.random.Generator
     ) -> dict[str, Any]:
         """Fitted attributes of one model of a run."""
-        model, draws = own.model, own.draws
+        model = own.model
+        draws = own.draws
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
@@ -419,7 +420,8 @@ def _report_convergence(estimator: BaseEstimator) -> None:
 
 def _faster(estimator: BaseEstimator, model: LatentGP) -> str | None:
     """Name of the default sampler, if it can be used and the one in use learns no proposals."""
-    name, allowed = type(estimator).sampler, estimator._samplers
+    name = type(estimator).sampler
+    allowed = estimator._samplers
     used, default = (
         check.resolve_sampler(own, allowed, model.likelihood) for own in (estimator.sampler, name)
     )

@@ -65,9 +65,12 @@ class CallbackMonitor(Monitor):
         self._left: Effort | None = None
         self._progress: Progress | None = None
         self._convergence_status: ConvergenceStatus | None = None
-        self._begun, self._stage, self._said = time_limit.clock(), "", (0.0, "")
+        self._begun = time_limit.clock()
+        self._stage = ""
+        self._said = (0.0, "")
         seconds = np.inf if estimator.max_time is None else float(estimator.max_time)
-        self.limit, self._late = TimeLimit(self._begun + seconds, seconds), False
+        self.limit = TimeLimit(self._begun + seconds, seconds)
+        self._late = False
         for chain in self._chains:
             chain.call_on_fit_task_begin(estimator=estimator)
 
@@ -94,7 +97,8 @@ class CallbackMonitor(Monitor):
         self._stage = stage
         if not self._estimator.verbose:
             return
-        seconds, thing = time_limit.clock() - self._begun, stage.partition(":")[0]
+        seconds = time_limit.clock() - self._begun
+        thing = stage.partition(":")[0]
         if thing != self._said[1] or seconds - self._said[0] > _NEWS_AFTER:
             self._said = seconds, thing
             self._say(f"set-up, {duration(seconds)} so far: {stage}")
@@ -115,7 +119,8 @@ class CallbackMonitor(Monitor):
         """Tell callbacks that a round of all chains starts."""
         first, *others = self._chains
         news = self._news()
-        doing, self._stage = self._stage, ""
+        doing = self._stage
+        self._stage = ""
         name = f"round, {doing}" if doing else f"round{news}"
         self._round = [
             first.subcontext(task_name=name, max_subtasks=1 if news else 0),
@@ -149,7 +154,8 @@ class CallbackMonitor(Monitor):
 
     def end(self) -> None:
         """Tell callbacks that chains and fit have ended; warn if `max_time` ended it."""
-        progress, hurried = self._progress, self.limit.was_noticed
+        progress = self._progress
+        hurried = self.limit.was_noticed
         if progress is not None and (hurried or (self._late and not progress.enough)):
             warn(
                 f"max_time={self._estimator.max_time:g} seconds are over: sampling has ended after "
@@ -159,7 +165,8 @@ class CallbackMonitor(Monitor):
             context.call_on_fit_task_end(estimator=self._estimator)
 
     def _in_words(self, left: Effort) -> str:
-        rows, workers = left.plan.n_rows, left.plan.n_workers
+        rows = left.plan.n_rows
+        workers = left.plan.n_workers
         return (
             f"{left} and {self._size} of memory for n = {rows} rows and {workers} "
             f"{'workers' if workers > 1 else 'worker'}, judged by {left.judged_by}"

@@ -69,7 +69,8 @@ def _check_finite(y: Any) -> None:
     values = np.atleast_1d(np.asarray(y))
     illegal = np.argwhere(~np.isfinite(values))
     if len(illegal):
-        value, row = values[tuple(illegal[0])], int(illegal[0][0])
+        value = values[tuple(illegal[0])]
+        row = int(illegal[0][0])
         kind = "NaN" if np.isnan(value) else "infinity or a value too large for dtype('float64')"
         raise ValueError(
             f"Input y contains {kind}. It is {value:g} in row {row}: leave the row out."
@@ -258,7 +259,8 @@ def check_labels(name: str, labels: Any) -> Any:
             )
     is_text = np.array([isinstance(value, str) for value in values])
     if 0 < is_text.sum() < len(values):
-        text, other = values[int(np.argmax(is_text))], values[int(np.argmin(is_text))]
+        text = values[int(np.argmax(is_text))]
+        other = values[int(np.argmin(is_text))]
         raise ValueError(
             f"{name} mixes text and other labels, such as {text!r} and {other!r}, which have no "
             "common order: make all of them text, or none."

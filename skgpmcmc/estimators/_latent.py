@@ -327,7 +327,8 @@ default="integrated"
         self._require_draws("log_evidence")
         if not isinstance(method, evidence.AnnealedImportance):
             check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL))
-        model, draws = self._predictor.model, self.theta_samples_
+        model = self._predictor.model
+        draws = self.theta_samples_
         estimator, seed = self._evidence_parts
         if method != "integrated":
             at = draws.mean(axis=(0, 1)) if theta is None else self._check_theta(theta)
@@ -345,7 +346,8 @@ default="integrated"
 
     def _check_theta(self, theta: Any) -> np.ndarray:
         """Return hyper-parameters of the natural scale on that of `theta_samples_`."""
-        names, positive = self.hyperparameter_names_, self._predictor.model.hyperprior.positive
+        names = self.hyperparameter_names_
+        positive = self._predictor.model.hyperprior.positive
         theta = np.array(theta, dtype=float)
         if theta.shape != (len(names),):
             raise ValueError(

@@ -235,7 +235,8 @@ def _check_one_value(
 ) -> None:
     """Refuse rows without noise, `bare`, that have one input, and different targets."""
     order = np.lexsort((targets[bare], input_of))
-    bare, input_of = bare[order], input_of[order]
+    bare = bare[order]
+    input_of = input_of[order]
     first = np.flatnonzero(np.diff(input_of, prepend=-1))
     last = np.append(first[1:], len(bare)) - 1
     gap = targets[bare[last]] - targets[bare[first]]

@@ -38,7 +38,8 @@ def predict_targets(
     `offset` is added to f. The point is the mean of the target, unless one is given, and all are
     in units of y.
     """
-    predictor, (shift, scale) = estimator._predictor, estimator._target_units
+    predictor = estimator._predictor
+    (shift, scale) = estimator._target_units
     probabilities = None if return_quantiles is None else check_probabilities(return_quantiles)
     deviations = []
     if return_std:

@@ -76,7 +76,8 @@ class TrainingRows(NamedTuple):
         first = np.searchsorted(rows[:, 0], np.arange(len(inputs)))
         of_rows = None if np.all(row_weight == 1.0) else row_weight
         of_inputs = None if len(rows) == len(inputs) else first
-        X, X_aside = places[inputs, :-1], places[~has_rows, :-1]
+        X = places[inputs, :-1]
+        X_aside = places[~has_rows, :-1]
         return cls(X, chosen, of_rows, of_inputs, row_of, weight, input_of, X_aside)
 
     def observed(

@@ -225,7 +225,8 @@ class BayesianGPClassifier(LatentClassifier):
 
     def _one_per_class(self, run, models, noise, names, labels):
         """Fitted attributes with one-vs-rest: a binary classifier for each class."""
-        elements, estimators = models[0]["hyperparameter_names_"], []
+        elements = models[0]["hyperparameter_names_"]
+        estimators = []
         for m, fitted in enumerate(models):
             binary = clone(self)
             own = {
@@ -283,7 +284,8 @@ class BayesianGPClassifier(LatentClassifier):
         if "estimators_" not in vars(self):
             return super()._leave_one_out(method)
         given = self.estimators_[0]._rows.given
-        averages, targets = [], []
+        averages = []
+        targets = []
         for own in self.estimators_:
             model = own._predictor.model
             averages.append(

@@ -213,7 +213,8 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         """
         wanted = None if return_quantiles is None else check_probabilities(return_quantiles)
         log_p = self.predict_log_proba(X)
-        p, found = np.exp(log_p), [self.classes_[np.argmax(log_p, axis=1)]]
+        p = np.exp(log_p)
+        found = [self.classes_[np.argmax(log_p, axis=1)]]
         if return_std:
             found.append(self._standard_deviation(p))
         if wanted is not None:

@@ -255,7 +255,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     def _joint_moments(self, X):
         """Predictive mean and covariance of the encoded targets at all rows."""
         require_joint_memory(len(X))
-        f, likelihood = np.array([-1.0, 0.5]), self._predictor.model.likelihood.at_new_rows()
+        f = np.array([-1.0, 0.5])
+        likelihood = self._predictor.model.likelihood.at_new_rows()
         if not np.array_equal(likelihood.predictive_moments(f, np.ones(2)).mean, f):
             raise ValueError(
                 "return_cov is for noise around the latent function, and the mean of a target is "

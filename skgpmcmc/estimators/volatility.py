@@ -141,7 +141,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         targets = np.where(np.abs(targets) < _RESOLUTION, _RESOLUTION, targets)
         if not check_flag("center", self.center):
             _check_scale(scale)
-            targets, scale = targets * scale, 1.0
+            targets = targets * scale
+            scale = 1.0
         run = self._sample(rows, rows.observed(Volatility(), targets))
         return self._finish(X, rows, run, features, units=(float(np.log(scale)), 1.0))
 
@@ -226,7 +227,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
 def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale: float) -> None:
     """Say that targets, given in units of their root mean square, are not near zero on average."""
     mean = float(np.average(standardized, weights=weight))
-    sd, df = np.sqrt(max(1.0 - mean**2, 0.0)), len(standardized) - 1
+    sd = np.sqrt(max(1.0 - mean**2, 0.0))
+    df = len(standardized) - 1
     # Of few targets the mean may be larger than the standard deviation by chance.
     if df > 0 and np.abs(mean) > sd * max(1.0, stdtrit(df, 1.0 - 1e-5) / np.sqrt(df)):
         warn(

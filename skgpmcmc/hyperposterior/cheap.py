@@ -232,7 +232,8 @@ class Nystrom(_LowRank, _OfRows):
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
         """Return the posterior with a subset of the rows drawn by `rng`."""
         rows = self.choose(model, rng)
-        m, n = len(rows), model.n_inputs
+        m = len(rows)
+        n = model.n_inputs
         root_cost = entry_cost(model) * m * n + m**2 * (n - m) + m**3 / 3.0
         return self._posterior(NystromGP.of(model, rows), m, root_cost)
 

@@ -80,7 +80,8 @@ class HyperPosterior:
         None outside the support of the prior, where K is no covariance, and where the density or
         its gradient is not finite.
         """
-        log_hyperprior, slope = 0.0, np.zeros(len(position))
+        log_hyperprior = 0.0
+        slope = np.zeros(len(position))
         if self.with_hyperprior:
             log_hyperprior, slope = self.model.hyperprior.value_and_gradient(position)
             if not math.isfinite(log_hyperprior):

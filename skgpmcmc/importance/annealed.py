@@ -114,9 +114,11 @@ class EllipticalSlices:
         """Move every draw; none is ever rejected."""
         size = len(particles.log_ratio)
         level = beta * particles.log_ratio + np.log1p(-rng.uniform(size=size))
-        begun, other = particles.delta.copy(), _deviations(particles.q, size, rng)
+        begun = particles.delta.copy()
+        other = _deviations(particles.q, size, rng)
         angle = rng.uniform(0.0, 2.0 * np.pi, size=size)
-        low, high = angle - 2.0 * np.pi, angle.copy()
+        low = angle - 2.0 * np.pi
+        high = angle.copy()
         waiting = np.full(size, True)
         for _ in range(_MOST_SHRINKS):
             (which,) = np.nonzero(waiting)
@@ -171,7 +173,8 @@ class Tempered:
         """Return derivatives of the log in f of shape (n,) or (n, m), row by row."""
         first, second, third = (self.beta * part for part in self.observed.derivatives(f))
         column = (slice(None),) + (None,) * (f.ndim - 1)
-        location, precision = self._location[column], self._share[column]
+        location = self._location[column]
+        precision = self._share[column]
         of_sites = (1.0 - self.beta) * location - precision * f
         return Derivatives(first + of_sites, second - precision, third)
 
@@ -281,7 +284,8 @@ def annealed_evidence(
     Neal (2001), *Annealed importance sampling*; Paquet & Fraccaro, (4).
     """
     particles = AnnealedParticles.draw(model, q, n_particles, rng)
-    log_weights, before = np.zeros(n_particles), 0.0
+    log_weights = np.zeros(n_particles)
+    before = 0.0
     for beta, log_scale in zip(*(part.tolist() for part in schedule), strict=True):
         log_weights += (beta - before) * particles.log_ratio
         before = beta

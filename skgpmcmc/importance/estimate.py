@@ -38,7 +38,8 @@ class ImportanceEstimate(NamedTuple):
 
     def with_particle(self, index: int, f: FloatArray, log_weight: float) -> ImportanceEstimate:
         """Return the estimate with another f of shape (n,) in the place of one particle."""
-        particles, log_weights = self.particles.copy(order="K"), self.log_weights.copy()
+        particles = self.particles.copy(order="K")
+        log_weights = self.log_weights.copy()
         particles[:, index] = f
         log_weights[index] = log_weight
         return ImportanceEstimate(log_mean(log_weights), particles, log_weights)
@@ -150,9 +151,11 @@ def _combine(
 ) -> ImportanceEstimate:
     """Weight the draws from a density, which the mask marks, and those from the prior."""
     prior = density.q.prior
-    f, log_ratio = np.empty((prior.size, len(mask)), order="F"), np.empty(len(mask))
+    f = np.empty((prior.size, len(mask)), order="F")
+    log_ratio = np.empty(len(mask))
     f[:, mask], log_ratio[mask] = own
-    f[:, ~mask], log_ratio[~mask] = others, log_ratio_of_others
+    f[:, ~mask] = others
+    log_ratio[~mask] = log_ratio_of_others
     log_weights = model.observations_at(prior.theta).totals(f) - mix_with_prior(
         log_ratio, defensive
     )

@@ -95,7 +95,8 @@ class Settled(NamedTuple):
         approximation: Approximation = EP()
         start = None
         if isinstance(reference, InterpolatedSites):
-            approximation, start = reference.approximation, reference.sites_at(theta)
+            approximation = reference.approximation
+            start = reference.sites_at(theta)
         elif isinstance(reference, Approximation):
             approximation = reference
         q, log_evidence, converged, _ = approximation.with_tolerance(_LARGEST_TOLERANCE).fit(
@@ -123,7 +124,8 @@ class Settled(NamedTuple):
 
     def _log_normalizer(self, query: Query, further: Further | None) -> FloatArray:
         """Log p(what is left, and further targets), up to what it is without the inputs; (m,)."""
-        q, observed = self.q, self.observed
+        q = self.q
+        observed = self.observed
         inputs = observed.input_of_row[query.rows]
         cavities = (part[inputs] for part in q.cavities().moments)
         changed = _Changed.of(*observed.beside(query.rows, query.kept, further), *cavities)
@@ -133,7 +135,8 @@ class Settled(NamedTuple):
         weak = np.abs(response) <= _STRONG  # and a number
         log_z = changed.log_z + np.where(np.isfinite(response), response, 0.0)
         for i in np.flatnonzero(~weak):
-            row, kept = int(query.rows[i]), float(query.kept[i])
+            row = int(query.rows[i])
+            kept = float(query.kept[i])
             own = None if further is None else Further(*(part[i : i + 1] for part in further))
             fit = self._again(*observed.reduce_weight(row, kept, own))
             if fit.converged:
@@ -164,7 +167,9 @@ class _Changed(NamedTuple):
         cls, observed: Observations, places: IntArray, mean: FloatArray, var: FloatArray
     ) -> _Changed:
         """Return what is observed at some places, and the cavity elsewhere."""
-        log_z, mean, var = np.zeros(len(mean)), mean.copy(), var.copy()
+        log_z = np.zeros(len(mean))
+        mean = mean.copy()
+        var = var.copy()
         if len(places):
             own = var[places]
             log_z[places], alpha, beta = observed.tilted_moments(mean[places], own)

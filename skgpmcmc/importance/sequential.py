@@ -150,7 +150,8 @@ def draw_many(
     """
     drawn = [_no_draws(density) for density in densities]
     for group in _alike(densities, sizes):
-        streams, counts = [rngs[i] for i in group], [sizes[i] for i in group]
+        streams = [rngs[i] for i in group]
+        counts = [sizes[i] for i in group]
         own = [densities[i] for i in group]
         if isinstance(own[0], SequentialApproximation):
             found = _draw_together(own, streams, counts)
@@ -165,7 +166,8 @@ def log_ratio_many(densities: Sequence[Any], fs: Sequence[FloatArray]) -> list[F
     """Compute `log_ratio_to_prior` of each of several densities, to the last bit; f (n, m) each."""
     ratios = [np.empty(0) for _ in densities]
     for group in _alike(densities, [f.shape[1] for f in fs]):
-        own, latent = [densities[i] for i in group], [fs[i] for i in group]
+        own = [densities[i] for i in group]
+        latent = [fs[i] for i in group]
         if isinstance(own[0], SequentialApproximation):
             found = _log_ratio_together(own, latent)
         else:
@@ -256,10 +258,13 @@ class _Turns(NamedTuple):
         factor = _factor(gram)
         free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
         if not free.all():
-            rows, half, gram = rows[free], half[:, free], gram[np.ix_(free, free)]
+            rows = rows[free]
+            half = half[:, free]
+            gram = gram[np.ix_(free, free)]
             factor = _factor(gram)
         inverse, _ = lapack.dtrtri(factor, lower=1)
-        spread, sd = factor.diagonal(), np.sqrt(gram.diagonal())
+        spread = factor.diagonal()
+        sd = np.sqrt(gram.diagonal())
         factors = _Probits.of(q, observed, rows, spread) or _Tables.of(
             q, observed.of_inputs(rows), rows, spread, sd
         )
@@ -306,7 +311,8 @@ class _Probits(NamedTuple):
         offset = np.zeros(len(rows)) if observed.offset is None else observed.offset[rows]
         # No cavity is wider than the prior; rounding must not say so.
         cavity = 1.0 / np.maximum(spread**-2 - precision, 1.0 / q.prior.variance[rows])
-        wider, scale = cavity / spread**2, signs[rows] * np.sqrt(1.0 + cavity)
+        wider = cavity / spread**2
+        scale = signs[rows] * np.sqrt(1.0 + cavity)
         mean = q.mean[rows]
         constant = (wider * mean - cavity * shift + offset) / scale
         slope = wider * spread / scale
@@ -328,7 +334,8 @@ class _Probits(NamedTuple):
         closer = 1.0 - spread**2 / cavity
         noise *= np.sqrt(cavity) / (abs(signed_scale) * spread)
         noise -= (offset * closer + shift * spread**2) / spread
-        of_z, of_cut = signed_scale * closer / spread, cavity / (signed_scale * spread)
+        of_z = signed_scale * closer / spread
+        of_cut = cavity / (signed_scale * spread)
 
         def draw(rows: slice, y: FloatArray) -> FloatArray:
             z = constant[rows] + slope[rows] * y
@@ -349,7 +356,8 @@ class _Probits(NamedTuple):
 def _of_probits(values: Sequence[FloatArray], u: FloatArray, y: FloatArray) -> FloatArray:
     """Log of ``Phi(s f) N(f; cavity) / (Phi(z) N(u; 0, 1) / R_kk)``, f with its offset."""
     constant, slope, signed_scale, cavity, spread, _, _, mean = values
-    z, f = constant + slope * y, mean + spread * (y + u)
+    z = constant + slope * y
+    f = mean + spread * (y + u)
     off = (f - signed_scale * z) ** 2 / cavity + np.log(cavity / spread**2)
     return log_ndtr(np.copysign(f, f * signed_scale)) - log_ndtr(z) + 0.5 * (u * u - off)
 
@@ -391,7 +399,8 @@ class _Tables(NamedTuple):
         n_rows = len(several[0].rows)
         streams = zip(rngs, sizes, strict=True)
         uniform = _side_by_side([r.uniform(size=(n_rows, m)) for r, m in streams])
-        mass_at, ratio = _mass(several), np.empty(uniform.shape)
+        mass_at = _mass(several)
+        ratio = np.empty(uniform.shape)
 
         def draw(rows: slice, y: FloatArray) -> FloatArray:
             mass = mass_at(rows, y)
@@ -400,7 +409,8 @@ class _Tables(NamedTuple):
             target = uniform[rows] * total
             bins = (ends[:-1] <= target).view(np.int8).sum(axis=0, dtype=np.int8).astype(np.intp)
             place = bins * bins.size + np.arange(bins.size).reshape(bins.shape)
-            own, share = mass.take(place), _BIN_PROBABILITY.take(bins)
+            own = mass.take(place)
+            share = _BIN_PROBABILITY.take(bins)
             within = np.maximum(1.0 - (ends.take(place) - target) / own, 0.0)
             below = _BELOW.take(bins) + share * within
             ratio[rows] = own / (share * total)
@@ -413,12 +423,14 @@ class _Tables(NamedTuple):
     def log_ratios(jobs: Sequence[_Comparing]) -> list[FloatArray]:
         """Log of what turns make of the density of q, for each job; (m,)."""
         u, y, sizes = _places(jobs)
-        mass_at, ratio = _mass([turns for turns, _ in jobs]), np.empty(u.shape)
+        mass_at = _mass([turns for turns, _ in jobs])
+        ratio = np.empty(u.shape)
         bins = np.searchsorted(_ENDS, u, side="right")
         n_at_once = max(_MASSES_PER_CALL // (len(_BIN_PROBABILITY) * u[0].size), 1)
         for begin in range(0, len(u), n_at_once):
             some = slice(begin, begin + n_at_once)
-            mass, own = mass_at(some, y[some]), bins[some]
+            mass = mass_at(some, y[some])
+            own = bins[some]
             total = sum(mass[1:], start=mass[0])  # in the same order whatever the shape
             ratio[some] = np.take_along_axis(mass, own[None], axis=0)[0] / (
                 _BIN_PROBABILITY[own] * total
@@ -433,7 +445,8 @@ def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
     """
     heights, share = _stack(several)
     table = np.moveaxis(heights, 1, 2).ravel()
-    per_cell, farthest = share / _WIDTH, _FARTHEST_BIN / _WIDTH
+    per_cell = share / _WIDTH
+    farthest = _FARTHEST_BIN / _WIDTH
     begin = _N_CELLS * (np.arange(share.size).reshape(share.shape) + 0.5)
     # Where the middle of each bin is in the table, at y = 0.
     place = np.multiply.outer(_MIDDLE, per_cell) + begin

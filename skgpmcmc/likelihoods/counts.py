@@ -159,7 +159,8 @@ class NegativeBinomial(_Counts, OneScale):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the count y."""
-        y, k = np.asarray(y, dtype=float), self.shape
+        y = np.asarray(y, dtype=float)
+        k = self.shape
         c = np.maximum(y, 1.0)
         total = y + k
         # log [Gamma(y + k) / (Gamma(k) y!)] + y log c + k log k - (y + k) log(c + k)
@@ -167,7 +168,9 @@ class NegativeBinomial(_Counts, OneScale):
         constant -= 0.5 * np.log1p(y / k)
         constant += stirling_remainder(total) - stirling_remainder(k)
         # y h - (y + k) log(v + w exp(h)), which for large counts would cancel as it stands
-        h, w, v = f - np.log(c), c / (k + c), k / (k + c)
+        h = f - np.log(c)
+        w = c / (k + c)
+        v = k / (k + c)
         return np.asarray(constant - k * _log_mixture(h, w, v) - y * _log_mixture(-h, v, w))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
@@ -217,14 +220,16 @@ class NegativeBinomial(_Counts, OneScale):
         Given f, this is the probability that a beta variable is below shape / (mu + shape). Any
         y > -1 is allowed.
         """
-        k, b = self.shape, np.asarray(y + 1.0)
+        k = self.shape
+        b = np.asarray(y + 1.0)
 
         def at_most(f: FloatArray) -> FloatArray:
             """Return the probability that the count is at most y given f."""
             return np.asarray(betainc(k, b[..., None], expit(-self._log_odds(f))))
 
         with np.errstate(divide="ignore"):  # where the odds are beyond all numbers
-            p, q = betaincinv(b, k, FALL_TAIL), betaincinv(k, b, FALL_TAIL)
+            p = betaincinv(b, k, FALL_TAIL)
+            q = betaincinv(k, b, FALL_TAIL)
             low = np.log(k) + np.log(p) - np.log1p(-p)
             high = np.log(k) + np.log1p(-q) - np.log(q)
         return mean_of_falling(at_most, low, high, mean, var)
@@ -252,7 +257,8 @@ def _log_of(x: FloatArray, excess: FloatArray) -> FloatArray:
 def stirling_remainder(x: FloatArray | float) -> FloatArray:
     """``log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2]`` for x > 0."""
     x = np.asarray(x, dtype=float)
-    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
+    small = np.minimum(x, _LARGE)
+    large = np.maximum(x, _LARGE)
     direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + _HALF_LOG_TWO_PI)
     return np.where(x < _LARGE, direct, _odd_powers(_STIRLING, 1.0 / large))
 
@@ -260,14 +266,16 @@ def stirling_remainder(x: FloatArray | float) -> FloatArray:
 def digamma_remainder(x: FloatArray | float) -> FloatArray:
     """``x (digamma(x) - log x)`` for x > 0."""
     x = np.asarray(x, dtype=float)
-    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
+    small = np.minimum(x, _LARGE)
+    large = np.maximum(x, _LARGE)
     direct = small * (digamma(small) - np.log(small))
     return np.where(x < _LARGE, direct, -0.5 + _odd_powers(_DIGAMMA, 1.0 / large))
 
 
 def log_factorial_gap(y: FloatArray) -> FloatArray:
     """``y log c - y - log y!`` with c = max(y, 1), for y >= 0."""
-    small, large = np.minimum(y, _LARGE), np.maximum(y, _LARGE)
+    small = np.minimum(y, _LARGE)
+    large = np.maximum(y, _LARGE)
     direct = xlogy(small, np.maximum(small, 1.0)) - small - gammaln(small + 1.0)
     if not np.any(y >= _LARGE):  # as nearly always, and the series takes most of the time
         return np.asarray(direct)

@@ -224,7 +224,8 @@ class _Interval(NamedTuple):
     def of(cls, low: FloatArray, high: FloatArray, width: FloatArray) -> _Interval:
         """Return the interval; far out `width` is more than nothing where the ends are equal."""
         right = low > 0.0
-        left, upper = np.where(right, -high, low), np.where(right, -low, high)
+        left = np.where(right, -high, low)
+        upper = np.where(right, -low, high)
         tail = np.minimum(upper, 0.0)  # what is not in the left tail needs no scaling
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             log_tail = np.log(0.5 * erfcx(-tail * _ROOT_HALF))

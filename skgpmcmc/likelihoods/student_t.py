@@ -50,7 +50,8 @@ class StudentT(OneScale):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of the t distribution with location f at y."""
-        nu, s = self.df, self.noise_scale
+        nu = self.df
+        s = self.noise_scale
         constant = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu * np.pi)
         z = (y - f) / s
         return np.asarray(constant - np.log(s) - 0.5 * (nu + 1.0) * np.log1p(z * z / nu))
@@ -84,7 +85,8 @@ class StudentT(OneScale):
             return super().parameter_derivatives(y, f)
         e, A, D = self._parts(y, f)
         c = self.df + 1.0
-        share, ratio = A / D, e / D
+        share = A / D
+        ratio = e / D
         log_prob = c * e * ratio - 1.0
         second = -2.0 * c * share * (1.0 + 2.0 * (e * ratio - share)) / D
         return ParameterDerivatives(
@@ -123,7 +125,8 @@ class StudentT(OneScale):
         """Log of the mean of p(y | f) over f ~ N(mean, var); any shapes that broadcast."""
         y, mean, var = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
         log_p = np.empty(y.size)
-        residual, flat = (y - mean).ravel(), var.ravel()
+        residual = (y - mean).ravel()
+        flat = var.ravel()
         for start in range(0, y.size, _POINTS_PER_CALL):  # of bounded memory
             rows = slice(start, start + _POINTS_PER_CALL)
             log_p[rows] = _ScaleMixture.of(self, residual[rows], flat[rows]).log_mass
@@ -160,7 +163,8 @@ class StudentT(OneScale):
         )
 
     def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-        e, A = np.asarray(y - f), self.df * self.noise_scale**2
+        e = np.asarray(y - f)
+        A = self.df * self.noise_scale**2
         return e, A, np.asarray(A + e * e)
 
 
@@ -180,13 +184,15 @@ class _ScaleMixture(NamedTuple):
     @classmethod
     def of(cls, likelihood: StudentT, residual: FloatArray, var: FloatArray) -> _ScaleMixture:
         """Return the mixture for y - mean, and the variance of f; both (n,)."""
-        nu, s2 = likelihood.df, likelihood.noise_scale**2
+        nu = likelihood.df
+        s2 = likelihood.noise_scale**2
         var = np.where(var >= 0.0, var, np.nan)[:, None]
         e = residual[:, None]
         # Far out the precision must be small: u is about this.
         square = np.minimum((residual / likelihood.noise_scale) ** 2, _LARGEST_SQUARE)
         center = np.minimum(np.log((nu + 1.0) / (nu + np.nan_to_num(square))), 0.0)
-        (low, high), step = likelihood._log_precisions, likelihood._step
+        (low, high) = likelihood._log_precisions
+        step = likelihood._step
         n_nodes = int(np.ceil((high - low) / step)) + int(np.ceil(-center.min() / step))
         u = high - step * np.arange(n_nodes + 1)
         noise = np.broadcast_to(s2 * np.exp(-u), (len(e), len(u)))

@@ -266,8 +266,10 @@ def _factors_of_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray,
 
     The middle of both is near zero, for the sake of rounding.
     """
-    d, squares = Z.shape[1], np.vecdot(Z, Z)
-    left, right = np.empty((len(Z_new), d + 2)), np.empty((d + 2, len(Z)))
+    d = Z.shape[1]
+    squares = np.vecdot(Z, Z)
+    left = np.empty((len(Z_new), d + 2))
+    right = np.empty((d + 2, len(Z)))
     np.multiply(Z_new, -2.0, out=left[:, :d])
     left[:, d] = squares if Z_new is Z else np.vecdot(Z_new, Z_new)
     left[:, d + 1] = 1.0
@@ -285,8 +287,10 @@ def of_distances(
     The middle of the rows is near zero, for the sake of rounding. The function may work in the
     memory of the distances: other large arrays would have to be given back and asked for anew.
     """
-    n, (left, right) = len(Z), (Z, Z) if exact else _factors_of_distances(Z, Z)
-    out, n_rows = np.empty((n, n)), max(_ENTRIES_PER_CALL // n, 1)
+    n = len(Z)
+    (left, right) = (Z, Z) if exact else _factors_of_distances(Z, Z)
+    out = np.empty((n, n))
+    n_rows = max(_ENTRIES_PER_CALL // n, 1)
     for start in range(0, n, n_rows):
         rows = slice(start, start + n_rows)
         D = out[rows]
@@ -323,7 +327,8 @@ class ConstantTimesStationary(Covariance):
         last = getattr(kernel, "k2", None) is constant
         middle = (stationary if last else constant).n_dims
         where = slice(0, middle), slice(middle, None)
-        self.of_constant, self.of_length_scale = where[1] if last else where[0], where[not last]
+        self.of_constant = where[1] if last else where[0]
+        self.of_length_scale = where[not last]
         self._fixed_constant = float(constant.constant_value)
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
         self.nu: float = stationary_nu(stationary)  # type: ignore[assignment]
@@ -359,7 +364,8 @@ class ConstantTimesStationary(Covariance):
 
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
-        constant, length_scale = theta[self.of_constant], theta[self.of_length_scale]
+        constant = theta[self.of_constant]
+        length_scale = theta[self.of_length_scale]
         return (
             float(np.exp(constant[0])) if len(constant) else self._fixed_constant,
             np.exp(length_scale) if len(length_scale) else self._fixed_length_scale,

@@ -196,7 +196,8 @@ def default_priors(
       median 10 and a long upper tail, where counts are nearly Poisson.
     * A hyper-parameter of another class counts as a pure number, whatever it is called.
     """
-    laws, origins = dict[str, Any](), dict[str, str]()
+    laws = dict[str, Any]()
+    origins = dict[str, str]()
     n_functions = 1 if likelihood is None else likelihood.n_functions
     places = dict(_places(kernel, "", 0.0, 1.0))
     for hyperparameter in kernel.hyperparameters:
@@ -231,7 +232,8 @@ def is_length_scale(kernel: Kernel, name: str) -> bool:
 
 def period_positions(model: Any) -> list[tuple[int, int | None]]:
     """Return where theta has periods, each with the length-scale of its kernel, if that is free."""
-    kernel, names = model.covariance.kernel, list(model.covariance.names)
+    kernel = model.covariance.kernel
+    names = list(model.covariance.names)
     found = []
     for name in names:
         if _rule_of(kernel, name) is _period:
@@ -278,7 +280,8 @@ def _places(kernel: Kernel, path: str, degree: float, power: float) -> Iterator[
         inner = degree / kernel.exponent, power * kernel.exponent
         yield from _places(kernel.kernel, f"{path}kernel__", *inner)
     elif isinstance(kernel, (Sum, Product)):
-        first, second = degree, degree
+        first = degree
+        second = degree
         if isinstance(kernel, Product):
             first, second = _degrees_of_factors(kernel, degree)
         yield from _places(kernel.k1, f"{path}k1__", first, power)
@@ -289,7 +292,8 @@ def _places(kernel: Kernel, path: str, degree: float, power: float) -> Iterator[
 
 def _degrees_of_factors(kernel: Product, degree: float) -> tuple[float, float]:
     """Powers of X that are the units of two factors, for their product to have X^degree."""
-    first, second = _degree(kernel.k1), _degree(kernel.k2)
+    first = _degree(kernel.k1)
+    second = _degree(kernel.k2)
     if _takes_any(kernel.k1):
         return degree - second, second
     if _takes_any(kernel.k2):

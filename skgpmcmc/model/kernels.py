@@ -75,7 +75,8 @@ def variance_position(kernel: Kernel) -> int | None:
         return 0 if kernel.n_dims else None
     if not isinstance(kernel, Product):
         return None
-    first, second = variance_position(kernel.k1), variance_position(kernel.k2)
+    first = variance_position(kernel.k1)
+    second = variance_position(kernel.k2)
     if first is not None:
         return first
     return None if second is None else int(kernel.k1.n_dims) + second
@@ -95,7 +96,8 @@ def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features
 
     The kernel itself is not shown: its repr fails for values that are no numbers.
     """
-    name, n_elements = hyperparameter.name, hyperparameter.n_elements
+    name = hyperparameter.name
+    n_elements = hyperparameter.n_elements
     _check_number(name, value)
     if np.ndim(value) > 1 or np.size(value) != n_elements:
         shape = "one number" if n_elements == 1 else "one number per feature"
@@ -146,7 +148,8 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
     few = X[:_N_ROWS_TRIED]
     try:
         with np.errstate(all="ignore"):
-            diagonal, cross = kernel.diag(X), kernel(X, few)
+            diagonal = kernel.diag(X)
+            cross = kernel(X, few)
             K = np.asarray(kernel(few), dtype=float)
     except Exception as error:
         raise ValueError(

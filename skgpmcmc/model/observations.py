@@ -132,7 +132,8 @@ class Observations:
         """
         weight = self._weights()
         weight[row] = kept
-        inputs, numbers = self.input_of_row, np.arange(len(self))
+        inputs = self.input_of_row
+        numbers = np.arange(len(self))
         return self._join(numbers, inputs, weight, np.array([row]), inputs[[row]], further)
 
     def _weights(self) -> FloatArray:
@@ -160,7 +161,8 @@ class Observations:
         left = np.flatnonzero(weight > 0.0)
         order = left[np.argsort(entry[left], kind="stable")]
         places, first = np.unique(entry[order], return_index=True)
-        numbers, weight = numbers[order], weight[order]
+        numbers = numbers[order]
+        weight = weight[order]
         observed = Observations(
             self.likelihood.of_rows(numbers),
             y[order],
@@ -277,7 +279,8 @@ class Observations:
         if self.first is not None:
             alone &= np.diff(np.append(self.first, len(self))) == 1
         moments = np.empty((3, self.n_inputs))
-        own, others = np.flatnonzero(alone), np.flatnonzero(~alone)
+        own = np.flatnonzero(alone)
+        others = np.flatnonzero(~alone)
         if len(own):
             moments[:, own] = (
                 self.of_inputs(own).with_unit_weights().tilted_moments(mean[own], var[own])

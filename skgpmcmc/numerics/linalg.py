@@ -143,7 +143,8 @@ def cholesky(A: FloatArray, *, overwrite: bool = False, least: float = 0.0) -> F
 def _factor_by_blocks(A: FloatArray, blocks: list[slice], least: float) -> int:
     """Write the Cholesky factor over the lower triangle; returns the pivot that fails, or 0."""
     for block in blocks:
-        before, panel = A[block.start :, : block.start], A[block.start :, block]
+        before = A[block.start :, : block.start]
+        panel = A[block.start :, block]
         width = panel.shape[1]
         panel -= before @ before[:width].T
         own, info = lapack.dpotrf(panel[:width], lower=1)
@@ -215,7 +216,9 @@ def _invert_by_halves(A: FloatArray) -> None:
             A[:] = inverse
         return
     half = n // 2
-    above, C, below = A[:half, :half], A[half:, :half], A[half:, half:]
+    above = A[:half, :half]
+    C = A[half:, :half]
+    below = A[half:, half:]
     _invert_by_halves(above)
     _invert_by_halves(below)
     for piece in _pieces(half, below.size):
@@ -271,8 +274,10 @@ def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
         bar[:] = _folded(blas.dtrsm(1.0, L, solved, side=1, lower=1))
         return
     half = n // 2
-    C, bar_C = L[half:, :half], bar[half:, :half]
-    bar_1, bar_2 = bar[:half, :half], bar[half:, half:]
+    C = L[half:, :half]
+    bar_C = bar[half:, :half]
+    bar_1 = bar[:half, :half]
+    bar_2 = bar[half:, half:]
     _pull_back_by_halves(L[half:, half:], bar_2)
     symmetric = bar_2 + bar_2.T
     bar_C -= _by_columns(np.matmul, symmetric, C)
@@ -319,7 +324,8 @@ def _gram_by_halves(A: FloatArray) -> None:
             A[:] = gram
         return
     half = n // 2
-    C, D = A[half:, :half], A[half:, half:]
+    C = A[half:, :half]
+    D = A[half:, half:]
     _gram_by_halves(A[:half, :half])
     for piece in _pieces(half, C.size):
         A[piece.start : half, piece] += np.tril(C[:, piece.start :].T @ C[:, piece])

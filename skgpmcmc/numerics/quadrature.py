@@ -238,7 +238,8 @@ class Tilted(NamedTuple):
         power = np.ones(len(mean)) if power is None else power
         rule: Callable[[_Block, Any], _Nodes] = _panel_rule
         if isinstance(shape, Bend):
-            rule, shape = _sinh_rule, Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
+            rule = _sinh_rule
+            shape = Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
         for start in range(0, len(legal), _POINTS_PER_BLOCK):
             rows = legal[start : start + _POINTS_PER_BLOCK]
             block = _Block(density, y[rows], mean[rows], np.sqrt(var[rows]), power[rows])
@@ -323,7 +324,8 @@ def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
     sd = np.maximum(block.sd, 1e-150)
     c = np.clip((bend.center - block.mean) / sd, near_mode - _STRAIGHT, near_mode + _STRAIGHT)
     a = np.minimum(bend.width / sd, _STRAIGHT)
-    u_low, u_high = np.arcsinh((low - c) / a), np.arcsinh((high - c) / a)
+    u_low = np.arcsinh((low - c) / a)
+    u_high = np.arcsinh((high - c) / a)
     # A Gaussian has its edges at sqrt(2 * 40) = 8.9 standard deviations.
     scale = np.minimum(near_mode - low, high - near_mode) / np.sqrt(2.0 * _LARGEST_DROP)
     of_bend = _SINH_STEP * bend.width / np.hypot(bend.width, bend.apart)
@@ -349,12 +351,14 @@ def _near_mode(block: _Block) -> FloatArray:
         """Return the first two derivatives of g at x."""
         d1, d2 = block.slopes(x)
         # Without a spread the term does not matter, even where its slope overflows.
-        d1, d2 = np.where(block.sd > 0.0, d1, 0.0), np.where(block.sd > 0.0, d2, 0.0)
+        d1 = np.where(block.sd > 0.0, d1, 0.0)
+        d2 = np.where(block.sd > 0.0, d2, 0.0)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
     low, high, x = _bracket(slope_at, block)
     slope, curvature = slope_at(x)
-    halve, seen = np.zeros(x.shape, dtype=bool), np.zeros((2, *x.shape), dtype=bool)
+    halve = np.zeros(x.shape, dtype=bool)
+    seen = np.zeros((2, *x.shape), dtype=bool)
     for _ in range(200):
         # So far out that rounding moves the slope by more, nothing depends on the mode any more.
         # The same where the spacing of f at the mean does: f at the mode is then a difference.
@@ -398,8 +402,10 @@ def _bracket(
     far, steps of one in f, two, four and so on lead beyond the mode sooner.
     """
     slope, _ = slope_at(np.zeros_like(block.mean))
-    farthest, step = np.abs(slope), 1.0 / np.maximum(block.sd, 1.0)
-    side, reached = np.sign(slope), np.zeros_like(slope)
+    farthest = np.abs(slope)
+    step = 1.0 / np.maximum(block.sd, 1.0)
+    side = np.sign(slope)
+    reached = np.zeros_like(slope)
     outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
     while True:
         # So that a slope that is no number ends the search.

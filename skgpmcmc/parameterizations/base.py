@@ -93,7 +93,8 @@ class HyperPoint(ABC):
         scores of the rows take its place.
         """
         metric = np.diag(self.model.hyperprior.curvature(self.state.theta) + _RIDGE)
-        scores, information = self._parameter_scores, self._information()
+        scores = self._parameter_scores
+        information = self._information()
         begin = self.model.n_of_kernels
         of_likelihood = slice(begin, begin + len(scores))
         metric[of_likelihood, of_likelihood] += scores @ scores.T

@@ -54,7 +54,8 @@ class SurrogateData(Parameterization):
     ) -> SurrogatePoint:
         """Return f = D eta + m under another prior."""
         frame = _Frame.of(model, prior)
-        g, b = auxiliary.g, frame.whitened_shift(auxiliary.g)
+        g = auxiliary.g
+        b = frame.whitened_shift(auxiliary.g)
         eta = auxiliary.eta[prior.root.pivots]
         w = linalg.solve_lower(frame.factor, eta + b, transpose=True)
         state = model.state_in(prior, prior.unwhiten(w))
@@ -120,7 +121,8 @@ class _NoiseSlopes(NamedTuple):
 
     @classmethod
     def _differenced(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
-        variance, observed = prior.variance, model.observations_at(prior.theta)
+        variance = prior.variance
+        observed = model.observations_at(prior.theta)
         up, down = (
             _match_noise(observed, variance * np.exp(h)) for h in (_NOISE_STEP, -_NOISE_STEP)
         )
@@ -159,7 +161,9 @@ class SurrogatePoint(HyperPoint):
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
         """Reverse mode through f = R w, w = T'^-1 (eta + b), b = T^-1 R' S^-1 g, and T."""
         prior, noise, T = self._frame
-        g, b, w = self.auxiliary.g, self.b, self.w
+        g = self.auxiliary.g
+        b = self.b
+        w = self.w
         f_bar = self._observed.derivatives(self.state.f).first
         u_bar = linalg.solve_lower(T, prior.apply_transpose(f_bar))
         c_bar = linalg.solve_lower(T, u_bar + b, transpose=True)
@@ -179,7 +183,8 @@ class SurrogatePoint(HyperPoint):
         """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
         prior, noise, T = self._frame
         precision = prior.inverse_added(noise, T)
-        moves, parts = [], []
+        moves = []
+        parts = []
         for dK, d_noise in self._directions():
             moves.append(self._move(dK, d_noise))
             change = np.diag(d_noise) if dK is None else linalg.add_to_diagonal(dK, d_noise)
@@ -197,8 +202,10 @@ class SurrogatePoint(HyperPoint):
     def _move(self, dK: FloatArray | None, d_noise: FloatArray) -> FloatArray:
         """Forward mode: the change of f; (n,)."""
         prior, noise, T = self._frame
-        g, d_precision = self.auxiliary.g, -d_noise / noise**2
-        dA, dc = prior.gram(d_precision), prior.apply_transpose(g * d_precision)
+        g = self.auxiliary.g
+        d_precision = -d_noise / noise**2
+        dA = prior.gram(d_precision)
+        dc = prior.apply_transpose(g * d_precision)
         df = np.zeros(len(g))
         if dK is not None:
             dR = prior.root_change(dK)

@@ -36,8 +36,10 @@ def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArr
         Or (C, m, m).
     """
     shape = predictor.model.shape_at(len(X_new))
-    first, within = np.zeros(shape), np.zeros((*shape, len(X_new)))
-    between, origin = np.zeros_like(within), None
+    first = np.zeros(shape)
+    within = np.zeros((*shape, len(X_new)))
+    between = np.zeros_like(within)
+    origin = None
     for members in equal_rows(predictor.theta):
         group = predictor.group(members)
         for part in predictor.kept.parts(predictor.strategy, group):

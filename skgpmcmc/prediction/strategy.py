@@ -238,7 +238,8 @@ class ImportanceLatent(OwnLatent):
 
     def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
-        density, rng = group.density(), stream_of(group.theta, self.seed)
+        density = group.density()
+        rng = stream_of(group.theta, self.seed)
         weighted = partial(self._weighted_latent, density=density, rng=rng)
         return map(weighted, group.some_at_a_time())
 
@@ -246,7 +247,8 @@ class ImportanceLatent(OwnLatent):
         self, group: Group, density: Density, rng: np.random.Generator
     ) -> WeightedConditional:
         """All f that stand for some draws, and their weights."""
-        model, own = group.model, group.f.T
+        model = group.model
+        own = group.f.T
         n = self.n_fresh(group.multiplicity.sum())
         try:
             fresh = importance_estimate(
@@ -326,7 +328,8 @@ class ClassProbabilities:
         self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
     ) -> FloatArray:
         """See `Summary`."""
-        mean, sd = moments.mean, np.sqrt(moments.var)[..., None]
+        mean = moments.mean
+        sd = np.sqrt(moments.var)[..., None]
         rng = stream_of(theta, self.seed, 1)
         total = np.zeros(mean.shape[:2])
         for _ in range(_N_PAIRS):

@@ -128,7 +128,8 @@ def typical_values(
         Of each of them.
     """
     some = _evenly(len(theta), _MOST_LOOKED_AT)
-    theta, f = theta[some], f[some]
+    theta = theta[some]
+    f = f[some]
     if labels:
         # A weight is the number of copies of a row, and no part of its probability.
         model = model.observing(weight=None)
@@ -137,7 +138,8 @@ def typical_values(
         )
         np.exp(values, out=values)
     else:
-        variance, unit = f.var(axis=0), _PER_SD
+        variance = f.var(axis=0)
+        unit = _PER_SD
         if conditional is not None:
             unit = _PER_SD_OF_MEANS
             middle = theta[np.argmin(np.sum(_standardize(theta) ** 2, axis=1))]

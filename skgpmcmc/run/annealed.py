@@ -145,7 +145,8 @@ class AnnealedImportance(Configuration):
             who = f"AnnealedImportance(kernel={self.kernel!r}, start={self.start!r})"
             model.likelihood.check_single(who, 'kernel="elliptical_slice" and start=None')
         start = near_posterior if self.start is None else _STARTS[self.start]
-        q, make = start(model, theta).q, _TEMPERATURES.get(self.temperatures)
+        q = start(model, theta).q
+        make = _TEMPERATURES.get(self.temperatures)
         wanted = None if make is None else make(self.n_temperatures)
         n_pilot = _TOGETHER if wanted is None else _FEW
         schedule = find_schedule(

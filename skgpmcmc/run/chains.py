@@ -154,7 +154,8 @@ def continue_chains(
 
     The draws are those that one longer run would have made.
     """
-    models, n_chains = [own.model for own in run.models], len(run.models[0].chains)
+    models = [own.model for own in run.models]
+    n_chains = len(run.models[0].chains)
     plan = plan_work(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
     with Workers(n_jobs) as workers:
         return _sample_more(workers, run, n_draws, stop, monitor or Monitor(), plan)
@@ -228,7 +229,8 @@ def _sample_more(
 
     Every model ends for itself: the draws of one do not depend on the others.
     """
-    clock, interrupted = time.perf_counter(), False
+    clock = time.perf_counter()
+    interrupted = False
     computing = clock  # since when draws are computed, and not taken from a journal
     grown = [_RunningChains(own, own.chains) for own in run.models]
     likely = likely_draws(n_draws, stop, len(grown[0].chains))

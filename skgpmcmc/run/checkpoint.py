@@ -55,13 +55,18 @@ class _Tape:
 
         Counts go with the last draw of the segment that they are of.
         """
-        found, begin, stop = [], 0, min(self.position + n, self.length)
+        found = []
+        begin = 0
+        stop = min(self.position + n, self.length)
         for segment in self.segments:
             end = begin + len(segment.theta)
-            low, high = max(self.position, begin), min(stop, end)
+            low = max(self.position, begin)
+            high = min(stop, end)
             if low < high:
                 rows = slice(low - begin, high - begin)
-                theta, f, marked = segment.theta[rows], segment.f[rows], segment.marked[rows]
+                theta = segment.theta[rows]
+                f = segment.f[rows]
+                marked = segment.marked[rows]
                 counts = segment.counts if high == end else sum_counts([])
                 found.append(segment._replace(theta=theta, f=f, counts=counts, marked=marked))
             begin = end
@@ -102,7 +107,8 @@ class Checkpoint:
     ) -> None:
         self.path = path
         self.seed = list(seed)
-        self._about, self._shown = dict(about), dict(shown)
+        self._about = dict(about)
+        self._shown = dict(shown)
         #: Of set-up and settling: model and stage, and the results.
         self._batches: list[tuple[str, list[Written]]] = []
         self._tapes: list[_Tape] = []
@@ -131,7 +137,8 @@ class Checkpoint:
 
     def missing(self, calls: list[Call], name: str) -> list[Call]:
         """Return those of a named batch of calls whose results are not in the file."""
-        self._calls, self._name = calls, name
+        self._calls = calls
+        self._name = name
         if self._next < len(self._batches):
             there, results = self._batches[self._next]
             self._check_replayed(there, len(results))
@@ -199,14 +206,16 @@ class Checkpoint:
 
     def _fill_in_draws(self, done: list[Any]) -> list[Segment]:
         """Put what was computed on the tapes, and return the draws of each call."""
-        new, results = iter(done), []
+        new = iter(done)
+        results = []
         for (tape, parts), call in zip(self._served, self._calls, strict=True):
             model, *_, n = call[1]
             if n > sum(len(part.theta) for part in parts):
                 draws, tape.end = next(new)
                 tape.segments.append(from_arrays(draws, model))
                 parts = [*parts, *tape.take(n)]
-            state, stream = None, copy.deepcopy(call[1][3])
+            state = None
+            stream = copy.deepcopy(call[1][3])
             if not tape.ahead:
                 state, stream = _read(tape.end, model)
             tape.stream = stream
@@ -237,7 +246,8 @@ class Checkpoint:
                 f"differ{'s' * (len(changed) == 1)}. Delete the file, choose another path, or fit "
                 "with what it was made with."
             )
-        self.seed, self._versions = list(content["seed"]), content["versions"]
+        self.seed = list(content["seed"])
+        self._versions = content["versions"]
         try:
             self._batches = [(name, list(results)) for name, results in content["batches"]]
             self._tapes = [

@@ -37,8 +37,10 @@ def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
     localization: an improved R-hat*.
     """
     p = samples.shape[2]
-    r_hat, ess_bulk = rank_r_hat(samples), np.zeros(p)
-    ess_tail, mcse_mean = np.zeros(p), np.full(p, np.nan)
+    r_hat = rank_r_hat(samples)
+    ess_bulk = np.zeros(p)
+    ess_tail = np.zeros(p)
+    mcse_mean = np.full(p, np.nan)
     samples, usable = comparable(samples)
     if usable.any():
         x = samples[:, :, usable]

@@ -257,7 +257,8 @@ def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
             "see whether the chains have converged (diagnostics_)."
         )
     weights = np.exp(log_weights - top)
-    mean, n = weights.mean(), len(weights)
+    mean = weights.mean()
+    n = len(weights)
     error = float(weights.std(ddof=1) / np.sqrt(n) / mean)
     if weights.max() > _HARMLESS * n * mean:
         _warn_if_heavy(weights, method)

@@ -195,7 +195,8 @@ def _thin(theta: FloatArray) -> FloatArray:
 
 def _queries(model: LatentGP, given: GivenRows, label: float | None) -> list[Query]:
     """Return the targets whose densities `PointwiseDensities` are."""
-    observed, (rows, weight) = model.observations, given
+    observed = model.observations
+    (rows, weight) = given
     total = np.ones(len(rows)) if observed.weight is None else observed.weight[rows]
     left = total - weight
     left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # a rounding of nothing
@@ -358,7 +359,8 @@ def _averaged(densities: PointwiseDensities) -> Averages:
     if n_draws == 1:
         return Averages(left_out[0], kept[0], np.zeros(n_rows))
     efficiency = _efficiency(densities.observed)
-    log_weight, pareto_k = -observed, np.full(n_rows, np.inf)
+    log_weight = -observed
+    pareto_k = np.full(n_rows, np.inf)
     log_weight -= logsumexp(log_weight, axis=0)
     for i in range(n_rows):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # looked for below
@@ -367,7 +369,8 @@ def _averaged(densities: PointwiseDensities) -> Averages:
             except ValueError:  # the whole tail is one value
                 continue
         if np.isfinite(k) and np.isfinite(smoothed).all():
-            log_weight[:, i], pareto_k[i] = smoothed, k
+            log_weight[:, i] = smoothed
+            pareto_k[i] = k
     mean_kept = logsumexp(kept, axis=0) - np.log(n_draws)
     return Averages(logsumexp(log_weight + left_out, axis=0), mean_kept, pareto_k)
 

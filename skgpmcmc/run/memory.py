@@ -63,5 +63,6 @@ def readable(n_bytes: float) -> str:
     """Return a number of bytes as text with a suitable unit."""
     power = 0
     while n_bytes >= 1000.0 and power < len(_BYTE_UNITS) - 1:
-        n_bytes, power = n_bytes / 1000.0, power + 1
+        n_bytes = n_bytes / 1000.0
+        power = power + 1
     return f"{n_bytes:.3g} {_BYTE_UNITS[power]}"

@@ -99,7 +99,9 @@ class ConvergenceStatus(NamedTuple):
         r_hat = np.concatenate([s.r_hat for s in summaries])
         ess = np.concatenate([np.minimum(s.ess_bulk, s.ess_tail) for s in summaries])
         ((move, n),) = counts.n_steps.most_common(1)
-        i, j, rate = int(r_hat.argmax()), int(ess.argmin()), counts.n_accepted[move] / n
+        i = int(r_hat.argmax())
+        j = int(ess.argmin())
+        rate = counts.n_accepted[move] / n
         return cls(float(r_hat[i]), names[i], float(ess[j]), names[j], rate, move)
 
     def __str__(self) -> str:
@@ -165,7 +167,8 @@ def seconds_per_iteration(model: LatentGP, approximation: Approximation | None) 
     some = model.of_inputs(
         np.unique(np.linspace(0, n - 1, min(n, _N_INPUTS_TIMED)).astype(np.intp))
     )
-    taken, low_rank = [], False
+    taken = []
+    low_rank = False
     with at_work(), suppress(NotPositiveDefiniteError):
         for _ in range(2):  # the first one finds memory and libraries cold
             begin = time.perf_counter()

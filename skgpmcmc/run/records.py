@@ -100,7 +100,8 @@ def _latent_draws(
     model: LatentGP, approximation: Approximation, thetas: FloatArray, seed: np.random.SeedSequence
 ) -> FloatArray:
     """Draw f at each theta, runs of equal ones at once; (m, n)."""
-    rng, f = np.random.default_rng(seed), np.empty((len(thetas), model.n_latent))
+    rng = np.random.default_rng(seed)
+    f = np.empty((len(thetas), model.n_latent))
     begins = np.flatnonzero(np.r_[True, (thetas[1:] != thetas[:-1]).any(axis=1)])
     with at_work():
         for begin, end in zip(begins, [*begins[1:], len(thetas)], strict=True):

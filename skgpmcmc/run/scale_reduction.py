@@ -39,14 +39,17 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
     degrees of freedom.
     """
     p = samples.shape[2]
-    estimate, upper = np.full(p, np.inf), np.full(p, np.inf)
+    estimate = np.full(p, np.inf)
+    upper = np.full(p, np.inf)
     samples, usable = comparable(samples)
     if not usable.any():
         return ScaleReduction(estimate, upper)
     x = samples[:, :, usable]
     m, n = x.shape[:2]
-    variance, mean = x.var(axis=1, ddof=1), x.mean(axis=1)
-    W, B = variance.mean(axis=0), n * mean.var(axis=0, ddof=1)
+    variance = x.var(axis=1, ddof=1)
+    mean = x.mean(axis=1)
+    W = variance.mean(axis=0)
+    B = n * mean.var(axis=0, ddof=1)
     rest, share = (n - 1) / n, (1 + 1 / m) / n  # V = rest W + share B
     V = rest * W + share * B
     # The variance of V, by those of W and B and their covariance.

@@ -63,7 +63,9 @@ class SetUpResult(NamedTuple):
         """Return the record of a model before its first kept draw."""
         model, own, operations = self
         of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
-        n_chains, p, n_marked = len(settled), len(own.thetas[0]), own.transition.n_marked
+        n_chains = len(settled)
+        p = len(own.thetas[0])
+        n_marked = own.transition.n_marked
         draws = Draws(
             theta=np.empty((n_chains, 0, p)),
             f=np.empty((n_chains, 0, model.n_latent)),
@@ -93,7 +95,8 @@ def set_up_all(
 
     Of the time that is left every model that is to come has the same share.
     """
-    rounds, ready = _Rounds(monitor, n_rounds), []
+    rounds = _Rounds(monitor, n_rounds)
+    ready = []
     for m, (model, stream) in enumerate(zip(models, seed.spawn(len(models)), strict=True)):
         of = f" of class {m + 1} of {len(models)}" if len(models) > 1 else ""
         work = _Work(workers, rounds, plan, of, len(models) - m)
@@ -135,7 +138,8 @@ class _Rounds:
     def __init__(self, monitor: Monitor, n_rounds: int) -> None:
         self.monitor = monitor
         self.is_timed = False
-        self._n_left, self._is_open = n_rounds, False
+        self._n_left = n_rounds
+        self._is_open = False
 
     def begin(self, stage: str | None) -> None:
         """Begin a batch, of whose stage the monitor is told if there is one."""
@@ -145,7 +149,8 @@ class _Rounds:
             if self._is_open:
                 self.monitor.end_round()  # a stop request waits for the first draws
             self.monitor.begin_round()
-            self._n_left, self._is_open = self._n_left - 1, True
+            self._n_left = self._n_left - 1
+            self._is_open = True
 
     def end(self) -> None:
         """End all rounds: with nothing to be learned there is nothing to do."""
@@ -165,9 +170,13 @@ class _Work:
     def __init__(
         self, workers: Workers, rounds: _Rounds, plan: WorkPlan, of: str, n_to_come: int
     ) -> None:
-        self.rounds, self.limit = rounds, TimeLimit()
+        self.rounds = rounds
+        self.limit = TimeLimit()
         self.operations = OperationCount()
-        self._workers, self._plan, self._of, self._n_to_come = workers, plan, of, n_to_come
+        self._workers = workers
+        self._plan = plan
+        self._of = of
+        self._n_to_come = n_to_come
 
     def map(
         self,
@@ -179,7 +188,8 @@ class _Work:
         iterations: float = 0.0,
     ) -> list[Any]:
         """See `Executor`."""
-        workers, monitor = self._workers, self.rounds.monitor
+        workers = self._workers
+        monitor = self.rounds.monitor
         if self.limit.was_noticed:
             workers.leave_journal()
         is_replayed = workers.replays
@@ -194,7 +204,8 @@ class _Work:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)
         if any(result.cut for result in done):  # over for all, whatever their clocks say
-            self.limit.was_noticed, self.limit.end = True, -np.inf
+            self.limit.was_noticed = True
+            self.limit.end = -np.inf
             monitor.limit.was_noticed = True
         if iterations and not is_replayed:
             self._expect(done, iterations)

@@ -65,7 +65,8 @@ def set_up_emulated(
     """
     if len(request.starts[0]) == 0:
         return _without_hyperparameters(request, settings)
-    options, n_chains = options or EmulatorOptions(), len(request.rngs)
+    options = options or EmulatorOptions()
+    n_chains = len(request.rngs)
     emulates = settings.emulates if settings else not trajectories_pay(request.model, options)
     known = learn_emulator(request, workers, options, emulates=emulates)
     estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
@@ -138,7 +139,8 @@ def _surprises(counts: Counts, led: ChainProposals, known: EmulatorState) -> boo
     """Whether chains accept less than is probable even for a usable share of the predicted rate."""
     if not known.usable:
         return False  # nothing is predicted
-    n_accepted, n_made = counts.n_accepted[led.main], counts.n_steps[led.main]
+    n_accepted = counts.n_accepted[led.main]
+    n_made = counts.n_steps[led.main]
     return bool(
         bdtr(n_accepted, n_made, known.options.usable * known.acceptance) < known.options.surprise
     )

@@ -95,8 +95,10 @@ def measure_estimates(
     if not found.any():
         raise RuntimeError(no_density_message(model, thetas[0]))
     log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
-    theta, gap = thetas[found], log_p - evidence[found]
-    center, scale = known.design.best.theta, known.scale
+    theta = thetas[found]
+    gap = log_p - evidence[found]
+    center = known.design.best.theta
+    scale = known.scale
     # Errors matter where chains go; other moves go anywhere.
     weight = np.sqrt(np.clip(shares[found], known.options.others, 1.0))
     count = settings.n_importance or calibrate_draw_count(

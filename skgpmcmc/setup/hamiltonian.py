@@ -109,13 +109,17 @@ def warm_up(
         If there is no density at a start, nor on the way to the kernel's values; the message names
         theta.
     """
-    dim, acceptance = len(root), options.target_acceptance
+    dim = len(root)
+    acceptance = options.target_acceptance
     windows = windows or options.windows(dim, len(starts))
     log_step = Trajectory().typical_log_scale(dim)
     streams = [seed.spawn(len(windows)) for seed in seeds]
     begins: list[Any] = list(starts)
     plain = replace(posterior, keep=None)
-    visited, states, n_evaluations, n_iterations = list[Any](), list[Any](), 0, 0
+    visited = list[Any]()
+    states = list[Any]()
+    n_evaluations = 0
+    n_iterations = 0
     for i, n_trajectories in enumerate(windows):
         is_last = i == len(windows) - 1
         items = [
@@ -206,12 +210,14 @@ def follow(
     path = _Path(posterior)
     point = path.begun(begin)
     rng = np.random.default_rng(seed)
-    states, log_steps = list[PosteriorPoint](), list[float]()
+    states = list[PosteriorPoint]()
+    log_steps = list[float]()
     for i in range(n_trajectories):
         if states and time_is_over():
             break
         outcome = Trajectory.quarter(root, log_step).move(path, point, rng)
-        point, probability = outcome.point, outcome.acceptance_probability
+        point = outcome.point
+        probability = outcome.acceptance_probability
         log_step = tune_log_scale(log_step, probability, acceptance, i)
         states.append(point)
         log_steps.append(log_step)

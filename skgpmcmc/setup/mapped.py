@@ -180,7 +180,9 @@ def pilot(
     watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
     move = wanted.move(watched, len(theta))
     log_target_of = _exact_of(move).log_target
-    state, log_target, n_evaluations = start(model, move, theta, rng).state, [], 0.0
+    state = start(model, move, theta, rng).state
+    log_target = []
+    n_evaluations = 0.0
     for _ in range(_N_PILOT):
         if time_is_over():
             break
@@ -211,7 +213,10 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
     splits = len(wanted.operators[0].by_coordinate(dim)) > 1
     starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOTS)]
     ends: Sequence[FloatArray] = ()
-    tried, costs, runs, n_evaluations = [], [], [], 0.0
+    tried = []
+    costs = []
+    runs = []
+    n_evaluations = 0.0
     with suppress(OutOfTimeError):
         for number, own in enumerate(reversed(candidates), 1):
             rngs = request.rng.spawn(_N_PILOTS)

@@ -45,7 +45,9 @@ def propose_by_emulator(
     where it is too small.
     """
     assert known.examined is not None
-    target, options, dim = known.examined.posterior, known.options, known.dim
+    target = known.examined.posterior
+    options = known.options
+    dim = known.dim
     if estimates.correction is not None:
         target = target.with_correction(estimates.correction)
     lifted = options.lifted_power(dim)
@@ -75,7 +77,8 @@ def propose_by_trajectories(known: EmulatorState, estimates: Estimates) -> Chain
     than in the warm-up, as each ends with an estimate.
     """
     assert known.warm is not None
-    sites, rough = known.reference(), known.approximation.with_few_sweeps()
+    sites = known.reference()
+    rough = known.approximation.with_few_sweeps()
     posterior = HyperPosterior(known.model, rough, sites, estimates.correction)
     trajectory = known.warm.trajectory
     longer = replace(trajectory, max_steps=known.options.longer * trajectory.max_steps)

@@ -44,11 +44,13 @@ def set_up_sweep(
     Prepared
         The frozen sweep, and the starting states of the chains.
     """
-    model, schedule = request.model, Schedule.of_length(request.n_warmup)
+    model = request.model
+    schedule = Schedule.of_length(request.n_warmup)
     begins = [(model, sweep, *own) for own in zip(request.starts, request.rngs, strict=True)]
     last: list[Segment] = workers.map(start, begins, "start of the chains", n_needed=len(begins))
     require_time(sum(s.counts.n_evaluations for s in last), model)
-    rounds, n_tuned = [last], 0
+    rounds = [last]
+    n_tuned = 0
     learns_shape = learns_shape and len(request.starts[0]) > 0
     for number, window in enumerate(schedule.windows, 1):
         # The gain begins anew where the shape is new.

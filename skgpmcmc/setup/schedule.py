@@ -38,7 +38,8 @@ class Schedule(NamedTuple):
         """Split `n_warmup` iterations."""
         n_burn_in = int(np.ceil(_SETTLE_SHARE * n_warmup))
         edges = np.linspace(0, n_warmup - n_burn_in, _N_WINDOWS + 1).round().astype(int)
-        windows, since_change = [], 0
+        windows = []
+        since_change = 0
         for index, n_steps in enumerate(np.diff(edges)):
             learns_shape = index in _SHAPE_WINDOWS
             if n_steps:

@@ -149,7 +149,8 @@ class _Bytes:
         n_bytes = dtype.itemsize * prod(sizes)
         if n_bytes > len(self._rest):
             raise ValueError(f"an array of {n_bytes} bytes has {len(self._rest)}")
-        own, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        own = self._rest[:n_bytes]
+        self._rest = self._rest[n_bytes:]
         # In memory of its own: aligned, and free to be changed.
         flat = np.frombuffer(own, dtype).copy()
         return flat.reshape(sizes, order="F" if order == "F" else "C")

@@ -332,7 +332,8 @@ def prior_invariance_test(
             ends.append(replicates.move_all(simulate_joint(model, n_more, streams[0])))
         if n_more := _missing(references, share * n_reference):
             references.append(simulate_joint(model, n_more, streams[3]))
-        end, reference = _together(ends), _together(references)
+        end = _together(ends)
+        reference = _together(references)
         p_values = {s.name: _ks_p_value(s, end, reference) for s in statistics}
         n_made = len(end.theta)
         acceptance_rate = replicates.n_accepted / (n_made * n_steps)
@@ -371,7 +372,8 @@ class _Replicates:
 
     def move_all(self, begin: JointDraws) -> JointDraws:
         """Where chains that begin at these draws end, each under the posterior given its y."""
-        theta, f = np.empty_like(begin.theta), np.empty_like(begin.f)
+        theta = np.empty_like(begin.theta)
+        f = np.empty_like(begin.f)
         for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
             problem, transition = self._prepare(y)
             state = self.start(problem, transition, theta_0, f_0, self.chain_rng)
@@ -382,7 +384,8 @@ class _Replicates:
             for _ in range(self.n_steps):
                 state, info = transition.step(problem, state, self.chain_rng)
                 self.n_accepted += info.accepted
-            theta[row], f[row] = state.theta, state.f
+            theta[row] = state.theta
+            f[row] = state.f
         return JointDraws(theta, f, begin.y)
 
     def _prepare(self, y: FloatArray) -> tuple[LatentGP, Transition[Any]]:

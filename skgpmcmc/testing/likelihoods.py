@@ -84,7 +84,8 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
     f = _LATENT_VALUES
     start = np.array([parameter.start for parameter in likelihood.parameters])
     derivatives = likelihood.parameter_derivatives(y, f)
-    mean, var = 0.4 * f, np.linspace(0.2, 3.0, len(f))
+    mean = 0.4 * f
+    var = np.linspace(0.2, 3.0, len(f))
     weights = (None, np.linspace(0.5, 2.0, len(f)))
     tilted = [likelihood.tilted_parameter_gradient(y, w, mean, var) for w in weights]
     for j, parameter in enumerate(likelihood.parameters):

@@ -42,7 +42,8 @@ class TrajectoryKernel:
         self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
     ) -> float:
         """Follow one trajectory for each draw."""
-        q, f = particles.q, particles.f
+        q = particles.q
+        f = particles.f
         tempered = Tempered(particles.observed, q, beta)
         begin = _LatentBatch(tempered, q.prior, q.prior.whiten(f), f)
         step = self.operator.with_log_scale(log_scale).step_sizes(rng, f.shape[1])
@@ -116,7 +117,8 @@ class RiemannianKernel:
         self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
     ) -> float:
         """Follow one trajectory for each draw."""
-        prior, f = particles.q.prior, particles.f
+        prior = particles.q.prior
+        f = particles.f
         tempered = Tempered(particles.observed, particles.q, beta)
         conditional = LatentConditional(tempered, prior)
         operator = self.operator.with_log_scale(log_scale)

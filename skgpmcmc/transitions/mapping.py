@@ -227,7 +227,9 @@ class DiscretizingMap(Transition[S], Generic[S]):
             return self._reject(model, state, state.theta, rng)
         realization = _Realization(self.layer, rng, [begin])
         known: dict[int, Evaluated[S] | None] = {0: Evaluated(state, self.exact.log_target(state))}
-        mark, probabilities, marked = 0, [], []
+        mark = 0
+        probabilities = []
+        marked = []
         for _ in range(self.n_moves):
             there = mark + (self.jump if rng.uniform() < 0.5 else -self.jump)
             log_ratio = self._ratio(model, realization, there, known) - self._ratio(
@@ -241,7 +243,8 @@ class DiscretizingMap(Transition[S], Generic[S]):
         moved = self.exact.stay(state, rng) if ended is None else self.exact.complete(ended, rng)
         if moved is None:  # outside the target after all
             return self._reject(model, state, marked[-1], rng)
-        rate, n_evaluations = float(np.mean(probabilities)), float(len(known) - 1)
+        rate = float(np.mean(probabilities))
+        n_evaluations = float(len(known) - 1)
         info = StepInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
         return moved, info
 

@@ -175,7 +175,8 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         NaN if K is no covariance at theta, and infinite if an estimate there is zero.
         """
         try:
-            density, n = self.reference.at(model, theta).factorize(), self._n_draws(theta)
+            density = self.reference.at(model, theta).factorize()
+            n = self._n_draws(theta)
             estimates = np.array(
                 [
                     importance_estimate(

@@ -158,9 +158,11 @@ class RiemannianTrajectory(HamiltonianOperator):
     ) -> Outcome:
         """Follow one trajectory, and accept or reject its end."""
         assert isinstance(point, LatentPoint)  # whose metric is known
-        n_steps, step = self.n_steps(rng), float(self.step_sizes(rng, 1)[0])
+        n_steps = self.n_steps(rng)
+        step = float(self.step_sizes(rng, 1)[0])
         flow = GeneralizedLeapfrog(conditional.at, step, self.tolerance, self.max_iterations)
-        z, end = rng.standard_normal(len(point.position)), None
+        z = rng.standard_normal(len(point.position))
+        end = None
         if point.geometry is not None:
             begun = point.geometry.momentum(z)
             end = flow.follow(point, begun, n_steps)

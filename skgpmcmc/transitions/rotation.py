@@ -91,7 +91,8 @@ class GridDensity:
         fine : bool, default=False
             Whether it is to be fine enough to rotate on.
         """
-        center, p = seeds.mean(axis=0), seeds.shape[1]
+        center = seeds.mean(axis=0)
+        p = seeds.shape[1]
         z = _whiten(root, seeds - center)
         limit = float(target.log_prob(seeds).max()) - depth
         reach = math.sqrt(2.0 * depth)
@@ -134,8 +135,10 @@ class GridDensity:
         """Independent draws (size, p), uniform within a cell."""
         mass = self.values.astype(float)
         for axis in range(mass.ndim):
-            below, above = [slice(None)] * mass.ndim, [slice(None)] * mass.ndim
-            below[axis], above[axis] = slice(None, -1), slice(1, None)
+            below = [slice(None)] * mass.ndim
+            above = [slice(None)] * mass.ndim
+            below[axis] = slice(None, -1)
+            above[axis] = slice(1, None)
             mass = 0.5 * (mass[tuple(below)] + mass[tuple(above)])
         edges = np.cumsum(mass)
         index = np.searchsorted(edges, rng.uniform(size=size) * edges[-1], side="right")
@@ -146,13 +149,16 @@ class GridDensity:
     def to_cube(self, theta: FloatArray) -> tuple[FloatArray, float] | None:
         """Return where theta (p,) is in the unit cube, and the log density; None where it is 0."""
         place = (self._inverse_root @ (theta - self.center) - self.low) / self.step
-        u, margins = np.empty(len(theta)), self._margins
+        u = np.empty(len(theta))
+        margins = self._margins
         for r, (x, size) in enumerate(zip(place.tolist(), self.values.shape, strict=True)):
             density, mass = margins[0]
             if not 0.0 <= x < size - 1 or mass[-1] <= 0.0:
                 return None
             i = int(x)
-            t, a, b = x - i, float(density[i]), float(density[i + 1])
+            t = x - i
+            a = float(density[i])
+            b = float(density[i + 1])
             u[r] = (mass[i] + t * (a + 0.5 * t * (b - a))) / mass[-1]
             margins = _slice_margins(margins, i, t)
         value = a + t * (b - a)
@@ -160,12 +166,15 @@ class GridDensity:
 
     def from_cube(self, u: FloatArray) -> tuple[FloatArray, float]:
         """Return the theta at u (p,) of the unit cube, and its log density."""
-        place, margins = np.empty(len(u)), self._margins
+        place = np.empty(len(u))
+        margins = self._margins
         for r, share in enumerate(u.tolist()):
             density, mass = margins[0]
             wanted = share * float(mass[-1])
             i = min(int(mass.searchsorted(wanted, side="right")), len(mass) - 1) - 1
-            a, b, rest = float(density[i]), float(density[i + 1]), wanted - float(mass[i])
+            a = float(density[i])
+            b = float(density[i + 1])
+            rest = wanted - float(mass[i])
             # The root of a t + (b - a) t^2 / 2 = rest, without a difference of near numbers.
             denominator = a + math.sqrt(max(a * a + 2.0 * (b - a) * rest, 0.0))
             t = min(2.0 * rest / denominator, 1.0) if denominator > 0.0 else 0.0
@@ -218,11 +227,13 @@ def _connected_to(matters: BoolArray, seeds: IntArray) -> BoolArray:
 
 def _grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the ends of a grid around a region: beyond it by half where that ends at an edge."""
-    low, high = np.empty(len(axes)), np.empty(len(axes))
+    low = np.empty(len(axes))
+    high = np.empty(len(axes))
     for r, axis in enumerate(axes):
         others = tuple(k for k in range(len(axes)) if k != r)
         (inside,) = np.nonzero(found.any(axis=others))
-        step, last = axis[1] - axis[0], len(axis) - 1
+        step = axis[1] - axis[0]
+        last = len(axis) - 1
         beyond = 0.5 * (axis[inside[-1]] - axis[inside[0]]) + step
         low[r] = axis[inside[0]] - (beyond if inside[0] == 0 else step)
         high[r] = axis[inside[-1]] + (beyond if inside[-1] == last else step)

@@ -129,9 +129,11 @@ class UnivariateSlice(Operator):
         left = int(self.max_widths * rng.uniform())
         right = self.max_widths - 1 - left
         while left > 0 and line.above(level, point, low * axis):
-            low, left = low - width, left - 1
+            low = low - width
+            left = left - 1
         while right > 0 and line.above(level, point, high * axis):
-            high, right = high + width, right - 1
+            high = high + width
+            right = right - 1
         found = shrink_bracket(lambda shift: line.above(level, point, shift * axis), low, high, rng)
         return point if found is None else found
 

@@ -184,10 +184,12 @@ class IndependenceMetropolis:
 def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
     """Return which of some candidates was accepted last, -1 if none, from a point's log weight."""
     # What a weight must exceed to be accepted, less the weight it is compared with.
-    margins, last = log_weights - np.log1p(-rng.uniform(size=len(log_weights))), -1
+    margins = log_weights - np.log1p(-rng.uniform(size=len(log_weights)))
+    last = -1
     for i in range(len(log_weights)):
         if margins[i] > current:
-            current, last = log_weights[i], i
+            current = log_weights[i]
+            last = i
     return last
 
 

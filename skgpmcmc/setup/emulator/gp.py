@@ -60,7 +60,8 @@ def flattening(model: LatentGP, least: float) -> FloatArray:
 
     With them the mean squared difference of two rows, in length-scales, is `least`.
     """
-    X, kernel = model.covariance.X, model.covariance.kernel
+    X = model.covariance.X
+    kernel = model.covariance.kernel
     spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
     parts = []
     for h in kernel.hyperparameters:
@@ -135,7 +136,8 @@ class Emulator:
         options : EmulatorOptions
             Numbers of the set-up.
         """
-        dim, top = theta.shape[1], float(values.max())
+        dim = theta.shape[1]
+        top = float(values.max())
         span = options.span + dim
         spans = (top - values) / span
         values = -span * np.log1p(spans)
@@ -216,7 +218,8 @@ def _most_likely(
                 better = score_of(further)
                 if better <= score:
                     break
-                found, score = further, better
+                found = further
+                score = better
     return found
 
 

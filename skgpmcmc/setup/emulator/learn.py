@@ -210,7 +210,8 @@ class EmulatorState:
         sites = [point.sites for point in used.points]
         known = [point.skewness for point in used.points if point.skewness is not None]
         turns = rows_in_turn(np.array(known), noise) if known else None
-        center, scale = self.design.best.theta, self.scale
+        center = self.design.best.theta
+        scale = self.scale
         return InterpolatedSites.fit(self.approximation, used.theta, sites, center, scale, turns)
 
 
@@ -256,7 +257,8 @@ def explore_with_hmc(known: EmulatorState, request: Request, workers: Executor) 
 
 def refine_design(known: EmulatorState, workers: Executor) -> EmulatorState:
     """Learn batches of points, half from pi* and half from wider tails, until `enough`."""
-    options, size = known.options, known.options.batch(known.dim)
+    options = known.options
+    size = known.options.batch(known.dim)
     enough = options.enough(known.dim)
     most = len(known.design) + options.most_rounds * size
     for number in range(options.most_rounds):
@@ -272,7 +274,8 @@ def refine_design(known: EmulatorState, workers: Executor) -> EmulatorState:
 
 def _with_batch(known: EmulatorState, size: int, stage: str, workers: Executor) -> EmulatorState:
     """Examine the emulator at new points, which then join its design."""
-    target, power = known.posterior, 1.0 / known.options.temperature(known.dim)
+    target = known.posterior
+    power = 1.0 / known.options.temperature(known.dim)
     draws = known.draws(target)
     typical = draws[known.rng.choice(len(draws), size // 2, replace=False)]
     wide = known.rng.permutation(known.draws(target, power))[: 2 * size]
@@ -289,7 +292,9 @@ def _with_batch(known: EmulatorState, size: int, stage: str, workers: Executor) 
         target.log_evidence(theta),
         _shares((1.0 - power) * target.log_prob(theta), is_typical),
     )
-    root, best, found = known.root, known.examined, held_out.acceptance
+    root = known.root
+    best = known.examined
+    found = held_out.acceptance
     if best is None or found >= best.acceptance:
         best = ExaminedEmulator(target, found, held_out.error) if known.grows else None
         root = root_of(draws) if found > known.options.usable else root

@@ -72,7 +72,9 @@ class EmulatedPosterior:
         options : EmulatorOptions
             Numbers of the set-up.
         """
-        best, dim, scale = design.best, len(root), scale_of(root)
+        best = design.best
+        dim = len(root)
+        scale = scale_of(root)
         used = design.of_use(scale, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(

@@ -55,7 +55,8 @@ def search(
     else:
         raise RuntimeError(no_density_message(model, theta))
     with suppress(OutOfTimeError):
-        best, before = max(path, key=attrgetter("log_density")), None
+        best = max(path, key=attrgetter("log_density"))
+        before = None
         while best is not before:
             further = at_best_multiple(model, approximation, best.theta)
             if not np.array_equal(further, best.theta):
@@ -79,8 +80,11 @@ def find_modes(
         All points on the way, and how many evaluations they cost, those of a part of the rows by
         their share of the operations.
     """
-    model, approximation = request.model, request.approximation
-    n, starts, n_before = model.n_inputs, list(request.starts), 0.0
+    model = request.model
+    approximation = request.approximation
+    n = model.n_inputs
+    starts = list(request.starts)
+    n_before = 0.0
     if n >= options.fewest_rows:
         rows = np.sort(request.rng.choice(n, n // options.part, replace=False))
         small = request._replace(model=model.of_inputs(rows))
@@ -116,7 +120,8 @@ def estimate_scale(
     tuple of Design and ndarray of shape (p, p)
         With the new points, and a lower factor of the covariance.
     """
-    best, model = design.best, request.model
+    best = design.best
+    model = request.model
     steps = step_sizes(model, best.theta, options)
     common = model, request.approximation, options
     found = workers.map(
@@ -136,8 +141,10 @@ def _root_at_mode(
     found: Sequence[DesignPoint | None],
 ) -> FloatArray:
     """Factor of the covariance by the curvature, gradients having been found a step along axes."""
-    dim, gradient = len(steps), model.hyperprior.gradient
-    curvature, at_mode = np.zeros((dim, dim)), best.gradient + gradient(best.theta)
+    dim = len(steps)
+    gradient = model.hyperprior.gradient
+    curvature = np.zeros((dim, dim))
+    at_mode = best.gradient + gradient(best.theta)
     for axis, point in enumerate(found):
         if point is not None:
             difference = point.gradient + gradient(point.theta) - at_mode
