@@ -35,7 +35,7 @@ def evaluation(
     X: np.ndarray, y: np.ndarray, n_draws: int, seed: int, most_rows: int
 ) -> tuple[float, np.ndarray]:
     """Milliseconds of an evaluation while sampling, and the draws."""
-    kept, progress._MOST_ROWS_TOGETHER = progress._TOGETHER, most_rows
+    kept, progress._MOST_ROWS_TOGETHER = progress._MOST_ROWS_TOGETHER, most_rows
     try:
         estimator = BayesianGPClassifier(
             random_state=seed, n_jobs=1, n_draws=n_draws, target_ess=None

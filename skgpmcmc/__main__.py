@@ -16,9 +16,14 @@ from .compare.picture import save_plot, why_no_plot
 from .compare.report import as_json, convergence_report
 from .compare.table import KEY, conclusion, score_table
 
-#: Exit statuses: all is well; a method, the plot or the saving failed; the arguments or the data
-#: are wrong, and nothing was fitted; stopped by Ctrl-C.
-DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+#: Exit status of a run in which all went well.
+DONE = 0
+#: Exit status where a method, the plot or the saving has failed.
+FAILED = 1
+#: Exit status where the arguments or the data are wrong, and nothing was fitted.
+REFUSED = 2
+#: Exit status after Ctrl-C.
+INTERRUPTED = 130
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -22,11 +22,14 @@ from .storage.archive import from_arrays
 
 #: Share of a chain's draws that it may stay at one place.
 _LONGEST_STAY = 0.1
-#: Distances, in standard deviations within chains, from which a chain is said to be elsewhere, and
-#: its halves to differ.
-_ELSEWHERE, _DRIFT = 1.0, 0.7
-#: Acceptance rate below which a move is said to fail, if it is made as often as that.
-_LOW_RATE, _OFTEN = 0.05, 30
+#: Distance of a chain from the others, in standard deviations within chains, that is reported.
+_ELSEWHERE = 1.0
+#: Distance of the halves of a chain, in the same unit, that is reported.
+_DRIFT = 0.7
+#: Acceptance rate below which a move is said to fail.
+_LOW_RATE = 0.05
+#: Times that a move must have been made before its rate is reported.
+_OFTEN = 30
 #: Latent values that are looked at where there are no hyper-parameters.
 _N_LATENT_SHOWN = 5
 #: Bars of a histogram of ranks.

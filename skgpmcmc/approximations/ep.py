@@ -17,8 +17,10 @@ from .laplace import Laplace
 from .whitened import gaussian_family
 
 _SMALLEST_DAMPING = 0.1
-#: Factor of the damping after a sweep whose change has grown, and after any other.
-_LESS, _MORE = 0.5, 1.5
+#: Factor of the damping after a sweep whose change has grown.
+_DAMPING_DECREASE = 0.5
+#: Factor of the damping after any other sweep.
+_DAMPING_INCREASE = 1.5
 #: Change of a site, in posterior standard deviations, from which sweeps do not come back.
 _LOST = 100.0
 #: Sweeps, of full updates, in which the change must halve: below that it is rounding that moves it.
@@ -27,9 +29,10 @@ _PATIENCE = 20
 _RESOLVED = 1e-12
 #: Tolerance of a Laplace approximation to begin with, or to fall back on.
 _START_TOLERANCE = 1e-4
-#: Damping, and least precision of a site in units of the prior's, where a likelihood is not
-#: log-concave and sites could become negative.
-_CAREFUL_DAMPING, _LEAST_PRECISION = 0.5, 1e-3
+#: Damping where a likelihood is not log-concave, so that sites could become negative.
+_CAREFUL_DAMPING = 0.5
+#: Least precision of a site there, in units of the precision of the prior.
+_LEAST_PRECISION = 1e-3
 
 
 @dataclass(eq=False)
@@ -120,7 +123,7 @@ class EP(Approximation):
                 return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
             # Where changes grow after a step that went too far, its length was not the damping's.
-            factor = _LESS if grown and not beyond else _MORE
+            factor = _DAMPING_DECREASE if grown and not beyond else _DAMPING_INCREASE
             damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
             step = _Step.of(sites, swept.matched, q.marginal_variance, damping)
             sites = step.end if grown or last is None else step.extrapolate(last)

@@ -27,8 +27,12 @@ _LARGEST_NUMBER = 1e150
 #: More different numbers than these, not all of them whole, are no classes.
 _MOST_NUMERIC_CLASSES = 20
 
-#: Largest file that is read, most columns, and most cells, which take memory of their own each.
-_MOST_BYTES, _MOST_COLUMNS, _MOST_CELLS = 10**8, 10_000, 10**7
+#: Largest file that is read, in bytes.
+_MOST_BYTES = 10**8
+#: Most columns of a file.
+_MOST_COLUMNS = 10_000
+#: Most cells of a file; each takes memory of its own.
+_MOST_CELLS = 10**7
 
 #: Most characters and most names that a message quotes.
 _MOST_QUOTED = 60, 20

@@ -15,12 +15,15 @@ from .methods import Comparison, Outcome
 #: Where curves of several splits are averaged.
 _GRID = np.linspace(0.0, 1.0, 101)
 
-#: Bins of the reliability diagram, and the rows without which one is left out.
-_N_BINS, _FEWEST_ROWS_IN_BIN = 5, 10
+#: Bins of the reliability diagram.
+_N_BINS = 5
+#: Rows without which a bin is left out.
+_FEWEST_ROWS_IN_BIN = 10
 
-#: An axis of accuracy has room for so many test rows, and at least this span: on a narrower one a
-#: single row, or noise, looks like a difference.
-_ROWS_ON_AXIS, _LEAST_ACCURACY_SPAN = 20, 0.05
+#: Test rows for which an axis of accuracy has room.
+_ROWS_ON_AXIS = 20
+#: Least span of such an axis: on a narrower one a single row, or noise, looks like a difference.
+_LEAST_ACCURACY_SPAN = 0.05
 
 
 def why_no_plot(results: Sequence[Comparison]) -> str | None:

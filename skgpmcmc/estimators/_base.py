@@ -69,8 +69,10 @@ _USUAL_SCALE = (1.0 / 30.0, 30.0)
 #: many seconds as twice their number, so that beyond a hundred it takes many minutes; the tables
 #: that people use ``ard=True`` for have fewer columns.
 _MANY_LENGTH_SCALES = 100
-#: What random numbers are for; each has a branch of the seed.
-_OF_CHAINS, _OF_PREDICTIONS = 0, 1
+#: Branch of the seed for the random numbers of the chains.
+_OF_CHAINS = 0
+#: Branch of the seed for the random numbers of predictions.
+_OF_PREDICTIONS = 1
 
 
 class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, BaseEstimator):

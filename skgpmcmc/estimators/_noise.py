@@ -24,8 +24,10 @@ _LEAST_VARIANCE = 1e-8
 _NOISE_START = 0.3
 #: Largest size of numbers that are squared, and multiplied with others of their kind.
 LARGEST = 1e100
-#: Steps towards the scale of targets, and the change of the scale that ends them.
-_MOST_SCALE_STEPS, _CHANGE = 1000, 1e-12
+#: Most steps towards the scale of the targets.
+_MOST_SCALE_STEPS = 1000
+#: Relative change of the scale that ends these steps.
+_CHANGE = 1e-12
 #: A scale of so many units of y is its rounding.
 _SCALE_ROUNDING = 4.0 * float(np.finfo(float).eps)
 

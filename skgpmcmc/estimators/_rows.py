@@ -13,8 +13,10 @@ from ..model.observations import Observations
 from ..run.leave_one_out import GivenRows
 from ._data import check_weights
 
-#: Inputs with which a kernel is tried, and how it may round the covariance of equal ones.
-_N_INPUTS_TRIED, _KERNEL_ROUNDING = 5, 1e-6
+#: Inputs with which a kernel is tried.
+_N_INPUTS_TRIED = 5
+#: Relative difference by which a kernel may round the covariance of equal inputs.
+_KERNEL_ROUNDING = 1e-6
 
 
 class TrainingRows(NamedTuple):

@@ -29,8 +29,10 @@ from ..samplers.base import Sampler
 
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100
-#: Where the likelihood is tried: latent values, and at most so many rows.
-_TRIED_F, _N_VALUES_TRIED = np.linspace(-3.0, 3.0, 13), 50
+#: Latent values at which a likelihood is tried.
+_TRIED_F = np.linspace(-3.0, 3.0, 13)
+#: Most rows with which it is tried.
+_N_VALUES_TRIED = 50
 #: Second derivatives up to this may be rounding errors of zero.
 _DERIVATIVE_ROUNDING = 1e-8
 #: Mass of a prior within reach that is as good as none: its draws are never there.

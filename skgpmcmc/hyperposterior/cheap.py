@@ -30,8 +30,10 @@ from ..model.low_rank import EigenGP, NystromGP
 from .posterior import HyperPosterior
 from .rows import WAYS, choose_rows
 
-#: Share of the rows, and most of them, where nobody has chosen.
-_ROW_SHARE, _MOST_ROWS = 0.2, 1000
+#: Share of the rows that a cheap posterior uses by default.
+_ROW_SHARE = 0.2
+#: Most rows that it uses by default.
+_MOST_ROWS = 1000
 #: Shares between which pilot runs choose.
 _SHARES = (0.1, 0.2, 0.4)
 

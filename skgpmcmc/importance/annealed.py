@@ -23,9 +23,10 @@ from ..numerics.linalg import log_sum
 
 #: Sizes of a bracket after which a slice is given up, where rounding decides.
 _MOST_SHRINKS = 100
-#: Share of the effective sample size that a temperature of an adaptive schedule keeps, and the most
-#: temperatures.
-_KEPT, _MOST_TEMPERATURES = 0.9, 1000
+#: Share of the effective sample size that each temperature of an adaptive schedule keeps.
+_KEPT_SHARE = 0.9
+#: Most temperatures of an adaptive schedule.
+_MOST_TEMPERATURES = 1000
 #: How far the log of a scale moves, times the error of the acceptance rate.
 _GAIN = 1.0
 #: Draws that find a schedule.
@@ -346,7 +347,7 @@ def _next(beta: float, log_ratio: FloatArray) -> float:
         """Return the log effective sample size after a step, minus the log of the wanted size."""
         weights = step * log_ratio
         size = 2.0 * log_sum(weights) - log_sum(2.0 * weights)
-        return float(size - np.log(_KEPT * len(log_ratio)))
+        return float(size - np.log(_KEPT_SHARE * len(log_ratio)))
 
     rest = 1.0 - beta
     if excess(rest) >= 0.0:

@@ -39,9 +39,12 @@ _ENDS = np.linspace(-4.5, 4.5, 31)
 _BELOW = np.concatenate([[0.0], ndtr(_ENDS)])
 _BIN_PROBABILITY = np.diff(_BELOW, append=1.0)
 _MIDDLE = np.concatenate([_ENDS[:1], 0.5 * (_ENDS[1:] + _ENDS[:-1]), _ENDS[-1:]])
-#: Width and number of the cells of a table, in standard deviations of a margin; and how far from
-#: its mean the middle of the bins may be.
-_WIDTH, _N_CELLS, _FARTHEST_BIN = 0.125, 144, 4.0
+#: Width of the cells of a table, in standard deviations of a margin.
+_CELL_WIDTH = 0.125
+#: Number of the cells of a table.
+_N_CELLS = 144
+#: How far from the mean of a margin the middle of the bins may be, in its standard deviations.
+_FARTHEST_BIN = 4.0
 #: Masses of bins that are made at once.
 _MASSES_PER_CALL = 2**17
 #: How far a log likelihood over its site falls, below its largest value in a table.
@@ -381,7 +384,7 @@ class _Tables(NamedTuple):
         sd: FloatArray,
     ) -> Self:
         """Tabulate what was `observed` at some rows, around the means of q; `sd` is of margins."""
-        middle = _WIDTH * (np.arange(_N_CELLS) + 0.5 - 0.5 * _N_CELLS)
+        middle = _CELL_WIDTH * (np.arange(_N_CELLS) + 0.5 - 0.5 * _N_CELLS)
         away = sd[:, None] * middle
         with np.errstate(over="ignore", invalid="ignore"):
             log_prob = observed.by_input(q.mean[rows][:, None] + away)
@@ -445,8 +448,8 @@ def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
     """
     heights, share = _stack(several)
     table = np.moveaxis(heights, 1, 2).ravel()
-    per_cell = share / _WIDTH
-    farthest = _FARTHEST_BIN / _WIDTH
+    per_cell = share / _CELL_WIDTH
+    farthest = _FARTHEST_BIN / _CELL_WIDTH
     begin = _N_CELLS * (np.arange(share.size).reshape(share.shape) + 0.5)
     # Where the middle of each bin is in the table, at y = 0.
     place = np.multiply.outer(_MIDDLE, per_cell) + begin

@@ -15,9 +15,11 @@ from .base import Derivatives, OneScale, ParameterDerivatives, PredictiveMoments
 
 #: Where the density changes its character, in noise scales from y; Gauss-Legendre panels between.
 _PANEL_ENDS = np.array([0.4, 1.5, 6.0, 25.0, 100.0])
-#: Largest step of the log precision: the nearest singularity is pi / 2 away, error
-#: exp(-pi^2 / 0.3); and in standard deviations, for many degrees of freedom.
-_LOG_PRECISION_STEP, _MANY_DF_STEP = 0.3, 0.7
+#: Largest step of the log precision. The nearest singularity is pi / 2 away: the error is
+#: exp(-pi^2 / 0.3).
+_LOG_PRECISION_STEP = 0.3
+#: Largest step in standard deviations of the log precision, for many degrees of freedom.
+_MANY_DF_STEP = 0.7
 _LOG_RESOLUTION = 36.0  # exp(-36) is the precision of doubles
 #: Largest square of a residual, in noise scales: the density of one farther out is NaN.
 _LARGEST_SQUARE = 1e300

@@ -154,8 +154,12 @@ class CrossCovariance:
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
 
-#: Rows beyond which distances are not kept; entries made at once; distances with exp(-r) zero.
-_MOST_ROWS_WITH_DISTANCES, _ENTRIES_PER_CALL, _NOTHING_LEFT = 2000, 2**16, 800.0
+#: Rows beyond which the distances of a covariance are not kept.
+_MOST_ROWS_WITH_DISTANCES = 2000
+#: Entries that are computed in one call: they stay in the processor's cache.
+_ENTRIES_PER_CALL = 2**16
+#: Distance r from which exp(-r) is zero in double precision.
+_NOTHING_LEFT = 800.0
 
 
 def correlation(

@@ -39,9 +39,14 @@ from .shrinkage import SHRINKAGE
 
 #: Share of a length's prior below its lower, and above its upper end.
 _TAIL = 0.01
-#: Log-normal priors, by median and standard deviation of the log: of a variance, of the standard
-#: deviation of noise, of the shape of negative binomial counts, and of a pure number.
-_VARIANCE, _NOISE, _SHAPE, _NUMBER = (4.0, 2.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
+#: Log-normal prior of a variance: median, and standard deviation of the log.
+_VARIANCE = (4.0, 2.0)
+#: The same of the standard deviation of noise.
+_NOISE = (0.3, 1.5)
+#: The same of the shape of negative binomial counts.
+_SHAPE = (10.0, 3.0)
+#: The same of a pure number.
+_NUMBER = (1.0, 1.0)
 #: Shape and scale of the papers' Gamma prior of a variance.
 _OF_PAPERS = (1.1, 10.0)
 #: Where the priors of length-scales that shrink together come from, and of what they share.

@@ -9,16 +9,20 @@ from .._typing import FloatArray
 
 #: How many neighbors a length-scale must reach that data can tell from a shorter one.
 _N_NEIGHBORS = 5
-#: Lower end, in distances to that neighbor; upper end, in widths of the data.
-_OF_NEIGHBOR, _OF_WIDTH = 0.5, 3.0
+#: Lower end of a length-scale, in distances to that neighbor.
+_OF_NEIGHBOR = 0.5
+#: Upper end of a length-scale, in widths of the data.
+_OF_WIDTH = 3.0
 #: Lower ends stay within these, which chains can reach: inputs of any size have a length-scale.
 _LENGTHS = (1e-15, 1e15)
 #: Rows as close as this share of the width are one: a root of K does not tell them apart.
 _ONE_ROW = 1e-6
 #: The same before the width is known, as a share of the range: differences of rounding alone.
 _WIDTH_ROUNDING = 1e-12
-#: Rows farther out than so many times this quantile of all radii do not widen the data.
-_QUANTILE, _OF_QUANTILE = 0.9, 3.0
+#: Probability of the quantile of all radii that measures the width of the data.
+_QUANTILE = 0.9
+#: Rows farther out than so many times this quantile do not widen the data.
+_OF_QUANTILE = 3.0
 #: What inputs without two different rows have.
 _BOUNDS_OF_ONE_ROW = (0.1, 10.0)
 

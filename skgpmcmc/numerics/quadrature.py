@@ -47,12 +47,18 @@ _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line with
 _MOST_NODES = 10_000.0
 _PANEL_NODES = 32
 _GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
-#: Peaks that are looked at, steps of Newton's method to each, and cuts in their own units.
-_N_PEAKS, _PEAK_STEPS = 4, 8
+#: Peaks of an integrand that are looked for.
+_N_PEAKS = 4
+#: Steps of Newton's method to each peak.
+_PEAK_STEPS = 8
+#: Ends of the panels around a peak, in units of its width.
 _PEAK_CUTS = np.array([-9.0, -4.5, -1.5, 0.0, 1.5, 4.5, 9.0])
-#: How far a falling function may be off one and zero at its ends, the standard deviations that
-#: count (4e-11 lies beyond), and nodes in between.
-FALL_TAIL, _FALL_REACH, _FALL_NODES = 1e-10, 6.5, 40
+#: How far a falling function may be from one and from zero at its ends.
+FALL_TAIL = 1e-10
+#: Standard deviations that count for a falling function: 4e-11 of a Gaussian lies beyond.
+_FALL_REACH = 6.5
+#: Nodes between the ends of a falling function.
+_FALL_NODES = 40
 _POINTS_PER_BLOCK = 256  # points per block: a block of nodes stays in the processor's cache
 
 

@@ -16,8 +16,10 @@ from ..model.prior import GaussianPrior
 from ..numerics import linalg
 from .base import HyperPoint, Parameterization, half_traces
 
-#: Least and largest noise, in units of the prior variance.
-_LEAST_NOISE, _MOST_NOISE = 1e-8, 1e8
+#: Least noise, in units of the prior variance.
+_LEAST_NOISE = 1e-8
+#: Largest noise, in the same unit.
+_MOST_NOISE = 1e8
 #: Step of central differences of the noise, in logs: the error is about 1e-8 of it.
 _NOISE_STEP = 1e-4
 

@@ -17,8 +17,10 @@ from .subset import equal_rows
 if TYPE_CHECKING:
     from .predictor import Predictor
 
-#: Terms of a distribution function whose quantiles are sought, and what random numbers are for.
-_TERMS, _OF_QUANTILES = 200, 2
+#: Terms of a distribution function whose quantiles are sought.
+_TERMS = 200
+#: Purpose of the random numbers of quantiles, for their stream.
+_OF_QUANTILES = 2
 #: Terms whose integrals are made at once: their nodes stay in the processor's cache.
 _TERMS_PER_CALL = 5000
 #: Relative error of a probability; where the quantile is zero nothing else would end the search.

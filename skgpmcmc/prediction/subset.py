@@ -24,11 +24,15 @@ from .strategy import ImportanceLatent, LatentStrategy
 GROUPS_PER_TASK = 8
 #: Largest error of a predictive probability, over rows: root mean square and 99th percentile.
 LARGEST_ERROR = np.array([0.005, 0.015])
-#: Fewest and most draws that a subset takes by itself.
-FEWEST_DRAWS, MOST_DRAWS = 16, 400
-#: What errors are measured in: shares of the posterior standard deviation of f, where f is drawn,
-#: and where it is integrated out. There is no noise of f then, and chains know the means well.
-_PER_SD, _PER_SD_OF_MEANS = 0.1, 0.25
+#: Fewest draws that a subset takes by itself.
+FEWEST_DRAWS = 16
+#: Most draws that a subset takes by itself.
+MOST_DRAWS = 400
+#: Error of a prediction that is allowed, as a share of the posterior standard deviation of f, where
+#: f is drawn.
+_PER_SD = 0.1
+#: The same where f is integrated out: means have no noise of f, and chains know them well.
+_PER_SD_OF_MEANS = 0.25
 #: Fewest importance draws of f in a prediction.
 _N_IN_ALL = 4800
 #: Sizes that are tried.
@@ -37,8 +41,10 @@ _SIZES = tuple(round(FEWEST_DRAWS * 2.0 ** (k / 2)) for k in range(10))
 _ERROR_MARGIN = 1.25
 #: Draws for each term of the quadratic.
 _DRAWS_PER_TERM = 10
-#: Most draws and training rows that are looked at.
-_MOST_LOOKED_AT, _MOST_ROWS = 1000, 200
+#: Most draws by which errors are judged.
+_MOST_DRAWS_JUDGED = 1000
+#: Most training rows at which errors are judged.
+_MOST_ROWS_JUDGED = 200
 
 
 def equal_rows(theta: FloatArray) -> list[IntArray]:
@@ -127,7 +133,7 @@ def typical_values(
     values : ndarray of shape (s, r)
         Of each of them.
     """
-    some = _evenly(len(theta), _MOST_LOOKED_AT)
+    some = _evenly(len(theta), _MOST_DRAWS_JUDGED)
     theta = theta[some]
     f = f[some]
     if labels:
@@ -146,7 +152,7 @@ def typical_values(
             with one_thread():
                 variance += conditional.fit(model, middle).q.marginal_variance
         values = unit * f / np.sqrt(np.where(variance > 0.0, variance, 1.0))
-    return theta, values[:, _evenly(values.shape[1], _MOST_ROWS)]
+    return theta, values[:, _evenly(values.shape[1], _MOST_ROWS_JUDGED)]
 
 
 def _evenly(n: int, most: int) -> IntArray:

@@ -34,9 +34,10 @@ from ..transitions.annealed import RiemannianKernel, TrajectoryKernel
 from ..transitions.hmc import Trajectory
 from ..transitions.riemannian import RiemannianTrajectory
 
-#: Draws that are moved together, as pilot draws are that look for temperatures, and those that only
-#: look for the scale of steps.
-_TOGETHER, _FEW = 64, 16
+#: Draws that are moved together; as many pilot draws look for temperatures.
+_DRAWS_TOGETHER = 64
+#: Pilot draws that only look for the scale of the steps.
+_FEW_DRAWS = 16
 
 
 @dataclass(eq=False)
@@ -128,7 +129,7 @@ class AnnealedImportance(Configuration):
             annealed_evidence, model, q, schedule, kernel=self.moves, n_moves=self.n_moves
         )
         # Tasks of equal size for any number of workers, so that their random numbers are the same.
-        n_tasks = -(-self.n_particles // _TOGETHER)
+        n_tasks = -(-self.n_particles // _DRAWS_TOGETHER)
         sizes = [len(part) for part in np.array_split(np.arange(self.n_particles), n_tasks)]
         parts = joblib.Parallel(n_jobs=n_jobs)(
             joblib.delayed(_on_one_thread)(run, size, own)
@@ -148,7 +149,7 @@ class AnnealedImportance(Configuration):
         q = start(model, theta).q
         make = _TEMPERATURES.get(self.temperatures)
         wanted = None if make is None else make(self.n_temperatures)
-        n_pilot = _TOGETHER if wanted is None else _FEW
+        n_pilot = _DRAWS_TOGETHER if wanted is None else _FEW_DRAWS
         schedule = find_schedule(
             model, q, wanted, rng, kernel=self.moves, n_pilot=n_pilot, n_moves=self.n_moves
         )

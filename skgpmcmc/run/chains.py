@@ -43,9 +43,10 @@ from .progress import (
 from .records import ModelRun, PausedChain, SamplingRun
 from .set_ups import ChainSettings, set_up_all
 
-#: Iterations between two looks of the parent at the chains, and fewest of them where few are
-#: missing.
-ROUND_LENGTH, _SHORTEST = 50, 10
+#: Iterations between two looks of the parent at the chains.
+ROUND_LENGTH = 50
+#: Fewest iterations of a round, where few are missing.
+_SHORTEST_ROUND = 10
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
 _ROWS_TIMED_FIRST = 2000
 
@@ -200,7 +201,7 @@ class _RunningChains(NamedTuple):
         if not self.goes_on(end):
             return []
         left = end - self.n_draws  # in this round; less if fewer are missing
-        length = min(left, max(_SHORTEST, int(np.ceil(min(self.missing, left)))))
+        length = min(left, max(_SHORTEST_ROUND, int(np.ceil(min(self.missing, left)))))
         return [joblib.delayed(sample)(self.own.model, *chain, length) for chain in self.chains]
 
     def with_segments(

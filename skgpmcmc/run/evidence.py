@@ -29,10 +29,16 @@ from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from ..transitions.surrogate import TMixture
 from .annealed import AnnealedImportance, near_posterior
 
-#: Draws of theta for an integrated evidence, and how many of them are a task of a worker.
-_N_THETA, _THETAS_PER_TASK = 500, 25
-#: Draws of f for a conditional evidence, how many are made at once, and the share from the prior.
-_N_CONDITIONAL, _DRAWS_PER_CALL, _DEFENSIVE = 4096, 256, 0.05
+#: Draws of theta for an integrated evidence.
+_N_THETA = 500
+#: Draws of theta in a task of a worker.
+_THETAS_PER_TASK = 25
+#: Draws of f for a conditional evidence.
+_N_CONDITIONAL = 4096
+#: Draws of f that are made in one call.
+_DRAWS_PER_CALL = 256
+#: Share of the draws of f that come from the prior.
+_DEFENSIVE = 0.05
 #: A mass of the prior from which on it is no mere error of quadrature.
 _TOO_MUCH = 1.01
 #: A Pareto k above which means of weights, and their standard errors, are not to be trusted.

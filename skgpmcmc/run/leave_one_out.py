@@ -25,9 +25,11 @@ from .records import Draws
 
 #: The Pareto tail is fitted to a fifth of the draws, and to five at least.
 _LEAST_DRAWS = 25
-#: Most draws of theta at which f is integrated out: they leave an error of a thirtieth of what the
-#: log densities vary over theta. How many of them are a task of a worker.
-_MOST_DRAWS, _INTEGRALS_PER_TASK = 1000, 25
+#: Most draws of theta at which f is integrated out: they leave an error of a thirtieth of the
+#: spread of the log densities over theta.
+_MOST_DRAWS = 1000
+#: Draws of theta in a task of a worker.
+_INTEGRALS_PER_TASK = 25
 #: What the weights of draws are about, and what helps if they are too uneven, by method.
 _WEIGHTS_OVER = {
     "integrated": ("the hyper-parameters", "fit the model again without each of them"),

@@ -24,9 +24,10 @@ from .convergence import StoppingRule, summarize_convergence
 _FACTORIZATIONS = 4.0
 #: Inputs of the small problem that is timed.
 _N_INPUTS_TIMED = 1000
-#: Draws that a wanted effective sample takes, about, of all chains together, and how many more are
-#: made until somebody looks.
-_DRAWS_PER_EFFECTIVE, _A_ROUND = 2.0, 50
+#: Draws of all chains for each effective draw that is wanted, about.
+_DRAWS_PER_EFFECTIVE = 2.0
+#: Further draws of each chain until convergence is checked, about.
+_DRAWS_UNTIL_CHECK = 50
 #: Most rows with which the chains of a worker move together: their matrices stay in the cache.
 _MOST_ROWS_TOGETHER = 300
 
@@ -76,7 +77,7 @@ def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
     """Estimate how many draws per chain will be made."""
     if stop is None:
         return n_draws
-    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _A_ROUND)
+    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _DRAWS_UNTIL_CHECK)
 
 
 class ConvergenceStatus(NamedTuple):

@@ -24,8 +24,10 @@ from ..setup.schedule import Schedule
 from ..transitions.metropolis import MarginalMetropolis
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-#: Warm-up iterations of what has to be tuned, and of what has not.
-_N_TUNED, _N_SETTLED = 500, 10
+#: Warm-up iterations of a sampler whose moves are tuned.
+_N_TUNED = 500
+#: Warm-up iterations of a sampler whose set-up learns.
+_N_BURN_IN = 10
 #: Rounds of a set-up that learns, as progress counts them: with so many batches of work every such
 #: set-up begins, and the last round takes all batches that follow.
 _LEARNING_ROUNDS = 4
@@ -99,7 +101,7 @@ class Sampler(Configuration, ABC):
         """Return the discarded iterations per chain; `wanted` is None for the sampler's choice."""
         if wanted is not None:
             return wanted
-        return _N_SETTLED if self.learns else _N_TUNED
+        return _N_BURN_IN if self.learns else _N_TUNED
 
     def n_set_up_rounds(self, n_warmup: int) -> int:
         """Return the number of rounds before the first draw; in the last one chains settle."""

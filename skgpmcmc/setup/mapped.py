@@ -30,8 +30,14 @@ from .request import Prepared, Request
 #: Makes the move of theta out of its layers; workers call it too.
 MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | MetropolisHastings[Any]"]
 
-#: Pilot runs of each size: chains, iterations that tune R, iterations, and those looked at.
-_N_PILOTS, _N_TUNING, _N_PILOT, _N_JUDGED = 4, 40, 40, 30
+#: Chains of the pilot runs of each size.
+_N_PILOT_CHAINS = 4
+#: Iterations of a pilot chain that tune R.
+_N_TUNING = 40
+#: Iterations of a pilot chain after these.
+_N_PILOT = 40
+#: Last iterations by which a size is judged.
+_N_JUDGED = 30
 #: Largest correlation of neighbors that pilot runs can tell from a chain that stands still.
 _MOST_CORRELATED = 0.99
 #: Probabilities of the mapped move, of a random walk on the target itself, and of new particles.
@@ -211,7 +217,7 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
         return candidates[0], 0
     dim = len(request.model.start)
     splits = len(wanted.operators[0].by_coordinate(dim)) > 1
-    starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOTS)]
+    starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOT_CHAINS)]
     ends: Sequence[FloatArray] = ()
     tried = []
     costs = []
@@ -219,14 +225,16 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
     n_evaluations = 0.0
     with suppress(OutOfTimeError):
         for number, own in enumerate(reversed(candidates), 1):
-            rngs = request.rng.spawn(_N_PILOTS)
+            rngs = request.rng.spawn(_N_PILOT_CHAINS)
             small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
             layers, _, prepared = _tune(small, own, workers)
             check_time()
             stage = f"pilot runs: cheap posterior {number} of {len(candidates)}"
             for whole in (False, True) if splits else (False,):
                 trial = own._replace(whole=whole)
-                places = zip(ends or prepared.thetas, request.rng.spawn(_N_PILOTS), strict=True)
+                places = zip(
+                    ends or prepared.thetas, request.rng.spawn(_N_PILOT_CHAINS), strict=True
+                )
                 arguments = [(request.model, trial, layers, *place) for place in places]
                 pilots: Sequence[Pilot] = workers.map(pilot, arguments, stage, iterations=_N_PILOT)
                 check_time()

@@ -20,10 +20,18 @@ import numpy as np
 
 from .archive import Written
 
-_MAGIC, _VERSION = b"skgpmcmc checkpoint ", 1
-_DIGEST, _LENGTH = 64, 16  # characters
-#: Kinds of numbers that arrays may have, and most axes of one.
-_ARRAY_TYPES, _MOST_AXES = "?bhilqBHILQfdFD", 8
+#: First bytes of a file.
+_MAGIC = b"skgpmcmc checkpoint "
+#: Version of the format.
+_VERSION = 1
+#: Characters of the digest.
+_DIGEST = 64
+#: Characters of the length of the index.
+_LENGTH = 16
+#: Kinds of numbers that arrays may have, as NumPy's characters.
+_ARRAY_TYPES = "?bhilqBHILQfdFD"
+#: Most axes of an array.
+_MOST_AXES = 8
 
 
 class UnreadableError(ValueError):

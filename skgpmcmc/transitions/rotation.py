@@ -17,10 +17,11 @@ from scipy import linalg, ndimage
 from .._typing import BoolArray, FloatArray, IntArray
 from .surrogate import ComparableDensity
 
-#: How far a rotation goes along each axis, as shares of a turn, and the standard deviation of that.
-#: With these averages have about half of the variance that they have with steps of a
-#: low-discrepancy sequence (powers of the inverse root of x^(p + 1) = x + 1).
-_SHIFTS, _SPREAD = (0.382, 0.445, 0.3), 0.02
+#: How far a rotation goes along each axis, in turns. Averages have about half of the variance that
+#: steps of a low-discrepancy sequence give them (powers of the inverse root of x^(p + 1) = x + 1).
+_SHIFTS = (0.382, 0.445, 0.3)
+#: Standard deviation of how far it goes, in turns.
+_SPREAD = 0.02
 #: Most hyper-parameters for which there are rotations.
 MOST_ROTATED = len(_SHIFTS)
 #: Points of each axis of a grid, halved for every axis; one to rotate on has twice as many.

@@ -598,7 +598,7 @@ def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
 def test_methods_state_the_constants_of_the_set_up():
     from skgpmcmc.importance import sequential
     from skgpmcmc.samplers import PseudoMarginal
-    from skgpmcmc.samplers.base import _N_SETTLED
+    from skgpmcmc.samplers.base import _N_BURN_IN
     from skgpmcmc.setup.emulator.options import EmulatorOptions
     from skgpmcmc.transitions import rotation
     from skgpmcmc.transitions.particles import RetainedParticle
@@ -630,10 +630,10 @@ def test_methods_state_the_constants_of_the_set_up():
     assert options.length_scale == 4.0
     assert "begin at four of the posterior's standard" in methods
     # Settling, and a second look.
-    assert _N_SETTLED == 10
+    assert _N_BURN_IN == 10
     assert "makes ten iterations" in methods
     assert "ten iterations are discarded" in methods
-    assert f"means {_N_SETTLED} iterations after it" in samplers
+    assert f"means {_N_BURN_IN} iterations after it" in samplers
     assert f"(less than {100 * options.surprise:.0f} %)" in methods
     # Trajectories.
     assert options.windows(5, 1) == [18, 18, 18, 36]
