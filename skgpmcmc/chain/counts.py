@@ -25,7 +25,7 @@ class Counts:
 
     def add_step(self, info: StepInfo) -> None:
         """Count a step, and the moves that it is made of."""
-        for step in info.steps or (info,):
+        for step in info.steps:
             self.n_steps[step.move] += 1
             self.n_accepted[step.move] += step.accepted
             self.n_failed += step.failed

@@ -21,6 +21,7 @@ from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_op
 from ..parallel.threads import one_thread
 from ..transitions.base import ChainState, StepInfo, Transition, at_rest
 from ..transitions.compose import Sweep
+from ..transitions.mapping import count_marked, marked_in
 from .counts import Counts, sum_counts
 from .time_limit import time_is_over
 
@@ -54,7 +55,7 @@ class Segment(NamedTuple):
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
     counts: Counts
-    marked: FloatArray  # (n_steps, r, p), see `StepInfo`; r is 0 if nothing marks
+    marked: FloatArray  # (n_steps, r, p), see `MappingInfo`; r is 0 if nothing marks
 
 
 def join_segments(parts: Sequence[Segment]) -> Segment:
@@ -166,13 +167,13 @@ def switch(
 def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     """Make what `switch` makes for some chains, which move together; jobs are its arguments."""
     before = []
-    settling = []
+    burning_in = []
     for model, transition, theta, rng, n_burn_in, state in jobs:
         begun = None if state is not None else start(model, transition, theta, rng)
         before.append(begun.counts if begun else Counts())
         first = begun.state if begun else state
-        settling.append((model, transition, first, rng, n_burn_in))
-    pairs = zip(before, sample_all(settling), strict=True)
+        burning_in.append((model, transition, first, rng, n_burn_in))
+    pairs = zip(before, sample_all(burning_in), strict=True)
     return [end._replace(counts=sum_counts([begun, end.counts])) for begun, end in pairs]
 
 
@@ -242,7 +243,7 @@ class _Chain:
         self._n_made = 0
         self._theta = np.empty((n_steps, p))
         self._f = np.empty((n_steps, len(state.f)))
-        self._marked = np.empty((n_steps, transition.n_marked, p))
+        self._marked = np.empty((n_steps, count_marked(transition), p))
 
     @property
     def goes_on(self) -> bool:
@@ -253,7 +254,8 @@ class _Chain:
         """Record where a move has led."""
         self._theta[self._n_made] = state.theta
         self._f[self._n_made] = state.f
-        self._marked[self._n_made] = state.theta if info.marked is None else info.marked
+        marked = marked_in(info)
+        self._marked[self._n_made] = state.theta if marked is None else marked
         self.state = state
         self._n_made += 1
         self.counts.add_step(info)

@@ -110,7 +110,7 @@ class CallbackMonitor(Monitor):
             self._convergence_status = progress.standing()
         if self._estimator.verbose:
             left = "" if self._left is None or progress.enough else f", {self._left} left"
-            self._say(f"{progress}; {self._standing}{left}")
+            self._say(f"{progress}; {self._convergence_status}{left}")
 
     def _say(self, news: str) -> None:
         print(f"{type(self._estimator).__name__}: {news}.", flush=True)
@@ -136,7 +136,9 @@ class CallbackMonitor(Monitor):
         if self._progress.n_draws < 2 * self._n_shown:
             return ""
         self._n_shown = self._progress.n_draws
-        return f", R-hat {self._standing.r_hat:.3f}, ESS {self._standing.ess:.0f}"
+        return (
+            f", R-hat {self._convergence_status.r_hat:.3f}, ESS {self._convergence_status.ess:.0f}"
+        )
 
     def end_round(self) -> bool:
         """Tell callbacks that a round of all chains has ended; True if one ever asked to stop."""

@@ -132,7 +132,7 @@ def sample_chains(
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
         ready = set_up_all(models, wanted, seed, workers, n_rounds_before, monitor, plan)
         if not workers.replays and any(one.prepared.n_burn_in for one in ready):
-            monitor.set_up("settling: iterations that are not kept")
+            monitor.set_up("burn-in: iterations that are not kept")
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
         parts = workers.in_parts(calls, switch_all, plan.moves_together)

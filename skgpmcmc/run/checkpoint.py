@@ -109,7 +109,7 @@ class Checkpoint:
         self.seed = list(seed)
         self._about = dict(about)
         self._shown = dict(shown)
-        #: Of set-up and settling: model and stage, and the results.
+        #: Of set-up and burn-in: model and stage, and the results.
         self._batches: list[tuple[str, list[Written]]] = []
         self._tapes: list[_Tape] = []
         self._versions = _versions()

@@ -24,6 +24,7 @@ from ..numerics.linalg import OperationCount
 from ..parallel.workers import Call, Workers
 from ..samplers.base import Sampler
 from ..setup.request import Prepared, Request
+from ..transitions.mapping import count_marked
 from .progress import Monitor, WorkPlan
 from .records import Draws, ModelRun, PausedChain
 
@@ -65,7 +66,7 @@ class SetUpResult(NamedTuple):
         of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
         n_chains = len(settled)
         p = len(own.thetas[0])
-        n_marked = own.transition.n_marked
+        n_marked = count_marked(own.transition)
         draws = Draws(
             theta=np.empty((n_chains, 0, p)),
             f=np.empty((n_chains, 0, model.n_latent)),

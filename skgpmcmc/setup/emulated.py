@@ -27,7 +27,13 @@ from .emulator.learn import EmulatorState, explore_with_hmc, learn_emulator, ref
 from .emulator.options import EmulatorOptions
 from .estimates import Estimates, measure_estimates
 from .hamiltonian import trajectories_pay, trajectories_serve
-from .proposals import ChainProposals, propose_at_once, propose_by_emulator, propose_by_trajectories
+from .proposals import (
+    ChainProposals,
+    for_burn_in,
+    propose_at_once,
+    propose_by_emulator,
+    propose_by_trajectories,
+)
 from .report import EmulatorReport, EmulatorSettings
 from .request import N_IMPORTANCE, Prepared, Request
 
@@ -82,12 +88,12 @@ def set_up_emulated(
             else:
                 led = propose_by_trajectories(known, estimates)
             transition: Transition[Any] = estimates.mixture(led.proposals, led.others)
-            settling: Transition[Any] = estimates.mixture(led.settling, led.others)
+            burn_in: Transition[Any] = estimates.mixture(for_burn_in(led.proposals), led.others)
             if settings is None and not known.usable and trajectories_serve(known.model):
                 assert known.warm is not None
                 transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
-                settling = transition
-            known, segments = _burn_in(known, request, settling, led, workers)
+                burn_in = transition
+            known, segments = _burn_in(known, request, burn_in, led, workers)
             request = request._replace(rngs=[segment.rng for segment in segments])
             counts = sum_counts(segment.counts for segment in segments)
             if not _surprises(counts, led, known):
@@ -117,7 +123,7 @@ def set_up_emulated(
 def _burn_in(
     known: EmulatorState,
     request: Request,
-    settling: Transition[Any],
+    burn_in: Transition[Any],
     led: ChainProposals,
     workers: Executor,
 ) -> tuple[EmulatorState, list[Segment]]:
@@ -125,10 +131,10 @@ def _burn_in(
     segments = workers.map(
         switch,
         [
-            (known.model, settling, theta, rng, request.n_warmup)
+            (known.model, burn_in, theta, rng, request.n_warmup)
             for theta, rng in zip(led.starts, request.rngs, strict=True)
         ],
-        "settling: iterations that are not kept",
+        "burn-in: iterations that are not kept",
     )
     check_time()
     counts = sum_counts(segment.counts for segment in segments)

@@ -23,17 +23,17 @@ class ChainProposals(NamedTuple):
     starts: list[FloatArray]  # overdispersed; (p,) each
 
     @property
-    def settling(self) -> dict[str, Proposal]:
-        """The proposals while chains settle: rotations by any angle, which forget the start."""
-        return {
-            name: replace(proposal, spread=1.0) if isinstance(proposal, Rotation) else proposal
-            for name, proposal in self.proposals.items()
-        }
-
-    @property
     def main(self) -> str:
         """Name of the main proposal."""
         return next(iter(self.proposals))
+
+
+def for_burn_in(proposals: dict[str, Proposal]) -> dict[str, Proposal]:
+    """Return the proposals with rotations by any angle, which forget where a chain began."""
+    return {
+        name: replace(proposal, spread=1.0) if isinstance(proposal, Rotation) else proposal
+        for name, proposal in proposals.items()
+    }
 
 
 def propose_by_emulator(

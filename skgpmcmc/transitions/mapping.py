@@ -24,6 +24,7 @@ from ..hyperposterior.cheap import CheapPosterior
 from ..model.joint import LatentGP
 from ..numerics.dynamics import DensityPoint
 from .base import S, StepInfo, Transition
+from .compose import Mixture, Sweep
 from .metropolis import Evaluated, MetropolisHastings, metropolis_accepts, rejected_proposal
 from .operator import Operator, OperatorUpdate
 from .slice import UnivariateSlice
@@ -169,6 +170,37 @@ class _Realization:
 
 
 @dataclass(frozen=True, eq=False)
+class MappingInfo(StepInfo):
+    """What a diagnostic wants to know of a mapping, and where the mark was.
+
+    Attributes
+    ----------
+    marked : ndarray of shape (r, p)
+        theta after each move of the mark; all of them are draws of theta.
+    """
+
+    marked: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+
+def count_marked(transition: Transition[Any]) -> int:
+    """Return how many draws of theta each step of a transition marks, besides where it ends."""
+    if isinstance(transition, DiscretizingMap):
+        return transition.n_moves
+    if isinstance(transition, Mixture):  # where another move is made, theta is marked as often
+        return count_marked(transition.moves[0])
+    if isinstance(transition, Sweep):
+        pairs = zip(transition.moves, transition.repeats, strict=True)
+        return sum(n * count_marked(move) for move, n in pairs)
+    return 0
+
+
+def marked_in(info: StepInfo) -> FloatArray | None:
+    """Return the draws of theta that a step has marked, (r, p); None if there are none."""
+    found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
+    return np.concatenate(found) if found else None
+
+
+@dataclass(frozen=True, eq=False)
 class DiscretizingMap(Transition[S], Generic[S]):
     """Mapping to a discretizing chain: moves of a mark along a temporary chain on pi*.
 
@@ -203,11 +235,6 @@ class DiscretizingMap(Transition[S], Generic[S]):
     n_moves: int = 1
     jump: int = 1
     name: str = "mapping to a discretizing chain"
-
-    @property
-    def n_marked(self) -> int:
-        """Number of marked draws in each step: one for each move of the mark."""
-        return self.n_moves
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
@@ -245,7 +272,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
             return self._reject(model, state, marked[-1], rng)
         rate = float(np.mean(probabilities))
         n_evaluations = float(len(known) - 1)
-        info = StepInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
+        info = MappingInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
         return moved, info
 
     def _ratio(
@@ -268,4 +295,4 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Stay, the mark too, because of what theta is."""
         info = rejected_proposal(self.name, model, theta)
         still = np.tile(state.theta, (self.n_moves, 1))
-        return self.exact.stay(state, rng), info._replace(marked=still)
+        return self.exact.stay(state, rng), MappingInfo(**vars(info), marked=still)

@@ -667,7 +667,7 @@ def test_methods_state_the_constants_of_the_set_up():
     assert f"N is at least {options.fewest_draws}, and at most" in methods
     assert f"latent values or {options.n_draws}, whichever is more" in methods
     width = sequential._ENDS[1] - sequential._ENDS[0]
-    assert f"within {len(sequential._SHARE)} bins of" in methods
+    assert f"within {len(sequential._BIN_PROBABILITY)} bins of" in methods
     assert f"{width:.1f} standard" in methods
     assert sequential._BLOCKS == (1, 8)
     assert "Rows with tables are drawn in blocks of eight" in methods
