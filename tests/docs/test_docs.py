@@ -644,7 +644,7 @@ def test_methods_state_the_constants_of_the_set_up():
     assert "p > 3" in methods
     # Proposals.
     assert f"1 + {options.lift} / \\sqrt p" in methods
-    assert f"1 / {1.0 / options.lifted(2):.2f} for two" in methods
+    assert f"1 / {1.0 / options.lifted_power(2):.2f} for two" in methods
     assert round(1.0 - options.lifted_power(2), 2) == 0.13
     assert "e^{0.13 D}" in methods
     assert round(options.lift / np.sqrt(2.0), 2) == 0.15

@@ -100,7 +100,7 @@ class Shrinking:
         new = 0.8 * theta + 0.7 * rng.standard_normal(len(theta))
         there = np.sum((new - 0.8 * theta) ** 2)
         back = np.sum((theta - 0.8 * new) ** 2)
-        return new, 0.5 * (there - back) / 0.7**2 if self.with_correction else 0.0
+        return new, 0.5 * (there - back) / 0.7**2 if self.corrected else 0.0
 
 
 class Recomputed(OneByOne, PseudoMarginalMetropolis):
@@ -742,7 +742,7 @@ class Widened(EP):
     share: float = 0.5
 
 
-@pytest.mark.parametrize("kind", ["refined", "roughened"])
+@pytest.mark.parametrize("kind", ["with_tolerance", "with_few_sweeps"])
 def test_what_samplers_make_of_an_approximation_is_of_its_class_with_its_fields(kind):
     made = getattr(Widened(share=0.7, damping=0.8), kind)()
     assert (type(made), made.share, made.damping) == (Widened, 0.7, 0.8)

@@ -114,8 +114,6 @@ def test_operations_and_evaluations_of_the_set_up_are_those_of_the_warm_up():
 class NoMarks:
     """A transition that marks nothing."""
 
-    n_marked = 0
-
 
 @in_one_test(
     ("n_rounds", "n_batches", "told"),
