@@ -63,7 +63,7 @@ def sample_with_file(
     seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)
     patient: Any = _Patient(monitor, journal)
     run = sample_chains(models, *parts, seed=seed, monitor=patient, journal=journal, **settings)
-    if journal.follows:
+    if journal.replays:
         raise ValueError(
             f"checkpoint={str(path)!r} has more draws than n_draws={estimator.n_draws} and "
             f"target_ess={estimator.target_ess}, max_rhat={estimator.max_rhat} ask for: use the "
@@ -86,7 +86,7 @@ class _Patient:
 
     def expect(self, left: Effort) -> None:
         """Pass on the estimate of the remaining effort, where nothing more comes from the file."""
-        if not self._journal.follows:
+        if not self._journal.replays:
             self._monitor.expect(left)
 
     def report_draws(self, progress: Progress) -> None:
@@ -99,7 +99,7 @@ class _Patient:
 
     def end_round(self) -> bool:
         """Pass on that a round ends; True asks to stop, but not before the end of the file."""
-        return self._monitor.end_round() and not self._journal.follows
+        return self._monitor.end_round() and not self._journal.replays
 
 
 def _of_settings(estimator: BaseEstimator) -> dict[str, str]:

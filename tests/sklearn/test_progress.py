@@ -205,7 +205,7 @@ def test_an_evaluation_with_some_inputs_tells_of_an_iteration_with_all(
 def test_only_calls_that_are_said_to_tell_of_iterations_do():
     plan, monitor = PLAN._replace(n_workers=1), Listener()
     seconds = iter([[5.0], [50.0, 6.0, 4.0], [1.0]])
-    workers = SimpleNamespace(follows=False, run=lambda *_: done_in(next(seconds)))
+    workers = SimpleNamespace(replays=False, run=lambda *_: done_in(next(seconds)))
     rounds = set_ups._Rounds(monitor, 1)
     work = set_ups._Work(workers, rounds, plan, "", 1)
     work.map(abs, [(1,)], "search")

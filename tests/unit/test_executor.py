@@ -70,7 +70,7 @@ class Following(Workers):
         self.n_left, self.names, self.left_at = n_replayed, [], None
 
     @property
-    def follows(self):
+    def replays(self):
         return self.n_left > 0
 
     def run(self, calls, name=""):
