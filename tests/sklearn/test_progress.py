@@ -256,9 +256,9 @@ LEARNING = ("search for modes", "scale of the posterior at a mode", "learning")
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (learning(), [*LEARNING, "measuring the noise of estimates", "settling"]),
-        (learning().set_params(sampler="marginal"), [*LEARNING, "settling"]),
-        (quick(), ["start of the chains", "tuning", "settling"]),
+        (learning(), [*LEARNING, "measuring the noise of estimates", "burn-in"]),
+        (learning().set_params(sampler="marginal"), [*LEARNING, "burn-in"]),
+        (quick(), ["start of the chains", "tuning", "burn-in"]),
     ],
     ids=["emulated", "marginal", "sweep"],
 )

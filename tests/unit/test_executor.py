@@ -106,7 +106,7 @@ def test_results_come_back_in_order_and_operations_are_counted():
 def test_operations_and_evaluations_of_the_set_up_are_those_of_the_warm_up():
     sampler, settled = Batches(3), []
     ((ready,), _, _) = set_up(sampler)
-    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begun(settled)
+    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begin_run(settled)
     assert run.draws.warmup_counts.n_evaluations == 7.5
     assert run.draws.warmup_counts.operations.cholesky == 9.0
 
@@ -240,7 +240,7 @@ def test_iterations_of_the_set_up_are_part_of_those_discarded():
             return super().set_up(request, workers)._replace(n_tuned=20, n_burn_in=5)
 
     ((ready,), _, _) = set_up(Moved(1))
-    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begun([])
+    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begin_run([])
     assert run.n_discarded == 25
     in_a_hurry = Told()
     in_a_hurry.limit.was_noticed = True

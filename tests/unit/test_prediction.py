@@ -376,7 +376,7 @@ def test_a_single_function_is_drawn_by_weight_too(n):
     n_places = 2 * weight.sum()
     for place in (np.arange(n_places) + 0.5) / n_places:
         given = SimpleNamespace(uniform=lambda place=place: place, permutation=np.asarray)
-        for _, columns in used._drawn(members, n, given):
+        for _, columns in used._draw_columns(members, n, given):
             np.add.at(by_column, columns, 1)
         np.add.at(by_draw, used._resample(n, given), 1)
     assert_array_equal(by_column, 2 * n * weight)

@@ -11,7 +11,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 from skgpmcmc.setup.emulator.learn import EmulatorState, ExaminedEmulator
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.estimates import Estimates
-from skgpmcmc.setup.proposals import overdispersed_starts, propose_at_once, propose_by_emulator
+from skgpmcmc.setup.proposals import (
+    for_burn_in,
+    overdispersed_starts,
+    propose_at_once,
+    propose_by_emulator,
+)
 from skgpmcmc.transitions.surrogate import (
     CheapPoint,
     IndependenceMetropolis,
@@ -127,15 +132,15 @@ def test_the_correction_is_that_of_the_estimates():
 
 
 @in_one_test("dim", [1, 2, 3])
-def test_while_chains_settle_rotations_are_independent_of_where_they_start(dim):
+def test_during_burn_in_rotations_are_independent_of_where_they_start(dim):
     """Draws from the density with wider tails, from wherever, by proposals of the same names."""
     led, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
-    settling = led.settling
-    assert list(settling) == list(led.proposals)
-    assert settling["random walk"] is led.proposals["random walk"]
+    burn_in = for_burn_in(led.proposals)
+    assert list(burn_in) == list(led.proposals)
+    assert burn_in["random walk"] is led.proposals["random walk"]
     sd = OPTIONS.lifted_power(dim) ** -0.5
     for start in (np.zeros(dim), np.full(dim, 1.5)):
-        draws = np.array([settling["rotation"].propose(start, rng)[0] for _ in range(400)])
+        draws = np.array([burn_in["rotation"].propose(start, rng)[0] for _ in range(400)])
         for column in draws.T:
             assert stats.kstest(column / sd, "norm").pvalue > P_LIMIT
     # Rotations of kept draws go a fixed way.
@@ -155,7 +160,7 @@ def test_other_proposals_and_their_shares():
     mixture = EXACT.mixture(led.proposals, led.others)
     assert mixture.probabilities == pytest.approx((0.94, 0.03, 0.03))
     assert led.main == "rotation"
-    assert [*led.settling] == [*led.proposals]
+    assert [*for_burn_in(led.proposals)] == [*led.proposals]
 
 
 # --- where chains begin ---------------------------------------------------------------------------

@@ -65,9 +65,9 @@ def test_chains_that_accept_far_less_than_predicted_are_learned_from_once(monkey
     leads = misled(monkeypatch, 1)
     prepared, workers = set_up()
     first, second = leads
-    assert workers.stages.count("settling") == 2
+    assert workers.stages.count("burn-in") == 2
     look = workers.stages.index("a second look")
-    assert workers.stages[look - 1] == "settling"
+    assert workers.stages[look - 1] == "burn-in"
     # Places where chains stayed have joined the design, and emulators are examined anew.
     theirs = {tuple(theta) for s in workers.batches[look - 1][2] for theta in s.theta}
     shown = [point.theta for point in workers.batches[look][2]]
@@ -107,7 +107,7 @@ def test_a_few_iterations_are_no_surprise(n_warmup):
 
 def test_nothing_is_looked_at_where_all_is_well():
     _, workers = set_up()
-    assert workers.stages.count("settling") == 1
+    assert workers.stages.count("burn-in") == 1
     assert "a second look" not in workers.stages
 
 

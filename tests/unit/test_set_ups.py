@@ -304,7 +304,7 @@ def mapped_moves(maker):
     with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted, workers: wanted):
         wanted = maker(defensive=SHARE).set_up(request, InProcess())
     move = wanted.move([Layer(None, RandomWalk())], 2)
-    return SimpleNamespace(transition=mapped._mixed(move, RandomWalk()))
+    return SimpleNamespace(transition=mapped._add_moves(move, RandomWalk()))
 
 
 @pytest.mark.parametrize(
