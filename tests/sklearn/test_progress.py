@@ -364,7 +364,7 @@ class Listener:
     def expect(self, what):
         self.left.append(what.seconds)
 
-    def sampled(self, progress):
+    def report_draws(self, progress):
         pass
 
     def begin_round(self):
