@@ -20,18 +20,19 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import EP, Density, Laplace, importance_estimate
-from skgpmcmc.approximations.annealing import (
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.importance import Density, importance_estimate
+from skgpmcmc.importance.annealed import (
     EllipticalSlices,
     PathKernel,
     annealed_evidence,
-    scheduled,
+    find_schedule,
 )
+from skgpmcmc.importance.gaussian import importance_gaussian
 from skgpmcmc.likelihoods import Likelihood, Probit, Softmax
 from skgpmcmc.model import ClasswiseGP, HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.transitions import Trajectory
 from skgpmcmc.transitions.annealed import TrajectoryKernel
-from skgpmcmc.warmup.emulator.design import importance_gaussian
 
 from .common import print_table, save
 
@@ -87,7 +88,7 @@ CASES = {
 def density_of(model: LatentGP, approximation: str, theta: np.ndarray) -> Density:
     """Return what importance sampling draws from."""
     q = (Laplace() if approximation == "laplace" else EP()).fit(model, theta).q
-    return importance_gaussian(q, model, None)
+    return importance_gaussian(q, model)
 
 
 def noise(estimate: Callable[[], float]) -> dict[str, float]:
@@ -113,7 +114,7 @@ def measure(model: LatentGP, approximation: str, theta: np.ndarray) -> dict[str,
         if name == "HMC" and model.likelihood.n_functions > 1:
             continue
         settings = {"kernel": kernel, "n_moves": n_moves}
-        schedule = scheduled(model, density.q, None, rng, **settings)
+        schedule = find_schedule(model, density.q, None, rng, **settings)
         found[name] = noise(
             lambda schedule=schedule, settings=settings: (
                 annealed_evidence(model, density.q, schedule, 64, rng, **settings).log_evidence

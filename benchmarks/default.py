@@ -26,8 +26,8 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
-from skgpmcmc.warmup import emulated
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.setup import emulated
+from skgpmcmc.setup.emulator.options import EmulatorOptions
 
 from .common import (
     data_folder,

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import APPROXIMATIONS, find_mode, importance_estimate
+from skgpmcmc.approximations import APPROXIMATIONS
+from skgpmcmc.hyperposterior import find_mode
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.model import LatentGP
 
 from .common import default_model, load_binary, save, simulate_binary

@@ -28,18 +28,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    HyperPosterior,
-    Sites,
-    find_mode,
-    importance_estimate,
-)
+from skgpmcmc.approximations import EP, GaussianApproximation, Sites
+from skgpmcmc.hyperposterior import HyperPosterior, find_mode
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
-from skgpmcmc.transitions import run_pool
-from skgpmcmc.warmup import Emulated
+from skgpmcmc.setup.emulator.cheap import Emulated
+from skgpmcmc.transitions.surrogate import run_pool
 
 from .common import CASES, fit_quietly, load_results, print_table, save, simulate_ard, use_core
 
@@ -68,7 +63,7 @@ def _search(model: LatentGP) -> float:
     start = time.perf_counter()
     approximation = EP()
     mode = find_mode(model, approximation, [model.covariance.start], with_hyperprior=True)
-    q, posterior = mode.fit.q, HyperPosterior(model, approximation.refined(1e-4))
+    q, posterior = mode.fit.q, HyperPosterior(model, approximation.with_tolerance(1e-4))
     for axis in np.eye(len(q.prior.theta)):
         for sign in (0.1, -0.1):
             posterior.at(q.prior.theta + sign * axis, q.sites)
@@ -87,7 +82,7 @@ class _FromNeighbor:
     """EP at every node, from the sites of the last one."""
 
     def __init__(self, model: LatentGP) -> None:
-        self.model, self.approximation = model, EP().refined(1e-4)
+        self.model, self.approximation = model, EP().with_tolerance(1e-4)
         self.sites: Sites | None = None
 
     def __call__(self, theta: np.ndarray) -> GaussianApproximation:

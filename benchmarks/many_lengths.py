@@ -21,7 +21,8 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPRegressor
-from skgpmcmc.approximations import Exact, HyperPosterior
+from skgpmcmc.approximations import Exact
+from skgpmcmc.hyperposterior import HyperPosterior
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import (
     LatentGP,

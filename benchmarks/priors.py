@@ -40,12 +40,7 @@ from skgpmcmc import (
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.metrics import capacity_accuracy_score
-from skgpmcmc.model import (
-    default_hyperprior,
-    default_kernel,
-    length_bounds,
-    make_covariance,
-)
+from skgpmcmc.model import default_hyperprior, default_kernel, length_bounds, make_covariance
 
 from .common import RESULTS, print_table, save
 from .prior_problems import MANY_CLASSES, PROBLEMS, Problem, Sample, draw_function, standardized

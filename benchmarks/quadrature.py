@@ -18,15 +18,9 @@ from scipy.interpolate import RectBivariateSpline
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import (
-    EP,
-    Density,
-    GaussianApproximation,
-    SequentialApproximation,
-    Sites,
-    importance_estimate,
-    rows_in_turn,
-)
+from skgpmcmc.approximations import EP, GaussianApproximation, Sites
+from skgpmcmc.importance import Density, importance_estimate
+from skgpmcmc.importance.sequential import SequentialApproximation, rows_in_turn
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
@@ -70,7 +64,7 @@ class _Nodes:
         self, model: LatentGP, center: np.ndarray, root: np.ndarray, n_draws: int, seed: int
     ) -> None:
         self.model, self.center, self.root, self.n_draws = model, center, root, n_draws
-        self.approximation = EP().refined(1e-5)
+        self.approximation = EP().with_tolerance(1e-5)
         self.rng = np.random.default_rng(seed)
         self.sites: dict[Node, Sites] = {}
         self.values: dict[Node, np.ndarray] = {}  # (n_batches,)

@@ -13,8 +13,8 @@ in a field of a class whose name ends in "Options"; in methods of such a class t
 too. Numbers within other functions do not count, nor do defaults of other records. A *branch on p*
 is a comparison of the number of hyper-parameters (`dim`, `p`, or a length of theta), and every use
 of a name that such a comparison has defined (a variable, a property or a function), in its place.
-*Generators* are functions of the room ``warmup`` that yield. *Record types* are the classes with
-fields, of the rooms `ROOMS`, of which a default fit makes objects.
+*Generators* are functions of the rooms ``chain`` and ``setup`` that yield. *Record types* are the
+classes with fields, of the rooms `ROOMS`, of which a default fit makes objects.
 """
 
 from __future__ import annotations
@@ -39,17 +39,26 @@ import numpy as np
 from sklearn.datasets import make_moons
 
 #: Rooms whose code lines are counted together, and whose records are counted.
-ROOMS = ("warmup", "transitions", "approximations", "run")
+ROOMS = (
+    "chain",
+    "setup",
+    "transitions",
+    "hyperposterior",
+    "importance",
+    "approximations",
+    "run",
+)
 #: Files of the set-up of the default sampler, as patterns.
 SET_UP = (
-    "warmup/emulated.py",
-    "warmup/estimates.py",
-    "warmup/proposals.py",
-    "warmup/hamiltonian.py",
-    "warmup/emulator/*.py",
+    "setup/emulated.py",
+    "setup/estimates.py",
+    "setup/proposals.py",
+    "setup/hamiltonian.py",
+    "setup/emulator/*.py",
     "transitions/rotation.py",
     "transitions/surrogate.py",
     "transitions/pseudo_marginal.py",
+    "importance/gaussian.py",
 )
 #: What has as many entries as there are hyper-parameters.
 _AS_LONG_AS_THETA = {"root", "start", "theta", "scale"}
@@ -279,7 +288,7 @@ def _room(name: str) -> str:
 def _of_the_set_up(sources: dict[str, str]) -> dict[str, Any]:
     """Counts of what the set-up of the default sampler is made of; see the top."""
     files = {n: s for n, s in sources.items() if any(Path(n).match(own) for own in SET_UP)}
-    warmup = {n: s for n, s in sources.items() if _room(n) == "warmup"}
+    warmup = {n: s for n, s in sources.items() if _room(n) in ("chain", "setup")}
     return {
         "tuned_numbers": [f"{n}: {own}" for n, s in files.items() for own in tuned_numbers(s)],
         "branches_on_size": branches_on_size(files),

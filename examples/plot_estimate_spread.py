@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, Laplace, importance_estimate
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import (
     GaussianPrior,

@@ -10,27 +10,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from .compare import (
-    KEY,
-    Comparison,
-    DataSet,
-    Settings,
-    as_json,
-    bundled_data,
-    check_data,
-    compare,
-    conclusion,
-    convergence_report,
-    csv_data,
-    save_plot,
-    score_table,
-    split_data,
-    why_no_plot,
-)
+from .compare.data import DataSet, bundled_data, check_data, csv_data, split_data
+from .compare.methods import Comparison, Settings, compare
+from .compare.picture import save_plot, why_no_plot
+from .compare.report import as_json, convergence_report
+from .compare.table import KEY, conclusion, score_table
 
-#: Exit statuses: all is well; a method, the plot or the saving failed; the arguments or the data
-#: are wrong, and nothing was fitted; stopped by Ctrl-C.
-DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+#: Exit status of a run in which all went well.
+DONE = 0
+#: Exit status where a method, the plot or the saving has failed.
+FAILED = 1
+#: Exit status where the arguments or the data are wrong, and nothing was fitted.
+REFUSED = 2
+#: Exit status after Ctrl-C.
+INTERRUPTED = 130
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -209,7 +202,8 @@ def _output_paths(prefix: str) -> tuple[Path, Path]:
         raise ValueError(
             f"--output {prefix!r} must end in a name, to which .json and .png are added."
         )
-    document, plot = Path(f"{prefix}.json"), Path(f"{prefix}.png")
+    document = Path(f"{prefix}.json")
+    plot = Path(f"{prefix}.png")
     for path in (document, plot):
         is_new = not path.exists()
         try:
@@ -258,7 +252,8 @@ def _report(results: Sequence[Comparison], settings: Settings, repeats: int) -> 
     """Tables, convergence and notes, for people."""
     lines = []
     for comparison in results:
-        split, outcomes = comparison.first, comparison.outcomes
+        split = comparison.first
+        outcomes = comparison.outcomes
         title = (
             f"{comparison.data.name}: {len(split.y_train)} training and {len(split.y_test)} test "
             f"rows, {split.X_train.shape[1]} features, {repeats} split(s)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 
-class Shown:
+class TableRepr:
     """Base of results whose `__str__` is what everyone is to see."""
 
     def __repr__(self) -> str:

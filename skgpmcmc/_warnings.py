@@ -25,9 +25,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     category : type of Warning, default=UserWarning
         Its kind.
     """
-    frame, level = sys._getframe(), 1
+    frame = sys._getframe()
+    level = 1
     while frame.f_back is not None and _is_passed_over(frame.f_globals.get("__name__")):
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level = level + 1
     warnings.warn(message, category, stacklevel=level)
 
 

@@ -14,26 +14,29 @@ import numpy as np
 from scipy import stats
 
 from ._typing import FloatArray
-from .numerics.archive import from_arrays
-from .run import Diagnostics, convergence_message, draws_wanted
+from .chain.counts import Counts, sum_counts
+from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
-from .run.diagnostics import counted, summarized
-from .warmup import Counts, sum_counts
+from .run.diagnostics import Diagnostics, count_fields, summary_fields
+from .storage.archive import from_arrays
 
 #: Share of a chain's draws that it may stay at one place.
 _LONGEST_STAY = 0.1
-#: Distances, in standard deviations within chains, from which a chain is said to be elsewhere, and
-#: its halves to differ.
-_ELSEWHERE, _DRIFT = 1.0, 0.7
-#: Acceptance rate below which a move is said to fail, if it is made as often as that.
-_LOW_RATE, _OFTEN = 0.05, 30
+#: Distance of a chain from the others, in standard deviations within chains, that is reported.
+_ELSEWHERE = 1.0
+#: Distance of the halves of a chain, in the same unit, that is reported.
+_DRIFT = 0.7
+#: Acceptance rate below which a move is said to fail.
+_LOW_RATE = 0.05
+#: Times that a move must have been made before its rate is reported.
+_OFTEN = 30
 #: Latent values that are looked at where there are no hyper-parameters.
-_N_LATENT = 5
+_N_LATENT_SHOWN = 5
 #: Bars of a histogram of ranks.
 _N_BARS = 20
 
 
-class Chains(NamedTuple):
+class StoredChains(NamedTuple):
     """The chains of one model in a file."""
 
     samples: FloatArray  # (n_chains, n_draws, p)
@@ -43,12 +46,13 @@ class Chains(NamedTuple):
     sampler: str = "pm"
 
 
-def chains_in(content: Mapping[str, Any]) -> list[Chains]:
+def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
     """Return the chains of every model in the content of a checkpoint; none before the first draws.
 
     Without hyper-parameters a few latent values take their place.
     """
-    shown, tapes = content["shown"], content["tapes"]
+    shown = content["shown"]
+    tapes = content["tapes"]
     n_chains = int(shown["n_chains"])
     chains = [[from_arrays(segment) for segment in tape["segments"]] for tape in tapes]
     found = []
@@ -56,17 +60,19 @@ def chains_in(content: Mapping[str, Any]) -> list[Chains]:
         own = chains[m : m + n_chains]
         if not all(own):
             continue
-        samples, names = _stacked(own, "theta"), _labels(shown)
+        samples = _stack(own, "theta")
+        names = _labels(shown)
         if not names:
-            f = _stacked(own, "f")
-            rows = np.unique(np.linspace(0, f.shape[2] - 1, _N_LATENT).astype(int))
-            samples, names = f[:, :, rows], [f"f[{row}]" for row in rows]
+            f = _stack(own, "f")
+            rows = np.unique(np.linspace(0, f.shape[2] - 1, _N_LATENT_SHOWN).astype(int))
+            samples = f[:, :, rows]
+            names = [f"f[{row}]" for row in rows]
         counts = [sum_counts(segment.counts for segment in chain) for chain in own]
-        found.append(Chains(samples, names, counts, shown["n_inputs"], shown["sampler"]))
+        found.append(StoredChains(samples, names, counts, shown["n_inputs"], shown["sampler"]))
     return found
 
 
-def _stacked(chains: Sequence[Sequence[Any]], name: str) -> FloatArray:
+def _stack(chains: Sequence[Sequence[Any]], name: str) -> FloatArray:
     """Draws of chains, which were perhaps cut off at different ones; (n_chains, n_draws, k)."""
     whole = [np.concatenate([getattr(s, name) for s in chain]) for chain in chains]
     least = min(map(len, whole))
@@ -78,13 +84,13 @@ def _labels(shown: Mapping[str, Any]) -> list[str]:
     return [f"log {name}" if positive else str(name) for name, positive in pairs]
 
 
-def diagnosis(chains: Chains) -> Diagnostics:
+def diagnosis(chains: StoredChains) -> Diagnostics:
     """Return the table of diagnostics, as far as the file contains it."""
     return Diagnostics(
         names=chains.names,
         classes=None,
-        **summarized([chains.samples]),
-        **counted(chains.counts, Counts(), chains.n_inputs),
+        **summary_fields([chains.samples]),
+        **count_fields(chains.counts, Counts(), chains.n_inputs),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
         seconds_warmup=np.nan,
@@ -92,7 +98,7 @@ def diagnosis(chains: Chains) -> Diagnostics:
     )
 
 
-def findings(chains: Chains, max_rhat: float, target_ess: float | None) -> list[str]:
+def findings(chains: StoredChains, max_rhat: float, target_ess: float | None) -> list[str]:
     """Describe what is wrong with some chains and what to try; empty if nothing is wrong.
 
     Parameters
@@ -108,7 +114,13 @@ def findings(chains: Chains, max_rhat: float, target_ess: float | None) -> list[
     message = convergence_message(table, max_rhat, target_ess)
     if message is None:
         return []
-    found = [message, *_stuck(chains), *_elsewhere(chains), *_drifting(chains), *_refused(chains)]
+    found = [
+        message,
+        *_stuck(chains),
+        *_elsewhere(chains),
+        *_drifting(chains),
+        *_rejecting_moves(chains),
+    ]
     if len(found) == 1:
         wanted = draws_wanted(table, chains.samples.shape[1], max_rhat, target_ess)
         found.append(
@@ -119,7 +131,7 @@ def findings(chains: Chains, max_rhat: float, target_ess: float | None) -> list[
     return found
 
 
-def _stuck(chains: Chains) -> list[str]:
+def _stuck(chains: StoredChains) -> list[str]:
     """Chains that stay at one place."""
     remedy = (
         "The estimate of the likelihood is too noisy there: increase n_importance."
@@ -138,11 +150,12 @@ def _stuck(chains: Chains) -> list[str]:
     return found
 
 
-def _elsewhere(chains: Chains) -> list[str]:
+def _elsewhere(chains: StoredChains) -> list[str]:
     """Chains that are not where the others are."""
     if len(chains.samples) < 2:
         return []
-    means, sd = chains.samples.mean(axis=1), _within(chains.samples)
+    means = chains.samples.mean(axis=1)
+    sd = _within(chains.samples)
     found = []
     for c, mean in enumerate(means):
         others = np.median(np.delete(means, c, axis=0), axis=0)
@@ -158,7 +171,7 @@ def _elsewhere(chains: Chains) -> list[str]:
     return found
 
 
-def _drifting(chains: Chains) -> list[str]:
+def _drifting(chains: StoredChains) -> list[str]:
     """Hyper-parameters whose chains are still under way."""
     half = chains.samples.shape[1] // 2
     if half < 2:
@@ -180,7 +193,7 @@ def _within(samples: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(sd, 1e-12 * (1.0 + np.abs(samples).max(axis=(0, 1)))))
 
 
-def _refused(chains: Chains) -> list[str]:
+def _rejecting_moves(chains: StoredChains) -> list[str]:
     """Moves that are often proposed and hardly ever accepted."""
     found = []
     for move in sum_counts(chains.counts).n_steps:
@@ -231,8 +244,9 @@ def save_plots(path: Path, prefix: str) -> list[Path]:
     ImportError
         If matplotlib is not installed.
     """
-    from .displays import AutocorrelationDisplay, TraceDisplay
     from .displays._drawing import import_matplotlib
+    from .displays.autocorrelation import AutocorrelationDisplay
+    from .displays.traces import TraceDisplay
 
     plt, _ = import_matplotlib()
     saved = []
@@ -253,7 +267,7 @@ def save_plots(path: Path, prefix: str) -> list[Path]:
     return saved
 
 
-def _ranks(plt: Any, chains: Chains) -> Any:
+def _ranks(plt: Any, chains: StoredChains) -> Any:
     """Draw how often each chain has which ranks among all: alike where chains agree."""
     from .displays._drawing import axes_for
 

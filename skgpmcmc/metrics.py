@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # k / 100, and not a running sum of 0.01, so that each threshold is the double nearest to it.
-_THRESHOLDS = np.arange(51) / 100
+_CAPACITY_THRESHOLDS = np.arange(51) / 100
 
 # Probabilities such as 0.6 lie a rounding error away from their decimal value, and so does
 # |0.6 - 0.5| < 0.1 from its truth; rounding the difference puts it back on the thresholds' grid.
@@ -103,7 +103,8 @@ def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
         raise ValueError(f'score={score!r} is not known: pass "accuracy" or "auc".')
     is_positive, proba = _check_predictions(y_true, y_proba, pos_label)
     order = np.argsort(proba)
-    is_positive, proba = is_positive[order], proba[order]
+    is_positive = is_positive[order]
+    proba = proba[order]
     n_low, start_high = _kept_tails(proba)
     score_of_kept = _accuracy_of_kept if score == "accuracy" else _auc_of_kept
     score_values = score_of_kept(is_positive, proba, n_low, start_high)
@@ -270,8 +271,8 @@ def _kept_tails(proba):
     `proba` is sorted; the rows rejected at threshold k are `proba[n_low[k]:start_high[k]]`.
     """
     from_half = np.round(proba - 0.5, _DECIMALS)
-    n_low = np.searchsorted(from_half, -_THRESHOLDS, side="right")
-    start_high = np.searchsorted(from_half, _THRESHOLDS, side="left")
+    n_low = np.searchsorted(from_half, -_CAPACITY_THRESHOLDS, side="right")
+    start_high = np.searchsorted(from_half, _CAPACITY_THRESHOLDS, side="left")
     # At rho = 0 a row with p = 0.5 belongs to both tails: keep it, once.
     return n_low, np.maximum(n_low, start_high)
 

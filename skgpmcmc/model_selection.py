@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ._shown import Shown
+from ._shown import TableRepr
 from .run.annealed import AnnealedImportance
 
 __all__ = ["AnnealedImportance", "ComparedModel", "ModelComparison", "compare_evidence"]
@@ -29,7 +29,7 @@ class ComparedModel(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class ModelComparison(Shown):
+class ModelComparison(TableRepr):
     """Result of `compare_evidence`; prints as a table.
 
     Attributes
@@ -117,9 +117,9 @@ def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
 def _check_targets(models: Mapping[str, Any]) -> None:
     """Refuse models of different targets, however each of them encodes and scales its own."""
     first, *others = models
-    expected = _standardized(models[first])
+    expected = _standardize(models[first])
     for name in others:
-        own = _standardized(models[name])
+        own = _standardize(models[name])
         if own.shape != expected.shape or not np.allclose(own, expected, atol=1e-6):
             raise ValueError(
                 f"models {first!r} and {name!r} were fitted to different targets, whose evidences "
@@ -127,6 +127,6 @@ def _check_targets(models: Mapping[str, Any]) -> None:
             )
 
 
-def _standardized(model: Any) -> np.ndarray:
+def _standardize(model: Any) -> np.ndarray:
     y = model._predictor.model.observations.y[model._rows.given.row_of]
     return (y - y.mean()) / (y.std() or 1.0)

@@ -29,8 +29,15 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.likelihoods import BERNOULLI_LIKELIHOODS, Likelihood, Probit
-from skgpmcmc.likelihoods.base import Derivatives, TiltedMoments
+from skgpmcmc.chain import InProcess
+from skgpmcmc.chain.executor import perform
+from skgpmcmc.likelihoods import (
+    BERNOULLI_LIKELIHOODS,
+    Derivatives,
+    Likelihood,
+    Probit,
+    TiltedMoments,
+)
 from skgpmcmc.model import (
     Covariance,
     HyperPrior,
@@ -43,7 +50,6 @@ from skgpmcmc.model import (
 from skgpmcmc.numerics.linalg import DenseRoot, NotPositiveDefiniteError
 from skgpmcmc.run import chains
 from skgpmcmc.transitions import Trajectory
-from skgpmcmc.warmup import InProcess, perform
 
 Z_LIMIT = 4.0
 P_LIMIT = 1e-4
@@ -411,7 +417,7 @@ class ApproximationSuite:
         X, y = toy_classes(12, 2, seed=3)
         model = make_model(X, y, likelihood, kernel)
         theta = kernel.theta + np.linspace(0.8, -0.6, len(kernel.theta))
-        refined = self.approximation.refined()
+        refined = self.approximation.with_tolerance()
         fit = refined.fit(model, theta)
         expected = finite_difference(lambda t: refined.fit(model, t).log_evidence, theta)
         assert fit.converged
@@ -422,7 +428,7 @@ class ApproximationSuite:
         X, y = rng.uniform(size=(10, 2)), rng.standard_normal(10)
         model = make_model(X, y, GaussianNoise(0.4))
         theta = np.array([0.7, -0.5])
-        q, log_evidence, converged, _ = self.approximation.refined().fit(model, theta)
+        q, log_evidence, converged, _ = self.approximation.with_tolerance().fit(model, theta)
         C = q.prior.K + 0.4 * np.eye(10)
         assert converged
         expected = multivariate_normal(np.zeros(10), C).logpdf(y)
@@ -437,7 +443,7 @@ class ApproximationSuite:
         X, y = rng.uniform(size=(n_inputs, 2)), rng.standard_normal(12)
         model = make_model(X[np.arange(12) % n_inputs], y, GaussianNoise(0.4))
         theta = np.array([0.7, log_length])
-        fit = self.approximation.refined().fit(model, theta)
+        fit = self.approximation.with_tolerance().fit(model, theta)
         K = fit.q.prior.K
         C = K + 0.4 * np.eye(12)
         assert fit.q.prior.rank < 12
@@ -480,8 +486,8 @@ class ApproximationSuite:
         X, y = toy_classes(20, 2, seed=5)
         y[12:] = 0.0
         theta = np.array([1.0, -0.7])
-        every = self.approximation.refined().fit(make_model(X, y, PartlyObserved()), theta)
-        some = self.approximation.refined().fit(make_model(X[:12], y[:12]), theta)
+        every = self.approximation.with_tolerance().fit(make_model(X, y, PartlyObserved()), theta)
+        some = self.approximation.with_tolerance().fit(make_model(X[:12], y[:12]), theta)
         moments = some.q.conditional().predict(X[12:])
         assert_array_equal(every.q.precision[12:], 0.0)
         assert every.log_evidence == pytest.approx(some.log_evidence, abs=1e-9)
@@ -492,7 +498,7 @@ class ApproximationSuite:
     def test_one_point_repeated(self, likelihood):
         """K of rank one."""
         model = make_model(np.ones((6, 2)), [1.0, 1.0, 1.0, 1.0, -1.0, -1.0], likelihood)
-        fit = self.approximation.refined().fit(model, np.array([1.0, 0.0]))
+        fit = self.approximation.with_tolerance().fit(model, np.array([1.0, 0.0]))
         assert fit.converged
         assert fit.q.prior.rank == 1
         assert_allclose(fit.q.mean, fit.q.mean[0], rtol=1e-12)
@@ -554,16 +560,16 @@ class ApproximationSuite:
         for theta in ([-1.0, -2.0], [1.0, -1.0], [3.0, 0.0]):
             loose, tight = (
                 approximation.fit(model, np.array(theta)).log_evidence
-                for approximation in (self.approximation, self.approximation.refined())
+                for approximation in (self.approximation, self.approximation.with_tolerance())
             )
             assert loose == pytest.approx(tight, abs=0.01)
 
     def test_refined_is_at_least_as_tight(self):
-        refined = self.approximation.refined()
+        refined = self.approximation.with_tolerance()
         assert type(refined) is type(self.approximation)
         assert refined.tol < self.approximation.tol
-        assert refined.refined(1.0).tol == refined.tol
-        assert self.approximation.refined(1e-8).tol == 1e-8
+        assert refined.with_tolerance(1.0).tol == refined.tol
+        assert self.approximation.with_tolerance(1e-8).tol == 1e-8
 
     @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, np.inf])
     def test_an_impossible_tolerance_is_named(self, tol):
@@ -572,7 +578,7 @@ class ApproximationSuite:
 
     def test_good_values_pass(self):
         self.approximation.check()
-        self.approximation.refined().check()
+        self.approximation.with_tolerance().check()
 
 
 def check_gaussian_approximation(q):
@@ -630,10 +636,9 @@ class OneByOne:
     def step_one(self, model, state, rng):
         return super().step_many(model, [state], [rng])[0]
 
-    def evaluate_many(self, model, thetas, rngs, retained=None):
-        retained = retained or [None] * len(thetas)
-        each = zip(thetas, rngs, retained, strict=True)
-        return [self.evaluate_one(model, theta, rng, keep) for theta, rng, keep in each]
+    def evaluate_many(self, model, thetas, rngs, *retained):
+        each = zip(thetas, rngs, *retained, strict=True)
+        return [self.evaluate_one(model, *own) for own in each]
 
-    def evaluate_one(self, model, theta, rng, retained):
-        return super().evaluate_many(model, [theta], [rng], [retained])[0]
+    def evaluate_one(self, model, theta, rng, *retained):
+        return super().evaluate_many(model, [theta], [rng], *([keep] for keep in retained))[0]

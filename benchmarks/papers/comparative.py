@@ -36,6 +36,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
 from skgpmcmc.approximations import APPROXIMATIONS
+from skgpmcmc.chain import InProcess, Segment, sample, switch
 from skgpmcmc.likelihoods import Likelihood, Logit, OrdinalProbit, Poisson, Volatility
 from skgpmcmc.model import (
     GPState,
@@ -48,8 +49,9 @@ from skgpmcmc.model import (
 from skgpmcmc.parameterizations import Ancillary, Sufficient
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
 from skgpmcmc.samplers.within_gibbs import hyper_moves, latent_moves
+from skgpmcmc.setup import Prepared, Request
+from skgpmcmc.setup.random_walk import set_up_sweep
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition
-from skgpmcmc.warmup import InProcess, Prepared, Request, Segment, sample, set_up_sweep, switch
 
 from ..common import load_binary, load_results, print_table, save, use_core
 
@@ -384,7 +386,7 @@ def sample_chain(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) 
         prepared.transition,
         prepared.thetas[chain],
         prepared.rngs[chain],
-        prepared.n_settle,
+        prepared.n_burn_in,
         None if prepared.states is None else prepared.states[chain],
     )
     return sample(model, prepared.transition, settled.state, settled.rng, n_draws)

@@ -36,30 +36,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
-from skgpmcmc.approximations import (
-    CheapPosterior,
-    Exact,
-    HyperPosterior,
-    Nystrom,
-    SubsetOfData,
-    evidence_cost,
-)
+from skgpmcmc.approximations import Exact, Nystrom, SubsetOfData
+from skgpmcmc.chain import switch
+from skgpmcmc.hyperposterior import CheapPosterior, HyperPosterior, evidence_cost
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.samplers import Collapsed, DiscretizingChain, Sampler
-from skgpmcmc.transitions import (
-    CheapUpdate,
-    DiscretizingMap,
-    Layer,
-    MarginalMetropolis,
-    Operator,
-    Sweep,
-    TemperedTransitions,
-    Transition,
-    UnivariateSlice,
-)
-from skgpmcmc.warmup import Request, switch
-from skgpmcmc.warmup.mapped import by_coordinate
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.mapped import by_coordinate
+from skgpmcmc.transitions import Operator, Sweep, Transition, UnivariateSlice
+from skgpmcmc.transitions.mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
+from skgpmcmc.transitions.metropolis import MarginalMetropolis
 
 from ..common import RESULTS, load_results, print_table, save, use_core
 from .comparative import prepare
@@ -202,8 +189,8 @@ def nystrom(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain:
 
 def tempered(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain:
     """Two layers of some rows each, of the paper's numbers."""
-    assert data.tempered is not None
-    targets = [SubsetOfData(m).posterior(problem.model, rng) for m in data.tempered]
+    assert data.temper is not None
+    targets = [SubsetOfData(m).posterior(problem.model, rng) for m in data.temper]
     layers = [Layer(target, _slices(problem, target, rng)) for target in targets]
 
     def make(layers: Sequence[Layer]) -> MarginalMetropolis:
@@ -279,7 +266,7 @@ def _packaged(problem: Problem, sampler: Sampler, cheap: Any, rng: np.random.Gen
         prepared.transition,
         prepared.thetas[0],
         prepared.rngs[0],
-        prepared.n_settle,
+        prepared.n_burn_in,
         states[0],
     )
     return Chain(prepared.transition, settled.state, settled.rng, _chosen(prepared.transition))

@@ -32,7 +32,9 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
-from skgpmcmc.approximations import APPROXIMATIONS, Approximation, importance_estimate
+from skgpmcmc.approximations import APPROXIMATIONS, Approximation
+from skgpmcmc.chain import Segment, sample, switch
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import (
     GaussianPrior,
@@ -43,8 +45,9 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sampler, Surrogate
-from skgpmcmc.transitions import PseudoMarginalMetropolis, Sweep, Transition
-from skgpmcmc.warmup import Prepared, Request, Segment, sample, switch
+from skgpmcmc.setup import Prepared, Request
+from skgpmcmc.transitions import Sweep, Transition
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..common import RESULTS, load_binary, load_results, print_table, save, use_core
 from .comparative import convergence, cost, prepare, r_hat
@@ -152,7 +155,7 @@ def prepared_of(model: LatentGP, scheme: str, length: Length) -> Prepared:
         transition = _walking(model, *PM[scheme], tuned)
         again = _request(model, APPROXIMATIONS["ep"](), length, 1)
         return tuned._replace(
-            transition=transition, thetas=again.starts, rngs=again.rngs, n_settle=length.n_warmup
+            transition=transition, thetas=again.starts, rngs=again.rngs, n_burn_in=length.n_warmup
         )
     if scheme == DEFAULT:
         return prepare(PseudoMarginal().set_up(_request(model, APPROXIMATIONS["ep"](), length, 0)))
@@ -165,7 +168,7 @@ def run(model: LatentGP, prepared: Prepared, n_draws: int) -> list[Segment]:
     chains = []
     states = prepared.states or [None] * len(prepared.thetas)
     for theta, rng, state in zip(prepared.thetas, prepared.rngs, states, strict=True):
-        begun = switch(model, prepared.transition, theta, rng, prepared.n_settle, state)
+        begun = switch(model, prepared.transition, theta, rng, prepared.n_burn_in, state)
         chains.append(sample(model, prepared.transition, begun.state, begun.rng, n_draws))
     return chains
 

@@ -32,8 +32,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.approximations.annealing import annealed_evidence
 from skgpmcmc.approximations.corrected import second_order_log_evidence
+from skgpmcmc.importance.annealed import annealed_evidence
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.run.annealed import AnnealedImportance
@@ -108,8 +108,8 @@ def deterministic(setting: str, n: int) -> dict[str, Any]:
     model, theta = problem(setting, n)
     found = {}
     for name, evaluate in {
-        "Laplace": lambda: Laplace().refined().fit(model, theta).log_evidence,
-        "EP": lambda: EP().refined().fit(model, theta).log_evidence,
+        "Laplace": lambda: Laplace().with_tolerance().fit(model, theta).log_evidence,
+        "EP": lambda: EP().with_tolerance().fit(model, theta).log_evidence,
         "EP second order": lambda: second_order_log_evidence(model, theta),
     }.items():
         begun = time.process_time()

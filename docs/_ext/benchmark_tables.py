@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from docutils import nodes
-from fit_tables import concurrency, in_step, memory, tuned_svm
+from fit_tables import concurrency, memory, step_many, tuned_svm
 from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
 from rst_tables import decimals, list_table, provenance, two
 from set_up_tables import SetUpNumbers, default_fits, many_lengths
@@ -814,7 +814,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "rmhmc_": rmhmc,
     "annealed_noise": annealed_noise,
     "tuned_svm": tuned_svm,
-    "in_step": in_step,
+    "step_many": step_many,
     "concurrency": concurrency,
     "memory": memory,
     "default": default_fits,

@@ -32,19 +32,19 @@ def tuned_svm(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return [*list_table("", [*head, "ESS"], rows), *provenance(document)]
 
 
-def in_step(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Milliseconds of an evaluation where chains go in step, and where each goes alone."""
+def step_many(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Milliseconds of an evaluation where chains move together, and where each moves alone."""
     (document,) = documents
     rows = [
         [
             r["problem"],
             decimals(r["n"], 0),
             decimals(r["chains"], 0),
-            *(decimals(r[name], 2) for name in ("alone", "in step", "ratio")),
+            *(decimals(r[name], 2) for name in ("alone", "together", "ratio")),
         ]
         for r in document["results"]
     ]
-    head = ["data", "rows", "chains", "each alone, ms", "in step, ms", "ratio"]
+    head = ["data", "rows", "chains", "each alone, ms", "together, ms", "ratio"]
     return [*list_table("", head, rows), *provenance(document)]
 
 

@@ -19,7 +19,7 @@ from rst_tables import decimals, list_table, provenance, two
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
-OPTIONS = ROOT / "skgpmcmc" / "warmup" / "emulator" / "options.py"
+OPTIONS = ROOT / "skgpmcmc" / "setup" / "emulator" / "options.py"
 DEFAULT = ROOT / "benchmarks" / "results" / "default.json"
 
 #: Labels of the runs that are compared.

@@ -1,81 +1,45 @@
-"""Gaussian approximations of p(f | y, theta), with the log evidence and its gradient."""
+"""Gaussian approximations of p(f | y, theta), with the log evidence and its gradient.
 
-from .base import (
-    Approximation,
-    ApproximationFit,
-    Evaluation,
-    GaussianApproximation,
-    LatentDraws,
-    Sites,
-)
-from .cheap import (
-    CheapApproximation,
-    CheapPosterior,
-    EigenExact,
-    Nystrom,
-    SubsetOfData,
-    evidence_cost,
-)
-from .classwise import ClasswiseApproximation, averaged
+Cheap posteriors of theta, which the samplers "discretizing" and "tempered" move by, can be imported
+from here too.
+"""
+
+from typing import Any
+
+from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
 from .ep import EP
 from .exact import Exact
-from .hyperposterior import HyperPosterior, PosteriorPoint, mean_of
-from .importance import (
-    Density,
-    ImportanceEstimate,
-    ReferenceDensity,
-    importance_estimate,
-    log_importance_weights,
-)
-from .interpolated import InterpolatedSites, Quadratic, density_from
 from .laplace import Laplace
-from .modes import Mode, climb, find_mode
-from .sequential import SequentialApproximation, rows_in_turn
 
 __all__ = [
     "APPROXIMATIONS",
-    "CHEAP",
     "EP",
     "Approximation",
     "ApproximationFit",
     "CheapApproximation",
-    "CheapPosterior",
-    "ClasswiseApproximation",
-    "Density",
     "EigenExact",
-    "Evaluation",
     "Exact",
     "GaussianApproximation",
-    "HyperPosterior",
-    "ImportanceEstimate",
-    "InterpolatedSites",
     "Laplace",
-    "LatentDraws",
-    "Mode",
     "Nystrom",
-    "PosteriorPoint",
-    "Quadratic",
-    "ReferenceDensity",
-    "SequentialApproximation",
     "Sites",
     "SubsetOfData",
-    "averaged",
-    "climb",
-    "density_from",
-    "evidence_cost",
-    "find_mode",
-    "importance_estimate",
-    "log_importance_weights",
-    "mean_of",
-    "rows_in_turn",
 ]
 
 #: The approximations that have a name in the estimators.
 APPROXIMATIONS: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
 
-#: The cheap posteriors of theta that have a name in the estimators.
-CHEAP: dict[str, type[CheapApproximation]] = {
-    "sod": SubsetOfData,
-    "nystrom": Nystrom,
-    "eigen": EigenExact,
-}
+_CHEAP = ("CheapApproximation", "EigenExact", "Nystrom", "SubsetOfData")
+
+
+def __getattr__(name: str) -> Any:
+    """Return a cheap posterior, which is made of approximations and so imported on demand."""
+    if name not in _CHEAP:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ..hyperposterior import cheap
+
+    return getattr(cheap, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,9 +16,10 @@ import numpy as np
 
 from .._params import Configuration
 from .._typing import BoolArray, FloatArray
-from ..likelihoods import Likelihood
-from ..model import Conditional, GaussianPrior, LatentGP, Observations
-from ..model.prior import GivenSites
+from ..likelihoods.base import Likelihood
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import Conditional, GaussianPrior, GivenSites
 from ..numerics import linalg
 
 
@@ -61,7 +62,7 @@ class LatentDraws(NamedTuple):
 #: Differences from one below this have lost four digits.
 _CANCELLED = 1e-4
 #: Step of the finite difference for a third cumulant, in cavity standard deviations.
-_STEP = 1e-3
+_CUMULANT_STEP = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,8 @@ class GaussianApproximation:
         if not shift.any():
             return shift
         # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
-        strong, s = self.precision * self.prior.variance > 1.0, self.root_precision
+        strong = self.precision * self.prior.variance > 1.0
+        s = self.root_precision
         if strong.all():
             return np.asarray(s * linalg.cholesky_solve(self.chol_B, shift / s))
         weak = np.where(strong, 0.0, shift)
@@ -152,9 +154,9 @@ class GaussianApproximation:
         """Mean of q; (n,)."""
         return self.prior.times(self.weights)
 
-    def made(self) -> Self:
+    def factorize(self) -> Self:
         """Return itself, with all that draws take made now."""
-        _ = self.prior.made(), self.half_log_det_B, self.weights, self.mean
+        _ = self.prior.factorize(), self.half_log_det_B, self.weights, self.mean
         return self
 
     def cavities(self) -> Cavities:
@@ -169,18 +171,18 @@ class GaussianApproximation:
         """
         mean, var = self.cavities().moments
         observed = model.observations_at(self.prior.theta)
-        step = _STEP * np.sqrt(var)
+        step = _CUMULANT_STEP * np.sqrt(var)
         up = observed.tilted_moments(mean + step, var).beta
         at = observed.tilted_moments(mean, var).beta
         down = observed.tilted_moments(mean - step, var).beta
         # The tilted cumulants are var^k times the derivatives of log Z; beta is minus the second.
         # Both in units of the cavity, whose own powers could overflow.
-        third = -var * (up - down) / (2.0 * _STEP)
+        third = -var * (up - down) / (2.0 * _CUMULANT_STEP)
         shrunk = np.maximum(1.0 - var * at, 0.0)  # below zero by rounding
         with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is left: no skewness
             return np.nan_to_num(third / shrunk**1.5, posinf=0.0, neginf=0.0)
 
-    def widened(self, share: float) -> Self:
+    def widen(self, share: float) -> Self:
         """Return q with the same mean and `share` of the precision of its sites."""
         precision = share * self.precision
         shift = self.weights + self.coupled(self.prior, precision, self.mean)
@@ -271,7 +273,8 @@ class GaussianApproximation:
 
         Freshly allocated in Fortran order, for sums with symmetric weights.
         """
-        inverse, finished = self._inverse_factor, "marginal_variance" in vars(self)
+        inverse = self._inverse_factor
+        finished = "marginal_variance" in vars(self)
         if finished:  # nothing else wants it: one matrix less
             del vars(self)["_inverse_factor"]
         T = linalg.lower_gram(inverse, overwrite=finished)
@@ -340,7 +343,8 @@ class GaussianApproximation:
 
     def conditional(self) -> Conditional:
         """Return f* at new inputs, f integrated out under q."""
-        prior, a = self.prior, self.weights[:, None]
+        prior = self.prior
+        a = self.weights[:, None]
         return GivenSites(prior.covariance, prior.kernel_theta, self.chol_B, a, self.root_precision)
 
 
@@ -392,7 +396,7 @@ class Approximation(Configuration, ABC):
         in theta: the evidence depends on no others.
         """
 
-    def evaluated(
+    def fit_with_gradient(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None
     ) -> Evaluation:
         """Fit, with the gradient of the log evidence; arguments are those of `fit`."""
@@ -408,12 +412,12 @@ class Approximation(Configuration, ABC):
         remedy = 'approximation="laplace" or "auto"'
         likelihood.check_single(f"approximation={type(self).__name__}", remedy)
 
-    def roughened(self) -> Approximation:
+    def with_few_sweeps(self) -> Approximation:
         """Return a cheaper one, for proposals that are corrected anyway; here, the same."""
         return self
 
     @abstractmethod
-    def refined(self, tol: float = ...) -> Approximation:
+    def with_tolerance(self, tol: float = ...) -> Approximation:
         """Return the same with a tighter tolerance, by default one that is enough for gradients.
 
         It is of the same class, and has the same values of all other fields.

@@ -25,7 +25,10 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._typing import FloatArray
-from ..model import ClasswisePrior, GaussianPrior, LatentGP, Observations
+from ..model.classwise import ClasswisePrior
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics import linalg
 from .base import GaussianApproximation, LatentDraws, Sites
 from .laplace import laplace_gradient
@@ -36,7 +39,7 @@ _RATE = 0.6
 #: Change of a mean, in standard deviations, below which sweeps end.
 _SETTLED = 0.01
 #: Log2 of the number of points that averages over q are taken with.
-_LOG_POINTS = 6
+_LOG2_POINTS = 6
 #: Least variance of a row, without the coupling of classes, in units of the prior's.
 _LEAST_SHARE = 1e-12
 #: Least precision of a site.
@@ -117,9 +120,9 @@ class ClasswiseApproximation(GaussianApproximation):
         pairs = zip(inverses, own, strict=True)
         return np.concatenate([part - linalg.product(E, common) for E, part in pairs])
 
-    def made(self) -> Self:
+    def factorize(self) -> Self:
         """Return itself, with all that draws take made now."""
-        _ = self.prior.made(), self.half_log_det_B, self.mean
+        _ = self.prior.factorize(), self.half_log_det_B, self.mean
         return self
 
     def _squares_of_sites(self, delta: FloatArray) -> FloatArray:
@@ -175,7 +178,7 @@ def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
     E = linalg.lower_gram(linalg.lower_inverse(factor))
     E *= root[:, None]
     E *= root
-    return linalg.mirrored(E)
+    return linalg.mirror_lower(E)
 
 
 @laplace_gradient.register(ClasswiseApproximation)
@@ -211,7 +214,7 @@ def _slope_of_half_log_det(q: ClasswiseApproximation) -> FloatArray:
     return np.asarray(-0.5 * weight * p * trace).ravel()
 
 
-def averaged(
+def average_sites(
     q: ClasswiseApproximation, observed: Observations, n_sweeps: int = 40
 ) -> ClasswiseApproximation:
     """Return a Gaussian whose sites have slope and curvature averaged over itself.
@@ -234,7 +237,8 @@ def averaged(
         deviations.
     """
     for _ in range(n_sweeps):
-        before, wanted = q.sites, _averaged_sites(q, observed)
+        before = q.sites
+        wanted = _average_once(q, observed)
         mixed = (old + _RATE * (new - old) for old, new in zip(before, wanted, strict=True))
         new = ClasswiseApproximation(q.prior, Sites(*mixed))
         moved = q.prior.split(new.mean - q.mean) ** 2 / np.einsum("icc->ci", q.row_covariances)
@@ -244,7 +248,7 @@ def averaged(
     return q
 
 
-def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
+def _average_once(q: ClasswiseApproximation, observed: Observations) -> Sites:
     roots = np.linalg.cholesky(q.row_covariances)
     steps = np.einsum("icd,sd->isc", roots, normal_points(q.n_classes))
     f = q.prior.split(q.mean).T[:, None, :] + steps
@@ -263,6 +267,6 @@ def _averaged_sites(q: ClasswiseApproximation, observed: Observations) -> Sites:
 
 
 @cache
-def normal_points(dim: int, log_points: int = _LOG_POINTS) -> FloatArray:
+def normal_points(dim: int, log_points: int = _LOG2_POINTS) -> FloatArray:
     """Points that stand for N(0, I); (2 ^ log_points, dim)."""
     return np.asarray(ndtri(qmc.Sobol(dim, rng=0).random_base2(log_points)))

@@ -7,7 +7,7 @@ from math import factorial
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import LatentGP
+from ..model.joint import LatentGP
 from ..numerics import linalg
 from .base import GaussianApproximation
 from .ep import EP
@@ -31,7 +31,7 @@ def second_order_log_evidence(model: LatentGP, theta: FloatArray) -> float:
     Opper, Paquet & Winther (2013), Perturbative corrections for approximate inference in Gaussian
     latent variable models, Journal of Machine Learning Research 14, (22).
     """
-    fit = EP().refined().fit(model, theta)
+    fit = EP().with_tolerance().fit(model, theta)
     if model.likelihood.quadratic:  # exact, and its tilted densities are Gaussian
         return fit.log_evidence
     return fit.log_evidence + second_order_correction(model, fit.q)
@@ -54,7 +54,8 @@ def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
     # From a root of the covariance of f under q: nothing cancels.
     root = q.root / np.linalg.norm(q.root, axis=1)[:, None]
     correlation = linalg.product(root, root.T)
-    power, total = np.ones(()), 0.0
+    power = np.ones(())
+    total = 0.0
     for degree, eta in enumerate(hermite, start=1):
         power = power * correlation
         total += float(eta @ power @ eta - eta @ eta) / (2.0 * factorial(degree))

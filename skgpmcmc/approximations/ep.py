@@ -9,15 +9,18 @@ import numpy as np
 
 from .._params import check_in, check_integer
 from .._typing import FloatArray
-from ..likelihoods import TiltedMoments
-from ..model import LatentGP, Observations
+from ..likelihoods.base import TiltedMoments
+from ..model.joint import LatentGP
+from ..model.observations import Observations
 from .base import Approximation, ApproximationFit, Cavities, GaussianApproximation, Sites
 from .laplace import Laplace
 from .whitened import gaussian_family
 
 _SMALLEST_DAMPING = 0.1
-#: Factor of the damping after a sweep whose change has grown, and after any other.
-_LESS, _MORE = 0.5, 1.5
+#: Factor of the damping after a sweep whose change has grown.
+_DAMPING_DECREASE = 0.5
+#: Factor of the damping after any other sweep.
+_DAMPING_INCREASE = 1.5
 #: Change of a site, in posterior standard deviations, from which sweeps do not come back.
 _LOST = 100.0
 #: Sweeps, of full updates, in which the change must halve: below that it is rounding that moves it.
@@ -26,9 +29,10 @@ _PATIENCE = 20
 _RESOLVED = 1e-12
 #: Tolerance of a Laplace approximation to begin with, or to fall back on.
 _START_TOLERANCE = 1e-4
-#: Damping, and least precision of a site in units of the prior's, where a likelihood is not
-#: log-concave and sites could become negative.
-_CAREFUL_DAMPING, _LEAST_PRECISION = 0.5, 1e-3
+#: Damping where a likelihood is not log-concave, so that sites could become negative.
+_CAREFUL_DAMPING = 0.5
+#: Least precision of a site there, in units of the precision of the prior.
+_LEAST_PRECISION = 1e-3
 
 
 @dataclass(eq=False)
@@ -75,11 +79,11 @@ class EP(Approximation):
         check_integer("approximation: max_sweeps", self.max_sweeps, 1)
         check_in("approximation: damping", self.damping, "(0, 1]")
 
-    def roughened(self) -> Self:
+    def with_few_sweeps(self) -> Self:
         """Return an EP that stops after about two sweeps where it starts from good sites."""
         return replace(self, tol=max(self.tol, 0.1))
 
-    def refined(self, tol: float = 1e-9) -> Self:
+    def with_tolerance(self, tol: float = 1e-9) -> Self:
         """Return an EP that is tight enough for gradients."""
         return replace(self, tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps)
 
@@ -93,7 +97,8 @@ class EP(Approximation):
         Laplace approximation. Sweeps that are lost all the same fall back on it.
         """
         prior = model.prior_at(theta)
-        family, observed = gaussian_family(prior), model.observations_at(theta)
+        family = gaussian_family(prior)
+        observed = model.observations_at(theta)
         log_concave = model.likelihood.log_concave
         least = 0.0 if log_concave else _LEAST_PRECISION / prior.variance
         careful = model.likelihood.steep or observed.several
@@ -112,16 +117,16 @@ class EP(Approximation):
             swept = _Sweep.of(q, observed, least)
             change = _largest_change(q.marginal_variance, sites, swept.matched)
             changes.append(change)
-            if change < self.tol or sweep == self.max_sweeps or _stalled(changes):
+            if change < self.tol or sweep == self.max_sweeps or _is_stalled(changes):
                 break
             if careful and not change < _LOST:
                 return _from_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
             # Where changes grow after a step that went too far, its length was not the damping's.
-            factor = _LESS if grown and not beyond else _MORE
+            factor = _DAMPING_DECREASE if grown and not beyond else _DAMPING_INCREASE
             damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
             step = _Step.of(sites, swept.matched, q.marginal_variance, damping)
-            sites = step.end if grown or last is None else step.extrapolated(last)
+            sites = step.end if grown or last is None else step.extrapolate(last)
             beyond = sites is not step.end
             last = step
         if not swept.share_of_cavity(q.precision) > _RESOLVED:
@@ -162,7 +167,7 @@ class _Sweep(NamedTuple):
         """Match the moments of every tilted distribution of q, by sites of a `least` precision."""
         cavities = q.cavities()
         tilted = observed.tilted_moments(*cavities.moments)
-        return cls(cavities, tilted, _matched_sites(q.sites, cavities, tilted, least))
+        return cls(cavities, tilted, _match_sites(q.sites, cavities, tilted, least))
 
     def share_of_cavity(self, precision: FloatArray) -> float:
         """Least variance of a tilted distribution, and of q, over that of the cavity.
@@ -187,7 +192,7 @@ class _Step(NamedTuple):
         end = Sites(old.shift + share * shift, old.precision + share * precision)
         return cls(end, np.concatenate([shift * np.sqrt(var), precision * var]))
 
-    def extrapolated(self, last: _Step) -> Sites:
+    def extrapolate(self, last: _Step) -> Sites:
         """Go beyond the end, to where changes vanish on the line through the last two.
 
         It is Anderson's acceleration with one step of memory (Walker & Ni, 2011). Sweeps approach
@@ -205,7 +210,7 @@ class _Step(NamedTuple):
         )
 
 
-def _matched_sites(
+def _match_sites(
     sites: Sites, cavities: Cavities, tilted: TiltedMoments, least: FloatArray | float
 ) -> Sites:
     """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var.
@@ -236,9 +241,10 @@ def _largest_change(var: FloatArray, old: Sites, new: Sites) -> float:
     return float(max(precision.max(), shift.max()))
 
 
-def _stalled(changes: list[float]) -> bool:
+def _is_stalled(changes: list[float]) -> bool:
     """Whether the change has not halved for long."""
-    before, lately = changes[:-_PATIENCE], changes[-_PATIENCE:]
+    before = changes[:-_PATIENCE]
+    lately = changes[-_PATIENCE:]
     return len(before) > 0 and min(lately) > 0.5 * min(before)
 
 

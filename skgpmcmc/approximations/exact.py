@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, LatentGP, Observations
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics import linalg
 from .base import Approximation, ApproximationFit, Evaluation, GaussianApproximation, Sites
 from .whitened import gaussian_family
@@ -25,7 +27,7 @@ class Exact(Approximation):
     def check(self) -> None:
         """Accept any instance: there are no parameters."""
 
-    def refined(self, tol: float = 0.0) -> Exact:
+    def with_tolerance(self, tol: float = 0.0) -> Exact:
         """Return itself, as nothing is iterated."""
         return self
 
@@ -47,11 +49,12 @@ class Exact(Approximation):
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log p(y | theta); R&W (5.9)."""
-        q, observed = fit.q, model.observations_at(fit.q.prior.theta)
+        q = fit.q
+        observed = model.observations_at(fit.q.prior.theta)
         of_likelihood = _of_parameters(observed, q.mean, q.marginal_variance)
         return np.concatenate([q.kernel_gradient(), of_likelihood])
 
-    def evaluated(
+    def fit_with_gradient(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None
     ) -> Evaluation:
         """Return the posterior, the log evidence and its gradient.
@@ -62,7 +65,7 @@ class Exact(Approximation):
         """
         prior, observed = _of(model, theta)
         if prior.low_rank:
-            return super().evaluated(model, theta, start)
+            return super().fit_with_gradient(model, theta, start)
         sites = GaussianApproximation.touching(prior, observed, np.zeros(prior.size)).sites
         noise = 1.0 / sites.precision
         residual = noise * sites.shift

@@ -10,13 +10,15 @@ import numpy as np
 
 from .._params import check_in, check_integer
 from .._typing import FloatArray
-from ..likelihoods import Likelihood
-from ..model import GaussianPrior, LatentGP, Observations
+from ..likelihoods.base import Likelihood
+from ..model.joint import LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
 from .whitened import gaussian_family
 
 _SMALLEST_STEP = 1e-6
-_ROUNDING = 1e-14  # relative; the last step may seem to go down
+_DENSITY_ROUNDING = 1e-14  # relative; the last step may seem to go down
 
 
 @dataclass(eq=False)
@@ -52,7 +54,7 @@ class Laplace(Approximation):
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Accept any likelihood."""
 
-    def refined(self, tol: float = 1e-13) -> Self:
+    def with_tolerance(self, tol: float = 1e-13) -> Self:
         """Return a Laplace approximation with a tolerance small enough for gradients."""
         return replace(self, tol=min(self.tol, tol))
 
@@ -71,11 +73,13 @@ class Laplace(Approximation):
             q = gaussian_family(prior)(prior, start)
             point = _Point.of(observed, q.weights, q.mean)
         threshold = self.tol * len(observed)
-        iteration, gain = 0, np.inf
+        iteration = 0
+        gain = np.inf
         shift = np.inf  # of f: the evidence depends on it to first order
         while iteration < self.max_iter and (gain > threshold or shift > np.sqrt(self.tol)):
             iteration += 1
-            previous, point = point, _newton_step(observed, prior, point)
+            previous = point
+            point = _newton_step(observed, prior, point)
             gain = point.objective - previous.objective
             shift = float(np.abs(point.f - previous.f).max())
         # With the curvature at its own mean, not at the step before.
@@ -143,7 +147,7 @@ def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) ->
     step = 1.0
     while step > _SMALLEST_STEP:
         new = _Point.of(observed, point.weights + step * direction, point.f + step * f_direction)
-        if new.objective >= point.objective - _ROUNDING * (1.0 + abs(point.objective)):
+        if new.objective >= point.objective - _DENSITY_ROUNDING * (1.0 + abs(point.objective)):
             return new
         step *= 0.5
     return point  # at the mode to rounding

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import Conditional, GaussianPrior
+from ..model.prior import Conditional, GaussianPrior
 from ..numerics import linalg
 from .base import GaussianApproximation, LatentDraws
 
@@ -36,7 +36,7 @@ class WhitenedApproximation(GaussianApproximation):
     @cached_property
     def _white_mean(self) -> FloatArray:
         """Mean of v; (r,)."""
-        return linalg.cholesky_solve(self.chol_white, self.prior.pull(self.sites.shift))
+        return linalg.cholesky_solve(self.chol_white, self.prior.apply_transpose(self.sites.shift))
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -48,9 +48,9 @@ class WhitenedApproximation(GaussianApproximation):
         """``a = nu - W mean``, which has K a = mean; (n,)."""
         return np.asarray(self.sites.shift - self.precision * self.mean)
 
-    def made(self) -> Self:
+    def factorize(self) -> Self:
         """See `GaussianApproximation`."""
-        _ = self.prior.made(), self.chol_white, self.weights
+        _ = self.prior.factorize(), self.chol_white, self.weights
         return self
 
     @cached_property
@@ -61,15 +61,16 @@ class WhitenedApproximation(GaussianApproximation):
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
         W = self.precision if g.ndim == 1 else self.precision[:, None]
-        inner = linalg.cholesky_solve(self.chol_white, self.prior.pull(W * g))
+        inner = linalg.cholesky_solve(self.chol_white, self.prior.apply_transpose(W * g))
         return np.asarray(W * (g - self.prior.unwhiten(inner)))
 
     def kernel_gradient(self, *more: tuple[FloatArray, FloatArray]) -> FloatArray:
         """See `GaussianApproximation`; R' (K + W^-1)^-1 = (T T')^-1 R'W."""
-        inverse = linalg.mirrored(linalg.cholesky_inverse(self.chol_white))
+        inverse = linalg.mirror_lower(linalg.cholesky_inverse(self.chol_white))
         root = self.prior.root.factor
         X, Y = np.transpose([(0.5 * self.weights, self.weights), *more], (1, 2, 0))
-        RX, RY = root.T @ X, root.T @ Y
+        RX = root.T @ X
+        RY = root.T @ Y
         # Of x y' the symmetric part.
         A = np.hstack([-0.5 * inverse, 0.5 * RX, 0.5 * RY])
         B = np.vstack([root.T * self.precision, Y.T, X.T])
@@ -82,7 +83,7 @@ class WhitenedApproximation(GaussianApproximation):
 
     def conditional(self) -> Conditional:
         """See `GaussianApproximation`."""
-        return self.prior.given_white_sites(self._white_mean, self.chol_white)
+        return self.prior.condition_on_white_sites(self._white_mean, self.chol_white)
 
 
 @singledispatch

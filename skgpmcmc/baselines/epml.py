@@ -11,24 +11,28 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._params import check_integer
 from .._warnings import warn
-from ..approximations import Approximation, find_mode
+from ..approximations.base import Approximation
 from ..estimators import _validation as check
 from ..estimators._data import (
     LogProbabilityClassifierMixin,
     new_rows,
-    normalized_columns,
-    numbered_classes,
+    normalize_columns,
+    number_classes,
     one_versus_rest,
     replace_fitted,
-    validated,
+    validate,
 )
 from ..estimators._link import DocumentationLink
 from ..estimators._named import names_methods
 from ..estimators._saving import Versioned
+from ..hyperposterior.modes import find_mode
 from ..likelihoods import BERNOULLI_LIKELIHOODS
-from ..model import LatentGP, Observations, check_gradient, make_covariance
-from ..numerics.threads import one_thread
-from ..run.effort import require_memory
+from ..model.covariance import make_covariance
+from ..model.joint import LatentGP
+from ..model.kernels import check_gradient
+from ..model.observations import Observations
+from ..parallel.threads import one_thread
+from ..run.memory import require_memory
 
 #: Matrices of n x n doubles that the search holds at most: 4 for a gradient, 4 for the best fit.
 _N_MATRICES = 9.0
@@ -126,8 +130,8 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         ValueError
             If the data or a parameter are invalid. The results of an earlier fit are kept.
         """
-        X, y, features = validated(self, X, y)
-        classes, index = numbered_classes(y)
+        X, y, features = validate(self, X, y)
+        classes, index = number_classes(y)
         targets = one_versus_rest(index, len(classes))
         if len(targets) > 1:
             raise ValueError(
@@ -163,7 +167,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         check_integer("n_restarts", self.n_restarts, 0)
         require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
-        approximation = check.named_approximation(self.approximation)
+        approximation = check.make_approximation(self.approximation)
         covariance = make_covariance(check.resolve_kernel(self.kernel, self.ard, X), X)
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
@@ -192,7 +196,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         mean, var = self.latent_mean_and_variance(X)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         log_p = np.stack([likelihood.log_predictive(y, mean, var) for y in (-1.0, 1.0)])
-        return normalized_columns(log_p)
+        return normalize_columns(log_p)
 
     def latent_mean_and_variance(self, X):
         """Mean and variance of the latent function under the Gaussian approximation.

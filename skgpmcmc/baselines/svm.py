@@ -46,7 +46,7 @@ def svm_platt_classifier(*, random_state=None, n_jobs=None):
     --------
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from skgpmcmc.baselines.svm import svm_platt_classifier
+    >>> from skgpmcmc.baselines import svm_platt_classifier
     >>> model = make_pipeline(StandardScaler(), svm_platt_classifier(random_state=0))
     """
     return PlattSVC(random_state=random_state, n_jobs=n_jobs)
@@ -139,7 +139,8 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
         search = self._search(checked_X, checked_y, outer, inner)
         # Stored last, so that a fit that fails leaves a fitted estimator as it was.
         validate_data(self, X, y, skip_check_array=True)
-        self.classes_, self.n_folds_ = classes, n_folds
+        self.classes_ = classes
+        self.n_folds_ = n_folds
         self.best_params_ = {
             name.removeprefix("estimator__"): value for name, value in search.best_params_.items()
         }

@@ -22,13 +22,17 @@ MIN_TRAINING_MEMBERS = 3
 _MISSING = ("", "na", "n/a", "nan", "?")
 
 #: Squares of larger numbers overflow.
-_LARGEST = 1e150
+_LARGEST_NUMBER = 1e150
 
 #: More different numbers than these, not all of them whole, are no classes.
 _MOST_NUMERIC_CLASSES = 20
 
-#: Largest file that is read, most columns, and most cells, which take memory of their own each.
-_MOST_BYTES, _MOST_COLUMNS, _MOST_CELLS = 10**8, 10_000, 10**7
+#: Largest file that is read, in bytes.
+_MOST_BYTES = 10**8
+#: Most columns of a file.
+_MOST_COLUMNS = 10_000
+#: Most cells of a file; each takes memory of its own.
+_MOST_CELLS = 10**7
 
 #: Most characters and most names that a message quotes.
 _MOST_QUOTED = 60, 20
@@ -110,7 +114,8 @@ def _read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         raise ValueError(f"{path}, line {reader.line_num}: {error}.") from error
     if not rows:
         raise ValueError(f"{path} is empty: there is no header row.")
-    header, body = [name.strip() for name in rows[0][1]], rows[1:]
+    header = [name.strip() for name in rows[0][1]]
+    body = rows[1:]
     if not body:
         raise ValueError(f"{path} has a header row and nothing below it: there are no data.")
     for line, row in body:
@@ -158,7 +163,7 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
     repeated, times = Counter(header).most_common(1)[0]
     if times > 1:
         raise ValueError(
-            f"{path}: {times} columns of the header are called {_quoted(repeated)}: give each a "
+            f"{path}: {times} columns of the header are called {_quote(repeated)}: give each a "
             "name of its own."
         )
     if "" in header:
@@ -167,7 +172,7 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
             "leave the column out if it numbers the rows."
         )
     if target not in header:
-        shown = ", ".join(_quoted(name) for name in header[: _MOST_QUOTED[1]])
+        shown = ", ".join(_quote(name) for name in header[: _MOST_QUOTED[1]])
         more = f" and {left} more" if (left := len(header) - _MOST_QUOTED[1]) > 0 else ""
         raise ValueError(
             f"--target {target!r} is not a column of {path}; it has [{shown}]{more}. Commas must "
@@ -180,7 +185,7 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
     return header.index(target)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return the beginning of a cell between quotes."""
     most = _MOST_QUOTED[0]
     return repr(text) if len(text) <= most else f"{text[:most]!r}..."
@@ -202,13 +207,13 @@ def _number(cell: str, column: str, line: int, path: Path) -> float:
         value = float(cell) if cell.isascii() and "_" not in cell else np.nan
     except ValueError:
         value = np.nan
-    where = f"{path}, line {line}, column {_quoted(column)}: {_quoted(cell)}"
+    where = f"{path}, line {line}, column {_quote(column)}: {_quote(cell)}"
     if not np.isfinite(value):
         raise ValueError(
             f"{where} is not a finite number. Encode categories as numbers and fill in or drop "
             "missing values first."
         )
-    if abs(value) > _LARGEST:
+    if abs(value) > _LARGEST_NUMBER:
         raise ValueError(f"{where} is too large to be standardized: choose another unit.")
     return value
 
@@ -243,7 +248,8 @@ def check_data(data: DataSet, repeats: int, random_state: int) -> None:
         It names the data, and the class or ``--train-size``.
     """
     classes, n_members = np.unique(data.y, return_counts=True)
-    n_classes, n_rows = len(classes), len(data.y)
+    n_classes = len(classes)
+    n_rows = len(data.y)
     if n_classes == 1:
         raise ValueError(
             f"{data.name!r} holds one class only, {str(classes[0])!r}: there is nothing to tell "
@@ -290,7 +296,8 @@ def split_data(data: DataSet, random_state: int) -> Split:
     """Split and standardize."""
     train, test = _split_rows(data, random_state)
     scaler = StandardScaler().fit(data.X[train])
-    X_train, X_test = scaler.transform(data.X[train]), scaler.transform(data.X[test])
+    X_train = scaler.transform(data.X[train])
+    X_test = scaler.transform(data.X[test])
     return Split(X_train, data.y[train], X_test, data.y[test], test)
 
 

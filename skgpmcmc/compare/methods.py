@@ -14,10 +14,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.multiclass import OneVsRestClassifier
 
-from ..baselines import EPMLClassifier, svm_platt_classifier
-from ..estimators import BayesianGPClassifier
+from ..baselines.epml import EPMLClassifier
+from ..baselines.svm import svm_platt_classifier
+from ..estimators.classification import BayesianGPClassifier
 from ..metrics import capacity_accuracy_score, capacity_auc_score, selective_accuracy_score
-from ..run import Diagnostics
+from ..run.diagnostics import Diagnostics
 from .data import DataSet, Split, split_data
 
 #: Columns of the table.
@@ -135,7 +136,8 @@ def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool)
         except Exception as error:  # whatever one method raises, the others go on
             outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
         else:
-            outcome.scores, outcome.proba = {**scores, "seconds": seconds}, proba
+            outcome.scores = {**scores, "seconds": seconds}
+            outcome.proba = proba
             outcome.diagnostics = getattr(estimator, "diagnostics_", None)
     outcome.notes = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     return outcome
@@ -185,7 +187,8 @@ def compare(
     """
     for r in range(repeats):
         split = split_data(data, random_state + r)
-        n_classes, n_features = len(np.unique(data.y)), data.X.shape[1]
+        n_classes = len(np.unique(data.y))
+        n_features = data.X.shape[1]
         methods = make_methods(settings, n_classes, n_features, random_state + r)
         for name, make in methods.items():
             report(f"[{data.name}] split {r + 1}/{repeats}: {name}")

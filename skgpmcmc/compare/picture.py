@@ -15,12 +15,15 @@ from .methods import Comparison, Outcome
 #: Where curves of several splits are averaged.
 _GRID = np.linspace(0.0, 1.0, 101)
 
-#: Bins of the reliability diagram, and the rows without which one is left out.
-_N_BINS, _FEWEST_ROWS = 5, 10
+#: Bins of the reliability diagram.
+_N_BINS = 5
+#: Rows without which a bin is left out.
+_FEWEST_ROWS_IN_BIN = 10
 
-#: An axis of accuracy has room for so many test rows, and at least this span: on a narrower one a
-#: single row, or noise, looks like a difference.
-_ROWS_ON_AXIS, _LEAST_SPAN = 20, 0.05
+#: Test rows for which an axis of accuracy has room.
+_ROWS_ON_AXIS = 20
+#: Least span of such an axis: on a narrower one a single row, or noise, looks like a difference.
+_LEAST_ACCURACY_SPAN = 0.05
 
 
 def why_no_plot(results: Sequence[Comparison]) -> str | None:
@@ -71,7 +74,8 @@ def save_plot(path: Path, results: Sequence[Comparison]) -> None:
         _finish_curves(left, comparison)
         _finish_reliability(right, comparison)
     handles = [Line2D([], [], label=name, **style[name]) for name in methods]
-    columns, title = min(5, len(methods)), "Bars, and bands over splits: ± one standard error"
+    columns = min(5, len(methods))
+    title = "Bars, and bands over splits: ± one standard error"
     figure.legend(handles=handles, title=title, loc="outside lower center", ncols=columns)
     figure.savefig(path, dpi=100)
 
@@ -96,13 +100,14 @@ def _on_grid(outcome: Outcome) -> np.ndarray:
 
 def _finish_curves(ax: Any, comparison: Comparison) -> None:
     """Title and axes; of the latter one row is a small part."""
-    split, n_splits = comparison.first, len({o.split for o in comparison.outcomes})
+    split = comparison.first
+    n_splits = len({o.split for o in comparison.outcomes})
     n_test = len(split.y_test)
     title = f"{comparison.data.name}: {len(split.y_train)} training, {n_test} test rows"
     if n_splits > 1:
         title += f", {n_splits} splits"
     ax.set_title(title, loc="left", fontsize="medium")
-    span = min(1.0, max(_LEAST_SPAN, _ROWS_ON_AXIS / n_test, 1.05 * (1.0 - ax.dataLim.y0)))
+    span = min(1.0, max(_LEAST_ACCURACY_SPAN, _ROWS_ON_AXIS / n_test, 1.05 * (1.0 - ax.dataLim.y0)))
     ax.set(xlim=(-0.02, 1.02), ylim=(1.0 - span, 1.0 + 0.03 * span))
     ax.set(xlabel="Share of test rows rejected", ylabel="Accuracy on the rows kept")
 
@@ -128,7 +133,9 @@ def reliability(outcomes: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray, np
     in_bin = np.minimum((p * _N_BINS).astype(int), _N_BINS - 1)
     bins = [in_bin == k for k in range(_N_BINS)]
     points = [
-        _frequency(p[b], y[b], row[b]) for b in bins if len(np.unique(row[b])) >= _FEWEST_ROWS
+        _frequency(p[b], y[b], row[b])
+        for b in bins
+        if len(np.unique(row[b])) >= _FEWEST_ROWS_IN_BIN
     ]
     predicted, observed, error = np.array(points).reshape(-1, 3).T
     return predicted, observed, error

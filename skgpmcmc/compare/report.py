@@ -13,12 +13,12 @@ import numpy as np
 import scipy
 import sklearn
 
-from ..run import Diagnostics
+from ..run.diagnostics import Diagnostics
 from .methods import SCORES, Comparison, Outcome, Settings
 
 #: What the file has of `Diagnostics`, besides acceptance rates.
 _ARRAYS = ("r_hat", "ess_bulk", "ess_tail", "log_likelihood_sd")
-_NUMBERS = ("n_cubic", "n_likelihood_evaluations", "seconds_warmup", "seconds_sampling")
+_DIAGNOSTIC_NUMBERS = ("n_cubic", "n_likelihood_evaluations", "seconds_warmup", "seconds_sampling")
 
 
 def convergence_report(outcomes: Sequence[Outcome], max_rhat: float) -> str:
@@ -88,5 +88,5 @@ def _convergence_json(diagnostics: Diagnostics | None) -> dict[str, Any] | None:
     arrays = {name: getattr(d, name).tolist() for name in _ARRAYS}
     rates = {name: rate.tolist() for name, rate in d.acceptance_rate.items()}
     rows = [d.row_label(row) for row in range(len(d.names))]
-    numbers = {name: getattr(d, name) for name in _NUMBERS}
+    numbers = {name: getattr(d, name) for name in _DIAGNOSTIC_NUMBERS}
     return {"rows": rows, **arrays, "acceptance_rate": rates, **numbers}

@@ -99,7 +99,7 @@ def conclusion(outcomes: Sequence[Outcome]) -> str:
     best = min(losses, key=lambda name: float(np.mean(losses[name])))
     others = [name for name in losses if name != best]
     near = [name for name in others if _is_within_one_error(losses[name] - losses[best])]
-    subject = _listed(near) if near else "no other method"
+    subject = _in_words(near) if near else "no other method"
     verb = "are" if len(near) > 1 else "is"
     units = f"{n_splits} splits" if n_splits > 1 else f"{len(losses[best])} test rows of one split"
     if 1 < n_splits < _FEW_SPLITS:
@@ -135,5 +135,5 @@ def _is_within_one_error(differences: np.ndarray) -> bool:
     return bool(np.mean(differences) <= error)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _in_words(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

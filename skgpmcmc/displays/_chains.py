@@ -88,7 +88,7 @@ def _model_of(estimator, class_label):
     return models[classes.index(class_label)]
 
 
-def checked_chains(samples, names):
+def check_chains(samples, names):
     """Return draws as an array of shape (n_chains, n_draws, p), and p names."""
     samples = np.asarray(samples, dtype=float)
     if samples.ndim != 3 or 0 in samples.shape:

@@ -103,4 +103,5 @@ def draw_lines(display, ax, x, values, name, kwargs):
         label = of if name is None else f"{name}: {of}"
         lines += ax.plot(x, column, **{"label": label} | normalize_line_kwargs(kwargs))
     display.lines_ = np.array(lines, dtype=object)
-    display.ax_, display.figure_ = ax, ax.figure
+    display.ax_ = ax
+    display.figure_ = ax.figure

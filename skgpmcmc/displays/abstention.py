@@ -7,7 +7,7 @@ _SCORE_NAMES = {"accuracy": "accuracy", "auc": "AUC"}
 _Y_LABELS = {"accuracy": "Accuracy", "auc": "AUC of the kept rows"}
 
 # Of the axis of scores: on a narrower one a single row of a few hundred looks like a difference.
-_LEAST_SPAN = 0.1
+_LEAST_SCORE_SPAN = 0.1
 
 
 class AbstentionCurveDisplay:
@@ -192,8 +192,9 @@ class AbstentionCurveDisplay:
             ylabel=_Y_LABELS[self.score],
             xlim=(-0.02, 1.02),  # the same width whatever the curves, so that figures compare
         )
-        legend_below(ax, top=1.0, least_span=_LEAST_SPAN)
-        self.ax_, self.figure_ = ax, ax.figure
+        legend_below(ax, top=1.0, least_span=_LEAST_SCORE_SPAN)
+        self.ax_ = ax
+        self.figure_ = ax.figure
         return self
 
     def _label(self, name):

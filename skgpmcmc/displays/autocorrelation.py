@@ -3,8 +3,8 @@
 import numpy as np
 
 from .._params import check_integer
-from ..run import autocorrelation
-from ._chains import ChainDisplay, checked_chains
+from ..run.scale_reduction import autocorrelation
+from ._chains import ChainDisplay, check_chains
 from ._drawing import draw_lines, one_axes
 
 
@@ -86,7 +86,7 @@ class AutocorrelationDisplay(ChainDisplay):
         AutocorrelationDisplay
             The display, drawn.
         """
-        samples, names = checked_chains(samples, names)
+        samples, names = check_chains(samples, names)
         check_integer("max_lag", max_lag, 1)
         values = autocorrelation(samples)[:, : max_lag + 1].mean(axis=0)
         return cls(values, names, name=name).plot(ax=ax, **kwargs)

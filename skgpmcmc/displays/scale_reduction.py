@@ -5,12 +5,13 @@ from numbers import Integral
 import numpy as np
 
 from .._params import check_choice
-from ..run import gelman_rubin, min_draws, rank_r_hat
-from ._chains import ChainDisplay, checked_chains
+from ..run.convergence import min_draws, rank_r_hat
+from ..run.scale_reduction import gelman_rubin
+from ._chains import ChainDisplay, check_chains
 from ._drawing import draw_lines, one_axes
 
 #: Below these chains are said to agree: Vehtari et al., and the papers.
-_THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
+_AGREEMENT_THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
 
 
 class PSRFDisplay(ChainDisplay):
@@ -133,8 +134,8 @@ class PSRFDisplay(ChainDisplay):
         ValueError
             If the chains are too short, or a parameter is invalid.
         """
-        samples, names = checked_chains(samples, names)
-        check_choice("method", method, _THRESHOLDS)
+        samples, names = check_chains(samples, names)
+        check_choice("method", method, _AGREEMENT_THRESHOLDS)
         iterations = _iterations(checkpoints, samples)
         so_far = [samples[:, :k] for k in iterations]
         upper = None
@@ -143,7 +144,7 @@ class PSRFDisplay(ChainDisplay):
         else:
             r_hat, upper = np.swapaxes([gelman_rubin(draws) for draws in so_far], 0, 1)
         if isinstance(threshold, str) and threshold == "auto":
-            threshold = _THRESHOLDS[method]
+            threshold = _AGREEMENT_THRESHOLDS[method]
         display = cls(iterations, r_hat, names, upper=upper, threshold=threshold, name=name)
         return display.plot(ax=ax, **kwargs)
 

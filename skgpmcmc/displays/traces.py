@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._chains import ChainDisplay, checked_chains
+from ._chains import ChainDisplay, check_chains
 from ._drawing import axes_for, import_matplotlib
 
 
@@ -77,7 +77,7 @@ class TraceDisplay(ChainDisplay):
         TraceDisplay
             The display, drawn.
         """
-        return cls(*checked_chains(samples, names)).plot(ax=ax, **kwargs)
+        return cls(*check_chains(samples, names)).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
         """Draw the traces.
@@ -111,5 +111,6 @@ class TraceDisplay(ChainDisplay):
             panel.set_ylabel(name)
         axes[-1].set_xlabel("Draw")
         self.lines_ = np.array(lines, dtype=object)
-        self.axes_, self.figure_ = axes, axes[0].figure
+        self.axes_ = axes
+        self.figure_ = axes[0].figure
         return self

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..run import Draws
 from ..run.leave_one_out import pointwise_log_lik
+from ..run.records import Draws
 from . import _validation as check
 
 #: Arrays by their names, and the dimensions of each beside chains and draws.
 _Variables = tuple[dict[str, np.ndarray], dict[str, list[str]]]
 
 
-def _imported() -> Any:
+def _import_arviz() -> Any:
     try:
         import arviz_base
     except ImportError as error:
@@ -27,8 +27,9 @@ def _imported() -> Any:
 
 def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
     """Return the tree that `to_arviz` promises."""
-    arviz_base = _imported()
-    model, draws = estimator._predictor.model, estimator._with_latent_draws()
+    arviz_base = _import_arviz()
+    model = estimator._predictor.model
+    draws = estimator._with_latent_draws()
     values, dims = _hyperparameters(estimator, draws.theta)
     rows = estimator._rows
     values["f"] = estimator.latent_samples_[:, :, rows.kept]
@@ -41,7 +42,7 @@ def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> An
     }
     if posterior_predictive:
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
-        groups["posterior_predictive"] = {"y": _repeated(estimator, draws, rng)}
+        groups["posterior_predictive"] = {"y": _replicate(estimator, draws, rng)}
     coords = _coords(estimator)
     about = {"inference_library": "skgpmcmc", **estimator.diagnostics_.in_use}
     tree = arviz_base.from_dict(
@@ -73,13 +74,15 @@ def _hyperparameters(estimator: Any, theta: np.ndarray, *between: str) -> _Varia
     between those of the draws and the components.
     """
     model = estimator._predictor.model
-    of_kernel, begin = model.covariance.names, model.n_of_kernels
+    of_kernel = model.covariance.names
+    begin = model.n_of_kernels
     kernel, rest = np.split(theta, [begin], axis=-1)
     by_class = model.n_kernels > 1  # a set for each of them
     if by_class:
         kernel = kernel.reshape(*kernel.shape[:-1], -1, len(of_kernel))
     real = {parameter.name for parameter in model.likelihood.parameters if not parameter.positive}
-    values, dims = {}, {}
+    values = {}
+    dims = {}
     for array, names, lead in (
         (kernel, of_kernel, [*between, *["class"][:by_class]]),
         (rest, model.hyperprior.names[begin:], [*between]),
@@ -100,9 +103,10 @@ def _dimension(estimator: Any, name: str, length: int) -> str:
     return "feature" if per_feature else f"{name}_index"
 
 
-def _repeated(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
+def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
     """Draw targets of the training rows from each draw of (theta, f); (n_chains, n_draws, n)."""
-    model, rows = estimator._predictor.model, estimator._rows
+    model = estimator._predictor.model
+    rows = estimator._rows
     observed = model.observations
     numbers = rows.given.row_of
     likelihood = observed.likelihood.of_rows(numbers)
@@ -143,5 +147,6 @@ def _other_groups(
     marked = getattr(estimator, "marked_samples_", None)
     if marked is not None:
         values, dims = _hyperparameters(estimator, marked.theta, "mark")
-        values["weight"], dims["weight"] = marked.weights, ["mark"]
+        values["weight"] = marked.weights
+        dims["weight"] = ["mark"]
         yield "marked_samples", arviz_base.dict_to_dataset(values, dims=dims, coords=coords)

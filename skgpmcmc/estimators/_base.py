@@ -20,37 +20,39 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from .._params import check_flag, check_in, check_integer
 from .._warnings import warn
-from ..likelihoods import Likelihood
-from ..model import ClasswiseGP, LatentGP, Observations, make_covariance
-from ..numerics.threads import LostWorkersError, one_thread
-from ..prediction import (
+from ..likelihoods.base import Likelihood
+from ..model.classwise import ClasswiseGP
+from ..model.covariance import make_covariance
+from ..model.joint import LatentGP
+from ..model.names import element_names
+from ..model.observations import Observations
+from ..parallel.threads import one_thread
+from ..parallel.workers import LostWorkersError
+from ..prediction.predictor import Predictor
+from ..prediction.strategy import (
+    FactorCache,
+    ImportanceLatent,
     Integrated,
-    Kept,
     LatentStrategy,
     OwnLatent,
-    Particles,
-    Predictor,
+)
+from ..prediction.subset import (
     density_arrays_at,
     enough_draws,
     for_draws,
     spread_subset,
     typical_values,
 )
-from ..run import (
-    MarkedSamples,
-    ModelRun,
-    SamplingRun,
-    StoppingRule,
-    continue_chains,
-    convergence_message,
-    diagnose,
-    n_rounds,
-    remedy,
-    sample_chains,
-)
-from ..run.effort import CallbackMonitor, element_names, require_memory
-from ..samplers import MAPPED, WITHIN_GIBBS, Sampler, in_use
+from ..run.advice import convergence_message, remedy
+from ..run.chains import continue_chains, n_rounds, sample_chains
+from ..run.convergence import StoppingRule
+from ..run.diagnostics import diagnose
+from ..run.memory import require_memory
+from ..run.records import MarkedSamples, ModelRun, SamplingRun
+from ..samplers import MAPPED, WITHIN_GIBBS, in_use
+from ..samplers.base import Sampler
 from . import _validation as check
+from ._callbacks import CallbackMonitor
 from ._data import check_n_jobs, prediction_params, replace_fitted
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
@@ -67,8 +69,10 @@ _USUAL_SCALE = (1.0 / 30.0, 30.0)
 #: many seconds as twice their number, so that beyond a hundred it takes many minutes; the tables
 #: that people use ``ard=True`` for have fewer columns.
 _MANY_LENGTH_SCALES = 100
-#: What random numbers are for; each has a branch of the seed.
-_OF_CHAINS, _OF_PREDICTIONS = 0, 1
+#: Branch of the seed for the random numbers of the chains.
+_OF_CHAINS = 0
+#: Branch of the seed for the random numbers of predictions.
+_OF_PREDICTIONS = 1
 
 
 class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, BaseEstimator):
@@ -155,7 +159,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         """Return what runs chains: it follows a file, if there is one."""
         if self.checkpoint is None:
             return sample_chains
-        from ._checkpoint import sample_with_file  # few fits have one
+        from ._checkpoint import sample_with_file
 
         return partial(sample_with_file, self, X, observed)
 
@@ -234,7 +238,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         pairs = list(zip(run.models, map(np.random.default_rng, streams), strict=True))
         noise = np.array([_noise(own, rng) for own, rng in pairs])
         models = [{**self._of_model(run, *pair), "_rows": rows} for pair in pairs]
-        fitted = self._joined(run, models, noise, names)
+        fitted = self._join(run, models, noise, names)
         kept = {
             "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
             "_for_predictions": prediction_params(self),
@@ -245,7 +249,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         _report_convergence(self)
         return self
 
-    def _joined(
+    def _join(
         self,
         run: SamplingRun,
         models: list[dict[str, Any]],
@@ -260,7 +264,8 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         self, run: SamplingRun, own: ModelRun, rng: np.random.Generator
     ) -> dict[str, Any]:
         """Fitted attributes of one model of a run."""
-        model, draws = own.model, own.draws
+        model = own.model
+        draws = own.draws
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
@@ -287,7 +292,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
                 arrays,
                 for_draws(strategy, multiplicity),
                 reference=own.reference if arrays is None else None,
-                kept=Kept(self.predict_cache_bytes // len(run.models)),
+                kept=FactorCache(self.predict_cache_bytes // len(run.models)),
             ),
             "_for_predictions": prediction_params(self),
         }
@@ -339,7 +344,7 @@ def _strategy(own: ModelRun, rng: np.random.Generator) -> LatentStrategy:
         return OwnLatent()
     if own.estimator is None:
         return Integrated()
-    return Particles(int(rng.integers(2**31)), defensive=own.estimator.defensive)
+    return ImportanceLatent(int(rng.integers(2**31)), defensive=own.estimator.defensive)
 
 
 def _seed_sequence(
@@ -417,7 +422,8 @@ def _report_convergence(estimator: BaseEstimator) -> None:
 
 def _faster(estimator: BaseEstimator, model: LatentGP) -> str | None:
     """Name of the default sampler, if it can be used and the one in use learns no proposals."""
-    name, allowed = type(estimator).sampler, estimator._samplers
+    name = type(estimator).sampler
+    allowed = estimator._samplers
     used, default = (
         check.resolve_sampler(own, allowed, model.likelihood) for own in (estimator.sampler, name)
     )

@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..model import LatentGP, Observations
-from ..run import SamplingRun, sample_chains
+from ..model.joint import LatentGP
+from ..model.names import element_names
+from ..model.observations import Observations
+from ..run.chains import sample_chains
 from ..run.checkpoint import Checkpoint
-from ..run.effort import CallbackMonitor, Effort, Progress, element_names
+from ..run.progress import Effort, Progress
+from ..run.records import SamplingRun
+from ._callbacks import CallbackMonitor
 from ._warm_start import FREE_TO_CHANGE
 
 
@@ -59,7 +63,7 @@ def sample_with_file(
     seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)
     patient: Any = _Patient(monitor, journal)
     run = sample_chains(models, *parts, seed=seed, monitor=patient, journal=journal, **settings)
-    if journal.follows:
+    if journal.replays:
         raise ValueError(
             f"checkpoint={str(path)!r} has more draws than n_draws={estimator.n_draws} and "
             f"target_ess={estimator.target_ess}, max_rhat={estimator.max_rhat} ask for: use the "
@@ -82,12 +86,12 @@ class _Patient:
 
     def expect(self, left: Effort) -> None:
         """Pass on the estimate of the remaining effort, where nothing more comes from the file."""
-        if not self._journal.follows:
+        if not self._journal.replays:
             self._monitor.expect(left)
 
-    def sampled(self, progress: Progress) -> None:
+    def report_draws(self, progress: Progress) -> None:
         """Pass on the progress of sampling."""
-        self._monitor.sampled(progress)
+        self._monitor.report_draws(progress)
 
     def begin_round(self) -> None:
         """Pass on that a round begins."""
@@ -95,7 +99,7 @@ class _Patient:
 
     def end_round(self) -> bool:
         """Pass on that a round ends; True asks to stop, but not before the end of the file."""
-        return self._monitor.end_round() and not self._journal.follows
+        return self._monitor.end_round() and not self._journal.replays
 
 
 def _of_settings(estimator: BaseEstimator) -> dict[str, str]:

@@ -36,7 +36,7 @@ _LARGEST_WEIGHT = 1e12
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def validated(
+def validate(
     estimator: Any, X: Any, y: Any, **check_params: Any
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Validate training data without touching the estimator.
@@ -69,7 +69,8 @@ def _check_finite(y: Any) -> None:
     values = np.atleast_1d(np.asarray(y))
     illegal = np.argwhere(~np.isfinite(values))
     if len(illegal):
-        value, row = values[tuple(illegal[0])], int(illegal[0][0])
+        value = values[tuple(illegal[0])]
+        row = int(illegal[0][0])
         kind = "NaN" if np.isnan(value) else "infinity or a value too large for dtype('float64')"
         raise ValueError(
             f"Input y contains {kind}. It is {value:g} in row {row}: leave the row out."
@@ -258,7 +259,8 @@ def check_labels(name: str, labels: Any) -> Any:
             )
     is_text = np.array([isinstance(value, str) for value in values])
     if 0 < is_text.sum() < len(values):
-        text, other = values[int(np.argmax(is_text))], values[int(np.argmin(is_text))]
+        text = values[int(np.argmax(is_text))]
+        other = values[int(np.argmin(is_text))]
         raise ValueError(
             f"{name} mixes text and other labels, such as {text!r} and {other!r}, which have no "
             "common order: make all of them text, or none."
@@ -273,7 +275,7 @@ def _missing(label: Any) -> bool:
     return label is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
-def numbered_classes(y):
+def number_classes(y):
     """Sorted classes, at least two, and the position of each label among them."""
     with np.errstate(invalid="ignore"):  # the check compares numbers with their integer parts
         check_classification_targets(y)
@@ -294,7 +296,7 @@ def one_versus_rest(index, n_classes):
     return [np.where(index == k, 1.0, -1.0) for k in positives]
 
 
-def known_labels(y, classes, n_rows):
+def label_positions(y, classes, n_rows):
     """Positions of labels among `classes`; an error names labels that are not there."""
     y = column_or_1d(check_labels("y", y))
     if len(y) != n_rows:
@@ -346,7 +348,7 @@ class LogProbabilityClassifierMixin(ClassifierMixin):
         return self.classes_[np.argmax(log_p, axis=1)]
 
 
-def normalized_columns(log_p):
+def normalize_columns(log_p):
     """Turn logs of unnormalized probabilities, (n_classes, n_samples), into log probabilities.
 
     Returns an array of shape (n_samples, n_classes) whose exponentials sum to one in each row.

@@ -31,11 +31,13 @@ def _with_dates(X: Any) -> Iterator[tuple[str, str]]:
     """Give the names of such columns and what they hold."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         names = [repr(name) for name in X.columns]
-        columns, types = (X[name] for name in X.columns), [str(dtype) for dtype in X.dtypes]
+        columns = (X[name] for name in X.columns)
+        types = [str(dtype) for dtype in X.dtypes]
     else:
         array = _as_table(X)
         names = [str(j) for j in range(array.shape[1])]
-        columns, types = iter(array.T), [str(array.dtype)] * len(names)
+        columns = iter(array.T)
+        types = [str(array.dtype)] * len(names)
     for name, column, kind in zip(names, columns, types, strict=True):
         if _NAME.match(kind):
             yield name, kind

@@ -1,7 +1,7 @@
 """Descriptions of parameters and attributes that all estimators share.
 
 A docstring asks for one of the texts below by its name, such as ``%(kernel)s``, on a line of its
-own; `documented` inserts it. What follows the name in that line replaces ``%(more)s`` in the text.
+own; `document` inserts it. What follows the name in that line replaces ``%(more)s`` in the text.
 
 %(kernel)s
 kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
@@ -152,7 +152,7 @@ from typing import TypeVar
 C = TypeVar("C", bound=type)
 
 
-def documented(cls: C) -> C:
+def document(cls: C) -> C:
     """Insert the shared texts into the docstring of a class."""
     _, *found = re.split(r"^%\((\w+)\)s\n", __doc__ or "", flags=re.MULTILINE)
     texts = dict(zip(found[::2], found[1::2], strict=True))

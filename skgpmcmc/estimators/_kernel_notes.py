@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, WhiteKernel
 
 from .._warnings import warn
-from ..likelihoods import Gaussian, Likelihood, StudentT
-from ..model import is_known, owner_of
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..likelihoods.student_t import StudentT
+from ..model.default_priors import is_known, owner_of
 
 #: Bounds of scikit-learn's kernels that nobody has set.
 _USUAL_BOUNDS = (1e-5, 1e5)
@@ -40,10 +42,12 @@ def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> No
 
 def _bounds_note(kernel: Kernel, given: Collection[str]) -> str | None:
     """Bounds that were set, and are not used."""
-    found = [h for h in kernel.hyperparameters if h.name not in given and _was_bounded(kernel, h)]
+    found = [
+        h for h in kernel.hyperparameters if h.name not in given and _has_own_bounds(kernel, h)
+    ]
     if not found:
         return None
-    shown = ", ".join(f"{h.name!r} has {_shown_bounds(h)}" for h in found)
+    shown = ", ".join(f"{h.name!r} has {_bounds_text(h)}" for h in found)
     low, high = (float(end) for end in found[0].bounds[0])
     return (
         f"Bounds of kernel hyper-parameters have no effect, as priors take their place: {shown}. "
@@ -52,7 +56,7 @@ def _bounds_note(kernel: Kernel, given: Collection[str]) -> str | None:
     )
 
 
-def _was_bounded(kernel: Kernel, hyperparameter: Hyperparameter) -> bool:
+def _has_own_bounds(kernel: Kernel, hyperparameter: Hyperparameter) -> bool:
     """Whether the bounds are neither "fixed" nor those that a kernel has by default."""
     owner, own_name = owner_of(kernel, hyperparameter.name)
     parameter = inspect.signature(type(owner).__init__).parameters.get(f"{own_name}_bounds")
@@ -65,7 +69,7 @@ def _was_bounded(kernel: Kernel, hyperparameter: Hyperparameter) -> bool:
     )
 
 
-def _shown_bounds(hyperparameter: Hyperparameter) -> str:
+def _bounds_text(hyperparameter: Hyperparameter) -> str:
     pairs = dict.fromkeys(tuple(map(float, pair)) for pair in hyperparameter.bounds)
     return " and ".join(f"({low:g}, {high:g})" for low, high in pairs)
 

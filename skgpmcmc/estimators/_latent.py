@@ -10,11 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_choice, check_integer
 from ..prediction.covariance import draws_at
-from ..run import LOO_METHODS, Draws, LeaveOneOut, leave_one_out, with_latent_draws
-from ..run.effort import require_memory
+from ..run.leave_one_out import LOO_METHODS, LeaveOneOut, leave_one_out
+from ..run.memory import require_memory
+from ..run.records import Draws, with_latent_draws
 from . import _validation as check
 from ._base import BaseBayesianGP
-from ._data import LogProbabilityClassifierMixin, in_units_of_y, known_labels, rows_to_predict
+from ._data import LogProbabilityClassifierMixin, in_units_of_y, label_positions, rows_to_predict
 
 if TYPE_CHECKING:
     from ..run.evidence import Evidence
@@ -193,9 +194,9 @@ class OneLatentFunction(BaseBayesianGP):
         check_is_fitted(self)
         self._require_draws("loo")
         check_choice("method", method, LOO_METHODS)
-        return self._left_one_out(method)
+        return self._leave_one_out(method)
 
-    def _left_one_out(self, method: str) -> LeaveOneOut:
+    def _leave_one_out(self, method: str) -> LeaveOneOut:
         """Return what `loo` does."""
         return leave_one_out(
             self._predictor.model,
@@ -240,7 +241,7 @@ class OneLatentFunction(BaseBayesianGP):
         -----
         Rows are those of the training data, without rows of weight zero.
         """
-        from ._arviz import as_tree  # nobody else needs it
+        from ._arviz import as_tree
 
         check_is_fitted(self)
         self._check_single("to_arviz")
@@ -319,17 +320,18 @@ default="integrated"
         >>> reg.log_evidence("ep", theta=[1.0, 1.0, 0.2]).standard_error
         0.0
         """
-        from ..run import evidence  # nobody else needs it
+        from ..run import evidence
 
         check_is_fitted(self)
         self._check_single("log_evidence")
         self._require_draws("log_evidence")
         if not isinstance(method, evidence.AnnealedImportance):
             check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL))
-        model, draws = self._predictor.model, self.theta_samples_
+        model = self._predictor.model
+        draws = self.theta_samples_
         estimator, seed = self._evidence_parts
         if method != "integrated":
-            at = draws.mean(axis=(0, 1)) if theta is None else self._checked_theta(theta)
+            at = draws.mean(axis=(0, 1)) if theta is None else self._check_theta(theta)
             value, error = evidence.conditional_evidence(model, at, method, seed, self.n_jobs)
         elif theta is None:
             value, error = evidence.integrated_evidence(model, draws, estimator, seed, self.n_jobs)
@@ -342,9 +344,10 @@ default="integrated"
         n_rows = len(model.observations) if weight is None else weight.sum()
         return evidence.Evidence(float(value + n_rows * self._log_density_shift()), error)
 
-    def _checked_theta(self, theta: Any) -> np.ndarray:
+    def _check_theta(self, theta: Any) -> np.ndarray:
         """Return hyper-parameters of the natural scale on that of `theta_samples_`."""
-        names, positive = self.hyperparameter_names_, self._predictor.model.hyperprior.positive
+        names = self.hyperparameter_names_
+        positive = self._predictor.model.hyperprior.positive
         theta = np.array(theta, dtype=float)
         if theta.shape != (len(names),):
             raise ValueError(
@@ -389,5 +392,5 @@ class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
             Natural logs, of each row alone.
         """
         log_p = self.predict_log_proba(X)
-        index = known_labels(y, self.classes_, len(log_p))
+        index = label_positions(y, self.classes_, len(log_p))
         return log_p[np.arange(len(log_p)), index]

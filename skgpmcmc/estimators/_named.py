@@ -18,7 +18,7 @@ def names_methods(cls: C) -> C:
     for name in inherited:
         found = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if isinstance(found, FunctionType) and _is_ours(found):
-            setattr(cls, name, _renamed(found, f"{cls.__qualname__}.{name}"))
+            setattr(cls, name, _rename(found, f"{cls.__qualname__}.{name}"))
     return cls
 
 
@@ -28,7 +28,7 @@ def _is_ours(function: FunctionType) -> bool:
     return function.__module__.partition(".")[0] == package or function.__name__ == "score"
 
 
-def _renamed(function: FunctionType, qualified_name: str) -> Any:
+def _rename(function: FunctionType, qualified_name: str) -> Any:
     """Return the same function with another name in messages."""
     twin = FunctionType(
         function.__code__,

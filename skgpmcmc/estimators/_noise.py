@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._params import check_choice, check_in
-from ..likelihoods import Gaussian
+from ..likelihoods.gaussian import Gaussian
 from ._data import check_rows, power_of_two, root_mean_square
 from ._rows import TrainingRows
 
@@ -24,10 +24,12 @@ _LEAST_VARIANCE = 1e-8
 _NOISE_START = 0.3
 #: Largest size of numbers that are squared, and multiplied with others of their kind.
 LARGEST = 1e100
-#: Steps towards the scale of targets, and the change of the scale that ends them.
-_MOST_STEPS, _CHANGE = 1000, 1e-12
+#: Most steps towards the scale of the targets.
+_MOST_SCALE_STEPS = 1000
+#: Relative change of the scale that ends these steps.
+_CHANGE = 1e-12
 #: A scale of so many units of y is its rounding.
-_ROUNDING = 4.0 * float(np.finfo(float).eps)
+_SCALE_ROUNDING = 4.0 * float(np.finfo(float).eps)
 
 # --- what a user says of the noise ----------------------------------------------------------------
 
@@ -143,7 +145,7 @@ def center_and_scale(
     if noise_variance is not None and np.ptp(noise_variance) > 0.0:
         with np.errstate(over="ignore"):  # what is beyond the largest number counts as that
             variance = np.minimum(noise_variance / unit / unit, LARGEST)
-        center, scale = _weighed(inside, weight, variance, scale)
+        center, scale = _weigh(inside, weight, variance, scale)
     return unit * center, unit * scale
 
 
@@ -152,16 +154,18 @@ def _moments(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
     return center, root_mean_square(y - center, weight)
 
 
-def _weighed(
+def _weigh(
     y: np.ndarray, weight: np.ndarray | None, variance: np.ndarray, plain: float
 ) -> tuple[float, float]:
     """Center and scale with the weights that they imply; from the scale without variances."""
     own = np.ones(len(y)) if weight is None else weight
     scale = plain
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MOST_SCALE_STEPS):
         before = scale
         center, scale = _moments(y, own / (before**2 + variance))
-        if scale < _ROUNDING:  # rows without noise are equal: they have a center, and no scale
+        if (
+            scale < _SCALE_ROUNDING
+        ):  # rows without noise are equal: they have a center, and no scale
             return center, plain
         if abs(scale - before) <= _CHANGE * before:
             break
@@ -233,7 +237,8 @@ def _check_one_value(
 ) -> None:
     """Refuse rows without noise, `bare`, that have one input, and different targets."""
     order = np.lexsort((targets[bare], input_of))
-    bare, input_of = bare[order], input_of[order]
+    bare = bare[order]
+    input_of = input_of[order]
     first = np.flatnonzero(np.diff(input_of, prepend=-1))
     last = np.append(first[1:], len(bare)) - 1
     gap = targets[bare[last]] - targets[bare[first]]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, ExpSineSquared, Kernel
 
-from ..model import owner_of
+from ..model.default_priors import owner_of
 
 #: Ratio of periods from which one may be a multiple of the other: 4 / 3 and 5 / 4 are the closest.
 _MULTIPLE = 1.2

@@ -25,7 +25,7 @@ def only_point(found: list[Any]) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def predicted(
+def predict_targets(
     estimator: Any,
     X: np.ndarray,
     return_std: Any,
@@ -38,7 +38,8 @@ def predicted(
     `offset` is added to f. The point is the mean of the target, unless one is given, and all are
     in units of y.
     """
-    predictor, (shift, scale) = estimator._predictor, estimator._target_units
+    predictor = estimator._predictor
+    (shift, scale) = estimator._target_units
     probabilities = None if return_quantiles is None else check_probabilities(return_quantiles)
     deviations = []
     if return_std:

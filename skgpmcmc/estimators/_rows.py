@@ -7,14 +7,16 @@ from typing import NamedTuple, Self
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
-from ..likelihoods import Likelihood
-from ..model import Observations
-from ..numerics.spread import farthest_first
-from ..run import GivenRows
+from ..hyperposterior.rows import farthest_first
+from ..likelihoods.base import Likelihood
+from ..model.observations import Observations
+from ..run.leave_one_out import GivenRows
 from ._data import check_weights
 
-#: Inputs with which a kernel is tried, and how it may round the covariance of equal ones.
-_N_TRIED, _ROUNDING = 5, 1e-6
+#: Inputs with which a kernel is tried.
+_N_INPUTS_TRIED = 5
+#: Relative difference by which a kernel may round the covariance of equal inputs.
+_KERNEL_ROUNDING = 1e-6
 
 
 class TrainingRows(NamedTuple):
@@ -76,7 +78,8 @@ class TrainingRows(NamedTuple):
         first = np.searchsorted(rows[:, 0], np.arange(len(inputs)))
         of_rows = None if np.all(row_weight == 1.0) else row_weight
         of_inputs = None if len(rows) == len(inputs) else first
-        X, X_aside = places[inputs, :-1], places[~has_rows, :-1]
+        X = places[inputs, :-1]
+        X_aside = places[~has_rows, :-1]
         return cls(X, chosen, of_rows, of_inputs, row_of, weight, input_of, X_aside)
 
     def observed(
@@ -112,6 +115,8 @@ def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:
     """Whether rows with equal inputs have values of their own, as with a `WhiteKernel`."""
     if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
         return True  # however small its variance is now
-    some = np.repeat(X[:_N_TRIED], 2, axis=0)
+    some = np.repeat(X[:_N_INPUTS_TRIED], 2, axis=0)
     K = np.asarray(kernel(some))
-    return not np.allclose(K[::2, 1::2].diagonal(), K.diagonal()[::2], rtol=_ROUNDING, atol=0.0)
+    return not np.allclose(
+        K[::2, 1::2].diagonal(), K.diagonal()[::2], rtol=_KERNEL_ROUNDING, atol=0.0
+    )

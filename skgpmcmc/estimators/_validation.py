@@ -12,26 +12,29 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from .._params import check_flag, check_integer
-from ..approximations import APPROXIMATIONS, CHEAP, Approximation, CheapApproximation, Exact
-from ..likelihoods import Gaussian, Likelihood
-from ..model import (
-    Covariance,
-    HyperPrior,
-    Observations,
-    check_kernel,
-    check_matrix,
-    default_hyperprior,
-    default_kernel,
-)
+from ..approximations import APPROXIMATIONS
+from ..approximations.base import Approximation
+from ..approximations.exact import Exact
+from ..hyperposterior.cheap import CHEAP, CheapApproximation
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..model.covariance import Covariance
+from ..model.default_priors import default_hyperprior
+from ..model.hyperpriors import HyperPrior
+from ..model.kernels import check_kernel, check_matrix, default_kernel
+from ..model.observations import Observations
 from ..numerics.quadrature import Bend
-from ..samplers import MAPPED, SAMPLERS, Sampler
+from ..samplers import MAPPED, SAMPLERS
+from ..samplers.base import Sampler
 
 #: Inputs beyond have distances that overflow.
 _LARGEST_INPUT = 1e100
-#: Where the likelihood is tried: latent values, and at most so many rows.
-_TRIED_F, _N_TRIED = np.linspace(-3.0, 3.0, 13), 50
+#: Latent values at which a likelihood is tried.
+_TRIED_F = np.linspace(-3.0, 3.0, 13)
+#: Most rows with which it is tried.
+_N_VALUES_TRIED = 50
 #: Second derivatives up to this may be rounding errors of zero.
-_ROUNDING = 1e-8
+_DERIVATIVE_ROUNDING = 1e-8
 #: Mass of a prior within reach that is as good as none: its draws are never there.
 _NO_MASS = 1e-12
 
@@ -59,7 +62,7 @@ def check_seed(value: Any) -> np.random.RandomState:
         ) from None
 
 
-def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
+def _make_component(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
     """Make the object that a string names, or take an object of the right kind as it is."""
     if isinstance(value, str) and value in known:
         return known[value]()
@@ -72,7 +75,7 @@ def _named_or_configured(name: str, value: Any, known: Mapping[str, type], base:
 
 def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Likelihood:
     """Return the likelihood that `likelihood` names."""
-    likelihood: Likelihood = _named_or_configured("likelihood", value, known, Likelihood)
+    likelihood: Likelihood = _make_component("likelihood", value, known, Likelihood)
     if not likelihood.log_concave and isinstance(likelihood.bend(np.zeros(1)), Bend):
         raise ValueError(
             f"likelihood {likelihood.name!r} is not log-concave, and integrals over f then need "
@@ -88,17 +91,17 @@ def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) ->
     """
     best = "collapsed" if isinstance(likelihood, Gaussian) else "pm"
     known = {name: SAMPLERS[best if name == "auto" else name] for name in names}
-    sampler = _named_or_configured("sampler", value, known, Sampler)
+    sampler = _make_component("sampler", value, known, Sampler)
     sampler.check()
     sampler.check_likelihood(likelihood)
     return sampler
 
 
-def named_approximation(value: Any, best: str = "ep") -> Approximation:
+def make_approximation(value: Any, best: str = "ep") -> Approximation:
     """Return the approximation that `approximation` names; "auto" is the best one."""
     known = {**APPROXIMATIONS, "auto": APPROXIMATIONS[best]}
     approximation: Approximation
-    approximation = _named_or_configured("approximation", value, known, Approximation)
+    approximation = _make_component("approximation", value, known, Approximation)
     approximation.check()
     return approximation
 
@@ -116,7 +119,7 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
             f"{sorted([*APPROXIMATIONS, 'auto'])}."
         )
     best = "laplace" if likelihood.n_functions > 1 else sampler.best_approximation
-    approximation = named_approximation(value, best or "ep")
+    approximation = make_approximation(value, best or "ep")
     if sampler.approximates:
         approximation.check_likelihood(likelihood)
         return approximation
@@ -156,7 +159,7 @@ def resolve_cheap(
         )
     known = {**CHEAP, "auto": CHEAP["sod"]}
     cheap: CheapApproximation
-    cheap = _named_or_configured("approximation", value, known, CheapApproximation)
+    cheap = _make_component("approximation", value, known, CheapApproximation)
     cheap.check()
     cheap.check_likelihood(likelihood)
     if likelihood.quadratic:
@@ -268,11 +271,11 @@ def check_log_density(observed: Observations) -> None:
     """
     if observed.likelihood.n_functions > 1:
         return
-    rows = observed.y[:_N_TRIED, None]
+    rows = observed.y[:_N_VALUES_TRIED, None]
     likelihood = observed.likelihood.of_rows(np.arange(len(rows)))
     f = np.broadcast_to(_TRIED_F, (len(rows), len(_TRIED_F)))
     if observed.offset is not None:
-        f = f + observed.offset[:_N_TRIED, None]
+        f = f + observed.offset[:_N_VALUES_TRIED, None]
     with np.errstate(all="ignore"):  # looked for below
         log_prob = likelihood.log_prob(rows, f)
         first, second, _ = likelihood.derivatives(rows, f)
@@ -281,7 +284,9 @@ def check_log_density(observed: Observations) -> None:
         ("a derivative of log p(y | f)", part, ~np.isfinite(part)) for part in (first, second)
     ]
     if likelihood.log_concave:
-        wrong.append(("log_concave = True, but a second derivative", second, second > _ROUNDING))
+        wrong.append(
+            ("log_concave = True, but a second derivative", second, second > _DERIVATIVE_ROUNDING)
+        )
     for what, values, bad in wrong:
         if np.any(bad):
             i, j = np.argwhere(np.broadcast_to(bad, f.shape))[0]

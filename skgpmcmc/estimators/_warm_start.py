@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..model import Observations
-from ..run import SamplingRun
+from ..model.observations import Observations
+from ..run.records import SamplingRun
 
 #: Parameters that may differ from those of the fit that a warm start continues.
 FREE_TO_CHANGE = frozenset(

@@ -10,19 +10,21 @@ from sklearn.base import clone
 from sklearn.callback import with_callbacks
 
 from .._params import check_choice
-from ..likelihoods import BERNOULLI_LIKELIHOODS, Softmax
-from ..run import averaged_densities, diagnose, leave_one_out_of_classes
+from ..likelihoods import BERNOULLI_LIKELIHOODS
+from ..likelihoods.softmax import Softmax
+from ..model.names import element_names
+from ..run.diagnostics import diagnose
+from ..run.leave_one_out import average_densities, leave_one_out_of_classes
 from . import _validation as check
-from ._base import element_names
 from ._data import (
-    normalized_columns,
-    numbered_classes,
+    normalize_columns,
+    number_classes,
     one_versus_rest,
     replace_fitted,
     rows_to_predict,
-    validated,
+    validate,
 )
-from ._docs import documented
+from ._docs import document
 from ._latent import LatentClassifier
 from ._named import names_methods
 
@@ -39,7 +41,7 @@ _BINARY_ATTRIBUTES = (
 
 
 @names_methods
-@documented
+@document
 @dataclass(eq=False, repr=False)
 class BayesianGPClassifier(LatentClassifier):
     """Gaussian-process classifier that averages over latent values and hyper-parameters by MCMC.
@@ -176,16 +178,16 @@ class BayesianGPClassifier(LatentClassifier):
             If the machine has too little memory for this number of rows.
         """
         check_choice("multi_class", self.multi_class, _MULTI_CLASS)
-        X, y, features = validated(self, X, y)
+        X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()
         if self.multi_class == "one_vs_rest":
             likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
             rows = self._training_rows(X, sample_weight, likelihood, number)
-            classes, index = numbered_classes(y[rows.kept])
+            classes, index = number_classes(y[rows.kept])
             targets = one_versus_rest(index, len(classes))
         else:
             rows = self._training_rows(X, sample_weight, Softmax(2), number)
-            classes, index = numbered_classes(y[rows.kept])
+            classes, index = number_classes(y[rows.kept])
             likelihood = self._softmax(len(classes))
             targets = [index.astype(float)]
         targets = [rows.of_model(target) for target in targets]
@@ -205,7 +207,7 @@ class BayesianGPClassifier(LatentClassifier):
     def _separate(self):
         return self.multi_class == "softmax_separate"
 
-    def _joined(self, run, models, noise, names):
+    def _join(self, run, models, noise, names):
         labels = names["classes_"].tolist()
         if len(models) > 1:
             return self._one_per_class(run, models, noise, names, labels)
@@ -216,14 +218,15 @@ class BayesianGPClassifier(LatentClassifier):
             of_prior = model.hyperprior.names[model.n_of_kernels :]
             by_class = [f"{name}[{label}]" for label in labels for name in of_kernel]
             own["hyperparameter_names_"] = [*by_class, *of_prior]
-        return super()._joined(run, models, noise, names)
+        return super()._join(run, models, noise, names)
 
     def _as_reported(self, f):
         return f[:, :, 0] if self._one_versus_rest else np.swapaxes(f, 2, 3)
 
     def _one_per_class(self, run, models, noise, names, labels):
         """Fitted attributes with one-vs-rest: a binary classifier for each class."""
-        elements, estimators = models[0]["hyperparameter_names_"], []
+        elements = models[0]["hyperparameter_names_"]
+        estimators = []
         for m, fitted in enumerate(models):
             binary = clone(self)
             own = {
@@ -266,7 +269,7 @@ class BayesianGPClassifier(LatentClassifier):
         if not self._one_versus_rest:
             p = self._predictor.class_probabilities(X, self.n_jobs)
             with np.errstate(divide="ignore"):  # a class that no draw would give a chance
-                return normalized_columns(np.log(p))
+                return normalize_columns(np.log(p))
         if len(self.classes_) == 2:
             both = [np.full(len(X), -1.0), np.full(len(X), 1.0)]
             log_p = self._predictor.log_predictive(both, X, self.n_jobs)
@@ -275,17 +278,18 @@ class BayesianGPClassifier(LatentClassifier):
             log_p = np.concatenate(
                 [e._predictor.log_predictive(one, X, self.n_jobs) for e in self.estimators_]
             )
-        return normalized_columns(log_p)
+        return normalize_columns(log_p)
 
-    def _left_one_out(self, method):
+    def _leave_one_out(self, method):
         if "estimators_" not in vars(self):
-            return super()._left_one_out(method)
+            return super()._leave_one_out(method)
         given = self.estimators_[0]._rows.given
-        averages, targets = [], []
+        averages = []
+        targets = []
         for own in self.estimators_:
             model = own._predictor.model
             averages.append(
-                averaged_densities(
+                average_densities(
                     model, own._draws, given, method, own._reference, label=1.0, n_jobs=self.n_jobs
                 )
             )

@@ -11,20 +11,21 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import d2_tweedie_score
 
 from .._params import check_choice, check_flag
-from ..likelihoods import Likelihood, NegativeBinomial, Poisson
+from ..likelihoods.base import Likelihood
+from ..likelihoods.counts import NegativeBinomial, Poisson
 from . import _validation as check
-from ._data import check_numbers, check_rows, rows_to_predict, validated
-from ._docs import documented
+from ._data import check_numbers, check_rows, rows_to_predict, validate
+from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
-from ._predictive import predicted
+from ._predictive import predict_targets
 
 #: Numbers beyond are not counted one by one any more.
 _LARGEST_COUNT = 1e15
 
 
 @names_methods
-@documented
+@document
 @dataclass(eq=False, repr=False)
 class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
     """Gaussian-process regression of counts, averaging over hyper-parameters by MCMC.
@@ -133,8 +134,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        X, y, features = validated(self, X, y, y_numeric=True)
-        likelihood = self._resolved_likelihood()
+        X, y, features = validate(self, X, y, y_numeric=True)
+        likelihood = self._resolve_likelihood()
         exposure = self._exposure(exposure, len(X))
         rows = self._training_rows(X, sample_weight, likelihood, y, exposure)
         self._check_counts(y[rows.kept], likelihood)
@@ -151,7 +152,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         run = self._sample(rows, rows.observed(likelihood, y, center + np.log(exposure)))
         return self._finish(X, rows, run, features, units=(center, 1.0))
 
-    def _resolved_likelihood(self) -> Likelihood:
+    def _resolve_likelihood(self) -> Likelihood:
         choices = ("error", "allow")
         fractional = check_choice("fractional_counts", self.fractional_counts, choices) == "allow"
         if isinstance(self.likelihood, str) and self.likelihood in self._likelihoods:
@@ -199,7 +200,9 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
             least the given one.
         """
         X = rows_to_predict(self, X)
-        return predicted(self, X, return_std, return_quantiles, self._offset(exposure, len(X)))
+        return predict_targets(
+            self, X, return_std, return_quantiles, self._offset(exposure, len(X))
+        )
 
     def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
         """Draw new counts from the posterior predictive distribution, jointly over the rows of X.

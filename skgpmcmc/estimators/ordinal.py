@@ -9,17 +9,17 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.callback import with_callbacks
 
-from ..likelihoods import OrdinalProbit
+from ..likelihoods.ordinal import OrdinalProbit
 from ._data import (
     check_labels,
     check_numbers,
-    known_labels,
-    normalized_columns,
-    numbered_classes,
+    label_positions,
+    normalize_columns,
+    number_classes,
     rows_to_predict,
-    validated,
+    validate,
 )
-from ._docs import documented
+from ._docs import document
 from ._latent import LatentClassifier
 from ._named import names_methods
 from ._predictive import check_probabilities, only_point
@@ -29,7 +29,7 @@ _LEAST_GAP = 0.05
 
 
 @names_methods
-@documented
+@document
 @dataclass(eq=False, repr=False)
 class BayesianGPOrdinalClassifier(LatentClassifier):
     """Gaussian-process classifier for ordered classes (ordinal probit regression), by MCMC.
@@ -129,19 +129,19 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        ordered = _ordered_categories(y)
-        X, y, features = validated(self, X, y)
+        ordered = _category_order(y)
+        X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()
         rows = self._training_rows(X, sample_weight, OrdinalProbit((0.0,)), number)
         y = y[rows.kept]
-        classes = self._ordered_classes(y, ordered)
-        position = rows.of_model(known_labels(y, classes, len(y)))
+        classes = self._order_classes(y, ordered)
+        position = rows.of_model(label_positions(y, classes, len(y)))
         likelihood = self._likelihood_of(position, rows.weight, len(classes))
         run = self._sample(rows, rows.observed(likelihood, position.astype(float)))
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
-    def _ordered_classes(self, y: np.ndarray, ordered: np.ndarray | None) -> np.ndarray:
-        found, _ = numbered_classes(y)
+    def _order_classes(self, y: np.ndarray, ordered: np.ndarray | None) -> np.ndarray:
+        found, _ = number_classes(y)
         if self.class_order is None and ordered is not None:
             return ordered[np.isin(ordered, found)]
         if self.class_order is None:
@@ -213,7 +213,8 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         """
         wanted = None if return_quantiles is None else check_probabilities(return_quantiles)
         log_p = self.predict_log_proba(X)
-        p, found = np.exp(log_p), [self.classes_[np.argmax(log_p, axis=1)]]
+        p = np.exp(log_p)
+        found = [self.classes_[np.argmax(log_p, axis=1)]]
         if return_std:
             found.append(self._standard_deviation(p))
         if wanted is not None:
@@ -247,10 +248,10 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         """
         X = rows_to_predict(self, X)
         every = [np.full(len(X), float(k)) for k in range(len(self.classes_))]
-        return normalized_columns(self._predictor.log_predictive(every, X, self.n_jobs))
+        return normalize_columns(self._predictor.log_predictive(every, X, self.n_jobs))
 
 
-def _ordered_categories(y: Any) -> np.ndarray | None:
+def _category_order(y: Any) -> np.ndarray | None:
     """Return the categories of an ordered type of pandas or polars, from the lowest; else None."""
     dtype = getattr(y, "dtype", None)
     ordered = getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"

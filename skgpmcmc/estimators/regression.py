@@ -11,16 +11,12 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
 from .._params import check_flag
-from ..likelihoods import Gaussian, Likelihood, StudentT
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..likelihoods.student_t import StudentT
 from . import _validation as check
-from ._data import (
-    check_rows,
-    in_units_of_y,
-    power_of_two,
-    rows_to_predict,
-    validated,
-)
-from ._docs import documented
+from ._data import check_rows, in_units_of_y, power_of_two, rows_to_predict, validate
+from ._docs import document
 from ._latent import OneLatentFunction, require_joint_memory
 from ._named import names_methods
 from ._noise import (
@@ -30,7 +26,7 @@ from ._noise import (
     in_normalized_units,
     with_numerical_noise,
 )
-from ._predictive import predicted
+from ._predictive import predict_targets
 
 #: What to do about targets that a likelihood does not know.
 _REMEDY = (
@@ -40,7 +36,7 @@ _REMEDY = (
 
 
 @names_methods
-@documented
+@document
 @dataclass(eq=False, repr=False)
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
@@ -175,7 +171,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        X, y, features = validated(self, X, y, y_numeric=True)
+        X, y, features = validate(self, X, y, y_numeric=True)
         noise = gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
         likelihood = noise or check.resolve_likelihood(self.likelihood, self._likelihoods)
         rows = self._training_rows(X, sample_weight, likelihood, y)
@@ -183,7 +179,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         shift, scale, spread = self._normalization(
             y[rows.chosen].astype(float), rows.weight, variance
         )
-        targets = _standardized(y.astype(float), shift, scale)
+        targets = _standardize(y.astype(float), shift, scale)
         if noise is not None:
             noise = in_normalized_units(noise, scale)
             likelihood = with_numerical_noise(noise, rows, targets, spread)
@@ -248,10 +244,10 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
         X = rows_to_predict(self, X)
         if not return_cov:
-            return predicted(self, X, return_std, return_quantiles)
+            return predict_targets(self, X, return_std, return_quantiles)
         mean, covariance = self._joint_moments(X)
         point = in_units_of_y(mean, *self._units)
-        found = predicted(self, X, False, return_quantiles, point=point)
+        found = predict_targets(self, X, False, return_quantiles, point=point)
         _, *quantiles = found if isinstance(found, tuple) else (found,)
         scale = self._units[1]
         return (point, in_units_of_y(scale * covariance, 0.0, scale), *quantiles)
@@ -259,7 +255,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     def _joint_moments(self, X):
         """Predictive mean and covariance of the encoded targets at all rows."""
         require_joint_memory(len(X))
-        f, likelihood = np.array([-1.0, 0.5]), self._predictor.model.likelihood.at_new_rows()
+        f = np.array([-1.0, 0.5])
+        likelihood = self._predictor.model.likelihood.at_new_rows()
         if not np.array_equal(likelihood.predictive_moments(f, np.ones(2)).mean, f):
             raise ValueError(
                 "return_cov is for noise around the latent function, and the mean of a target is "
@@ -288,7 +285,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         """
         X = rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
-        targets = _standardized(y, *self._units)
+        targets = _standardize(y, *self._units)
         log_p = self._predictor.log_predictive([targets], X, self.n_jobs)[0]
         return log_p + self._log_density_shift()
 
@@ -323,7 +320,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
         return score
 
 
-def _standardized(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
+def _standardize(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
     """Return ``(y - shift) / scale``; infinite only where that is beyond double precision."""
     unit = power_of_two(np.array([scale]))
     with np.errstate(over="ignore"):  # a target that far out has no density

@@ -12,27 +12,22 @@ from sklearn.callback import with_callbacks
 
 from .._params import check_flag
 from .._warnings import warn
-from ..likelihoods import Likelihood, Volatility
-from ._data import (
-    check_rows,
-    check_weights,
-    root_mean_square,
-    rows_to_predict,
-    validated,
-)
-from ._docs import documented
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Volatility
+from ._data import check_rows, check_weights, root_mean_square, rows_to_predict, validate
+from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
-from ._predictive import predicted
+from ._predictive import predict_targets
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
 _RESOLUTION = 1e-3
 #: Largest size of targets that are squared as they are.
-_LARGEST = 1e100
+_LARGEST_SQUARED = 1e100
 
 
 @names_methods
-@documented
+@document
 @dataclass(eq=False, repr=False)
 class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     """Gaussian-process model of the scale (volatility) of zero-mean targets, by MCMC.
@@ -134,7 +129,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        X, y, features = validated(self, X, y, y_numeric=True)
+        X, y, features = validate(self, X, y, y_numeric=True)
         rows = self._training_rows(X, sample_weight, Volatility(), y)
         y = y[rows.chosen].astype(float)
         if not np.any(y):
@@ -146,7 +141,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         targets = np.where(np.abs(targets) < _RESOLUTION, _RESOLUTION, targets)
         if not check_flag("center", self.center):
             _check_scale(scale)
-            targets, scale = targets * scale, 1.0
+            targets = targets * scale
+            scale = 1.0
         run = self._sample(rows, rows.observed(Volatility(), targets))
         return self._finish(X, rows, run, features, units=(float(np.log(scale)), 1.0))
 
@@ -182,7 +178,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
         """
         X = rows_to_predict(self, X)
         scale = self._predictor.expectation(_scale, X, self.n_jobs, self._units[0])[0]
-        return predicted(self, X, return_std, return_quantiles, point=scale)
+        return predict_targets(self, X, return_std, return_quantiles, point=scale)
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.
@@ -231,7 +227,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
 def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale: float) -> None:
     """Say that targets, given in units of their root mean square, are not near zero on average."""
     mean = float(np.average(standardized, weights=weight))
-    sd, df = np.sqrt(max(1.0 - mean**2, 0.0)), len(standardized) - 1
+    sd = np.sqrt(max(1.0 - mean**2, 0.0))
+    df = len(standardized) - 1
     # Of few targets the mean may be larger than the standard deviation by chance.
     if df > 0 and np.abs(mean) > sd * max(1.0, stdtrit(df, 1.0 - 1e-5) / np.sqrt(df)):
         warn(
@@ -243,7 +240,7 @@ def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale:
 
 def _check_scale(scale: float) -> None:
     """Refuse targets that are far from one where nothing centers f."""
-    if not 1.0 / _LARGEST < scale < _LARGEST:
+    if not 1.0 / _LARGEST_SQUARED < scale < _LARGEST_SQUARED:
         raise ValueError(
             f"y has a root mean square of {scale:g}, and center=False expects one that a latent "
             "function around zero can reach: use center=True, or divide y by a power of ten."

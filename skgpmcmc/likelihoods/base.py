@@ -234,7 +234,7 @@ class Likelihood(ABC):
 
         `weight` is positive; None means one everywhere.
         """
-        return TiltedMoments(*self.tilted(y, mean, var, weight).moments())
+        return TiltedMoments(*self.tilted_densities(y, mean, var, weight).moments())
 
     def probit_signs(self, y: FloatArray) -> FloatArray | None:
         """Return s of shape (n,) where p(y | f) = Phi(s f), or None where it is something else.
@@ -269,7 +269,7 @@ class Likelihood(ABC):
             """Return the derivatives of log p(y | f) in the parameters."""
             return self.parameter_derivatives(y, f).log_prob
 
-        mean_slope = self.tilted(y, mean, var, weight).average(slope)
+        mean_slope = self.tilted_densities(y, mean, var, weight).average(slope)
         return mean_slope if weight is None else weight * mean_slope
 
     def log_predictive(
@@ -289,7 +289,7 @@ class Likelihood(ABC):
             Natural log; NaN where the variance is negative.
         """
         y, mean, var = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
-        tilted = self.tilted(y.ravel(), mean.ravel(), var.ravel(), None)
+        tilted = self.tilted_densities(y.ravel(), mean.ravel(), var.ravel(), None)
         return tilted.log_normalizer().reshape(mean.shape)
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
@@ -327,7 +327,7 @@ class Likelihood(ABC):
             return np.empty((n_rows, 0))
         return np.arange(n_rows, dtype=float)[:, None]
 
-    def tilted(
+    def tilted_densities(
         self, y: FloatArray, mean: FloatArray, var: FloatArray, weight: FloatArray | None
     ) -> quadrature.Tilted:
         """Return densities proportional to p(y | f)^weight N(f; mean, var); all of shape (n,)."""

@@ -31,7 +31,7 @@ from .base import Derivatives, Likelihood, OneScale, ParameterDerivatives, Predi
 #: exp of this is the largest rate that is drawn from; NumPy refuses means near 2^63.
 _MOST_LOG_RATE = 40.0
 #: Largest size of the log of a shape.
-_FARTHEST = 700.0
+_LARGEST_LOG_SHAPE = 700.0
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 #: From here on both series have the precision of doubles.
 _LARGE = 15.0
@@ -153,11 +153,14 @@ class NegativeBinomial(_Counts, OneScale):
 
     name: ClassVar[str] = "negative_binomial"
     scale: ClassVar[str] = "shape"
-    farthest: ClassVar[float] = _FARTHEST  # long after counts have become Poisson, or all zero
+    farthest: ClassVar[float] = (
+        _LARGEST_LOG_SHAPE  # long after counts have become Poisson, or all zero
+    )
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the count y."""
-        y, k = np.asarray(y, dtype=float), self.shape
+        y = np.asarray(y, dtype=float)
+        k = self.shape
         c = np.maximum(y, 1.0)
         total = y + k
         # log [Gamma(y + k) / (Gamma(k) y!)] + y log c + k log k - (y + k) log(c + k)
@@ -165,8 +168,10 @@ class NegativeBinomial(_Counts, OneScale):
         constant -= 0.5 * np.log1p(y / k)
         constant += stirling_remainder(total) - stirling_remainder(k)
         # y h - (y + k) log(v + w exp(h)), which for large counts would cancel as it stands
-        h, w, v = f - np.log(c), c / (k + c), k / (k + c)
-        return np.asarray(constant - k * _log_mixed(h, w, v) - y * _log_mixed(-h, v, w))
+        h = f - np.log(c)
+        w = c / (k + c)
+        v = k / (k + c)
+        return np.asarray(constant - k * _log_mixture(h, w, v) - y * _log_mixture(-h, v, w))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
@@ -215,14 +220,16 @@ class NegativeBinomial(_Counts, OneScale):
         Given f, this is the probability that a beta variable is below shape / (mu + shape). Any
         y > -1 is allowed.
         """
-        k, b = self.shape, np.asarray(y + 1.0)
+        k = self.shape
+        b = np.asarray(y + 1.0)
 
         def at_most(f: FloatArray) -> FloatArray:
             """Return the probability that the count is at most y given f."""
             return np.asarray(betainc(k, b[..., None], expit(-self._log_odds(f))))
 
         with np.errstate(divide="ignore"):  # where the odds are beyond all numbers
-            p, q = betaincinv(b, k, FALL_TAIL), betaincinv(k, b, FALL_TAIL)
+            p = betaincinv(b, k, FALL_TAIL)
+            q = betaincinv(k, b, FALL_TAIL)
             low = np.log(k) + np.log(p) - np.log1p(-p)
             high = np.log(k) + np.log1p(-q) - np.log(q)
         return mean_of_falling(at_most, low, high, mean, var)
@@ -235,9 +242,9 @@ class NegativeBinomial(_Counts, OneScale):
         return expit(g), expit(-g), np.asarray(y + self.shape)
 
 
-def _log_mixed(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
+def _log_mixture(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
     """Return log(v + w exp(h)) for v + w = 1."""
-    inside = np.minimum(h, _FARTHEST)  # beyond, nothing but w exp(h) matters
+    inside = np.minimum(h, _LARGEST_LOG_SHAPE)  # beyond, nothing but w exp(h) matters
     return _log_of(v + w * np.exp(inside), w * np.expm1(inside)) + (h - inside)
 
 
@@ -250,7 +257,8 @@ def _log_of(x: FloatArray, excess: FloatArray) -> FloatArray:
 def stirling_remainder(x: FloatArray | float) -> FloatArray:
     """``log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2]`` for x > 0."""
     x = np.asarray(x, dtype=float)
-    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
+    small = np.minimum(x, _LARGE)
+    large = np.maximum(x, _LARGE)
     direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + _HALF_LOG_TWO_PI)
     return np.where(x < _LARGE, direct, _odd_powers(_STIRLING, 1.0 / large))
 
@@ -258,14 +266,16 @@ def stirling_remainder(x: FloatArray | float) -> FloatArray:
 def digamma_remainder(x: FloatArray | float) -> FloatArray:
     """``x (digamma(x) - log x)`` for x > 0."""
     x = np.asarray(x, dtype=float)
-    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
+    small = np.minimum(x, _LARGE)
+    large = np.maximum(x, _LARGE)
     direct = small * (digamma(small) - np.log(small))
     return np.where(x < _LARGE, direct, -0.5 + _odd_powers(_DIGAMMA, 1.0 / large))
 
 
 def log_factorial_gap(y: FloatArray) -> FloatArray:
     """``y log c - y - log y!`` with c = max(y, 1), for y >= 0."""
-    small, large = np.minimum(y, _LARGE), np.maximum(y, _LARGE)
+    small = np.minimum(y, _LARGE)
+    large = np.maximum(y, _LARGE)
     direct = xlogy(small, np.maximum(small, 1.0)) - small - gammaln(small + 1.0)
     if not np.any(y >= _LARGE):  # as nearly always, and the series takes most of the time
         return np.asarray(direct)

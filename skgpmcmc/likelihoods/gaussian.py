@@ -100,7 +100,8 @@ class Gaussian(OneScale):
         """Return derivatives with respect to log noise_scale; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
-        V, e = self.variance(f), np.asarray(y - f)
+        V = self.variance(f)
+        e = np.asarray(y - f)
         s2 = self.noise_scale**2
         second = np.zeros(e.shape) + 2.0 * s2 / (V * V)
         log_prob = s2 * (e * e / V - 1.0) / V

@@ -19,7 +19,7 @@ _ROOT_HALF = float(np.sqrt(0.5))
 #: Width times distance below which an interval has one density.
 _NARROW = 1e-6
 #: Panels around each threshold, in noise scales.
-_CUTS = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
+_PANELS_AT_THRESHOLD = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class OrdinalProbit(Likelihood):
         """Return cuts around the end points of the interval of y."""
         low, high = self._ends(y)
         low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
-        places = self.noise_scale * _CUTS
+        places = self.noise_scale * _PANELS_AT_THRESHOLD
         return quadrature.Cuts(np.concatenate([low[:, None] + places, high[:, None] + places], 1))
 
     @cached_property
@@ -224,7 +224,8 @@ class _Interval(NamedTuple):
     def of(cls, low: FloatArray, high: FloatArray, width: FloatArray) -> _Interval:
         """Return the interval; far out `width` is more than nothing where the ends are equal."""
         right = low > 0.0
-        left, upper = np.where(right, -high, low), np.where(right, -low, high)
+        left = np.where(right, -high, low)
+        upper = np.where(right, -low, high)
         tail = np.minimum(upper, 0.0)  # what is not in the left tail needs no scaling
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             log_tail = np.log(0.5 * erfcx(-tail * _ROOT_HALF))

@@ -14,14 +14,16 @@ from ..numerics import quadrature
 from .base import Derivatives, OneScale, ParameterDerivatives, PredictiveMoments, TiltedMoments
 
 #: Where the density changes its character, in noise scales from y; Gauss-Legendre panels between.
-_CUTS = np.array([0.4, 1.5, 6.0, 25.0, 100.0])
-#: Largest step of the log precision: the nearest singularity is pi / 2 away, error
-#: exp(-pi^2 / 0.3); and in standard deviations, for many degrees of freedom.
-_STEP, _GAUSSIAN_STEP = 0.3, 0.7
-_DROP = 36.0  # exp(-36) is the precision of doubles
+_PANEL_ENDS = np.array([0.4, 1.5, 6.0, 25.0, 100.0])
+#: Largest step of the log precision. The nearest singularity is pi / 2 away: the error is
+#: exp(-pi^2 / 0.3).
+_LOG_PRECISION_STEP = 0.3
+#: Largest step in standard deviations of the log precision, for many degrees of freedom.
+_MANY_DF_STEP = 0.7
+_LOG_RESOLUTION = 36.0  # exp(-36) is the precision of doubles
 #: Largest square of a residual, in noise scales: the density of one farther out is NaN.
-_FARTHEST = 1e300
-_ROWS = 4096  # points of a predictive at once
+_LARGEST_SQUARE = 1e300
+_POINTS_PER_CALL = 4096  # points of a predictive at once
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class StudentT(OneScale):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of the t distribution with location f at y."""
-        nu, s = self.df, self.noise_scale
+        nu = self.df
+        s = self.noise_scale
         constant = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu * np.pi)
         z = (y - f) / s
         return np.asarray(constant - np.log(s) - 0.5 * (nu + 1.0) * np.log1p(z * z / nu))
@@ -84,7 +87,8 @@ class StudentT(OneScale):
             return super().parameter_derivatives(y, f)
         e, A, D = self._parts(y, f)
         c = self.df + 1.0
-        share, ratio = A / D, e / D
+        share = A / D
+        ratio = e / D
         log_prob = c * e * ratio - 1.0
         second = -2.0 * c * share * (1.0 + 2.0 * (e * ratio - share)) / D
         return ParameterDerivatives(
@@ -123,15 +127,16 @@ class StudentT(OneScale):
         """Log of the mean of p(y | f) over f ~ N(mean, var); any shapes that broadcast."""
         y, mean, var = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
         log_p = np.empty(y.size)
-        residual, flat = (y - mean).ravel(), var.ravel()
-        for start in range(0, y.size, _ROWS):  # of bounded memory
-            rows = slice(start, start + _ROWS)
+        residual = (y - mean).ravel()
+        flat = var.ravel()
+        for start in range(0, y.size, _POINTS_PER_CALL):  # of bounded memory
+            rows = slice(start, start + _POINTS_PER_CALL)
             log_p[rows] = _ScaleMixture.of(self, residual[rows], flat[rows]).log_mass
         return log_p.reshape(y.shape)
 
     def bend(self, y: FloatArray) -> quadrature.Cuts:
         """Return cuts whose spacing grows with the distance from y."""
-        places = self.noise_scale * np.concatenate([-_CUTS[::-1], [0.0], _CUTS])
+        places = self.noise_scale * np.concatenate([-_PANEL_ENDS[::-1], [0.0], _PANEL_ENDS])
         return quadrature.Cuts(y[:, None] + places)
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
@@ -150,15 +155,18 @@ class StudentT(OneScale):
 
     @property
     def _step(self) -> float:
-        return min(_STEP, _GAUSSIAN_STEP * float(np.sqrt(2.0 / self.df)))
+        return min(_LOG_PRECISION_STEP, _MANY_DF_STEP * float(np.sqrt(2.0 / self.df)))
 
     @property
     def _log_precisions(self) -> tuple[float, float]:
         """Where the log of the relative precision of the noise may be, without a look at y."""
-        return -2.0 * _DROP / self.df, float(np.log(2.0 * _DROP / self.df + 2.0))
+        return -2.0 * _LOG_RESOLUTION / self.df, float(
+            np.log(2.0 * _LOG_RESOLUTION / self.df + 2.0)
+        )
 
     def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-        e, A = np.asarray(y - f), self.df * self.noise_scale**2
+        e = np.asarray(y - f)
+        A = self.df * self.noise_scale**2
         return e, A, np.asarray(A + e * e)
 
 
@@ -178,13 +186,15 @@ class _ScaleMixture(NamedTuple):
     @classmethod
     def of(cls, likelihood: StudentT, residual: FloatArray, var: FloatArray) -> _ScaleMixture:
         """Return the mixture for y - mean, and the variance of f; both (n,)."""
-        nu, s2 = likelihood.df, likelihood.noise_scale**2
+        nu = likelihood.df
+        s2 = likelihood.noise_scale**2
         var = np.where(var >= 0.0, var, np.nan)[:, None]
         e = residual[:, None]
         # Far out the precision must be small: u is about this.
-        square = np.minimum((residual / likelihood.noise_scale) ** 2, _FARTHEST)
+        square = np.minimum((residual / likelihood.noise_scale) ** 2, _LARGEST_SQUARE)
         center = np.minimum(np.log((nu + 1.0) / (nu + np.nan_to_num(square))), 0.0)
-        (low, high), step = likelihood._log_precisions, likelihood._step
+        (low, high) = likelihood._log_precisions
+        step = likelihood._step
         n_nodes = int(np.ceil((high - low) / step)) + int(np.ceil(-center.min() / step))
         u = high - step * np.arange(n_nodes + 1)
         noise = np.broadcast_to(s2 * np.exp(-u), (len(e), len(u)))

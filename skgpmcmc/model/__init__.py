@@ -14,13 +14,7 @@ from .default_priors import (
 )
 from .hyperpriors import HyperPrior, parameters_of
 from .joint import GPState, LatentGP
-from .kernels import (
-    check_gradient,
-    check_kernel,
-    check_matrix,
-    default_kernel,
-    variance_position,
-)
+from .kernels import check_gradient, check_kernel, check_matrix, default_kernel, variance_position
 from .lengths import column_widths, length_bounds, period_bounds
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import Further, Observations

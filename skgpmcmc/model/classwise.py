@@ -42,10 +42,10 @@ class ClasswisePrior(GaussianPrior):
         """Return (C n, ...) as (C, n, ...)."""
         return f.reshape(len(self.priors), -1, *f.shape[1:])
 
-    def made(self) -> Self:
+    def factorize(self) -> Self:
         """Return itself, its roots made now."""
         for prior in self.priors:
-            prior.made()
+            prior.factorize()
         return self
 
     @property
@@ -91,14 +91,14 @@ class ClasswisePrior(GaussianPrior):
         pairs = zip(self.priors, np.split(v, ends), strict=True)
         return np.concatenate([prior.unwhiten(np.asfortranarray(own)) for prior, own in pairs])
 
-    def given(self, f: FloatArray) -> Conditional:
+    def condition_on(self, f: FloatArray) -> Conditional:
         """Return f* of all functions at new inputs given f of shape (C n, g)."""
         by_function = self.split(f)
         if self.shared:
-            side_by_side = self.priors[0].given(np.concatenate(list(by_function), axis=1))
+            side_by_side = self.priors[0].condition_on(np.concatenate(list(by_function), axis=1))
             return OfAlikeFunctions(side_by_side, len(self.priors), f.shape[1])
         pairs = zip(self.priors, by_function, strict=True)
-        return OfFunctions([prior.given(own) for prior, own in pairs])
+        return OfFunctions([prior.condition_on(own) for prior, own in pairs])
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ class Composite(Covariance):
         return type(kernel) is getattr(cls, "kind", None)
 
     @abstractmethod
-    def made(self, *entries: FloatArray) -> FloatArray:
+    def combine(self, *entries: FloatArray) -> FloatArray:
         """Return the entries computed from those of the parts; may overwrite the first part's."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Composite(Covariance):
         ends = np.cumsum([len(part.start) for part in self.parts])[:-1]
         return list(zip(self.parts, np.split(theta, ends), strict=True))
 
-    def contracted(
+    def contract_parts(
         self,
         theta: FloatArray,
         A: FloatArray,
@@ -82,14 +82,14 @@ class Composite(Covariance):
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self.made(*self._matrices(theta))
+        return self.combine(*self._matrices(theta))
 
     def _matrices(self, theta: FloatArray) -> list[FloatArray]:
         return [part.matrix(own) for part, own in self.shares(theta)]
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         entries = self._matrices(theta)
-        return self.contracted(theta, A, entries, lambda part, *rest: part._contract(*rest))
+        return self.contract_parts(theta, A, entries, lambda part, *rest: part._contract(*rest))
 
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         """See `Covariance`.
@@ -107,15 +107,15 @@ class Composite(Covariance):
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
         """See `Covariance`."""
         new = self.at_new(X_new)
-        return self.made(*(part.cross(own, new) for part, own in self.shares(theta)))
+        return self.combine(*(part.cross(own, new) for part, own in self.shares(theta)))
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self.made(*(part.diagonal(own, X_new) for part, own in self.shares(theta)))
+        return self.combine(*(part.diagonal(own, X_new) for part, own in self.shares(theta)))
 
     def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self.made(*(part.square(own, X_new) for part, own in self.shares(theta)))
+        return self.combine(*(part.square(own, X_new) for part, own in self.shares(theta)))
 
 
 class SumOfCovariances(Composite):
@@ -123,7 +123,7 @@ class SumOfCovariances(Composite):
 
     kind = Sum
 
-    def made(self, *entries: FloatArray) -> FloatArray:
+    def combine(self, *entries: FloatArray) -> FloatArray:
         """See `Composite`."""
         first, second = entries
         return np.add(first, second, out=first)
@@ -138,7 +138,7 @@ class ProductOfCovariances(Composite):
 
     kind = Product
 
-    def made(self, *entries: FloatArray) -> FloatArray:
+    def combine(self, *entries: FloatArray) -> FloatArray:
         """See `Composite`."""
         first, second = entries
         return np.multiply(first, second, out=first)
@@ -153,7 +153,7 @@ class PowerOfCovariance(Composite):
 
     kind = Exponentiation
 
-    def made(self, *entries: FloatArray) -> FloatArray:
+    def combine(self, *entries: FloatArray) -> FloatArray:
         """See `Composite`."""
         return entries[0] ** self.kernel.exponent
 
@@ -166,7 +166,7 @@ class PowerOfCovariance(Composite):
 @cross_matrix.register(Composite)
 def _composite_matrix(covariance: Composite, theta: FloatArray, new: CrossCovariance) -> FloatArray:
     """The same, of every part as fast as can be."""
-    return covariance.made(*_crosses(covariance, theta, new))
+    return covariance.combine(*_crosses(covariance, theta, new))
 
 
 def _crosses(covariance: Composite, theta: FloatArray, new: CrossCovariance) -> list[FloatArray]:
@@ -183,4 +183,4 @@ def _contract_composite(
         """Return the contraction of one part."""
         return contract_cross(part, own, new, A, K)
 
-    return covariance.contracted(theta, A, _crosses(covariance, theta, new), contract)
+    return covariance.contract_parts(theta, A, _crosses(covariance, theta, new), contract)

@@ -26,12 +26,12 @@ from sklearn.gaussian_process.kernels import (
 from .._typing import FloatArray, IntArray
 
 #: Those with code of their own, in the order in which they are asked.
-_KINDS: list[type[Covariance]] = []
+_FAST_COVARIANCES: list[type[Covariance]] = []
 
 
 def make_covariance(kernel: Kernel, X: FloatArray) -> Covariance:
     """Bind a kernel to training inputs, on a fast path where there is one."""
-    kind = next((own for own in _KINDS if own.serves(kernel)), Covariance)
+    kind = next((own for own in _FAST_COVARIANCES if own.serves(kernel)), Covariance)
     return kind(kernel, X)
 
 
@@ -58,7 +58,7 @@ class Covariance:
         self.start: FloatArray = np.asarray(kernel.theta, dtype=float)
 
     def __init_subclass__(cls) -> None:
-        _KINDS.append(cls)
+        _FAST_COVARIANCES.append(cls)
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
@@ -154,8 +154,12 @@ class CrossCovariance:
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
 
-#: Rows beyond which distances are not kept; entries made at once; distances with exp(-r) zero.
-_MANY_ROWS, _AT_ONCE, _NOTHING_LEFT = 2000, 2**16, 800.0
+#: Rows beyond which the distances of a covariance are not kept.
+_MOST_ROWS_WITH_DISTANCES = 2000
+#: Entries that are computed in one call: they stay in the processor's cache.
+_ENTRIES_PER_CALL = 2**16
+#: Distance r from which exp(-r) is zero in double precision.
+_NOTHING_LEFT = 800.0
 
 
 def correlation(
@@ -266,8 +270,10 @@ def _factors_of_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray,
 
     The middle of both is near zero, for the sake of rounding.
     """
-    d, squares = Z.shape[1], np.vecdot(Z, Z)
-    left, right = np.empty((len(Z_new), d + 2)), np.empty((d + 2, len(Z)))
+    d = Z.shape[1]
+    squares = np.vecdot(Z, Z)
+    left = np.empty((len(Z_new), d + 2))
+    right = np.empty((d + 2, len(Z)))
     np.multiply(Z_new, -2.0, out=left[:, :d])
     left[:, d] = squares if Z_new is Z else np.vecdot(Z_new, Z_new)
     left[:, d + 1] = 1.0
@@ -285,8 +291,10 @@ def of_distances(
     The middle of the rows is near zero, for the sake of rounding. The function may work in the
     memory of the distances: other large arrays would have to be given back and asked for anew.
     """
-    n, (left, right) = len(Z), (Z, Z) if exact else _factors_of_distances(Z, Z)
-    out, n_rows = np.empty((n, n)), max(_AT_ONCE // n, 1)
+    n = len(Z)
+    (left, right) = (Z, Z) if exact else _factors_of_distances(Z, Z)
+    out = np.empty((n, n))
+    n_rows = max(_ENTRIES_PER_CALL // n, 1)
     for start in range(0, n, n_rows):
         rows = slice(start, start + n_rows)
         D = out[rows]
@@ -323,13 +331,14 @@ class ConstantTimesStationary(Covariance):
         last = getattr(kernel, "k2", None) is constant
         middle = (stationary if last else constant).n_dims
         where = slice(0, middle), slice(middle, None)
-        self.of_constant, self.of_length_scale = where[1] if last else where[0], where[not last]
+        self.of_constant = where[1] if last else where[0]
+        self.of_length_scale = where[not last]
         self._fixed_constant = float(constant.constant_value)
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
         self.nu: float = stationary_nu(stationary)  # type: ignore[assignment]
         self.anisotropic = np.size(stationary.length_scale) > 1
         # Distances that change with theta, or take much memory, are made anew each time.
-        self._from_inputs = self.anisotropic or len(X) > _MANY_ROWS
+        self._from_inputs = self.anisotropic or len(X) > _MOST_ROWS_WITH_DISTANCES
         self._exact = self.nu == 0.5 or not self.anisotropic  # see `squared_distances`
 
     @staticmethod
@@ -347,7 +356,7 @@ class ConstantTimesStationary(Covariance):
         """Squared distances of the unscaled inputs, for the isotropic case."""
         return squareform(pdist(self.X, "sqeuclidean"))
 
-    def _scaled(self, length_scale: FloatArray) -> FloatArray:
+    def _scale_inputs(self, length_scale: FloatArray) -> FloatArray:
         """Inputs in units of the length-scales; less their mean, unless distances are exact."""
         X = self.X if self._exact else self.columns.with_ones[:, :-1]
         return np.asarray(X / length_scale)
@@ -359,7 +368,8 @@ class ConstantTimesStationary(Covariance):
 
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
-        constant, length_scale = theta[self.of_constant], theta[self.of_length_scale]
+        constant = theta[self.of_constant]
+        length_scale = theta[self.of_length_scale]
         return (
             float(np.exp(constant[0])) if len(constant) else self._fixed_constant,
             np.exp(length_scale) if len(length_scale) else self._fixed_length_scale,
@@ -373,7 +383,7 @@ class ConstantTimesStationary(Covariance):
             def function(D: FloatArray) -> FloatArray:
                 return correlation(self.nu, D, constant=constant, out=D)
 
-            K = of_distances(function, self._scaled(length_scale), exact=self._exact)
+            K = of_distances(function, self._scale_inputs(length_scale), exact=self._exact)
         else:
             scale = _inverse_square(length_scale)[0]
             K = correlation(self.nu, self._raw_distances, scale, constant=constant)
@@ -430,7 +440,7 @@ class ConstantTimesStationary(Covariance):
             return K
         if self._from_inputs:
             function = partial(profile_slope, self.nu)
-            g = of_distances(function, self._scaled(length_scale), exact=self._exact)
+            g = of_distances(function, self._scale_inputs(length_scale), exact=self._exact)
         else:
             g = profile_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
         g *= constant

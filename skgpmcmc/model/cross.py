@@ -88,12 +88,14 @@ def _contract_stationary(
     weighted = A * K
     gradient[covariance.of_constant] = weighted.sum()
     if len(gradient[covariance.of_length_scale]):
-        Z, Z_new = covariance.X / length_scale, new.X_new / length_scale
+        Z = covariance.X / length_scale
+        Z_new = new.X_new / length_scale
         if covariance.nu < np.inf:  # for RBF the slope c g is K
             D = _distances(covariance, Z, Z_new)
             weighted = A * (constant * profile_slope(covariance.nu, D))
         middle = Z.mean(axis=0)
-        columns, new_columns = Columns.of(Z, middle), Columns.of(Z_new, middle)
+        columns = Columns.of(Z, middle)
+        new_columns = Columns.of(Z_new, middle)
         by_feature = contract_distances(columns, new_columns, weighted)
         gradient[covariance.of_length_scale] = (
             by_feature if covariance.anisotropic else by_feature.sum()

@@ -26,7 +26,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
-from ..likelihoods import Gaussian, Likelihood, NegativeBinomial, OrdinalProbit, StudentT
+from ..likelihoods.base import Likelihood
+from ..likelihoods.counts import NegativeBinomial
+from ..likelihoods.gaussian import Gaussian
+from ..likelihoods.ordinal import OrdinalProbit
+from ..likelihoods.student_t import StudentT
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
 from .lengths import column_widths, length_bounds, period_bounds, size_of_rows, spread_of_rows
@@ -35,16 +39,21 @@ from .shrinkage import SHRINKAGE
 
 #: Share of a length's prior below its lower, and above its upper end.
 _TAIL = 0.01
-#: Log-normal priors, by median and standard deviation of the log: of a variance, of the standard
-#: deviation of noise, of the shape of negative binomial counts, and of a pure number.
-_VARIANCE, _NOISE, _SHAPE, _NUMBER = (4.0, 2.0), (0.3, 1.5), (10.0, 3.0), (1.0, 1.0)
+#: Log-normal prior of a variance: median, and standard deviation of the log.
+_VARIANCE = (4.0, 2.0)
+#: The same of the standard deviation of noise.
+_NOISE = (0.3, 1.5)
+#: The same of the shape of negative binomial counts.
+_SHAPE = (10.0, 3.0)
+#: The same of a pure number.
+_NUMBER = (1.0, 1.0)
 #: Shape and scale of the papers' Gamma prior of a variance.
 _OF_PAPERS = (1.1, 10.0)
 #: Where the priors of length-scales that shrink together come from, and of what they share.
 _SHRUNK = "sparse: (width / length-scale)^2 is half-Cauchy(shrinkage)"
 _SHRINKAGE = "sparse: shared by the length-scales"
 #: Powers of units stay within these, so that priors have numbers: inputs may have any size.
-_UNITS = (1e-100, 1e100)
+_UNIT_LIMITS = (1e-100, 1e100)
 
 
 class Default(NamedTuple):
@@ -113,7 +122,7 @@ def default_hyperprior(
         table = PriorTable(laws, dict.fromkeys(table, "paper"))
     elif isinstance(priors, Mapping):
         table = PriorTable({**table, **priors}, {**table.origins, **dict.fromkeys(priors, "given")})
-    shrunk = _shrunk(covariance, priors)
+    shrunk = _shrinking_names(covariance, priors)
     if not shrunk:
         return HyperPrior(names, table, real, table.origins)
     origins = {**table.origins, **dict.fromkeys(shrunk, _SHRUNK), SHRINKAGE: _SHRINKAGE}
@@ -121,7 +130,7 @@ def default_hyperprior(
     return HyperPrior(names, table, real, origins, widths)
 
 
-def _shrunk(covariance: Covariance, priors: Mapping[str, Any] | str | None) -> list[str]:
+def _shrinking_names(covariance: Covariance, priors: Mapping[str, Any] | str | None) -> list[str]:
     """Return the names of the length-scales that shrink together."""
     d = covariance.X.shape[1]
     possible = [
@@ -192,7 +201,8 @@ def default_priors(
       median 10 and a long upper tail, where counts are nearly Poisson.
     * A hyper-parameter of another class counts as a pure number, whatever it is called.
     """
-    laws, origins = dict[str, Any](), dict[str, str]()
+    laws = dict[str, Any]()
+    origins = dict[str, str]()
     n_functions = 1 if likelihood is None else likelihood.n_functions
     places = dict(_places(kernel, "", 0.0, 1.0))
     for hyperparameter in kernel.hyperparameters:
@@ -227,7 +237,8 @@ def is_length_scale(kernel: Kernel, name: str) -> bool:
 
 def period_positions(model: Any) -> list[tuple[int, int | None]]:
     """Return where theta has periods, each with the length-scale of its kernel, if that is free."""
-    kernel, names = model.covariance.kernel, list(model.covariance.names)
+    kernel = model.covariance.kernel
+    names = list(model.covariance.names)
     found = []
     for name in names:
         if _rule_of(kernel, name) is _period:
@@ -274,7 +285,8 @@ def _places(kernel: Kernel, path: str, degree: float, power: float) -> Iterator[
         inner = degree / kernel.exponent, power * kernel.exponent
         yield from _places(kernel.kernel, f"{path}kernel__", *inner)
     elif isinstance(kernel, (Sum, Product)):
-        first, second = degree, degree
+        first = degree
+        second = degree
         if isinstance(kernel, Product):
             first, second = _degrees_of_factors(kernel, degree)
         yield from _places(kernel.k1, f"{path}k1__", first, power)
@@ -285,7 +297,8 @@ def _places(kernel: Kernel, path: str, degree: float, power: float) -> Iterator[
 
 def _degrees_of_factors(kernel: Product, degree: float) -> tuple[float, float]:
     """Powers of X that are the units of two factors, for their product to have X^degree."""
-    first, second = _degree(kernel.k1), _degree(kernel.k2)
+    first = _degree(kernel.k1)
+    second = _degree(kernel.k2)
     if _takes_any(kernel.k1):
         return degree - second, second
     if _takes_any(kernel.k2):
@@ -461,7 +474,7 @@ def _of_size(inputs: Inputs) -> tuple[float, float]:
 
 
 def _unit(length: float, degree: float) -> float:
-    return float(np.clip(length**degree, *_UNITS))
+    return float(np.clip(length**degree, *_UNIT_LIMITS))
 
 
 def _with_unit(what: str, degree: float) -> str:

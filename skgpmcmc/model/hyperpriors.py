@@ -102,7 +102,7 @@ class HyperPrior:
             for name, law in self.distributions.items()
             if coefficients[name] is None
         ]
-        in_closed_form = [coefficients.get(name) or _NOTHING for name in self.names]
+        in_closed_form = [coefficients.get(name) or _ZERO_COEFFICIENTS for name in self.names]
         self._density = _Density(in_closed_form, [*others, *self._groups])
 
     def _group_of(self, shrunk: Mapping[str, FloatArray]) -> tuple[IntArray, Shrinkage]:
@@ -122,7 +122,8 @@ class HyperPrior:
     @property
     def table(self) -> PriorTable:
         """The marginal priors by name; those of shrunk length-scales by the name of the element."""
-        laws, origins = dict[str, Any](), dict[str, str]()
+        laws = dict[str, Any]()
+        origins = dict[str, str]()
         for name, position in self._positions.items():
             n = self._n_widths.get(name, 1)
             elements = [f"{name}[{k}]" for k in range(n)] if n > 1 else [name]
@@ -152,9 +153,10 @@ class HyperPrior:
         value[..., self.positive] = np.exp(value[..., self.positive])
         return value
 
-    def described(self, theta: FloatArray) -> dict[str, Any]:
+    def describe(self, theta: FloatArray) -> dict[str, Any]:
         """Return theta (p,) on the natural scale by name; vector hyper-parameters are lists."""
-        natural, found = self.natural(theta).tolist(), dict[str, Any]()
+        natural = self.natural(theta).tolist()
+        found = dict[str, Any]()
         for name in dict.fromkeys(self.names):
             own = [value for n, value in zip(self.names, natural, strict=True) if n == name]
             found[name] = own[0] if len(own) == 1 else own
@@ -209,7 +211,8 @@ class HyperPrior:
                 return -np.inf, np.zeros(theta.shape)
             total, slope = self._density.value_and_slope(theta)
             return float(total), slope
-        value, gradient = np.full(len(theta), -np.inf), np.zeros(theta.shape)
+        value = np.full(len(theta), -np.inf)
+        gradient = np.zeros(theta.shape)
         rows = self._range.rows(theta)
         value[rows], gradient[rows] = self._density.value_and_slope(theta[rows])
         return value, gradient
@@ -290,7 +293,7 @@ class _Coefficients(NamedTuple):
 
 
 #: Stands in for a component that is added from elsewhere.
-_NOTHING = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
+_ZERO_COEFFICIENTS = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class _Density:
@@ -378,7 +381,8 @@ def parameters_of(distribution: Any) -> tuple[list[np.float64], np.float64, np.f
     given = (
         dict(zip([*shapes, "loc", "scale"], distribution.args, strict=False)) | distribution.kwds
     )
-    loc, scale = given.get("loc", 0.0), given.get("scale", 1.0)
+    loc = given.get("loc", 0.0)
+    scale = given.get("scale", 1.0)
     return [np.float64(given[shape]) for shape in shapes], np.float64(loc), np.float64(scale)
 
 
@@ -423,7 +427,8 @@ class _Numerical:
         """Return the derivative of the log density, by finite differences; 0 if not finite."""
         # Within a step of an end of the support, only points on the other side have a density.
         step = 0.1
-        near_lower, near_upper = u - self._lower <= step, self._upper - u <= step
+        near_lower = u - self._lower <= step
+        near_upper = self._upper - u <= step
         direction = near_lower.astype(int) - near_upper.astype(int)
         with np.errstate(all="ignore"):
             slope = differentiate.derivative(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods import Likelihood
+from ..likelihoods.base import Likelihood
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
 from .nugget import WithNugget
@@ -98,7 +98,7 @@ class LatentGP:
         own = [parameter.start for parameter in self.likelihood.parameters]
         return np.concatenate([of_kernels, own, self.hyperprior.start])
 
-    def padded(self, leading: FloatArray) -> FloatArray:
+    def pad(self, leading: FloatArray) -> FloatArray:
         """Return what is stated for the first components of theta, with zeros for all others.
 
         A gradient of p(y | theta) has none of what only the prior depends on.
@@ -147,7 +147,7 @@ class LatentGP:
         """Return the state at f under a prior of this model, whose factor of K is shared."""
         return GPState(prior, f, self.observations_at(prior.theta).total(f))
 
-    def moved(self, state: GPState, f: FloatArray) -> GPState:
+    def with_latent(self, state: GPState, f: FloatArray) -> GPState:
         """Return the state at the theta of `state` and another f; the factor of K is shared."""
         return self.state_in(state.prior, f)
 

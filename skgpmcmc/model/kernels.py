@@ -21,10 +21,10 @@ from .._typing import FloatArray
 from .covariance import Covariance, make_covariance
 
 #: An eigenvalue below minus this share of the variance is no rounding error.
-_INDEFINITE = 1e-5
+_INDEFINITE_SHARE = 1e-5
 
 #: Training rows on which a kernel is tried.
-_N_TRIED = 30
+_N_ROWS_TRIED = 30
 
 #: Variances from which products overflow: a polynomial of large inputs has them.
 _LARGEST_VARIANCE = 1e60
@@ -40,13 +40,13 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     if not _is_scalar_valued(kernel):
         raise ValueError(
             "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
-            f"(such as ConstantKernel() * RBF()) or None; got {_shown(kernel)}."
+            f"(such as ConstantKernel() * RBF()) or None; got {_text(kernel)}."
         )
     values = kernel.get_params()
     for hyperparameter in kernel.hyperparameters:
         if hyperparameter.name not in values:
             raise ValueError(
-                f"kernel={_shown(kernel)} has the hyper-parameter {hyperparameter.name!r}, which "
+                f"kernel={_text(kernel)} has the hyper-parameter {hyperparameter.name!r}, which "
                 f"is not among the names of its get_params, {sorted(values)}: name the "
                 "hyper-parameters of its parts as there, such as 'k1__length_scale'."
             )
@@ -61,7 +61,7 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     return kernel
 
 
-def _shown(kernel: Any) -> str:
+def _text(kernel: Any) -> str:
     """How a kernel prints; its class, if its arguments are such that it cannot."""
     try:
         return repr(kernel)
@@ -75,7 +75,8 @@ def variance_position(kernel: Kernel) -> int | None:
         return 0 if kernel.n_dims else None
     if not isinstance(kernel, Product):
         return None
-    first, second = variance_position(kernel.k1), variance_position(kernel.k2)
+    first = variance_position(kernel.k1)
+    second = variance_position(kernel.k2)
     if first is not None:
         return first
     return None if second is None else int(kernel.k1.n_dims) + second
@@ -95,7 +96,8 @@ def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features
 
     The kernel itself is not shown: its repr fails for values that are no numbers.
     """
-    name, n_elements = hyperparameter.name, hyperparameter.n_elements
+    name = hyperparameter.name
+    n_elements = hyperparameter.n_elements
     _check_number(name, value)
     if np.ndim(value) > 1 or np.size(value) != n_elements:
         shape = "one number" if n_elements == 1 else "one number per feature"
@@ -143,28 +145,29 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
     ValueError
         If the kernel cannot be evaluated, or its matrix is not a covariance matrix.
     """
-    few = X[:_N_TRIED]
+    few = X[:_N_ROWS_TRIED]
     try:
         with np.errstate(all="ignore"):
-            diagonal, cross = kernel.diag(X), kernel(X, few)
+            diagonal = kernel.diag(X)
+            cross = kernel(X, few)
             K = np.asarray(kernel(few), dtype=float)
     except Exception as error:
         raise ValueError(
-            f"kernel={_shown(kernel)} cannot be evaluated at the training rows "
+            f"kernel={_text(kernel)} cannot be evaluated at the training rows "
             f"({type(error).__name__}: {error}): check its parameters, and what it expects of X."
         ) from error
     shapes = (np.shape(diagonal), np.shape(cross), K.shape)
     wanted = ((len(X),), (len(X), len(few)), (len(few), len(few)))
     if shapes != wanted:
         raise ValueError(
-            f"kernel={_shown(kernel)} gives arrays of shapes {shapes} for its diagonal, for all "
+            f"kernel={_text(kernel)} gives arrays of shapes {shapes} for its diagonal, for all "
             f"rows of X with {len(few)} of them, and for these alone; they must be {wanted}."
         )
     _check_values(kernel, diagonal, cross, K)
     least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
-    if least < -_INDEFINITE * float(np.max(diagonal)):
+    if least < -_INDEFINITE_SHARE * float(np.max(diagonal)):
         raise ValueError(
-            f"kernel={_shown(kernel)} is no covariance: its matrix for the first {len(few)} rows "
+            f"kernel={_text(kernel)} is no covariance: its matrix for the first {len(few)} rows "
             f"of X has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
         )
 
@@ -175,18 +178,18 @@ def _check_values(kernel: Kernel, diagonal: FloatArray, cross: FloatArray, K: Fl
     finite[: len(K)] &= np.isfinite(K).all(axis=1)
     if not finite.all():
         raise ValueError(
-            f"kernel={_shown(kernel)} is not finite in row {int(np.argmin(finite))} of X: check "
+            f"kernel={_text(kernel)} is not finite in row {int(np.argmin(finite))} of X: check "
             "its parameters, and the scale of the features."
         )
     if not np.all(diagonal < _LARGEST_VARIANCE):
         row = int(np.argmin(diagonal < _LARGEST_VARIANCE))
         raise ValueError(
-            f"kernel={_shown(kernel)} has the variance {diagonal[row]:g} at row {row} of X: scale "
+            f"kernel={_text(kernel)} has the variance {diagonal[row]:g} at row {row} of X: scale "
             "the features, such as with make_pipeline(StandardScaler(), ...)."
         )
     if not np.any(diagonal > 0.0):
         raise ValueError(
-            f"kernel={_shown(kernel)} has no variance at any training row, so the latent function "
+            f"kernel={_text(kernel)} has no variance at any training row, so the latent function "
             "would be zero: give its constant a positive value."
         )
 
@@ -198,7 +201,7 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
     """
     if not len(covariance.start):
         return
-    few = make_covariance(covariance.kernel, covariance.X[:_N_TRIED])
+    few = make_covariance(covariance.kernel, covariance.X[:_N_ROWS_TRIED])
     try:
         with np.errstate(all="ignore"):
             gradient = few.contract(few.start, np.eye(len(few.X)))
@@ -209,6 +212,6 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
             return
         problem = f"it has {gradient.size} derivatives for {few.start.size} of them"
     raise ValueError(
-        f"kernel={_shown(covariance.kernel)} has no gradient in its hyper-parameters ({problem}): "
+        f"kernel={_text(covariance.kernel)} has no gradient in its hyper-parameters ({problem}): "
         f"make it support eval_gradient=True, or {remedy}."
     )

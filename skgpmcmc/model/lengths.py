@@ -9,16 +9,20 @@ from .._typing import FloatArray
 
 #: How many neighbors a length-scale must reach that data can tell from a shorter one.
 _N_NEIGHBORS = 5
-#: Lower end, in distances to that neighbor; upper end, in widths of the data.
-_OF_NEIGHBOR, _OF_WIDTH = 0.5, 3.0
+#: Lower end of a length-scale, in distances to that neighbor.
+_OF_NEIGHBOR = 0.5
+#: Upper end of a length-scale, in widths of the data.
+_OF_WIDTH = 3.0
 #: Lower ends stay within these, which chains can reach: inputs of any size have a length-scale.
 _LENGTHS = (1e-15, 1e15)
 #: Rows as close as this share of the width are one: a root of K does not tell them apart.
 _ONE_ROW = 1e-6
 #: The same before the width is known, as a share of the range: differences of rounding alone.
-_ROUNDING = 1e-12
-#: Rows farther out than so many times this quantile of all radii do not widen the data.
-_QUANTILE, _OF_QUANTILE = 0.9, 3.0
+_WIDTH_ROUNDING = 1e-12
+#: Probability of the quantile of all radii that measures the width of the data.
+_QUANTILE = 0.9
+#: Rows farther out than so many times this quantile do not widen the data.
+_OF_QUANTILE = 3.0
 #: What inputs without two different rows have.
 _BOUNDS_OF_ONE_ROW = (0.1, 10.0)
 
@@ -48,7 +52,7 @@ def length_bounds(X: FloatArray, *, per_feature: bool = False) -> tuple[float, f
     low, width = _spacing_and_width(X)
     if width == 0.0:
         return _BOUNDS_OF_ONE_ROW
-    return _ordered(low / float(np.sqrt(X.shape[1] if per_feature else 1)), _OF_WIDTH * width)
+    return _order_bounds(low / float(np.sqrt(X.shape[1] if per_feature else 1)), _OF_WIDTH * width)
 
 
 def period_bounds(X: FloatArray) -> tuple[float, float]:
@@ -68,7 +72,7 @@ def period_bounds(X: FloatArray) -> tuple[float, float]:
         longer period is not seen to repeat.
     """
     low, width = _spacing_and_width(X)
-    return _BOUNDS_OF_ONE_ROW if width == 0.0 else _ordered(low / _OF_NEIGHBOR, width)
+    return _BOUNDS_OF_ONE_ROW if width == 0.0 else _order_bounds(low / _OF_NEIGHBOR, width)
 
 
 def column_widths(X: FloatArray) -> FloatArray:
@@ -119,7 +123,7 @@ def _distinct(X: FloatArray) -> tuple[FloatArray, float, float]:
     unit = float(np.ptp(X, axis=0).max())
     if unit == 0.0:
         return X[:1], 0.0, 1.0
-    rows = _apart((X - X[0]) / unit, _ROUNDING)  # squares of very small numbers are none
+    rows = _apart((X - X[0]) / unit, _WIDTH_ROUNDING)  # squares of very small numbers are none
     radius = np.linalg.norm(rows - np.median(rows, axis=0), axis=1)
     width = 2.0 * min(float(radius.max()), _OF_QUANTILE * float(np.quantile(radius, _QUANTILE)))
     return _apart(rows, _ONE_ROW * width), width, unit
@@ -136,7 +140,7 @@ def _within_reach(length: float) -> float:
     return min(max(length, least), most)
 
 
-def _ordered(low: float, high: float) -> tuple[float, float]:
+def _order_bounds(low: float, high: float) -> tuple[float, float]:
     """Both within what chains can reach, the second at least twice the first."""
     low = _within_reach(low)
     return low, min(max(high, 2.0 * low), 2.0 * _LENGTHS[1])

@@ -29,7 +29,7 @@ class LowRankPrior(GaussianPrior):
 
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK^_ij / dtheta_r`` for A of shape (n, n)."""
-        half = self.pull(0.5 * (A + A.T))
+        half = self.apply_transpose(0.5 * (A + A.T))
         return self.contract_root(np.eye(self.rank), half, half @ self.root.factor)
 
     @cached_property

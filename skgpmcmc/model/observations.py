@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
+from ..likelihoods.base import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
 from ..numerics import quadrature
 
 #: Cuts of an integral: with many rows, those of several rows have the same distances.
@@ -120,9 +120,9 @@ class Observations:
         numbers, entry, _ = self._rows_of(self.input_of_row[rows])
         weight = self._weights()[numbers]
         weight = np.where(numbers == rows[entry], kept[entry], weight)
-        return self._joined(numbers, entry, weight, rows, np.arange(len(rows)), further)
+        return self._join(numbers, entry, weight, rows, np.arange(len(rows)), further)
 
-    def altered(
+    def reduce_weight(
         self, row: int, kept: float, further: Further | None = None
     ) -> tuple[Observations, IntArray]:
         """Return what is left of all rows if one keeps a part of its weight.
@@ -132,13 +132,14 @@ class Observations:
         """
         weight = self._weights()
         weight[row] = kept
-        inputs, numbers = self.input_of_row, np.arange(len(self))
-        return self._joined(numbers, inputs, weight, np.array([row]), inputs[[row]], further)
+        inputs = self.input_of_row
+        numbers = np.arange(len(self))
+        return self._join(numbers, inputs, weight, np.array([row]), inputs[[row]], further)
 
     def _weights(self) -> FloatArray:
         return np.ones(len(self)) if self.weight is None else self.weight.copy()
 
-    def _joined(
+    def _join(
         self,
         numbers: IntArray,
         entry: IntArray,
@@ -160,7 +161,8 @@ class Observations:
         left = np.flatnonzero(weight > 0.0)
         order = left[np.argsort(entry[left], kind="stable")]
         places, first = np.unique(entry[order], return_index=True)
-        numbers, weight = numbers[order], weight[order]
+        numbers = numbers[order]
+        weight = weight[order]
         observed = Observations(
             self.likelihood.of_rows(numbers),
             y[order],
@@ -170,7 +172,7 @@ class Observations:
         )
         return observed, places
 
-    def unweighted(self) -> Observations:
+    def with_unit_weights(self) -> Observations:
         """Return the same rows, each with a weight of one."""
         return replace(self, weight=None)
 
@@ -180,7 +182,7 @@ class Observations:
         """Contribution of each row, (n_rows,) or (n_rows, m), for f of shape (n,) or (n, m)."""
         at_rows = self._at_rows(f)
         values = self.likelihood.log_prob(self._column(self.y, at_rows), at_rows)
-        return self._weighted(values)
+        return self._weigh_values(values)
 
     def total(self, f: FloatArray) -> float:
         """Log p(y | f) for f of shape (n,), natural log."""
@@ -242,7 +244,7 @@ class Observations:
 
     def _by_input(self, values: FloatArray) -> FloatArray:
         """Sum weighted values of rows, (n_rows,) or (n_rows, m), input by input."""
-        values = self._weighted(values)
+        values = self._weigh_values(values)
         if self.first is None:
             return values
         n_functions = self.likelihood.n_functions
@@ -250,7 +252,7 @@ class Observations:
         sums = np.add.reduceat(by_function, self.first, axis=1)
         return np.asarray(sums.reshape(n_functions * self.n_inputs, *values.shape[1:]))
 
-    def _weighted(self, values: FloatArray) -> FloatArray:
+    def _weigh_values(self, values: FloatArray) -> FloatArray:
         if self.weight is None:
             return values
         weight = np.tile(self.weight, len(values) // len(self.weight))
@@ -277,9 +279,12 @@ class Observations:
         if self.first is not None:
             alone &= np.diff(np.append(self.first, len(self))) == 1
         moments = np.empty((3, self.n_inputs))
-        own, others = np.flatnonzero(alone), np.flatnonzero(~alone)
+        own = np.flatnonzero(alone)
+        others = np.flatnonzero(~alone)
         if len(own):
-            moments[:, own] = self.of_inputs(own).unweighted().tilted_moments(mean[own], var[own])
+            moments[:, own] = (
+                self.of_inputs(own).with_unit_weights().tilted_moments(mean[own], var[own])
+            )
         if len(others):
             rest = self.of_inputs(others)
             moments[:, others] = rest._moments_by_quadrature(mean[others], var[others])
@@ -289,7 +294,7 @@ class Observations:
         if self.first is None:
             shifted = self._at_rows(mean)
             return self.likelihood.weighted_tilted_moments(self.y, self.weight, shifted, var)
-        return TiltedMoments(*self._tilted(np.arange(self.n_inputs), mean, var).moments())
+        return TiltedMoments(*self._tilt(np.arange(self.n_inputs), mean, var).moments())
 
     def log_normalizers(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Return `tilted_moments().log_z` alone, which takes less time; (n,)."""
@@ -297,7 +302,7 @@ class Observations:
             return self.tilted_moments(mean, var).log_z
         if not self.several:
             return self.likelihood.log_predictive(self.y, self._at_rows(mean), var)
-        return self._tilted(np.arange(self.n_inputs), mean, var).log_normalizer()
+        return self._tilt(np.arange(self.n_inputs), mean, var).log_normalizer()
 
     def _gaussian_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
         """Return `tilted_moments` where the rows of an input act as one: their weighted mean."""
@@ -317,7 +322,7 @@ class Observations:
 
         Those of `tilted_moments`, with means and variances `cavities`; (degree, n).
         """
-        return self._tilted(np.arange(self.n_inputs), *cavities).powers(mean, sd, degree)
+        return self._tilt(np.arange(self.n_inputs), *cavities).powers(mean, sd, degree)
 
     def tilted_parameter_gradient(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Return derivatives of `tilted_moments().log_z` in the parameters; (k, n)."""
@@ -328,25 +333,25 @@ class Observations:
             _, alpha, beta = self.tilted_moments(mean, var)
             derivatives = self.parameter_derivatives(mean + var * alpha)
             return derivatives.log_prob + 0.5 * var * (1.0 - var * beta) * derivatives.second
-        tilted = self._tilted(np.arange(self.n_inputs), mean, var)
-        slopes = self._summed(lambda own, y, f: own.parameter_derivatives(y, f).log_prob)
+        tilted = self._tilt(np.arange(self.n_inputs), mean, var)
+        slopes = self._sum_over_rows(lambda own, y, f: own.parameter_derivatives(y, f).log_prob)
         return tilted.average(slopes)
 
     def probit_signs(self) -> FloatArray | None:
         """Return s where p(y_i | f) = Phi(s (f + offset)), or None; (n,)."""
         return None if self.several else self.likelihood.probit_signs(self.y)
 
-    def _tilted(self, inputs: IntArray, mean: FloatArray, var: FloatArray) -> quadrature.Tilted:
+    def _tilt(self, inputs: IntArray, mean: FloatArray, var: FloatArray) -> quadrature.Tilted:
         """Return the tilted densities of some inputs, what they want to know being the input."""
-        slopes = self._summed(lambda own, y, f: np.array(own.slopes(y, f)))
+        slopes = self._sum_over_rows(lambda own, y, f: np.array(own.slopes(y, f)))
         density = quadrature.LogDensity(
-            self._summed(lambda own, y, f: own.log_prob(y, f)),
+            self._sum_over_rows(lambda own, y, f: own.log_prob(y, f)),
             lambda inputs, f: tuple(slopes(inputs, f)),
             self.likelihood.log_concave,
         )
         return quadrature.Tilted(density, self._shape(inputs), inputs, mean, var)
 
-    def _summed(
+    def _sum_over_rows(
         self, function: Callable[[Likelihood, FloatArray, FloatArray], FloatArray]
     ) -> Callable[[IntArray, FloatArray], FloatArray]:
         """Turn a function of a likelihood, y and f into its sum over the rows of an input.

@@ -88,13 +88,13 @@ class OfFunction(Conditional):
     coefficients: FloatArray
 
     @abstractmethod
-    def _projected(self, cross: FloatArray) -> _Projection:
+    def _project(self, cross: FloatArray) -> _Projection:
         """Return what follows from k* of shape (n, m), which may be overwritten."""
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """See `Conditional`."""
         new = self.covariance.at_new(X_new)
-        mean, known, unknown = self._projected(self.covariance.cross(self.kernel_theta, new))
+        mean, known, unknown = self._project(self.covariance.cross(self.kernel_theta, new))
         var = self.covariance.diagonal(self.kernel_theta, new.X_new)
         var = np.maximum(var - np.einsum("im,im->m", known, known), 0.0)
         if unknown is not None:
@@ -104,7 +104,7 @@ class OfFunction(Conditional):
     def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """See `Conditional`."""
         new = self.covariance.at_new(X_new)
-        mean, known, unknown = self._projected(self.covariance.cross(self.kernel_theta, new))
+        mean, known, unknown = self._project(self.covariance.cross(self.kernel_theta, new))
         covariance = self.covariance.square(self.kernel_theta, new.X_new) - known.T @ known
         return mean, covariance if unknown is None else covariance + unknown.T @ unknown
 
@@ -127,7 +127,7 @@ class GivenLatent(OfFunction):
 
     pivots: IntArray
 
-    def _projected(self, cross: FloatArray) -> _Projection:
+    def _project(self, cross: FloatArray) -> _Projection:
         half = linalg.solve_lower(self.factor, np.asfortranarray(cross[self.pivots]))
         return _Projection(half.T @ self.coefficients, half)
 
@@ -141,8 +141,8 @@ class GivenWhiteSites(GivenLatent):
 
     white_factor: FloatArray  # T, (r, r)
 
-    def _projected(self, cross: FloatArray) -> _Projection:
-        mean, half, _ = super()._projected(cross)
+    def _project(self, cross: FloatArray) -> _Projection:
+        mean, half, _ = super()._project(cross)
         return _Projection(mean, half, linalg.solve_lower(self.white_factor, half))
 
 
@@ -156,7 +156,7 @@ class GivenSites(OfFunction):
 
     root_precision: FloatArray  # s, (n,)
 
-    def _projected(self, cross: FloatArray) -> _Projection:
+    def _project(self, cross: FloatArray) -> _Projection:
         mean = cross.T @ self.coefficients
         cross *= self.root_precision[:, None]
         return _Projection(mean, linalg.solve_lower(self.factor, cross, overwrite=True))
@@ -170,11 +170,11 @@ class OfFunctions(Conditional):
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """See `Conditional`."""
-        return LatentMoments(*_stacked([own.predict(X_new) for own in self.functions]))
+        return LatentMoments(*_stack([own.predict(X_new) for own in self.functions]))
 
     def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """See `Conditional`."""
-        return _stacked([own.predict_jointly(X_new) for own in self.functions])
+        return _stack([own.predict_jointly(X_new) for own in self.functions])
 
     def of(self, columns: IntArray) -> Conditional:
         """See `Conditional`."""
@@ -230,7 +230,7 @@ class OfAlikeFunctions(Conditional):
         return self.side_by_side.n_bytes
 
 
-def _stacked(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+def _stack(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     first, second = zip(*pairs, strict=True)
     return np.stack(first), np.stack(second)
 
@@ -297,7 +297,7 @@ class GaussianPrior:
         """
         return self._low_rank_root or full_root(self.K)
 
-    def made(self) -> Self:
+    def factorize(self) -> Self:
         """Return itself, its root made now: this is where a K that is no covariance shows."""
         _ = self.root
         return self
@@ -354,13 +354,13 @@ class GaussianPrior:
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (n,) or (n, m)."""
         if self.low_rank:
-            return self.unwhiten(self.pull(g))
+            return self.unwhiten(self.apply_transpose(g))
         return linalg.product(self.K, g)
 
     def solve_added(self, precision: FloatArray, g: FloatArray) -> FloatArray:
         """``(I + W K)^-1 g`` for a diagonal W of any sign and g of shape (n,)."""
         inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
-        solved = np.asarray(np.linalg.solve(inner, self.pull(g)), dtype=float)
+        solved = np.asarray(np.linalg.solve(inner, self.apply_transpose(g)), dtype=float)
         return np.asarray(g - precision * self.unwhiten(solved))
 
     def columns(self, which: BoolArray) -> FloatArray:
@@ -388,15 +388,15 @@ class GaussianPrior:
 
     def whiten(self, f: FloatArray) -> FloatArray:
         """Return v with R v = f, (r,) or (r, m), for f of shape (n,) or (n, m)."""
-        return self.root.undo(f)
+        return self.root.solve(f)
 
     def unwhiten(self, v: FloatArray) -> FloatArray:
         """``f = R v``, (n,) or (n, m), for v of shape (r,) or (r, m)."""
         return self.root.apply(v)
 
-    def pull(self, x: FloatArray) -> FloatArray:
+    def apply_transpose(self, x: FloatArray) -> FloatArray:
         """``R' x``, (r,) or (r, m), for x of shape (n,) or (n, m)."""
-        return self.root.pull(x)
+        return self.root.apply_transpose(x)
 
     def whiten_by_input(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return v with one entry for each input, (n,), for f of shape (n,).
@@ -445,7 +445,7 @@ class GaussianPrior:
 
     def gram(self, weight: FloatArray) -> FloatArray:
         """``R'W R`` for a diagonal W of any sign; (r, r)."""
-        return self.pull(weight[:, None] * self.root.factor)
+        return self.apply_transpose(weight[:, None] * self.root.factor)
 
     def gram_pullback(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R A`` and the diagonal of ``R A R'``, for a symmetric A of shape (r, r).
@@ -553,13 +553,13 @@ class GaussianPrior:
 
     # new inputs
 
-    def given(self, f: FloatArray) -> Conditional:
+    def condition_on(self, f: FloatArray) -> Conditional:
         """Return f* at new inputs given f of shape (n, g), one draw per column."""
         root = self.root
         about = (self.covariance, self.kernel_theta, root.triangle)
         return GivenLatent(*about, self.whiten(f), root.pivots)
 
-    def given_white_sites(self, mean: FloatArray, factor: FloatArray) -> Conditional:
+    def condition_on_white_sites(self, mean: FloatArray, factor: FloatArray) -> Conditional:
         """Return f* at new inputs given sites, from T = `whitened_factor` and the mean of v."""
         root = self.root
         about = (self.covariance, self.kernel_theta, root.triangle)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .._shown import Shown
+from .._shown import TableRepr
 
 #: Quantiles that the table shows.
 _SHOWN = (0.05, 0.95)
 
 
-class PriorTable(Shown, Mapping[str, Any]):
+class PriorTable(TableRepr, Mapping[str, Any]):
     """A mapping from names of hyper-parameters to their priors; prints as a table.
 
     Parameters
@@ -47,12 +47,12 @@ class PriorTable(Shown, Mapping[str, Any]):
         for name, law in self.items():
             with np.errstate(all="ignore"):  # of a prior whose tails are beyond numbers
                 ends = [f"{float(end):.3g}" for end in law.ppf(_SHOWN)]
-            rows.append([name, described(law), *ends, self.origins.get(name, "")])
+            rows.append([name, describe(law), *ends, self.origins.get(name, "")])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(_line(row, widths) for row in rows)
 
 
-def described(law: Any) -> str:
+def describe(law: Any) -> str:
     """Return a frozen distribution as one would write it, such as "lognorm(1, scale=2)"."""
     given = [f"{float(value):.4g}" for value in law.args]
     named = [f"{name}={float(value):.4g}" for name, value in law.kwds.items()]

@@ -21,9 +21,9 @@ SHRINKAGE = "shrinkage"
 #: Scale of the half-Cauchy distribution of tau, as published; in units of 1 / width^2.
 _SCALE = 0.1
 #: The log of a product of two half-Cauchy variables is between minus and plus this, in doubles.
-_MOST = 700.0
+_LARGEST_LOG = 700.0
 #: Below this the series of Legendre's chi function has three terms in double precision.
-_SMALL = 1e-3
+_SERIES_BELOW = 1e-3
 
 
 class ShrunkLength(stats.rv_continuous):
@@ -55,7 +55,7 @@ class ShrunkLength(stats.rv_continuous):
             """How much of the mass above s is more than q."""
             return _share_above(s) - q
 
-        s = elementwise.find_root(excess, (-_MOST, _MOST), args=(q,)).x
+        s = elementwise.find_root(excess, (-_LARGEST_LOG, _LARGEST_LOG), args=(q,)).x
         return np.exp(-0.5 * s) / np.sqrt(_SCALE)
 
 
@@ -70,7 +70,7 @@ def _share_above(s: FloatArray) -> FloatArray:
     x = np.exp(-size)
     # Legendre's chi function of order two; scipy's spence(z) is the dilogarithm of 1 - z.
     chi = 0.5 * (special.spence(1.0 - x) - special.spence(1.0 + x))
-    chi = np.where(x < _SMALL, x + x**3 / 9.0 + x**5 / 25.0, chi)
+    chi = np.where(x < _SERIES_BELOW, x + x**3 / 9.0 + x**5 / 25.0, chi)
     above = 4.0 / np.pi**2 * (size * np.arctanh(np.minimum(x, 1.0 - 1e-16)) + chi)
     return np.asarray(np.where(s < 0.0, 1.0 - above, above))
 

@@ -21,14 +21,14 @@ class Root(Protocol):
     def apply(self, z: FloatArray) -> FloatArray:
         """``B z``."""
 
-    def pull(self, gradient: FloatArray) -> FloatArray:
+    def apply_transpose(self, gradient: FloatArray) -> FloatArray:
         """``B' gradient``."""
 
 
 class SquareRoot(Root, Protocol):
     """A root with an inverse."""
 
-    def undo(self, step: FloatArray) -> FloatArray:
+    def solve(self, step: FloatArray) -> FloatArray:
         """``B^-1 step``."""
 
     @property
@@ -44,7 +44,7 @@ class IdentityRoot:
         """Return z."""
         return z
 
-    def pull(self, gradient: FloatArray) -> FloatArray:
+    def apply_transpose(self, gradient: FloatArray) -> FloatArray:
         """Return the gradient."""
         return gradient
 
@@ -69,11 +69,11 @@ class FactorRoot:
         """``B z``."""
         return solve_lower(self.factor, z, transpose=True)
 
-    def pull(self, gradient: FloatArray) -> FloatArray:
+    def apply_transpose(self, gradient: FloatArray) -> FloatArray:
         """``B' gradient``."""
         return solve_lower(self.factor, gradient)
 
-    def undo(self, step: FloatArray) -> FloatArray:
+    def solve(self, step: FloatArray) -> FloatArray:
         """``B^-1 step``."""
         return transposed_lower_product(self.factor, step)
 
@@ -142,7 +142,7 @@ def leapfrog(
         The end of the trajectory, its momentum and the number of evaluations.
     """
     here = begin
-    momentum = momentum + 0.5 * step * root.pull(here.gradient)
+    momentum = momentum + 0.5 * step * root.apply_transpose(here.gradient)
     for i in range(n_steps):
         position = here.position + step * root.apply(momentum)
         there = at(position)
@@ -150,11 +150,11 @@ def leapfrog(
             return Path(None, momentum, i + 1, position)
         here = there
         share = 0.5 if i == n_steps - 1 else 1.0
-        momentum = momentum + share * step * root.pull(here.gradient)
+        momentum = momentum + share * step * root.apply_transpose(here.gradient)
     return Path(here, momentum, n_steps, here.position)
 
 
-def tuned_log_scale(log_scale: float, probability: float, target: float, step: int) -> float:
+def tune_log_scale(log_scale: float, probability: float, target: float, step: int) -> float:
     """Robbins-Monro update of a log scale towards a target acceptance probability.
 
     `step` counts from 0. Gains are in units of one over the slope of the acceptance rate in the log

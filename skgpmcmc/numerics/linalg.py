@@ -24,8 +24,8 @@ from scipy.linalg import blas, eigh, lapack
 from .._typing import FloatArray
 
 _BLOCK = 64  # columns at a time, where a routine goes block by block
-_SMALLEST = 32  # where going by halves ends in a closed form
-_SMALL = 256  # matrices up to this size fit into the cache
+_CLOSED_FORM_SIZE = 32  # where going by halves ends in a closed form
+_SIZE_IN_CACHE = 256  # matrices up to this size fit into the cache
 _BRIEF = 2**33  # multiplications of one call: half a second to a second
 _NARROWEST = 96  # columns of a piece; with fewer, products are slow
 
@@ -126,7 +126,7 @@ def cholesky(A: FloatArray, *, overwrite: bool = False, least: float = 0.0) -> F
         If the square of a pivot is not above `least`, or not finite.
     """
     _active_count.get(_UNREAD).cholesky += float(len(A)) ** 3
-    small = len(A) <= _SMALL
+    small = len(A) <= _SIZE_IN_CACHE
     blocks = [] if small else _pieces(len(A), len(A) ** 2 // 4)
     if len(blocks) <= 1:
         L, info = lapack.dpotrf(A, lower=1, clean=int(small), overwrite_a=int(overwrite))
@@ -143,7 +143,8 @@ def cholesky(A: FloatArray, *, overwrite: bool = False, least: float = 0.0) -> F
 def _factor_by_blocks(A: FloatArray, blocks: list[slice], least: float) -> int:
     """Write the Cholesky factor over the lower triangle; returns the pivot that fails, or 0."""
     for block in blocks:
-        before, panel = A[block.start :, : block.start], A[block.start :, block]
+        before = A[block.start :, : block.start]
+        panel = A[block.start :, block]
         width = panel.shape[1]
         panel -= before @ before[:width].T
         own, info = lapack.dpotrf(panel[:width], lower=1)
@@ -215,7 +216,9 @@ def _invert_by_halves(A: FloatArray) -> None:
             A[:] = inverse
         return
     half = n // 2
-    above, C, below = A[:half, :half], A[half:, :half], A[half:, half:]
+    above = A[:half, :half]
+    C = A[half:, :half]
+    below = A[half:, half:]
     _invert_by_halves(above)
     _invert_by_halves(below)
     for piece in _pieces(half, below.size):
@@ -265,14 +268,16 @@ def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
     C = B L1'^-1 to A2 - C C' = L2 L2', and this goes back.
     """
     n = len(L)
-    if n <= _SMALLEST:
+    if n <= _CLOSED_FORM_SIZE:
         P = _folded(L.T @ bar)
         solved = blas.dtrsm(1.0, L, P + P.T, lower=1, trans_a=1)
         bar[:] = _folded(blas.dtrsm(1.0, L, solved, side=1, lower=1))
         return
     half = n // 2
-    C, bar_C = L[half:, :half], bar[half:, :half]
-    bar_1, bar_2 = bar[:half, :half], bar[half:, half:]
+    C = L[half:, :half]
+    bar_C = bar[half:, :half]
+    bar_1 = bar[:half, :half]
+    bar_2 = bar[half:, half:]
     _pull_back_by_halves(L[half:, half:], bar_2)
     symmetric = bar_2 + bar_2.T
     bar_C -= _by_columns(np.matmul, symmetric, C)
@@ -319,7 +324,8 @@ def _gram_by_halves(A: FloatArray) -> None:
             A[:] = gram
         return
     half = n // 2
-    C, D = A[half:, :half], A[half:, half:]
+    C = A[half:, :half]
+    D = A[half:, half:]
     _gram_by_halves(A[:half, :half])
     for piece in _pieces(half, C.size):
         A[piece.start : half, piece] += np.tril(C[:, piece.start :].T @ C[:, piece])
@@ -374,7 +380,7 @@ def eigenpairs(A: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
     return values, vectors
 
 
-def mirrored(A: FloatArray) -> FloatArray:
+def mirror_lower(A: FloatArray) -> FloatArray:
     """Return the symmetric matrix whose lower triangle is that of A."""
     lower = np.tril(A, -1)
     return add_to_diagonal(lower + lower.T, A.diagonal())
@@ -445,11 +451,11 @@ class DenseRoot:
         """``B z``."""
         return z @ self.matrix.T
 
-    def pull(self, gradient: FloatArray) -> FloatArray:
+    def apply_transpose(self, gradient: FloatArray) -> FloatArray:
         """``B' gradient``."""
         return gradient @ self.matrix
 
-    def undo(self, step: FloatArray) -> FloatArray:
+    def solve(self, step: FloatArray) -> FloatArray:
         """``B^-1 step``, for one vector."""
         return np.asarray(np.linalg.solve(self.matrix, step))
 

@@ -34,26 +34,32 @@ from scipy.special import ndtr
 
 from .._typing import FloatArray, IntArray
 
-_DROP = 40.0  # exp(-40) is 4e-18 of the height
+_LARGEST_DROP = 40.0  # exp(-40) is 4e-18 of the height
 _FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
 _FAR_MODE = 30.0  # standard deviations
 _OUT_OF_REACH = 1e8  # standard deviations
 #: Standard deviations are not told from zero below this.
-_SMALLEST = 1e-150
-_STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
+_LEAST_SD = 1e-150
+_SINH_STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
 _GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
 _STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
 #: Nodes that no term needs within the resolution of double precision; beyond, the result is NaN.
-_MOST_STEPS = 10_000.0
+_MOST_NODES = 10_000.0
 _PANEL_NODES = 32
 _GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
-#: Peaks that are looked at, steps of Newton's method to each, and cuts in their own units.
-_N_PEAKS, _PEAK_STEPS = 4, 8
+#: Peaks of an integrand that are looked for.
+_N_PEAKS = 4
+#: Steps of Newton's method to each peak.
+_PEAK_STEPS = 8
+#: Ends of the panels around a peak, in units of its width.
 _PEAK_CUTS = np.array([-9.0, -4.5, -1.5, 0.0, 1.5, 4.5, 9.0])
-#: How far a falling function may be off one and zero at its ends, the standard deviations that
-#: count (4e-11 lies beyond), and nodes in between.
-FALL_TAIL, _FALL_REACH, _FALL_NODES = 1e-10, 6.5, 40
-_ROWS = 256  # points per block: a block of nodes stays in the processor's cache
+#: How far a falling function may be from one and from zero at its ends.
+FALL_TAIL = 1e-10
+#: Standard deviations that count for a falling function: 4e-11 of a Gaussian lies beyond.
+_FALL_REACH = 6.5
+#: Nodes between the ends of a falling function.
+_FALL_NODES = 40
+_POINTS_PER_BLOCK = 256  # points per block: a block of nodes stays in the processor's cache
 
 
 class Bend(NamedTuple):
@@ -238,9 +244,10 @@ class Tilted(NamedTuple):
         power = np.ones(len(mean)) if power is None else power
         rule: Callable[[_Block, Any], _Nodes] = _panel_rule
         if isinstance(shape, Bend):
-            rule, shape = _sinh_rule, Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
-        for start in range(0, len(legal), _ROWS):
-            rows = legal[start : start + _ROWS]
+            rule = _sinh_rule
+            shape = Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
+        for start in range(0, len(legal), _POINTS_PER_BLOCK):
+            rows = legal[start : start + _POINTS_PER_BLOCK]
             block = _Block(density, y[rows], mean[rows], np.sqrt(var[rows]), power[rows])
             with np.errstate(over="ignore", invalid="ignore"):
                 nodes = rule(block, type(shape)(*(part[rows] for part in shape)))
@@ -323,13 +330,14 @@ def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
     sd = np.maximum(block.sd, 1e-150)
     c = np.clip((bend.center - block.mean) / sd, near_mode - _STRAIGHT, near_mode + _STRAIGHT)
     a = np.minimum(bend.width / sd, _STRAIGHT)
-    u_low, u_high = np.arcsinh((low - c) / a), np.arcsinh((high - c) / a)
+    u_low = np.arcsinh((low - c) / a)
+    u_high = np.arcsinh((high - c) / a)
     # A Gaussian has its edges at sqrt(2 * 40) = 8.9 standard deviations.
-    scale = np.minimum(near_mode - low, high - near_mode) / np.sqrt(2.0 * _DROP)
-    of_bend = _STEP * bend.width / np.hypot(bend.width, bend.apart)
+    scale = np.minimum(near_mode - low, high - near_mode) / np.sqrt(2.0 * _LARGEST_DROP)
+    of_bend = _SINH_STEP * bend.width / np.hypot(bend.width, bend.apart)
     largest_step = np.minimum(of_bend, _GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
     wanted = (u_high - u_low) / largest_step
-    lost = ~(wanted <= _MOST_STEPS)  # the mode is farther away than numbers can tell
+    lost = ~(wanted <= _MOST_NODES)  # the mode is farther away than numbers can tell
     n_steps = int(np.ceil(max(wanted[~lost].max(initial=0.0), 1.0)))
     step = np.where(lost, 0.0, u_high - u_low) / n_steps
 
@@ -349,17 +357,19 @@ def _near_mode(block: _Block) -> FloatArray:
         """Return the first two derivatives of g at x."""
         d1, d2 = block.slopes(x)
         # Without a spread the term does not matter, even where its slope overflows.
-        d1, d2 = np.where(block.sd > 0.0, d1, 0.0), np.where(block.sd > 0.0, d2, 0.0)
+        d1 = np.where(block.sd > 0.0, d1, 0.0)
+        d2 = np.where(block.sd > 0.0, d2, 0.0)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
     low, high, x = _bracket(slope_at, block)
     slope, curvature = slope_at(x)
-    halve, seen = np.zeros(x.shape, dtype=bool), np.zeros((2, *x.shape), dtype=bool)
+    halve = np.zeros(x.shape, dtype=bool)
+    seen = np.zeros((2, *x.shape), dtype=bool)
     for _ in range(200):
         # So far out that rounding moves the slope by more, nothing depends on the mode any more.
         # The same where the spacing of f at the mean does: f at the mode is then a difference.
         spacing = np.finfo(float).eps * (
-            np.abs(x) + np.abs(block.mean) / np.maximum(block.sd, _SMALLEST)
+            np.abs(x) + np.abs(block.mean) / np.maximum(block.sd, _LEAST_SD)
         )
         tolerance = np.maximum(np.abs(curvature) * (8.0 * spacing), 1.0)
         # A slope that overflows says which side the mode is on, and nothing about the distance.
@@ -398,8 +408,10 @@ def _bracket(
     far, steps of one in f, two, four and so on lead beyond the mode sooner.
     """
     slope, _ = slope_at(np.zeros_like(block.mean))
-    farthest, step = np.abs(slope), 1.0 / np.maximum(block.sd, 1.0)
-    side, reached = np.sign(slope), np.zeros_like(slope)
+    farthest = np.abs(slope)
+    step = 1.0 / np.maximum(block.sd, 1.0)
+    side = np.sign(slope)
+    reached = np.zeros_like(slope)
     outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
     while True:
         # So that a slope that is no number ends the search.
@@ -418,7 +430,7 @@ def _edges(block: _Block, near_mode: FloatArray) -> tuple[FloatArray, FloatArray
     """Two points outside which exp(g) is negligible, and not much farther out than needed."""
     sides = np.array([[-1.0], [1.0]])
 
-    floor = block.height(near_mode) - _DROP
+    floor = block.height(near_mode) - _LARGEST_DROP
     outer = np.full((2, len(near_mode)), _FARTHEST_EDGE)
     for _ in range(100):
         negligible = block.height(near_mode + sides * 0.5 * outer) < floor
@@ -462,7 +474,7 @@ def mean_of_falling(
         For counts the error is below 1e-7 where the standard deviation is below 2, and below 1e-4
         everywhere; see `tests/unit/test_falling.py`.
     """
-    sd = np.maximum(np.sqrt(var), _SMALLEST)
+    sd = np.maximum(np.sqrt(var), _LEAST_SD)
     with np.errstate(over="ignore"):
         begin, end = (np.clip((x - mean) / sd, -_FALL_REACH, _FALL_REACH) for x in (low, high))
     node, share = _legendre(_FALL_NODES)

@@ -17,14 +17,14 @@ from . import linalg
 from .linalg import NotPositiveDefiniteError
 
 #: Variance that is left out, in units of the largest, and what it is where a kernel rounds by more.
-_TOLERANCE = 1e-12
+_RANK_TOLERANCE = 1e-12
 _ROUGHER = (1e-9, 1e-6)
 #: How much less the variance of the last input counts than that of the first, as a pivot.
 _LAST = 0.1
 #: With fewer rows a root of low rank does not save time.
-_FEWEST_ROWS = 400
+_FEWEST_ROWS_OF_LOW_RANK = 400
 #: A negative variance of so many tolerances is no rounding error.
-_INDEFINITE = 10.0
+_INDEFINITE_TOLERANCES = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +56,11 @@ class PivotedRoot:
         """``f = R v`` for v of shape (r,) or (r, m)."""
         return linalg.product(self.factor, v)
 
-    def pull(self, x: FloatArray) -> FloatArray:
+    def apply_transpose(self, x: FloatArray) -> FloatArray:
         """``R' x`` for x of shape (n,) or (n, m)."""
         return linalg.product(self.factor.T, x)
 
-    def undo(self, f: FloatArray) -> FloatArray:
+    def solve(self, f: FloatArray) -> FloatArray:
         """``v`` with R v = f, for f of shape (n,) or (n, m) in the range of R."""
         return linalg.solve_lower(self.triangle, np.asfortranarray(f[self.pivots]))
 
@@ -99,13 +99,13 @@ class TriangularRoot(PivotedRoot):
         """See `PivotedRoot`."""
         return linalg.lower_product(self.factor, v)
 
-    def pull(self, x: FloatArray) -> FloatArray:
+    def apply_transpose(self, x: FloatArray) -> FloatArray:
         """See `PivotedRoot`."""
         if x.ndim == 1:
             return linalg.transposed_lower_product(self.factor, x)
         return linalg.product(self.factor.T, x)
 
-    def undo(self, f: FloatArray) -> FloatArray:
+    def solve(self, f: FloatArray) -> FloatArray:
         """See `PivotedRoot`."""
         return linalg.solve_lower(self.factor, f)
 
@@ -121,7 +121,7 @@ def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     over all, have no values that others of them determine.
     """
     n = len(K)
-    if n < _FEWEST_ROWS:
+    if n < _FEWEST_ROWS_OF_LOW_RANK:
         return None
     half = slice(n // 2 + 1)
     factor, info = lapack.dpotrf(K[half, half], lower=1)
@@ -154,16 +154,16 @@ def full_root(K: FloatArray) -> PivotedRoot:
 def _root(K: FloatArray) -> PivotedRoot:
     """Return the root by the least tolerance at which K is positive semidefinite."""
     for tolerance in (_tolerance(K), *(share * _largest(K) for share in _ROUGHER)):
-        root = _pivoted(K, tolerance)
+        root = _factor_with_pivots(K, tolerance)
         left = K.diagonal() - np.einsum("ij,ij->i", root.factor, root.factor)
-        if left.min() > -_INDEFINITE * tolerance:
+        if left.min() > -_INDEFINITE_TOLERANCES * tolerance:
             return root
     raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
 
 
 def _tolerance(K: FloatArray) -> float:
     """Variance below which rounding determines what is left of one."""
-    return max(_TOLERANCE, len(K) * float(np.finfo(float).eps)) * _largest(K)
+    return max(_RANK_TOLERANCE, len(K) * float(np.finfo(float).eps)) * _largest(K)
 
 
 def _largest(K: FloatArray) -> float:
@@ -173,7 +173,7 @@ def _largest(K: FloatArray) -> float:
     return largest
 
 
-def _pivoted(K: FloatArray, tolerance: float) -> PivotedRoot:
+def _factor_with_pivots(K: FloatArray, tolerance: float) -> PivotedRoot:
     """Factor K by the input with the most variance left, as long as that is above the tolerance.
 
     Full pivoting keeps errors of what is left small (Higham, 2002, section 10.3), but at theta

@@ -3,7 +3,7 @@
 from ..numerics.dynamics import DensityPoint, FactorRoot, IdentityRoot, Root
 from ..numerics.linalg import DenseRoot
 from .ancillary import Ancillary
-from .base import Conditional, HyperConditional, HyperPoint, Parameterization, Point
+from .base import ConditionalDensity, HyperConditional, HyperPoint, Parameterization, Point
 from .geometry import Geometry
 from .latent import LatentConditional, LatentFactors, LatentPoint
 from .sufficient import Sufficient
@@ -11,7 +11,7 @@ from .surrogate_data import SurrogateData
 
 __all__ = [
     "Ancillary",
-    "Conditional",
+    "ConditionalDensity",
     "DenseRoot",
     "DensityPoint",
     "FactorRoot",

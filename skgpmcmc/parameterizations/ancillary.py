@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, GPState, LatentGP
+from ..model.joint import GPState, LatentGP
+from ..model.prior import GaussianPrior
 from .base import HyperPoint, Parameterization
 
 

@@ -16,7 +16,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..model import GaussianPrior, GPState, LatentGP, Observations
+from ..model.joint import GPState, LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import DensityPoint, SquareRoot
 from ..numerics.linalg import DenseRoot, NotPositiveDefiniteError
 
@@ -40,7 +42,7 @@ class Point(DensityPoint, Protocol):
         """Root of the inverse metric tensor, which is close to minus the expected Hessian."""
 
 
-class Conditional(Protocol):
+class ConditionalDensity(Protocol):
     """The distribution of some coordinates given all that is held fixed."""
 
     def at(self, position: FloatArray) -> Point | None:
@@ -80,7 +82,7 @@ class HyperPoint(ABC):
         """Gradient of `log_density` in theta; (q,)."""
         of_kernel, of_likelihood = self._gradient()
         of_prior = self.model.hyperprior.gradient(self.state.theta)
-        whole = self.model.padded(np.concatenate([of_kernel, of_likelihood])) + of_prior
+        whole = self.model.pad(np.concatenate([of_kernel, of_likelihood])) + of_prior
         return np.asarray(whole[self._coordinates])
 
     @cached_property
@@ -91,7 +93,8 @@ class HyperPoint(ABC):
         scores of the rows take its place.
         """
         metric = np.diag(self.model.hyperprior.curvature(self.state.theta) + _RIDGE)
-        scores, information = self._parameter_scores, self._information()
+        scores = self._parameter_scores
+        information = self._information()
         begin = self.model.n_of_kernels
         of_likelihood = slice(begin, begin + len(scores))
         metric[of_likelihood, of_likelihood] += scores @ scores.T

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot
 from ..numerics.linalg import lower_product
 
@@ -53,17 +53,17 @@ class Geometry:
 
     def velocity(self, momentum: FloatArray) -> FloatArray:
         """``G^-1 p``; (r,)."""
-        return self.root.apply(self.root.pull(momentum))
+        return self.root.apply(self.root.apply_transpose(momentum))
 
     def energy(self, momentum: FloatArray) -> float:
         """``1/2 p'G^-1 p + 1/2 log|G|``: minus the log density of a momentum, up to a constant."""
-        z = self.root.pull(momentum)
+        z = self.root.apply_transpose(momentum)
         return 0.5 * float(z @ z) - self.root.log_det
 
     def gradient(self, momentum: FloatArray) -> FloatArray:
         """Gradient of `energy` in v; (r,)."""
         speed = self.prior.unwhiten(self.velocity(momentum))
-        return self.prior.pull(0.5 * self.slope * (self._variance - speed * speed))
+        return self.prior.apply_transpose(0.5 * self.slope * (self._variance - speed * speed))
 
     @cached_property
     def _variance(self) -> FloatArray:

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._typing import FloatArray
-from ..likelihoods import Derivatives
-from ..model import GaussianPrior, GPState
+from ..likelihoods.base import Derivatives
+from ..model.joint import GPState
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot
 from ..numerics.linalg import NotPositiveDefiniteError
 from .geometry import Geometry
@@ -97,7 +98,7 @@ class LatentPoint:
     def gradient(self) -> FloatArray:
         """``R' d log p(y | f) / df - v``; (r,)."""
         slope = self.observed.derivatives(self.state.f).first
-        return self.state.prior.pull(slope) - self.position
+        return self.state.prior.apply_transpose(slope) - self.position
 
     @cached_property
     def metric_root(self) -> FactorRoot:

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, GPState, LatentGP
+from ..model.joint import GPState, LatentGP
+from ..model.prior import GaussianPrior
 from ..numerics.linalg import add_outer, product
 from .base import HyperPoint, Parameterization, half_traces
 

@@ -10,14 +10,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GaussianPrior, GPState, LatentGP, Observations
+from ..model.joint import GPState, LatentGP
+from ..model.observations import Observations
+from ..model.prior import GaussianPrior
 from ..numerics import linalg
 from .base import HyperPoint, Parameterization, half_traces
 
-#: Least and largest noise, in units of the prior variance.
-_LEAST, _MOST = 1e-8, 1e8
+#: Least noise, in units of the prior variance.
+_LEAST_NOISE = 1e-8
+#: Largest noise, in the same unit.
+_MOST_NOISE = 1e8
 #: Step of central differences of the noise, in logs: the error is about 1e-8 of it.
-_STEP = 1e-4
+_NOISE_STEP = 1e-4
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class SurrogateData(Parameterization):
         g = state.f + np.sqrt(frame.noise) * rng.standard_normal(len(state.f))
         v = state.prior.whiten_by_input(state.f, rng)
         used = state.prior.root.pivots
-        v[used] = linalg.transposed_lower_product(frame.factor, v[used]) - frame.pulled(g)
+        v[used] = linalg.transposed_lower_product(frame.factor, v[used]) - frame.whitened_shift(g)
         return _Surrogate(g, v)
 
     def relocate(
@@ -52,7 +56,8 @@ class SurrogateData(Parameterization):
     ) -> SurrogatePoint:
         """Return f = D eta + m under another prior."""
         frame = _Frame.of(model, prior)
-        g, b = auxiliary.g, frame.pulled(auxiliary.g)
+        g = auxiliary.g
+        b = frame.whitened_shift(auxiliary.g)
         eta = auxiliary.eta[prior.root.pivots]
         w = linalg.solve_lower(frame.factor, eta + b, transpose=True)
         state = model.state_in(prior, prior.unwhiten(w))
@@ -87,22 +92,22 @@ class _Frame(NamedTuple):
 
         def make() -> tuple[FloatArray, FloatArray]:
             """Compute both."""
-            noise = _matched_noise(model.observations_at(prior.theta), prior.variance)
+            noise = _match_noise(model.observations_at(prior.theta), prior.variance)
             return noise, prior.whitened_factor(np.sqrt(1.0 / noise))
 
         return cls(prior, *prior.remember((cls, model), make))
 
-    def pulled(self, g: FloatArray) -> FloatArray:
+    def whitened_shift(self, g: FloatArray) -> FloatArray:
         """``b = T^-1 R' S^-1 g``, so that m = R T'^-1 b."""
-        return linalg.solve_lower(self.factor, self.prior.pull(g / self.noise))
+        return linalg.solve_lower(self.factor, self.prior.apply_transpose(g / self.noise))
 
 
-def _matched_noise(observed: Observations, variance: FloatArray) -> FloatArray:
+def _match_noise(observed: Observations, variance: FloatArray) -> FloatArray:
     """S with 1 / S = 1 / (variance of p(y | f) N(f; 0, variance)) - 1 / variance; (n,)."""
     beta = observed.tilted_moments(np.zeros(len(variance)), variance).beta
     # The tilted variance is v - v^2 beta; where it is not below v, nothing is known of f.
-    noise = 1.0 / np.maximum(beta, 1.0 / ((1.0 + _MOST) * variance)) - variance
-    return np.asarray(np.maximum(noise, _LEAST * variance))
+    noise = 1.0 / np.maximum(beta, 1.0 / ((1.0 + _MOST_NOISE) * variance)) - variance
+    return np.asarray(np.maximum(noise, _LEAST_NOISE * variance))
 
 
 class _NoiseSlopes(NamedTuple):
@@ -118,15 +123,19 @@ class _NoiseSlopes(NamedTuple):
 
     @classmethod
     def _differenced(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
-        variance, observed = prior.variance, model.observations_at(prior.theta)
-        up, down = (_matched_noise(observed, variance * np.exp(h)) for h in (_STEP, -_STEP))
+        variance = prior.variance
+        observed = model.observations_at(prior.theta)
+        up, down = (
+            _match_noise(observed, variance * np.exp(h)) for h in (_NOISE_STEP, -_NOISE_STEP)
+        )
         values = model.likelihood_theta(prior.theta)
         slopes = []
-        for e in _STEP * np.eye(len(values)):
-            ends = (_matched_noise(observed.with_parameters(values + h), variance) for h in (e, -e))
-            slopes.append(np.subtract(*ends) / (2.0 * _STEP))
+        for e in _NOISE_STEP * np.eye(len(values)):
+            ends = (_match_noise(observed.with_parameters(values + h), variance) for h in (e, -e))
+            slopes.append(np.subtract(*ends) / (2.0 * _NOISE_STEP))
         return cls(
-            (up - down) / (2.0 * _STEP * variance), np.reshape(slopes, (len(values), len(variance)))
+            (up - down) / (2.0 * _NOISE_STEP * variance),
+            np.reshape(slopes, (len(values), len(variance))),
         )
 
 
@@ -154,9 +163,11 @@ class SurrogatePoint(HyperPoint):
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
         """Reverse mode through f = R w, w = T'^-1 (eta + b), b = T^-1 R' S^-1 g, and T."""
         prior, noise, T = self._frame
-        g, b, w = self.auxiliary.g, self.b, self.w
+        g = self.auxiliary.g
+        b = self.b
+        w = self.w
         f_bar = self._observed.derivatives(self.state.f).first
-        u_bar = linalg.solve_lower(T, prior.pull(f_bar))
+        u_bar = linalg.solve_lower(T, prior.apply_transpose(f_bar))
         c_bar = linalg.solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
         linalg.add_to_diagonal(T_bar, -1.0 / T.diagonal())
@@ -174,7 +185,8 @@ class SurrogatePoint(HyperPoint):
         """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
         prior, noise, T = self._frame
         precision = prior.inverse_added(noise, T)
-        moves, parts = [], []
+        moves = []
+        parts = []
         for dK, d_noise in self._directions():
             moves.append(self._move(dK, d_noise))
             change = np.diag(d_noise) if dK is None else linalg.add_to_diagonal(dK, d_noise)
@@ -192,12 +204,14 @@ class SurrogatePoint(HyperPoint):
     def _move(self, dK: FloatArray | None, d_noise: FloatArray) -> FloatArray:
         """Forward mode: the change of f; (n,)."""
         prior, noise, T = self._frame
-        g, d_precision = self.auxiliary.g, -d_noise / noise**2
-        dA, dc = prior.gram(d_precision), prior.pull(g * d_precision)
+        g = self.auxiliary.g
+        d_precision = -d_noise / noise**2
+        dA = prior.gram(d_precision)
+        dc = prior.apply_transpose(g * d_precision)
         df = np.zeros(len(g))
         if dK is not None:
             dR = prior.root_change(dK)
-            cross = prior.pull(dR / noise[:, None])
+            cross = prior.apply_transpose(dR / noise[:, None])
             dA += cross + cross.T
             dc += dR.T @ (g / noise)
             df += dR @ self.w

@@ -1,21 +1,15 @@
 """Averages over the posterior draws."""
 
 from .predictor import Predictor
-from .strategy import (
-    Integrated,
-    Kept,
-    LatentStrategy,
-    OwnLatent,
-    Particles,
-)
+from .strategy import FactorCache, ImportanceLatent, Integrated, LatentStrategy, OwnLatent
 from .subset import density_arrays_at, enough_draws, for_draws, spread_subset, typical_values
 
 __all__ = [
+    "FactorCache",
+    "ImportanceLatent",
     "Integrated",
-    "Kept",
     "LatentStrategy",
     "OwnLatent",
-    "Particles",
     "Predictor",
     "density_arrays_at",
     "enough_draws",

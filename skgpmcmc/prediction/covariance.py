@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import LatentGP
-from ..numerics.threads import one_thread
+from ..model.joint import LatentGP
+from ..parallel.threads import one_thread
 from .subset import equal_rows
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArr
         Or (C, m, m).
     """
     shape = predictor.model.shape_at(len(X_new))
-    first, within = np.zeros(shape), np.zeros((*shape, len(X_new)))
-    between, origin = np.zeros_like(within), None
+    first = np.zeros(shape)
+    within = np.zeros((*shape, len(X_new)))
+    between = np.zeros_like(within)
+    origin = None
     for members in equal_rows(predictor.theta):
         group = predictor.group(members)
         for part in predictor.kept.parts(predictor.strategy, group):
@@ -75,7 +77,7 @@ def draws_at(
     out = np.empty_like(noise)
     with one_thread():
         for members in equal_rows(theta):
-            given = model.prior_at(theta[members[0]]).given(np.asfortranarray(f[members].T))
+            given = model.prior_at(theta[members[0]]).condition_on(np.asfortranarray(f[members].T))
             means, covariances = given.predict_jointly(X_new)
             steps = np.moveaxis(noise[members], 0, -2) @ transposed_root(covariances)
             by_function = np.swapaxes(means.reshape(*shape, -1), -1, -2)

@@ -22,15 +22,17 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import ReferenceDensity
-from ..model import Conditional, CrossCovariance, LatentGP
-from ..numerics.threads import one_thread
+from ..importance.density import ReferenceDensity
+from ..model.covariance import CrossCovariance
+from ..model.joint import LatentGP
+from ..model.prior import Conditional
+from ..parallel.threads import one_thread
 from .covariance import latent_covariance, transposed_root
 from .strategy import (
     ClassProbabilities,
     Expectation,
+    FactorCache,
     Group,
-    Kept,
     LatentFunction,
     LatentStrategy,
     LogPredictive,
@@ -49,7 +51,7 @@ _NEARLY_ONE = 1.0 - 1e-9
 _MAX_DISTANCES = 5_000_000
 
 
-class _Batch(NamedTuple):
+class _FoldedBatch(NamedTuple):
     """A batch of new rows, and its position among all."""
 
     rows: slice
@@ -86,7 +88,7 @@ class Predictor:
     density_arrays: tuple[FloatArray, ...] | None
     strategy: LatentStrategy
     reference: ReferenceDensity | None = None
-    kept: Kept = field(default_factory=lambda: Kept(0))
+    kept: FactorCache = field(default_factory=lambda: FactorCache(0))
 
     @property
     def _known_arrays(self) -> tuple[FloatArray, ...]:
@@ -187,7 +189,7 @@ class Predictor:
         Of counts the least that has at least the probability at or below it. Where f is not
         integrated out, some of what it is averaged over stands for the rest.
         """
-        from .quantiles import quantiles_of  # few predictions need it
+        from .quantiles import quantiles_of
 
         offset = _per_row(offset, X_new)
         with one_thread(), _overflow_is_refused_later():
@@ -234,7 +236,7 @@ class Predictor:
         self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
     ) -> FloatArray:
         """Joint draws of f* at all rows of X_new; (n_draws, m) or (n_draws, C, m)."""
-        return self._sample_latent(X_new, self._resampled(n_draws, rng), rng)
+        return self._sample_latent(X_new, self._resample(n_draws, rng), rng)
 
     def sample_targets(
         self,
@@ -244,7 +246,7 @@ class Predictor:
         offset: FloatArray | float = 0.0,
     ) -> FloatArray:
         """Joint draws of targets at all rows of X_new, which share theta and f*; (n_draws, m)."""
-        chosen = self._resampled(n_draws, rng)
+        chosen = self._resample(n_draws, rng)
         f = (self._sample_latent(X_new, chosen, rng) + offset).reshape(n_draws, -1)
         likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
         with _overflow_is_refused_later():
@@ -253,7 +255,7 @@ class Predictor:
         self.refuse_overflow("A draw of the target", targets, X_new)
         return targets
 
-    def _resampled(self, n_draws: int, rng: np.random.Generator) -> IntArray:
+    def _resample(self, n_draws: int, rng: np.random.Generator) -> IntArray:
         """Positions of draws, each used in proportion to what it stands for (systematic)."""
         edges = np.cumsum(self.multiplicity) / self.multiplicity.sum()
         places = (np.arange(n_draws) + rng.uniform()) / n_draws
@@ -268,13 +270,13 @@ class Predictor:
             for members in equal_rows(self.theta):
                 rows = rng.permutation(np.flatnonzero(np.isin(chosen, members)))
                 at = iter(rows)
-                for conditional, columns in self._drawn(members, len(rows), rng):
+                for conditional, columns in self._draw_columns(members, len(rows), rng):
                     some = np.array([*islice(at, len(columns))], dtype=np.intp)
                     out[some] = self._continued(conditional, columns, noise[some], X_new)
         self.refuse_overflow("A draw of the latent function", out, X_new)
         return out
 
-    def _drawn(
+    def _draw_columns(
         self, members: IntArray, n: int, rng: np.random.Generator
     ) -> Iterator[tuple[Conditional, IntArray]]:
         """Give what f is averaged over at a theta, with columns drawn by weight, n in all."""
@@ -285,7 +287,7 @@ class Predictor:
             mass = np.exp(part.log_weight).sum()
             here = places[(places >= 0.0) & (places < mass)]
             if len(here):
-                yield part.conditional, part.drawn(here)
+                yield part.conditional, part.columns_at(here)
             places = places - mass
 
     def _continued(
@@ -374,7 +376,7 @@ class Predictor:
         density_arrays = tuple(array[members[0]] for array in self._known_arrays)
         return Group(self.model, theta, self.f[members], self.multiplicity[members], density_arrays)
 
-    def batches(self, X_new: FloatArray) -> list[_Batch]:
+    def batches(self, X_new: FloatArray) -> list[_FoldedBatch]:
         """Part new rows into batches, bound to the kernel where that takes little memory.
 
         Bound rows keep their distances to the training inputs, which all thetas share.
@@ -382,7 +384,7 @@ class Predictor:
         covariance = self.model.covariance
         few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
         return [
-            _Batch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
+            _FoldedBatch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
             for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
         ]
 

@@ -9,25 +9,27 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods import Likelihood
-from ..model import CrossCovariance
+from ..likelihoods.base import Likelihood
+from ..model.covariance import CrossCovariance
 from .strategy import stream_of
 from .subset import equal_rows
 
 if TYPE_CHECKING:
     from .predictor import Predictor
 
-#: Terms of a distribution function whose quantiles are sought, and what random numbers are for.
-_TERMS, _OF_QUANTILES = 200, 2
+#: Terms of a distribution function whose quantiles are sought.
+_TERMS = 200
+#: Purpose of the random numbers of quantiles, for their stream.
+_OF_QUANTILES = 2
 #: Terms whose integrals are made at once: their nodes stay in the processor's cache.
-_AT_ONCE = 5000
+_TERMS_PER_CALL = 5000
 #: Relative error of a probability; where the quantile is zero nothing else would end the search.
-_TOLERANCE = 1e-9
+_QUANTILE_TOLERANCE = 1e-9
 #: exp of this is the largest count that is looked for: up to there SciPy's distribution functions
 #: are numbers, far beyond all counts that can be told apart.
 _MOST_LOG_COUNT = 230.0
 #: Roots this near above an integer, relative to it, are that integer.
-_ROUNDING = 1e-9
+_NEAR_INTEGER = 1e-9
 
 
 class _Component(NamedTuple):
@@ -38,7 +40,7 @@ class _Component(NamedTuple):
     var: FloatArray  # (m,)
     share: FloatArray  # (g,), of the posterior
 
-    def thinned(self, n: int, rng: np.random.Generator) -> _Component:
+    def thin(self, n: int, rng: np.random.Generator) -> _Component:
         """Return n means in each row in place of more, one from each n-th of them in their order.
 
         They are drawn by their shares: nothing is biased, and few are nearly as good as all.
@@ -58,7 +60,7 @@ class _Component(NamedTuple):
     def cdf(self, y: FloatArray, rows: IntArray) -> FloatArray:
         """Share of these draws times the probability of a target of at most y in some rows."""
         found = np.empty(len(rows))
-        step = max(_AT_ONCE // len(self.share), 1)
+        step = max(_TERMS_PER_CALL // len(self.share), 1)
         for some in (slice(i, i + step) for i in range(0, len(rows), step)):
             at = rows[some]
             moments = self.mean[at], self.var[at, None]
@@ -116,7 +118,7 @@ def quantiles_of(
     for probability in probabilities:
         args: Any = (every, np.full(len(center), probability))
         bracket = elementwise.bracket_root(gap, center - spread, center + spread, args=args).bracket
-        error = _TOLERANCE * min(probability, 1.0 - probability)
+        error = _QUANTILE_TOLERANCE * min(probability, 1.0 - probability)
         root = elementwise.find_root(gap, bracket, args=args, tolerances={"fatol": error}).x
         found.append(_least_count(np.expm1(root)) if counts else root)
     return np.stack(found)
@@ -125,7 +127,7 @@ def quantiles_of(
 def _least_count(root: FloatArray) -> FloatArray:
     """Return the first integer from a root on that is no less than zero."""
     root = np.maximum(root, 0.0)
-    return np.ceil(root - _ROUNDING * (1.0 + root))
+    return np.ceil(root - _NEAR_INTEGER * (1.0 + root))
 
 
 def _components(
@@ -141,5 +143,5 @@ def _components(
             mean, var = part.conditional.predict(X)
             share = np.exp(part.log_weight) / predictor.multiplicity.sum()
             component = _Component(likelihood, mean + offset[:, None], var, share)
-            components.append(component.thinned(-(-_TERMS // len(groups)), rng))
+            components.append(component.thin(-(-_TERMS // len(groups)), rng))
     return components

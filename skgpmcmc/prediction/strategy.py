@@ -15,14 +15,12 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..approximations import (
-    Density,
-    density_from,
-    importance_estimate,
-    log_importance_weights,
-)
-from ..likelihoods import Likelihood
-from ..model import Conditional, GaussianPrior, LatentGP, LatentMoments
+from ..importance.density import Density
+from ..importance.estimate import importance_estimate, log_importance_weights
+from ..importance.interpolated import density_from
+from ..likelihoods.base import Likelihood
+from ..model.joint import LatentGP
+from ..model.prior import Conditional, GaussianPrior, LatentMoments
 from ..numerics.linalg import NotPositiveDefiniteError, log_sum
 
 #: Most draws whose f are handled at once.
@@ -78,7 +76,7 @@ class Group(NamedTuple):
 # --- what is kept ---------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class WeightedConditional(NamedTuple):
     """Some of what f is averaged over at a theta."""
 
     conditional: Conditional  # f* given some f, a column each
@@ -89,14 +87,14 @@ class Part(NamedTuple):
         """Of its arrays."""
         return self.conditional.n_bytes + self.log_weight.nbytes
 
-    def drawn(self, places: FloatArray) -> IntArray:
+    def columns_at(self, places: FloatArray) -> IntArray:
         """Return the columns at these places of the cumulative sum of the weights."""
         ends = np.cumsum(np.exp(self.log_weight))
         return np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class FactorCache:
     """The parts of thetas that predictions have made, as long as there is room.
 
     A copy, or a pickle, is empty. The first that come stay: all predictions go through the thetas
@@ -109,11 +107,13 @@ class Kept:
     """
 
     room: int
-    _parts: dict[Hashable, tuple[Part, ...]] = field(default_factory=dict, init=False)
+    _parts: dict[Hashable, tuple[WeightedConditional, ...]] = field(
+        default_factory=dict, init=False
+    )
     _lock: Lock = field(default_factory=Lock, init=False)  # predictions may run in several threads
 
-    def __reduce__(self) -> tuple[type[Kept], tuple[int]]:
-        return Kept, (self.room,)
+    def __reduce__(self) -> tuple[type[FactorCache], tuple[int]]:
+        return FactorCache, (self.room,)
 
     @property
     def n_bytes(self) -> int:
@@ -121,14 +121,16 @@ class Kept:
         known = list(self._parts.values())  # at once: another thread may add to them
         return sum(part.n_bytes for parts in known for part in parts)
 
-    def parts(self, strategy: LatentStrategy, group: Group) -> Iterable[Part]:
+    def parts(self, strategy: LatentStrategy, group: Group) -> Iterable[WeightedConditional]:
         """Return what a strategy makes of draws, or have it made, part by part, and keep it."""
         key = (strategy, *(array.tobytes() for array in group.arrays))
         known = self._parts.get(key)
-        return self._keeping(key, strategy.averaged(group)) if known is None else known
+        return self._keeping(key, strategy.weighted_conditionals(group)) if known is None else known
 
-    def _keeping(self, key: Hashable, parts: Iterable[Part]) -> Iterator[Part]:
-        some: list[Part] = []
+    def _keeping(
+        self, key: Hashable, parts: Iterable[WeightedConditional]
+    ) -> Iterator[WeightedConditional]:
+        some: list[WeightedConditional] = []
         fits = True
         for part in parts:
             some.append(part)
@@ -140,7 +142,7 @@ class Kept:
             if fits and self._with(some) <= self.room:
                 self._parts[key] = tuple(some)
 
-    def _with(self, more: Iterable[Part]) -> int:
+    def _with(self, more: Iterable[WeightedConditional]) -> int:
         """Bytes of all that is kept, and of more."""
         return self.n_bytes + sum(part.n_bytes for part in more)
 
@@ -166,7 +168,7 @@ class LatentStrategy(ABC):
     seed: int = 0
 
     @abstractmethod
-    def averaged(self, group: Group) -> Iterator[Part]:
+    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """Give what f is averaged over, some at a time."""
 
 
@@ -179,10 +181,12 @@ class Integrated(LatentStrategy):
 
     inefficiency: ClassVar[float] = 0.0
 
-    def averaged(self, group: Group) -> Iterator[Part]:
+    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
         conditional = group.density().q.conditional()
-        return iter([Part(conditional, np.log(group.multiplicity.sum(keepdims=True)))])
+        return iter(
+            [WeightedConditional(conditional, np.log(group.multiplicity.sum(keepdims=True)))]
+        )
 
 
 @dataclass(frozen=True)
@@ -191,15 +195,18 @@ class OwnLatent(LatentStrategy):
 
     inefficiency: ClassVar[float] = 1.0
 
-    def averaged(self, group: Group) -> Iterator[Part]:
+    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
         prior = group.prior()
         some_at_a_time = group.some_at_a_time()
-        return (Part(prior.given(some.f.T), np.log(some.multiplicity)) for some in some_at_a_time)
+        return (
+            WeightedConditional(prior.condition_on(some.f.T), np.log(some.multiplicity))
+            for some in some_at_a_time
+        )
 
 
 @dataclass(frozen=True)
-class Particles(OwnLatent):
+class ImportanceLatent(OwnLatent):
     """Columns for each draw's own f and for importance draws, with their weights.
 
     That is one refresh of a pseudo-marginal chain, so that averages stay those of the exact
@@ -229,18 +236,24 @@ class Particles(OwnLatent):
         """
         return self.n + int(_N_MORE * max(multiplicity / self.unit - 1.0, 0.0))
 
-    def averaged(self, group: Group) -> Iterator[Part]:
+    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
-        density, rng = group.density(), stream_of(group.theta, self.seed)
-        weighted = partial(self._weighted, density=density, rng=rng)
+        density = group.density()
+        rng = stream_of(group.theta, self.seed)
+        weighted = partial(self._weighted_latent, density=density, rng=rng)
         return map(weighted, group.some_at_a_time())
 
-    def _weighted(self, group: Group, density: Density, rng: np.random.Generator) -> Part:
+    def _weighted_latent(
+        self, group: Group, density: Density, rng: np.random.Generator
+    ) -> WeightedConditional:
         """All f that stand for some draws, and their weights."""
-        model, own = group.model, group.f.T
+        model = group.model
+        own = group.f.T
         n = self.n_fresh(group.multiplicity.sum())
         try:
-            fresh = importance_estimate(model, density.made(), n, rng, defensive=self.defensive)
+            fresh = importance_estimate(
+                model, density.factorize(), n, rng, defensive=self.defensive
+            )
         except NotPositiveDefiniteError as error:
             raise ValueError(_no_factor(model, group.theta)) from error
         own_log = log_importance_weights(model, density, own, defensive=self.defensive)
@@ -249,12 +262,12 @@ class Particles(OwnLatent):
         log_share = np.log(group.multiplicity) - log_total
         log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
         every = np.concatenate([own, fresh.particles], axis=1)
-        return Part(density.q.prior.given(every), log_weight)
+        return WeightedConditional(density.q.prior.condition_on(every), log_weight)
 
 
 def _no_factor(model: LatentGP, theta: FloatArray) -> str:
     """Message for a theta of the chains at which f cannot be drawn anew."""
-    values = model.hyperprior.described(theta)
+    values = model.hyperprior.describe(theta)
     return (
         f"The prediction needs draws of f at hyper-parameters {values}, where a chain has been, "
         "and the covariance of f given y cannot be factored there: use priors that do not reach so "
@@ -315,7 +328,8 @@ class ClassProbabilities:
         self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
     ) -> FloatArray:
         """See `Summary`."""
-        mean, sd = moments.mean, np.sqrt(moments.var)[..., None]
+        mean = moments.mean
+        sd = np.sqrt(moments.var)[..., None]
         rng = stream_of(theta, self.seed, 1)
         total = np.zeros(mean.shape[:2])
         for _ in range(_N_PAIRS):

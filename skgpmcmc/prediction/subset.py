@@ -13,30 +13,38 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._typing import FloatArray, IntArray
-from ..approximations import Approximation, ReferenceDensity
-from ..model import LatentGP
-from ..numerics.threads import Workers, one_thread
-from .strategy import LatentStrategy, Particles
+from ..approximations.base import Approximation
+from ..importance.density import ReferenceDensity
+from ..model.joint import LatentGP
+from ..parallel.threads import one_thread
+from ..parallel.workers import Workers
+from .strategy import ImportanceLatent, LatentStrategy
 
 #: Distinct thetas per task of a worker.
 GROUPS_PER_TASK = 8
 #: Largest error of a predictive probability, over rows: root mean square and 99th percentile.
 LARGEST_ERROR = np.array([0.005, 0.015])
-#: Fewest and most draws that a subset takes by itself.
-FEWEST_DRAWS, MOST_DRAWS = 16, 400
-#: What errors are measured in: shares of the posterior standard deviation of f, where f is drawn,
-#: and where it is integrated out. There is no noise of f then, and chains know the means well.
-_PER_SD, _PER_SD_OF_MEANS = 0.1, 0.25
+#: Fewest draws that a subset takes by itself.
+FEWEST_DRAWS = 16
+#: Most draws that a subset takes by itself.
+MOST_DRAWS = 400
+#: Error of a prediction that is allowed, as a share of the posterior standard deviation of f, where
+#: f is drawn.
+_PER_SD = 0.1
+#: The same where f is integrated out: means have no noise of f, and chains know them well.
+_PER_SD_OF_MEANS = 0.25
 #: Fewest importance draws of f in a prediction.
 _N_IN_ALL = 4800
 #: Sizes that are tried.
 _SIZES = tuple(round(FEWEST_DRAWS * 2.0 ** (k / 2)) for k in range(10))
 #: Errors are larger than they are thought to be: a quadratic does not show all that varies.
-_MARGIN = 1.25
+_ERROR_MARGIN = 1.25
 #: Draws for each term of the quadratic.
 _DRAWS_PER_TERM = 10
-#: Most draws and training rows that are looked at.
-_MOST_LOOKED_AT, _MOST_ROWS = 1000, 200
+#: Most draws by which errors are judged.
+_MOST_DRAWS_JUDGED = 1000
+#: Most training rows at which errors are judged.
+_MOST_ROWS_JUDGED = 200
 
 
 def equal_rows(theta: FloatArray) -> list[IntArray]:
@@ -71,10 +79,10 @@ def spread_subset(theta: FloatArray, n_wanted: int | None, rng: np.random.Genera
 
 def spread_cells(theta: FloatArray, n_cells: int) -> list[IntArray]:
     """Divide the rows of theta (n, p) into cells of nearly equal size."""
-    return _cells(_standardized(theta), np.arange(len(theta)), n_cells)
+    return _cells(_standardize(theta), np.arange(len(theta)), n_cells)
 
 
-def _standardized(theta: FloatArray) -> FloatArray:
+def _standardize(theta: FloatArray) -> FloatArray:
     spread = theta.std(axis=0)
     return np.asarray((theta - theta.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))
 
@@ -125,8 +133,9 @@ def typical_values(
     values : ndarray of shape (s, r)
         Of each of them.
     """
-    some = _evenly(len(theta), _MOST_LOOKED_AT)
-    theta, f = theta[some], f[some]
+    some = _evenly(len(theta), _MOST_DRAWS_JUDGED)
+    theta = theta[some]
+    f = f[some]
     if labels:
         # A weight is the number of copies of a row, and no part of its probability.
         model = model.observing(weight=None)
@@ -135,14 +144,15 @@ def typical_values(
         )
         np.exp(values, out=values)
     else:
-        variance, unit = f.var(axis=0), _PER_SD
+        variance = f.var(axis=0)
+        unit = _PER_SD
         if conditional is not None:
             unit = _PER_SD_OF_MEANS
-            middle = theta[np.argmin(np.sum(_standardized(theta) ** 2, axis=1))]
+            middle = theta[np.argmin(np.sum(_standardize(theta) ** 2, axis=1))]
             with one_thread():
                 variance += conditional.fit(model, middle).q.marginal_variance
         values = unit * f / np.sqrt(np.where(variance > 0.0, variance, 1.0))
-    return theta, values[:, _evenly(values.shape[1], _MOST_ROWS)]
+    return theta, values[:, _evenly(values.shape[1], _MOST_ROWS_JUDGED)]
 
 
 def _evenly(n: int, most: int) -> IntArray:
@@ -155,7 +165,7 @@ def for_draws(strategy: LatentStrategy, multiplicity: FloatArray) -> LatentStrat
 
     Where thetas are few, each has more importance draws.
     """
-    if not isinstance(strategy, Particles):
+    if not isinstance(strategy, ImportanceLatent):
         return strategy
     n = _n_columns(strategy, len(multiplicity)) // len(multiplicity)
     return replace(strategy, n=n, unit=float(multiplicity.mean()))
@@ -163,7 +173,7 @@ def for_draws(strategy: LatentStrategy, multiplicity: FloatArray) -> LatentStrat
 
 def _n_columns(strategy: LatentStrategy, n_thetas: int) -> int:
     """How many f a prediction averages over, or is noisy as if it did."""
-    if not isinstance(strategy, Particles):
+    if not isinstance(strategy, ImportanceLatent):
         return n_thetas
     return n_thetas * max(strategy.n, -(-_N_IN_ALL // n_thetas))
 
@@ -190,13 +200,13 @@ def enough_draws(theta: FloatArray, values: FloatArray, strategy: LatentStrategy
         At which the error is at most `LARGEST_ERROR`, root mean square and 99th percentile over the
         quantities; at most `MOST_DRAWS`.
     """
-    smooth = _smoothed(theta, values)
+    smooth = _smooth(theta, values)
     left = strategy.inefficiency * (values - smooth).var(axis=0)
     for n in _SIZES:
         if n >= len(theta):
             return len(theta)
         variance = _variance_within(spread_cells(theta, n), smooth) + left / _n_columns(strategy, n)
-        if _is_small(_MARGIN * np.sqrt(variance)):
+        if _is_small(_ERROR_MARGIN * np.sqrt(variance)):
             return n
     return MOST_DRAWS
 
@@ -208,9 +218,9 @@ def _is_small(sd: FloatArray) -> bool:
     return bool(np.mean(sd**2) <= typical**2 and beyond.mean() <= 0.01)
 
 
-def _smoothed(theta: FloatArray, values: FloatArray) -> FloatArray:
+def _smooth(theta: FloatArray, values: FloatArray) -> FloatArray:
     """Fit a quadratic to values (S, r) as a function of theta (S, p), or what S allows."""
-    z = _standardized(theta)
+    z = _standardize(theta)
     first, second = np.triu_indices(z.shape[1])
     columns = [np.ones((len(z), 1)), z, z[:, first] * z[:, second]]
     while len(columns) > 1 and _DRAWS_PER_TERM * sum(c.shape[1] for c in columns) > len(z):

@@ -2,20 +2,19 @@
 
 from .advice import convergence_message, draws_wanted, remedy
 from .chains import continue_chains, n_rounds, sample_chains
-from .diagnostics import (
+from .convergence import (
     ConvergenceSummary,
-    Diagnostics,
     StoppingRule,
-    diagnose,
     min_draws,
     rank_r_hat,
     summarize_convergence,
 )
+from .diagnostics import Diagnostics, diagnose
 from .leave_one_out import (
     LOO_METHODS,
     GivenRows,
     LeaveOneOut,
-    averaged_densities,
+    average_densities,
     leave_one_out,
     leave_one_out_of_classes,
 )
@@ -35,7 +34,7 @@ __all__ = [
     "ScaleReduction",
     "StoppingRule",
     "autocorrelation",
-    "averaged_densities",
+    "average_densities",
     "continue_chains",
     "convergence_message",
     "diagnose",

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from .diagnostics import Diagnostics, least_ess, times_as_many
+from .convergence import least_ess, times_as_many
+from .diagnostics import Diagnostics
 
-#: Chains that fall short of what is wanted and stay within these are usable all the same: the
-#: Monte Carlo error of a posterior mean is at most a seventh of the posterior standard deviation.
-USABLE_RHAT, USABLE_ESS = 1.05, 50.0
-#: Beyond these the chains have not found the posterior, and their draws say little about it.
-USELESS_RHAT, USELESS_ESS = 1.2, 10.0
+#: Chains that fall short of what is wanted are usable up to this R-hat.
+USABLE_RHAT = 1.05
+#: They are usable from this effective sample size: the Monte Carlo error of a posterior mean is
+#: then at most a seventh of the posterior standard deviation.
+USABLE_ESS = 50.0
+#: Beyond this R-hat the chains have not found the posterior, and their draws say little about it.
+USELESS_RHAT = 1.2
+#: So it is below this effective sample size.
+USELESS_ESS = 10.0
 #: Standard deviation of the log-likelihood estimate above which chains reject nearly everything.
 _NOISY = 2.0
 #: Share of draws that is added to what their number so far lets expect, which is a rough estimate.
-_MARGIN = 0.1
+_DRAWS_MARGIN = 0.1
 
 
 def convergence_message(
@@ -79,7 +84,7 @@ def draws_wanted(
     if r_hat > USELESS_RHAT or ess < USELESS_ESS or not np.isfinite(wanted):
         return None
     unit = 10 ** max(int(np.log10(wanted)) - 1, 0)
-    return unit * (int(wanted * (1.0 + _MARGIN)) // unit + 1)
+    return unit * (int(wanted * (1.0 + _DRAWS_MARGIN)) // unit + 1)
 
 
 def remedy(

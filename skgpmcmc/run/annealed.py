@@ -12,29 +12,32 @@ import numpy as np
 
 from .._params import Configuration, check_choice, check_integer
 from .._typing import FloatArray
-from ..approximations import EP, Density, Laplace, Sites
-from ..approximations.annealing import (
+from ..approximations.base import GaussianApproximation, Sites
+from ..approximations.ep import EP
+from ..approximations.laplace import Laplace
+from ..approximations.whitened import gaussian_family
+from ..importance.annealed import (
     AnnealedEstimate,
     EllipticalSlices,
     PathKernel,
-    Schedule,
+    TemperatureSchedule,
     annealed_evidence,
+    find_schedule,
     geometric_temperatures,
     linear_temperatures,
-    scheduled,
 )
-from ..approximations.base import GaussianApproximation
-from ..approximations.whitened import gaussian_family
-from ..model import LatentGP
-from ..numerics.threads import one_thread
-from ..transitions import RiemannianTrajectory, Trajectory
+from ..importance.density import Density
+from ..importance.gaussian import importance_gaussian
+from ..model.joint import LatentGP
+from ..parallel.threads import one_thread
 from ..transitions.annealed import RiemannianKernel, TrajectoryKernel
-from ..warmup.emulator.design import importance_gaussian
-from ..warmup.emulator.options import EmulatorOptions
+from ..transitions.hmc import Trajectory
+from ..transitions.riemannian import RiemannianTrajectory
 
-#: Draws that are moved together, as pilot draws are that look for temperatures, and those that only
-#: look for the scale of steps.
-_TOGETHER, _FEW = 64, 16
+#: Draws that are moved together; as many pilot draws look for temperatures.
+_DRAWS_TOGETHER = 64
+#: Pilot draws that only look for the scale of the steps.
+_FEW_DRAWS = 16
 
 
 @dataclass(eq=False)
@@ -121,32 +124,33 @@ class AnnealedImportance(Configuration):
             support it.
         """
         with one_thread():
-            q, schedule = self.begun(model, theta, rng)
+            q, schedule = self.prepare_schedule(model, theta, rng)
         run = partial(
             annealed_evidence, model, q, schedule, kernel=self.moves, n_moves=self.n_moves
         )
         # Tasks of equal size for any number of workers, so that their random numbers are the same.
-        n_tasks = -(-self.n_particles // _TOGETHER)
+        n_tasks = -(-self.n_particles // _DRAWS_TOGETHER)
         sizes = [len(part) for part in np.array_split(np.arange(self.n_particles), n_tasks)]
         parts = joblib.Parallel(n_jobs=n_jobs)(
             joblib.delayed(_on_one_thread)(run, size, own)
             for size, own in zip(sizes, rng.spawn(n_tasks), strict=True)
         )
-        return AnnealedEstimate.pooled(parts)
+        return AnnealedEstimate.pool(parts)
 
-    def begun(
+    def prepare_schedule(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> tuple[GaussianApproximation, Schedule]:
+    ) -> tuple[GaussianApproximation, TemperatureSchedule]:
         """Return the starting distribution, and the temperatures that a pilot run chooses."""
         self.check()
         if self.kernel != "elliptical_slice" or self.start in ("ep", "prior"):
             who = f"AnnealedImportance(kernel={self.kernel!r}, start={self.start!r})"
             model.likelihood.check_single(who, 'kernel="elliptical_slice" and start=None')
         start = near_posterior if self.start is None else _STARTS[self.start]
-        q, make = start(model, theta).q, _TEMPERATURES.get(self.temperatures)
+        q = start(model, theta).q
+        make = _TEMPERATURES.get(self.temperatures)
         wanted = None if make is None else make(self.n_temperatures)
-        n_pilot = _TOGETHER if wanted is None else _FEW
-        schedule = scheduled(
+        n_pilot = _DRAWS_TOGETHER if wanted is None else _FEW_DRAWS
+        schedule = find_schedule(
             model, q, wanted, rng, kernel=self.moves, n_pilot=n_pilot, n_moves=self.n_moves
         )
         return q, schedule
@@ -165,12 +169,12 @@ def _on_one_thread(run: Callable[..., AnnealedEstimate], *arguments: Any) -> Ann
 def near_posterior(model: LatentGP, theta: FloatArray) -> Density:
     """Return a Gaussian near p(f | y, theta): EP's, or that of a softmax with averaged sites."""
     if model.likelihood.n_functions > 1:
-        return importance_gaussian(_laplace(model, theta), model, None, EmulatorOptions())
+        return importance_gaussian(_laplace(model, theta), model)
     return _ep(model, theta)
 
 
 def _ep(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
-    return EP().refined(1e-4).fit(model, theta).q
+    return EP().with_tolerance(1e-4).fit(model, theta).q
 
 
 def _laplace(model: LatentGP, theta: FloatArray) -> GaussianApproximation:

@@ -20,31 +20,35 @@ import numpy as np
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..approximations import Approximation, CheapApproximation
-from ..model import LatentGP
-from ..numerics.threads import Call, Journal, LostWorkersError, Workers, joined, one_thread
-from ..samplers import Sampler
-from ..warmup import Segment, sample, sample_all, sum_counts, switch_all
-from .diagnostics import StoppingRule
-from .effort import (
+from ..approximations.base import Approximation
+from ..chain.counts import sum_counts
+from ..chain.segment import Segment, sample, sample_all, switch_all
+from ..hyperposterior.cheap import CheapApproximation
+from ..model.joint import LatentGP
+from ..model.names import element_names
+from ..parallel.threads import one_thread
+from ..parallel.workers import Call, Journal, LostWorkersError, Workers, join_results
+from ..samplers.base import Sampler
+from .convergence import StoppingRule
+from .progress import (
+    ConvergenceStatus,
     Effort,
     Monitor,
-    Plan,
     Progress,
-    Standing,
-    element_names,
+    WorkPlan,
     likely_draws,
-    plan_for,
+    plan_work,
     seconds_per_iteration,
 )
-from .records import ModelRun, Ongoing, SamplingRun
-from .set_ups import Chains, set_up_all
+from .records import ModelRun, PausedChain, SamplingRun
+from .set_ups import ChainSettings, set_up_all
 
-#: Iterations between two looks of the parent at the chains, and fewest of them where few are
-#: missing.
-ROUND_LENGTH, _SHORTEST = 50, 10
+#: Iterations between two looks of the parent at the chains.
+ROUND_LENGTH = 50
+#: Fewest iterations of a round, where few are missing.
+_SHORTEST_ROUND = 10
 #: Rows from which even the first evaluation takes so long that its time is estimated before.
-_MANY_ROWS = 2000
+_ROWS_TIMED_FIRST = 2000
 
 
 def n_rounds(n_draws: int) -> int:
@@ -115,23 +119,25 @@ def sample_chains(
     monitor = monitor or Monitor()
     n_discarded = sampler.n_warmup(n_warmup)
     n_iterations = n_chains * (n_discarded + likely_draws(n_draws, stop, n_chains))
-    plan = plan_for(models, n_iterations, n_chains, n_jobs, sampler.n_learned(len(models[0].start)))
-    if plan.n_rows > _MANY_ROWS:
+    plan = plan_work(
+        models, n_iterations, n_chains, n_jobs, sampler.n_set_up_evaluations(len(models[0].start))
+    )
+    if plan.n_rows > _ROWS_TIMED_FIRST:
         in_use = approximation if sampler.approximates or sampler.integrates_f else None
         seconds = seconds_per_iteration(models[0], in_use)
         monitor.expect(plan.effort(seconds, "an evaluation with some of the rows"))
-    wanted = Chains(sampler, approximation, n_chains, n_importance, n_discarded, cheap)
+    wanted = ChainSettings(sampler, approximation, n_chains, n_importance, n_discarded, cheap)
     # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
     with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
         ready = set_up_all(models, wanted, seed, workers, n_rounds_before, monitor, plan)
-        if not workers.follows and any(one.prepared.n_settle for one in ready):
-            monitor.set_up("settling: iterations that are not kept")
+        if not workers.replays and any(one.prepared.n_burn_in for one in ready):
+            monitor.set_up("burn-in: iterations that are not kept")
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
-        parts = workers.in_parts(calls, switch_all, plan.in_step)
-        settled = iter(joined(workers.run(parts, "start of the chains")))
-        begun = [one.begun([next(settled) for _ in one.prepared.rngs]) for one in ready]
+        parts = workers.in_parts(calls, switch_all, plan.moves_together)
+        settled = iter(join_results(workers.run(parts, "start of the chains")))
+        begun = [one.begin_run([next(settled) for _ in one.prepared.rngs]) for one in ready]
         monitor.end_round()  # a stop request waits for the first draws
         run = SamplingRun(begun, seconds_warmup=time.perf_counter() - clock, seconds_sampling=0.0)
         return _sample_more(workers, run, n_draws, stop, monitor, plan)
@@ -149,17 +155,18 @@ def continue_chains(
 
     The draws are those that one longer run would have made.
     """
-    models, n_chains = [own.model for own in run.models], len(run.models[0].chains)
-    plan = plan_for(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
+    models = [own.model for own in run.models]
+    n_chains = len(run.models[0].chains)
+    plan = plan_work(models, n_chains * (n_draws - run.n_draws), n_chains, n_jobs)
     with Workers(n_jobs) as workers:
         return _sample_more(workers, run, n_draws, stop, monitor or Monitor(), plan)
 
 
-class _Grown(NamedTuple):
+class _RunningChains(NamedTuple):
     """The chains of one model, their rounds so far, and where these have led."""
 
     own: ModelRun
-    chains: list[Ongoing]
+    chains: list[PausedChain]
     rounds: tuple[list[Segment], ...] = ()  # by chain, without their states
     missing: float = np.inf  # draws of each chain, about, by the rule
 
@@ -174,14 +181,14 @@ class _Grown(NamedTuple):
         return self.own.draws.theta.shape[1] + self.n_new
 
     @property
-    def is_followed(self) -> bool:
+    def is_replayed(self) -> bool:
         """Whether a journal has more draws of these chains, and so not their states here."""
         return any(chain.state is None for chain in self.chains)
 
     @property
-    def judged(self) -> tuple[FloatArray, list[str]]:
+    def judged_quantities(self) -> tuple[FloatArray, list[str]]:
         """What the chains are judged by, (n_chains, n, k), and its k names."""
-        draws = self.own.judged(self.rounds)
+        draws = self.own.judged_quantities(self.rounds)
         names = element_names(self.own.model.hyperprior.names)
         return draws, names or ["f"] * draws.shape[2]
 
@@ -194,18 +201,20 @@ class _Grown(NamedTuple):
         if not self.goes_on(end):
             return []
         left = end - self.n_draws  # in this round; less if fewer are missing
-        length = min(left, max(_SHORTEST, int(np.ceil(min(self.missing, left)))))
+        length = min(left, max(_SHORTEST_ROUND, int(np.ceil(min(self.missing, left)))))
         return [joblib.delayed(sample)(self.own.model, *chain, length) for chain in self.chains]
 
-    def advanced(self, segments: Iterator[Segment], stop: StoppingRule | None) -> _Grown:
+    def with_segments(
+        self, segments: Iterator[Segment], stop: StoppingRule | None
+    ) -> _RunningChains:
         """Return where another round has led. States serve the next round only."""
         pairs = [(chain, next(segments)) for chain in self.chains]
-        chains = [Ongoing(chain.transition, new.state, new.rng) for chain, new in pairs]
+        chains = [PausedChain(chain.transition, new.state, new.rng) for chain, new in pairs]
         kept = [new._replace(state=None) for _, new in pairs]
         grown = self._replace(chains=chains, rounds=(*self.rounds, kept))
         if stop is None:
             return grown
-        share = stop.missing(self.own.judged(grown.rounds))
+        share = stop.missing(self.own.judged_quantities(grown.rounds))
         return grown._replace(missing=share * grown.n_draws)
 
 
@@ -215,15 +224,16 @@ def _sample_more(
     n_draws: int,
     stop: StoppingRule | None,
     monitor: Monitor,
-    plan: Plan,
+    plan: WorkPlan,
 ) -> SamplingRun:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt.
 
     Every model ends for itself: the draws of one do not depend on the others.
     """
-    clock, interrupted = time.perf_counter(), False
+    clock = time.perf_counter()
+    interrupted = False
     computing = clock  # since when draws are computed, and not taken from a journal
-    grown = [_Grown(own, own.chains) for own in run.models]
+    grown = [_RunningChains(own, own.chains) for own in run.models]
     likely = likely_draws(n_draws, stop, len(grown[0].chains))
     try:
         for _ in range(n_rounds(n_draws - run.n_draws)):
@@ -232,22 +242,26 @@ def _sample_more(
             end = min(begun + ROUND_LENGTH, n_draws)
             while any(one.goes_on(end) for one in grown):
                 calls = [call for one in grown for call in one.calls(end)]
-                parts = workers.in_parts(calls, sample_all, plan.in_step)
-                segments = iter(joined(workers.run(parts, "draws")))
-                grown = [one.advanced(segments, stop) if one.goes_on(end) else one for one in grown]
-            n_computed = max(one.n_new for one in grown) - workers.n_followed
+                parts = workers.in_parts(calls, sample_all, plan.moves_together)
+                segments = iter(join_results(workers.run(parts, "draws")))
+                grown = [
+                    one.with_segments(segments, stop) if one.goes_on(end) else one for one in grown
+                ]
+            n_computed = max(one.n_new for one in grown) - workers.n_replayed
             if n_computed == 0:
                 computing = time.perf_counter()
             pace = (time.perf_counter() - computing) / n_computed if n_computed else None
             if pace is not None:
                 monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
             enough = end >= n_draws or not any(one.missing > 0.0 for one in grown)
-            monitor.sampled(Progress(end, n_draws, pace, enough, partial(_standing, grown)))
+            monitor.report_draws(
+                Progress(end, n_draws, pace, enough, partial(_convergence_status, grown))
+            )
             if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
                 break
     except (KeyboardInterrupt, LostWorkersError) as error:
         n_kept = min(one.n_draws for one in grown)
-        if not n_kept or any(one.is_followed for one in grown):
+        if not n_kept or any(one.is_replayed for one in grown):
             raise
         interrupted = True
         warn(
@@ -255,11 +269,11 @@ def _sample_more(
             f"{n_draws} asked for) are kept. {error}".rstrip()
         )
     seconds = run.seconds_sampling + time.perf_counter() - clock
-    models = [one.own.extended(one.rounds, one.chains) for one in grown]
+    models = [one.own.with_rounds(one.rounds, one.chains) for one in grown]
     return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
 
 
-def _standing(grown: Sequence[_Grown]) -> Standing:
+def _convergence_status(grown: Sequence[_RunningChains]) -> ConvergenceStatus:
     """Judge all chains by the draws that there are."""
     counts = [s.counts for one in grown for chains in one.rounds for s in chains]
-    return Standing.of([one.judged for one in grown], sum_counts(counts))
+    return ConvergenceStatus.of([one.judged_quantities for one in grown], sum_counts(counts))

@@ -22,10 +22,12 @@ import numpy as np
 import scipy
 
 from .._warnings import warn
-from ..numerics.archive import Written, from_arrays, to_arrays
-from ..numerics.sealed import UnreadableError, read_sealed, write_sealed
-from ..numerics.threads import Call
-from ..warmup import Done, Segment, joined_segments, perform, sample, sum_counts
+from ..chain.counts import sum_counts
+from ..chain.executor import Done, perform
+from ..chain.segment import Segment, join_segments, sample
+from ..parallel.workers import Call
+from ..storage.archive import Written, from_arrays, to_arrays
+from ..storage.sealed import UnreadableError, read_sealed, write_sealed
 
 
 @dataclass(eq=False)
@@ -35,7 +37,7 @@ class _Tape:
     segments: list[Segment] = field(default_factory=list)  # without states and streams
     end: Any = None  # state and stream after the last of them, as they are written
     position: int = 0  # draws that were handed out
-    n_followed: int = 0  # of these, those that were there before anybody asked
+    n_replayed: int = 0  # of these, those that were there before anybody asked
     stream: np.random.Generator | None = None  # what was handed out with them; tells chains apart
 
     @property
@@ -48,18 +50,23 @@ class _Tape:
         """Draws that nobody has asked for yet."""
         return self.length - self.position
 
-    def taken(self, n: int) -> list[Segment]:
+    def take(self, n: int) -> list[Segment]:
         """Hand out the next n draws, or as many as there are; in parts, without their states.
 
         Counts go with the last draw of the segment that they are of.
         """
-        found, begin, stop = [], 0, min(self.position + n, self.length)
+        found = []
+        begin = 0
+        stop = min(self.position + n, self.length)
         for segment in self.segments:
             end = begin + len(segment.theta)
-            low, high = max(self.position, begin), min(stop, end)
+            low = max(self.position, begin)
+            high = min(stop, end)
             if low < high:
                 rows = slice(low - begin, high - begin)
-                theta, f, marked = segment.theta[rows], segment.f[rows], segment.marked[rows]
+                theta = segment.theta[rows]
+                f = segment.f[rows]
+                marked = segment.marked[rows]
                 counts = segment.counts if high == end else sum_counts([])
                 found.append(segment._replace(theta=theta, f=f, counts=counts, marked=marked))
             begin = end
@@ -100,8 +107,9 @@ class Checkpoint:
     ) -> None:
         self.path = path
         self.seed = list(seed)
-        self._about, self._shown = dict(about), dict(shown)
-        #: Of set-up and settling: model and stage, and the results.
+        self._about = dict(about)
+        self._shown = dict(shown)
+        #: Of set-up and burn-in: model and stage, and the results.
         self._batches: list[tuple[str, list[Written]]] = []
         self._tapes: list[_Tape] = []
         self._versions = _versions()
@@ -116,37 +124,38 @@ class Checkpoint:
             self._write(self._refuse)
 
     @property
-    def follows(self) -> bool:
+    def replays(self) -> bool:
         """Whether the file still contains results that the run has not yet taken."""
         return self._next < len(self._batches) or any(tape.ahead > 0 for tape in self._tapes)
 
     @property
-    def n_followed(self) -> int:
+    def n_replayed(self) -> int:
         """Draws of a chain that the run has taken from the file."""
-        return max((tape.n_followed for tape in self._tapes), default=0)
+        return max((tape.n_replayed for tape in self._tapes), default=0)
 
     # --- the journal ------------------------------------------------------------------------------
 
     def missing(self, calls: list[Call], name: str) -> list[Call]:
         """Return those of a named batch of calls whose results are not in the file."""
-        self._calls, self._name = calls, name
+        self._calls = calls
+        self._name = name
         if self._next < len(self._batches):
             there, results = self._batches[self._next]
-            self._check_followed(there, len(results))
+            self._check_replayed(there, len(results))
             return []
         if _is_round(calls):
             return self._missing_draws()
-        return [(_written, (call, False), {}) for call in calls]
+        return [(_call_and_write, (call, False), {}) for call in calls]
 
-    def completed(self, done: list[Any]) -> list[Any]:
+    def fill_in(self, done: list[Any]) -> list[Any]:
         """Store the results that were computed, and return those of all calls."""
         if _is_round(self._calls):
-            results = self._completed_draws(done)
+            results = self._fill_in_draws(done)
         else:
             is_new = self._next == len(self._batches)
             batch = (self._name, done) if is_new else self._batches[self._next]
             results = [
-                _read(written, _given(call))
+                _read(written, _unwritten_part(call))
                 for written, call in zip(batch[1], self._calls, strict=True)
             ]
             if any(isinstance(result, Done) and result.cut for result in results):
@@ -158,7 +167,7 @@ class Checkpoint:
             self._write(self._complain)
         return results
 
-    def _check_followed(self, there: str, n_there: int) -> None:
+    def _check_replayed(self, there: str, n_there: int) -> None:
         """Refuse a file whose results are those of another batch of calls."""
         if (there, n_there) != (self._name, len(self._calls)):
             raise ValueError(
@@ -175,40 +184,42 @@ class Checkpoint:
         calls: list[Call] = []
         for tape, (_, arguments, _) in zip(self._their_tapes(), self._calls, strict=True):
             model, transition, state, stream, n = arguments
-            parts = tape.taken(n)
-            tape.n_followed += sum(len(part.theta) for part in parts)
+            parts = tape.take(n)
+            tape.n_replayed += sum(len(part.theta) for part in parts)
             self._served.append((tape, parts))
             left = n - sum(len(part.theta) for part in parts)
             if left and parts:  # the tape ends within this call
                 state, stream = _read(tape.end, model)
             if left:
                 own = (model, transition, state, stream, left)
-                calls.append((_written, ((sample, own, {}), True), {}))
+                calls.append((_call_and_write, ((sample, own, {}), True), {}))
         return calls
 
     def _their_tapes(self) -> list[_Tape]:
         """Return the tape of each call: chains are known by their streams."""
         if all(tape.stream is None for tape in self._tapes):  # the first round of all chains
             if len(self._tapes) != len(self._calls):
-                self._check_followed(self._name, len(self._tapes))
+                self._check_replayed(self._name, len(self._tapes))
             return self._tapes
         streams = [call[1][3] for call in self._calls]
         return [next(t for t in self._tapes if t.stream is stream) for stream in streams]
 
-    def _completed_draws(self, done: list[Any]) -> list[Segment]:
+    def _fill_in_draws(self, done: list[Any]) -> list[Segment]:
         """Put what was computed on the tapes, and return the draws of each call."""
-        new, results = iter(done), []
+        new = iter(done)
+        results = []
         for (tape, parts), call in zip(self._served, self._calls, strict=True):
             model, *_, n = call[1]
             if n > sum(len(part.theta) for part in parts):
                 draws, tape.end = next(new)
                 tape.segments.append(from_arrays(draws, model))
-                parts = [*parts, *tape.taken(n)]
-            state, stream = None, copy.deepcopy(call[1][3])
+                parts = [*parts, *tape.take(n)]
+            state = None
+            stream = copy.deepcopy(call[1][3])
             if not tape.ahead:
                 state, stream = _read(tape.end, model)
             tape.stream = stream
-            results.append(joined_segments(parts)._replace(state=state, rng=stream))
+            results.append(join_segments(parts)._replace(state=state, rng=stream))
         return results
 
     # --- the file ---------------------------------------------------------------------------------
@@ -235,7 +246,8 @@ class Checkpoint:
                 f"differ{'s' * (len(changed) == 1)}. Delete the file, choose another path, or fit "
                 "with what it was made with."
             )
-        self.seed, self._versions = list(content["seed"]), content["versions"]
+        self.seed = list(content["seed"])
+        self._versions = content["versions"]
         try:
             self._batches = [(name, list(results)) for name, results in content["batches"]]
             self._tapes = [
@@ -318,7 +330,7 @@ def _is_round(calls: Sequence[Call]) -> bool:
     return any(function is sample for function, *_ in calls)
 
 
-def _given(call: Call) -> Any:
+def _unwritten_part(call: Call) -> Any:
     """Return the part of a call that its result is not written with: the model."""
     function, arguments, _ = call
     return arguments[1][0] if function is perform else arguments[0]
@@ -329,7 +341,7 @@ def _read(written: Written, given: Any) -> Any:
     return from_arrays(copy.deepcopy(written), given)
 
 
-def _written(call: Call, draws: bool) -> Any:
+def _call_and_write(call: Call, draws: bool) -> Any:
     """Make a call where the worker is, and write its result there: only it has the same parts.
 
     Of draws the state and the stream at the end are apart.
@@ -339,4 +351,4 @@ def _written(call: Call, draws: bool) -> Any:
     if draws:
         end = result.state, result.rng
         return to_arrays(result._replace(state=None, rng=None)), to_arrays(end, arguments[0])
-    return to_arrays(result, _given(call))
+    return to_arrays(result, _unwritten_part(call))

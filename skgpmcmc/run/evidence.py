@@ -13,26 +13,32 @@ from scipy import integrate
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..approximations import EP, Approximation, Exact, Laplace, importance_estimate
+from ..approximations.base import Approximation
 from ..approximations.corrected import second_order_log_evidence
-from ..model import HyperPrior, LatentGP
-from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT
+from ..approximations.ep import EP
+from ..approximations.exact import Exact
+from ..approximations.laplace import Laplace
+from ..importance.estimate import importance_estimate
+from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT, HyperPrior
+from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import one_thread
-from ..transitions import (
-    MarginalMetropolis,
-    MetropolisHastings,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    TMixture,
-)
-from ..warmup import N_IMPORTANCE
+from ..parallel.threads import one_thread
+from ..setup.request import N_IMPORTANCE
+from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, RandomWalk
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
+from ..transitions.surrogate import TMixture
 from .annealed import AnnealedImportance, near_posterior
 
-#: Draws of theta for an integrated evidence, and how many of them are a task of a worker.
-_N_THETA, _PER_TASK = 500, 25
-#: Draws of f for a conditional evidence, how many are made at once, and the share from the prior.
-_N_LATENT, _AT_ONCE, _DEFENSIVE = 4096, 256, 0.05
+#: Draws of theta for an integrated evidence.
+_N_THETA = 500
+#: Draws of theta in a task of a worker.
+_THETAS_PER_TASK = 25
+#: Draws of f for a conditional evidence.
+_N_CONDITIONAL = 4096
+#: Draws of f that are made in one call.
+_DRAWS_PER_CALL = 256
+#: Share of the draws of f that come from the prior.
+_DEFENSIVE = 0.05
 #: A mass of the prior from which on it is no mere error of quadrature.
 _TOO_MUCH = 1.01
 #: A Pareto k above which means of weights, and their standard errors, are not to be trusted.
@@ -98,7 +104,7 @@ def integrated_evidence(
     proposal = TMixture.of_draws(draws, draws.mean(axis=0)[None], np.ones(dim))
     rng = np.random.default_rng(seed)
     chosen = proposal.sample(rng, _N_THETA)
-    tasks = np.split(chosen, _N_THETA // _PER_TASK)
+    tasks = np.split(chosen, _N_THETA // _THETAS_PER_TASK)
     target = _target(model, estimator)
     found = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_log_targets)(target, model, some, own)
@@ -208,7 +214,7 @@ def _by_corrected_ep(model: LatentGP, theta: FloatArray, rng: np.random.Generato
 
 
 def _approximate(approximation: Approximation, model: LatentGP, theta: FloatArray) -> Evidence:
-    return Evidence(approximation.refined().fit(model, theta).log_evidence, 0.0)
+    return Evidence(approximation.with_tolerance().fit(model, theta).log_evidence, 0.0)
 
 
 def _by_importance(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
@@ -217,8 +223,8 @@ def _by_importance(model: LatentGP, theta: FloatArray, rng: np.random.Generator)
         return _approximate(Exact(), model, theta)
     density = near_posterior(model, theta)
     parts = [
-        importance_estimate(model, density, _AT_ONCE, rng, defensive=_DEFENSIVE).log_weights
-        for _ in range(_N_LATENT // _AT_ONCE)
+        importance_estimate(model, density, _DRAWS_PER_CALL, rng, defensive=_DEFENSIVE).log_weights
+        for _ in range(_N_CONDITIONAL // _DRAWS_PER_CALL)
     ]
     return _log_mean(np.concatenate(parts), "is")
 
@@ -257,7 +263,8 @@ def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
             "see whether the chains have converged (diagnostics_)."
         )
     weights = np.exp(log_weights - top)
-    mean, n = weights.mean(), len(weights)
+    mean = weights.mean()
+    n = len(weights)
     error = float(weights.std(ddof=1) / np.sqrt(n) / mean)
     if weights.max() > _HARMLESS * n * mean:
         _warn_if_heavy(weights, method)

@@ -11,22 +11,25 @@ import numpy as np
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
-from .._shown import Shown
+from .._shown import TableRepr
 from .._typing import FloatArray, IntArray
-from ..approximations import ReferenceDensity
-from ..approximations.left_out import Query, Settled
-from ..model import Further, LatentGP
+from ..chain.segment import at_work
+from ..importance.density import ReferenceDensity
+from ..importance.left_out import Query, Settled
+from ..model.joint import LatentGP
+from ..model.observations import Further
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..numerics.threads import Workers
-from ..warmup import at_work
-from .diagnostics import min_draws
+from ..parallel.workers import Workers
+from .convergence import min_draws
 from .records import Draws
 
 #: The Pareto tail is fitted to a fifth of the draws, and to five at least.
 _LEAST_DRAWS = 25
-#: Most draws of theta at which f is integrated out: they leave an error of a thirtieth of what the
-#: log densities vary over theta. How many of them are a task of a worker.
-_MOST_DRAWS, _PER_TASK = 1000, 25
+#: Most draws of theta at which f is integrated out: they leave an error of a thirtieth of the
+#: spread of the log densities over theta.
+_MOST_DRAWS = 1000
+#: Draws of theta in a task of a worker.
+_INTEGRALS_PER_TASK = 25
 #: What the weights of draws are about, and what helps if they are too uneven, by method.
 _WEIGHTS_OVER = {
     "integrated": ("the hyper-parameters", "fit the model again without each of them"),
@@ -37,7 +40,7 @@ LOO_METHODS = tuple(_WEIGHTS_OVER)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeaveOneOut(Shown):
+class LeaveOneOut(TableRepr):
     """Result of leave-one-out cross-validation; prints as one line.
 
     Attributes
@@ -98,7 +101,7 @@ def pointwise_log_lik(
     n_chains, n_draws, _ = draws.theta.shape
     thetas, fs = (x.reshape(n_chains * n_draws, x.shape[2]) for x in (draws.theta, draws.f))
     pairs = zip(thetas, fs, strict=True)
-    each = [model.observations_at(theta).unweighted().log_prob(f) for theta, f in pairs]
+    each = [model.observations_at(theta).with_unit_weights().log_prob(f) for theta, f in pairs]
     log_lik = np.reshape(each, (n_chains, n_draws, -1))
     return (log_lik[..., given.row_of] + shift) * given.weight
 
@@ -166,11 +169,13 @@ def integrated_densities(
     ValueError
         If the covariance cannot be factored at a draw.
     """
-    chosen = _thinned(draws.theta)
+    chosen = _thin(draws.theta)
     n_chains, n_draws, p = chosen.shape
     distinct, which = np.unique(chosen.reshape(n_chains * n_draws, p), axis=0, return_inverse=True)
     queries = _queries(model, given, label)
-    tasks = [distinct[i : i + _PER_TASK] for i in range(0, len(distinct), _PER_TASK)]
+    tasks = [
+        distinct[i : i + _INTEGRALS_PER_TASK] for i in range(0, len(distinct), _INTEGRALS_PER_TASK)
+    ]
     with Workers(n_jobs) as workers:
         found = workers.run(
             [joblib.delayed(_at_each)(model, reference, some, queries) for some in tasks]
@@ -181,7 +186,7 @@ def integrated_densities(
     return PointwiseDensities(observed, left_out, kept)
 
 
-def _thinned(theta: FloatArray) -> FloatArray:
+def _thin(theta: FloatArray) -> FloatArray:
     """Return draws that are evenly spread over each chain; one alone if all of theta is fixed."""
     n_chains, n_draws, p = theta.shape
     if not p:
@@ -192,7 +197,8 @@ def _thinned(theta: FloatArray) -> FloatArray:
 
 def _queries(model: LatentGP, given: GivenRows, label: float | None) -> list[Query]:
     """Return the targets whose densities `PointwiseDensities` are."""
-    observed, (rows, weight) = model.observations, given
+    observed = model.observations
+    (rows, weight) = given
     total = np.ones(len(rows)) if observed.weight is None else observed.weight[rows]
     left = total - weight
     left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # a rounding of nothing
@@ -215,7 +221,7 @@ def _at_each(
             except NotPositiveDefiniteError as error:
                 raise ValueError(
                     "loo needs the Gaussian approximation of f at hyper-parameters "
-                    f"{model.hyperprior.described(theta)}, where a chain has been, and the "
+                    f"{model.hyperprior.describe(theta)}, where a chain has been, and the "
                     'covariance cannot be factored there: use method="psis", or priors that do '
                     "not reach so far."
                 ) from error
@@ -256,12 +262,12 @@ def leave_one_out(
     ValueError
         If the draws are too few to say anything about the tails of their weights.
     """
-    left_out, kept, pareto_k = averaged_densities(
+    left_out, kept, pareto_k = average_densities(
         model, draws, given, method, reference, n_jobs=n_jobs
     )
     # Not before: a constant changes nothing else, and costs digits.
     elpd_i = left_out + shift * given.weight
-    return _summed(elpd_i, kept - left_out, pareto_k, method)
+    return _total(elpd_i, kept - left_out, pareto_k, method)
 
 
 def leave_one_out_of_classes(
@@ -286,10 +292,10 @@ def leave_one_out_of_classes(
         given.weight * (log_p - logsumexp(log_p, axis=0))[labels, rows]
         for log_p in (left_out, kept)
     )
-    return _summed(elpd_i, inside - elpd_i, pareto_k.max(axis=0), method)
+    return _total(elpd_i, inside - elpd_i, pareto_k.max(axis=0), method)
 
 
-def averaged_densities(
+def average_densities(
     model: LatentGP,
     draws: Draws,
     given: GivenRows,
@@ -330,7 +336,7 @@ def _check_number(n_chains: int, n_draws: int) -> None:
         )
 
 
-def _summed(
+def _total(
     elpd_i: FloatArray, p_loo_i: FloatArray, pareto_k: FloatArray, method: str
 ) -> LeaveOneOut:
     se = _sd_of_sum(elpd_i) if len(elpd_i) > 1 else float("nan")
@@ -355,7 +361,8 @@ def _averaged(densities: PointwiseDensities) -> Averages:
     if n_draws == 1:
         return Averages(left_out[0], kept[0], np.zeros(n_rows))
     efficiency = _efficiency(densities.observed)
-    log_weight, pareto_k = -observed, np.full(n_rows, np.inf)
+    log_weight = -observed
+    pareto_k = np.full(n_rows, np.inf)
     log_weight -= logsumexp(log_weight, axis=0)
     for i in range(n_rows):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # looked for below
@@ -364,7 +371,8 @@ def _averaged(densities: PointwiseDensities) -> Averages:
             except ValueError:  # the whole tail is one value
                 continue
         if np.isfinite(k) and np.isfinite(smoothed).all():
-            log_weight[:, i], pareto_k[i] = smoothed, k
+            log_weight[:, i] = smoothed
+            pareto_k[i] = k
     mean_kept = logsumexp(kept, axis=0) - np.log(n_draws)
     return Averages(logsumexp(log_weight + left_out, axis=0), mean_kept, pareto_k)
 

@@ -10,11 +10,15 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, ReferenceDensity
-from ..model import LatentGP
-from ..numerics.threads import Workers
-from ..transitions import ChainState, PseudoMarginalMetropolis, Transition
-from ..warmup import Counts, EmulatorReport, Segment, at_work, joined_segments, sum_counts
+from ..approximations.base import Approximation
+from ..chain.counts import Counts, sum_counts
+from ..chain.segment import Segment, at_work, join_segments
+from ..importance.density import ReferenceDensity
+from ..model.joint import LatentGP
+from ..parallel.workers import Workers
+from ..setup.report import EmulatorReport
+from ..transitions.base import ChainState, Transition
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 #: Most latent values by which chains are judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10
@@ -48,11 +52,11 @@ class Draws:
     marked: FloatArray | None = None
     f_is_mean: bool = False
 
-    def extended(self, rounds: Sequence[Sequence[Segment]]) -> Draws:
+    def with_rounds(self, rounds: Sequence[Sequence[Segment]]) -> Draws:
         """Append rounds of all chains of the model."""
         if not rounds:
             return self
-        new = [joined_segments(chain) for chain in zip(*rounds, strict=True)]
+        new = [join_segments(chain) for chain in zip(*rounds, strict=True)]
         counts = zip(self.chain_counts, (own.counts for own in new), strict=True)
         marked = self.marked
         if marked is not None:
@@ -67,7 +71,7 @@ class Draws:
 
 
 #: Draws of theta in a task that draws f.
-_PER_TASK = 25
+_DRAWS_PER_TASK = 25
 
 
 def with_latent_draws(
@@ -82,7 +86,7 @@ def with_latent_draws(
     The result does not depend on the number of workers.
     """
     thetas = draws.theta.reshape(-1, draws.theta.shape[2])
-    tasks = [thetas[i : i + _PER_TASK] for i in range(0, len(thetas), _PER_TASK)]
+    tasks = [thetas[i : i + _DRAWS_PER_TASK] for i in range(0, len(thetas), _DRAWS_PER_TASK)]
     seeds = np.random.SeedSequence(seed).spawn(len(tasks))
     pairs = zip(tasks, seeds, strict=True)
     with Workers(n_jobs) as workers:
@@ -96,7 +100,8 @@ def _latent_draws(
     model: LatentGP, approximation: Approximation, thetas: FloatArray, seed: np.random.SeedSequence
 ) -> FloatArray:
     """Draw f at each theta, runs of equal ones at once; (m, n)."""
-    rng, f = np.random.default_rng(seed), np.empty((len(thetas), model.n_latent))
+    rng = np.random.default_rng(seed)
+    f = np.empty((len(thetas), model.n_latent))
     begins = np.flatnonzero(np.r_[True, (thetas[1:] != thetas[:-1]).any(axis=1)])
     with at_work():
         for begin, end in zip(begins, [*begins[1:], len(thetas)], strict=True):
@@ -117,7 +122,7 @@ class MarkedSamples(NamedTuple):
         return cls(theta, np.full(theta.shape[:3], 1.0 / theta.shape[2]))
 
 
-def judged(model: LatentGP, draws: Draws) -> FloatArray:
+def judged_quantities(model: LatentGP, draws: Draws) -> FloatArray:
     """Return the quantities whose convergence is checked; (n_chains, n_draws, k).
 
     These are the components of theta. Without hyper-parameters they are functions of f:
@@ -131,7 +136,7 @@ def judged(model: LatentGP, draws: Draws) -> FloatArray:
     return np.concatenate([log_lik[..., None], draws.f[..., np.unique(rows)]], axis=2)
 
 
-class Ongoing(NamedTuple):
+class PausedChain(NamedTuple):
     """A chain between two rounds, ready to be continued."""
 
     transition: Transition[Any]
@@ -163,23 +168,25 @@ class ModelRun:
 
     model: LatentGP
     draws: Draws
-    chains: list[Ongoing]
+    chains: list[PausedChain]
     reference: ReferenceDensity | None
     estimator: PseudoMarginalMetropolis | None
     report: EmulatorReport | None
     n_discarded: int
 
-    def judged(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
-        """Return `judged` after more rounds; (n_chains, n, k)."""
+    def judged_quantities(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
+        """Return `judged_quantities` after more rounds; (n_chains, n, k)."""
         if not self.draws.theta.shape[2]:
-            return judged(self.model, self.draws.extended(rounds))
+            return judged_quantities(self.model, self.draws.with_rounds(rounds))
         # f, which is large, is left where it is.
         new = [np.concatenate([s.theta for s in chain]) for chain in zip(*rounds, strict=True)]
         return np.concatenate([self.draws.theta, new], axis=1)
 
-    def extended(self, rounds: Sequence[Sequence[Segment]], chains: list[Ongoing]) -> ModelRun:
+    def with_rounds(
+        self, rounds: Sequence[Sequence[Segment]], chains: list[PausedChain]
+    ) -> ModelRun:
         """Append rounds of draws, with the chains in their new states."""
-        return replace(self, draws=self.draws.extended(rounds), chains=chains)
+        return replace(self, draws=self.draws.with_rounds(rounds), chains=chains)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray
-from .diagnostics import comparable
+from .convergence import comparable
 
 
 class ScaleReduction(NamedTuple):
@@ -20,7 +20,7 @@ class ScaleReduction(NamedTuple):
 
 
 #: Relative variance below which that of a chain's variance is taken for rounding.
-_ROUNDING = 1e-15
+_CHAIN_VARIANCE_ROUNDING = 1e-15
 
 
 def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
@@ -39,14 +39,17 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
     degrees of freedom.
     """
     p = samples.shape[2]
-    estimate, upper = np.full(p, np.inf), np.full(p, np.inf)
+    estimate = np.full(p, np.inf)
+    upper = np.full(p, np.inf)
     samples, usable = comparable(samples)
     if not usable.any():
         return ScaleReduction(estimate, upper)
     x = samples[:, :, usable]
     m, n = x.shape[:2]
-    variance, mean = x.var(axis=1, ddof=1), x.mean(axis=1)
-    W, B = variance.mean(axis=0), n * mean.var(axis=0, ddof=1)
+    variance = x.var(axis=1, ddof=1)
+    mean = x.mean(axis=1)
+    W = variance.mean(axis=0)
+    B = n * mean.var(axis=0, ddof=1)
     rest, share = (n - 1) / n, (1 + 1 / m) / n  # V = rest W + share B
     V = rest * W + share * B
     # The variance of V, by those of W and B and their covariance.
@@ -55,8 +58,8 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
     deviation = (mean - mean.mean(axis=0)) ** 2
     cov_WB = n / m * ((variance - W) * (deviation - deviation.mean(axis=0))).sum(axis=0) / (m - 1)
     var_V = rest**2 * var_W + share**2 * var_B + 2.0 * rest * share * cov_WB
-    d_V = 2.0 * V**2 / np.maximum(var_V, _ROUNDING * V**2)
-    d_W = 2.0 * W**2 / np.maximum(var_W, _ROUNDING * W**2)
+    d_V = 2.0 * V**2 / np.maximum(var_V, _CHAIN_VARIANCE_ROUNDING * V**2)
+    d_W = 2.0 * W**2 / np.maximum(var_W, _CHAIN_VARIANCE_ROUNDING * W**2)
     inflation = (d_V + 3.0) / (d_V + 1.0)
     quantile = stats.f.ppf(level, m - 1, d_W)
     estimate[usable] = np.sqrt(inflation * V / W)

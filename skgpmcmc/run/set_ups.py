@@ -12,28 +12,24 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 
-from ..approximations import Approximation, CheapApproximation
-from ..model import LatentGP
+from ..approximations.base import Approximation
+from ..chain import time_limit
+from ..chain.counts import Counts, sum_counts
+from ..chain.executor import Done, perform
+from ..chain.segment import switch
+from ..chain.time_limit import TimeLimit, until
+from ..hyperposterior.cheap import CheapApproximation
+from ..model.joint import LatentGP
 from ..numerics.linalg import OperationCount
-from ..numerics.threads import Call, Workers
-from ..samplers import Sampler
-from ..warmup import (
-    Counts,
-    Done,
-    Prepared,
-    Request,
-    TimeLimit,
-    perform,
-    sum_counts,
-    switch,
-    time_limit,
-    until,
-)
-from .effort import Monitor, Plan
-from .records import Draws, ModelRun, Ongoing
+from ..parallel.workers import Call, Workers
+from ..samplers.base import Sampler
+from ..setup.request import Prepared, Request
+from ..transitions.mapping import count_marked
+from .progress import Monitor, WorkPlan
+from .records import Draws, ModelRun, PausedChain
 
 
-class Chains(NamedTuple):
+class ChainSettings(NamedTuple):
     """What every model is to have chains of."""
 
     sampler: Sampler
@@ -44,7 +40,7 @@ class Chains(NamedTuple):
     cheap: CheapApproximation | None
 
 
-class Ready(NamedTuple):
+class SetUpResult(NamedTuple):
     """What the set-up of a model returns."""
 
     model: LatentGP  # as sampled
@@ -62,13 +58,15 @@ class Ready(NamedTuple):
         model, own, _ = self
         states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
         for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True):
-            yield joblib.delayed(switch)(model, own.transition, theta, rng, own.n_settle, state)
+            yield joblib.delayed(switch)(model, own.transition, theta, rng, own.n_burn_in, state)
 
-    def begun(self, settled: list[Any]) -> ModelRun:
+    def begin_run(self, settled: list[Any]) -> ModelRun:
         """Return the record of a model before its first kept draw."""
         model, own, operations = self
         of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
-        n_chains, p, n_marked = len(settled), len(own.thetas[0]), own.transition.n_marked
+        n_chains = len(settled)
+        p = len(own.thetas[0])
+        n_marked = count_marked(own.transition)
         draws = Draws(
             theta=np.empty((n_chains, 0, p)),
             f=np.empty((n_chains, 0, model.n_latent)),
@@ -77,20 +75,20 @@ class Ready(NamedTuple):
             warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
             f_is_mean=not own.draws_latent,
         )
-        chains = [Ongoing(own.transition, segment.state, segment.rng) for segment in settled]
-        n_discarded = own.n_tuned + own.n_settle
+        chains = [PausedChain(own.transition, segment.state, segment.rng) for segment in settled]
+        n_discarded = own.n_tuned + own.n_burn_in
         return ModelRun(model, draws, chains, own.reference, own.estimator, own.report, n_discarded)
 
 
 def set_up_all(
     models: Sequence[LatentGP],
-    wanted: Chains,
+    wanted: ChainSettings,
     seed: np.random.SeedSequence,
     workers: Workers,
     n_rounds: int,
     monitor: Monitor,
-    plan: Plan,
-) -> list[Ready]:
+    plan: WorkPlan,
+) -> list[SetUpResult]:
     """Set up the chains of all models.
 
     How many batches of work there will be is not known: for the monitor each is a round, but the
@@ -98,7 +96,8 @@ def set_up_all(
 
     Of the time that is left every model that is to come has the same share.
     """
-    rounds, ready = _Rounds(monitor, n_rounds), []
+    rounds = _Rounds(monitor, n_rounds)
+    ready = []
     for m, (model, stream) in enumerate(zip(models, seed.spawn(len(models)), strict=True)):
         of = f" of class {m + 1} of {len(models)}" if len(models) > 1 else ""
         work = _Work(workers, rounds, plan, of, len(models) - m)
@@ -107,15 +106,17 @@ def set_up_all(
             workers.leave_journal()
     rounds.end()
     if monitor.limit.was_noticed:  # no time for iterations that settle
-        ready = [one._replace(prepared=one.prepared._replace(n_settle=0)) for one in ready]
+        ready = [one._replace(prepared=one.prepared._replace(n_burn_in=0)) for one in ready]
     return ready
 
 
-def _set_up(model: LatentGP, wanted: Chains, seed: np.random.SeedSequence, work: _Work) -> Ready:
+def _set_up(
+    model: LatentGP, wanted: ChainSettings, seed: np.random.SeedSequence, work: _Work
+) -> SetUpResult:
     """Set up the chains of a model, which begin at draws from the prior of theta."""
     *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(wanted.n_chains + 1)]
     starts = [model.hyperprior.sample(own) for own in rngs]
-    model = wanted.sampler.sampled(model)
+    model = wanted.sampler.prepare_model(model)
     request = Request(
         model,
         wanted.approximation,
@@ -129,7 +130,7 @@ def _set_up(model: LatentGP, wanted: Chains, seed: np.random.SeedSequence, work:
     with until(TimeLimit()) as work.limit:
         prepared = wanted.sampler.set_up(request, work)
     work.rounds.monitor.limit.was_noticed |= work.limit.was_noticed
-    return Ready(model, prepared, work.operations)
+    return SetUpResult(model, prepared, work.operations)
 
 
 class _Rounds:
@@ -138,7 +139,8 @@ class _Rounds:
     def __init__(self, monitor: Monitor, n_rounds: int) -> None:
         self.monitor = monitor
         self.is_timed = False
-        self._n_left, self._is_open = n_rounds, False
+        self._n_left = n_rounds
+        self._is_open = False
 
     def begin(self, stage: str | None) -> None:
         """Begin a batch, of whose stage the monitor is told if there is one."""
@@ -148,7 +150,8 @@ class _Rounds:
             if self._is_open:
                 self.monitor.end_round()  # a stop request waits for the first draws
             self.monitor.begin_round()
-            self._n_left, self._is_open = self._n_left - 1, True
+            self._n_left = self._n_left - 1
+            self._is_open = True
 
     def end(self) -> None:
         """End all rounds: with nothing to be learned there is nothing to do."""
@@ -166,11 +169,15 @@ class _Work:
     """
 
     def __init__(
-        self, workers: Workers, rounds: _Rounds, plan: Plan, of: str, n_to_come: int
+        self, workers: Workers, rounds: _Rounds, plan: WorkPlan, of: str, n_to_come: int
     ) -> None:
-        self.rounds, self.limit = rounds, TimeLimit()
+        self.rounds = rounds
+        self.limit = TimeLimit()
         self.operations = OperationCount()
-        self._workers, self._plan, self._of, self._n_to_come = workers, plan, of, n_to_come
+        self._workers = workers
+        self._plan = plan
+        self._of = of
+        self._n_to_come = n_to_come
 
     def map(
         self,
@@ -182,12 +189,13 @@ class _Work:
         iterations: float = 0.0,
     ) -> list[Any]:
         """See `Executor`."""
-        workers, monitor = self._workers, self.rounds.monitor
+        workers = self._workers
+        monitor = self.rounds.monitor
         if self.limit.was_noticed:
             workers.leave_journal()
-        is_followed = workers.follows
-        self._set_limit(is_followed)
-        self.rounds.begin(None if is_followed else f"{stage}{self._of}")
+        is_replayed = workers.replays
+        self._set_limit(is_replayed)
+        self.rounds.begin(None if is_replayed else f"{stage}{self._of}")
         calls = [
             joblib.delayed(perform)(function, item, self.limit, i < n_needed)
             for i, item in enumerate(items)
@@ -197,16 +205,17 @@ class _Work:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)
         if any(result.cut for result in done):  # over for all, whatever their clocks say
-            self.limit.was_noticed, self.limit.end = True, -np.inf
+            self.limit.was_noticed = True
+            self.limit.end = -np.inf
             monitor.limit.was_noticed = True
-        if iterations and not is_followed:
+        if iterations and not is_replayed:
             self._expect(done, iterations)
         return [result.value for result in done]
 
-    def _set_limit(self, is_followed: bool) -> None:
+    def _set_limit(self, is_replayed: bool) -> None:
         """Give the set-up its share of the time that is left, once the journal is at its end."""
         whole = self.rounds.monitor.limit
-        if not is_followed and self.limit.end == np.inf and whole.end < np.inf:
+        if not is_replayed and self.limit.end == np.inf and whole.end < np.inf:
             self.limit.seconds = whole.seconds
             now = time_limit.clock()
             self.limit.end = now + (whole.end - now) / self._n_to_come

@@ -7,7 +7,10 @@ approximation and a model, it makes the set-up that prepares the chains.
 from collections.abc import Mapping
 from typing import Any
 
-from ..approximations import APPROXIMATIONS, CHEAP, Approximation, CheapApproximation, Exact
+from ..approximations import APPROXIMATIONS
+from ..approximations.base import Approximation
+from ..approximations.exact import Exact
+from ..hyperposterior.cheap import CHEAP, CheapApproximation
 from .base import Collapsed, Marginal, PseudoMarginal, Sampler
 from .mapped import DiscretizingChain, MappedSampler, TemperedTransitions
 from .within_gibbs import (

@@ -11,29 +11,30 @@ from functools import partial
 from typing import ClassVar
 
 from .._params import Configuration, check_choice, check_in
-from ..likelihoods import Gaussian, Likelihood
-from ..model import LatentGP, check_gradient
-from ..transitions import MarginalMetropolis, PseudoMarginalMetropolis
-from ..warmup import (
-    N_IMPORTANCE,
-    EmulatorSettings,
-    Executor,
-    Prepared,
-    Request,
-    Schedule,
-    set_up_emulated,
-    set_up_random_walk,
-)
+from ..chain.executor import Executor
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
+from ..model.joint import LatentGP
+from ..model.kernels import check_gradient
+from ..setup.emulated import set_up_emulated
+from ..setup.random_walk import set_up_random_walk
+from ..setup.report import EmulatorSettings
+from ..setup.request import N_IMPORTANCE, Prepared, Request
+from ..setup.schedule import Schedule
+from ..transitions.metropolis import MarginalMetropolis
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-#: Warm-up iterations of what has to be tuned, and of what has not.
-_N_TUNED, _N_SETTLED = 500, 10
+#: Warm-up iterations of a sampler whose moves are tuned.
+_N_TUNED = 500
+#: Warm-up iterations of a sampler whose set-up learns.
+_N_BURN_IN = 10
 #: Rounds of a set-up that learns, as progress counts them: with so many batches of work every such
 #: set-up begins, and the last round takes all batches that follow.
 _LEARNING_ROUNDS = 4
 #: Evaluations that a set-up learns from, about, for each hyper-parameter.
 _N_LEARNED = 30
 
-_MOVES = ("emulated", "trajectories", "random_walk")
+_MOVE_NAMES = ("emulated", "trajectories", "random_walk")
 
 
 @dataclass(eq=False)
@@ -87,7 +88,7 @@ class Sampler(Configuration, ABC):
             remedy = "use a sampler that follows none, such as PseudoMarginal(moves='random_walk')"
             check_gradient(model.covariance, remedy)
 
-    def sampled(self, model: LatentGP) -> LatentGP:
+    def prepare_model(self, model: LatentGP) -> LatentGP:
         """Return the model that it samples; by default the same."""
         return model
 
@@ -100,14 +101,14 @@ class Sampler(Configuration, ABC):
         """Return the discarded iterations per chain; `wanted` is None for the sampler's choice."""
         if wanted is not None:
             return wanted
-        return _N_SETTLED if self.learns else _N_TUNED
+        return _N_BURN_IN if self.learns else _N_TUNED
 
     def n_set_up_rounds(self, n_warmup: int) -> int:
         """Return the number of rounds before the first draw; in the last one chains settle."""
         begun = _LEARNING_ROUNDS if self.learns else 1 + len(Schedule.of_length(n_warmup).windows)
         return begun + 1
 
-    def n_learned(self, dim: int) -> int:
+    def n_set_up_evaluations(self, dim: int) -> int:
         """Estimate how many evaluations the set-up needs for `dim` hyper-parameters."""
         return _N_LEARNED * dim if self.learns else 0
 
@@ -152,7 +153,7 @@ class PseudoMarginal(Sampler):
         super().check()
         check_in("sampler: defensive", self.defensive, "[0, 1)")
         check_in("sampler: noise", self.noise, "(0, inf)")
-        check_choice("sampler: moves", self.moves, _MOVES)
+        check_choice("sampler: moves", self.moves, _MOVE_NAMES)
 
     @property
     def learns(self) -> bool:

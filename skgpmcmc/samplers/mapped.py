@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from .. import transitions
 from .._params import check_in, check_integer
-from ..approximations import CHEAP, CheapApproximation, Exact, evidence_cost
-from ..likelihoods import Likelihood
-from ..transitions import (
-    DiscretizingMap,
-    Langevin,
-    Layer,
-    MarginalMetropolis,
-    MetropolisHastings,
-    Operator,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-)
-from ..warmup import N_IMPORTANCE, Executor, Mapped, Prepared, Request, set_up_mapped
+from ..approximations.exact import Exact
+from ..chain.executor import Executor
+from ..hyperposterior.cheap import CHEAP, CheapApproximation, evidence_cost
+from ..likelihoods.base import Likelihood
+from ..setup.mapped import Mapped, set_up_mapped
+from ..setup.request import N_IMPORTANCE, Prepared, Request
+from ..transitions import mapping
+from ..transitions.langevin import Langevin
+from ..transitions.mapping import DiscretizingMap, Layer
+from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, RandomWalk
+from ..transitions.operator import Operator
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .base import Sampler
 from .within_gibbs import hyper_moves
 
@@ -130,9 +128,9 @@ def _discretizing(
     return DiscretizingMap(exact(RandomWalk(), "not proposing"), layer, n_moves, jump)
 
 
-def _tempered(exact: Any, layers: Sequence[Layer]) -> MetropolisHastings[Any]:
+def _make_tempered(exact: Any, layers: Sequence[Layer]) -> MetropolisHastings[Any]:
     made: MetropolisHastings[Any] = exact(
-        transitions.TemperedTransitions(layers), "tempered transitions"
+        mapping.TemperedTransitions(layers), "tempered transitions"
     )
     return made
 
@@ -238,4 +236,4 @@ class TemperedTransitions(MappedSampler):
         return tuple(own) if isinstance(own, Sequence) else (own,) * n_layers
 
     def _maker(self, exact: Any) -> Any:
-        return partial(_tempered, exact)
+        return partial(_make_tempered, exact)

@@ -12,28 +12,32 @@ from scipy import stats
 
 from .. import parameterizations
 from .._params import check_flag, check_in, check_integer
-from ..model import GPState, LatentGP, parameters_of, variance_position
-from ..parameterizations import Parameterization
-from ..transitions import (
+from ..chain.executor import Executor
+from ..model.hyperpriors import parameters_of
+from ..model.joint import GPState, LatentGP
+from ..model.kernels import variance_position
+from ..parameterizations.base import Parameterization
+from ..setup.random_walk import set_up_sweep
+from ..setup.request import Prepared, Request
+from ..transitions.base import Transition
+from ..transitions.compose import Sweep
+from ..transitions.elliptical_slice import EllipticalSlice
+from ..transitions.gibbs import (
     ConjugateVariance,
     CrankNicolson,
     CurvatureShape,
-    EllipticalSlice,
     HyperUpdate,
-    JointUpdate,
-    Langevin,
     LatentUpdate,
     MassShape,
-    Operator,
     PriorShape,
-    RandomWalk,
-    RiemannianTrajectory,
-    Sweep,
-    Trajectory,
-    Transition,
-    UnivariateSlice,
 )
-from ..warmup import Executor, Prepared, Request, set_up_sweep
+from ..transitions.hmc import Trajectory
+from ..transitions.joint_update import JointUpdate
+from ..transitions.langevin import Langevin
+from ..transitions.metropolis import RandomWalk
+from ..transitions.operator import Operator
+from ..transitions.riemannian import RiemannianTrajectory
+from ..transitions.slice import UnivariateSlice
 from .base import Sampler
 
 AnOperator = TypeVar("AnOperator", bound=Operator)
@@ -149,7 +153,7 @@ class WithinGibbs(Sampler):
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
         """Return the moves of theta in an iteration, each of which is made once."""
 
-    def _targeted(self, operator: AnOperator) -> AnOperator:
+    def _with_target(self, operator: AnOperator) -> AnOperator:
         """Return the operator, to be tuned to the acceptance rate that is wanted, if any is."""
         if self.target_acceptance is None or operator.target_acceptance is None:
             return operator
@@ -189,8 +193,8 @@ class Augmented(WithinGibbs):
 
     def _operator(self, dim: int) -> Operator:
         if isinstance(self.hyper, Operator):
-            return self._targeted(self.hyper)
-        return self._targeted(hyper_moves(dim, self.max_leapfrog)[self.hyper])
+            return self._with_target(self.hyper)
+        return self._with_target(hyper_moves(dim, self.max_leapfrog)[self.hyper])
 
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
         operator = self._operator(len(request.model.start))
@@ -225,7 +229,7 @@ class _HoldingLatent(Augmented):
         super().check()
         check_in("sampler: nugget", self.nugget, "[1e-10, 1]")
 
-    def sampled(self, model: LatentGP) -> LatentGP:
+    def prepare_model(self, model: LatentGP) -> LatentGP:
         """Return the model with noise on f, so that f has a density whatever the kernel."""
         return model.with_nugget(self.nugget)
 
@@ -370,5 +374,5 @@ class KnorrHeldRue(WithinGibbs):
         check_in("sampler: defensive", self.defensive, "[0, 1)")
 
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
-        walk = self._targeted(_begun(RandomWalk(), len(request.model.start)))
+        walk = self._with_target(_begun(RandomWalk(), len(request.model.start)))
         return [JointUpdate(request.approximation, walk, self.defensive)]

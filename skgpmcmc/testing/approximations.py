@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, importance_estimate
-from ..likelihoods import Likelihood, Probit
-from ..model import LatentGP, Observations, default_hyperprior, default_kernel, make_covariance
-from .likelihoods import _N_SAMPLED, _STEP, _agree, _mean_is
+from ..approximations.base import Approximation
+from ..importance.estimate import importance_estimate
+from ..likelihoods.base import Likelihood
+from ..likelihoods.bernoulli import Probit
+from ..model.covariance import make_covariance
+from ..model.default_priors import default_hyperprior
+from ..model.joint import LatentGP
+from ..model.kernels import default_kernel
+from ..model.observations import Observations
+from .likelihoods import _DIFFERENCE_STEP, _N_SAMPLED, _agree, _mean_is
 
 
 def check_approximation(
@@ -21,9 +27,10 @@ def check_approximation(
     """Check an approximation on a problem with two points, where the evidence is known.
 
     It must be a function of (y, theta) alone, because otherwise a pseudo-marginal chain would not
-    be exact. Its log evidence must be close to the truth. Its `refined` form must be of the same
-    class, and have a gradient that agrees with finite differences, also in the parameters of the
-    likelihood. Importance sampling from its Gaussian must estimate the evidence without bias.
+    be exact. Its log evidence must be close to the truth. What `with_tolerance` returns must be of
+    the same class, and have a gradient that agrees with finite differences, also in the
+    parameters of the likelihood. Importance sampling from its Gaussian must estimate the evidence
+    without bias.
 
     Parameters
     ----------
@@ -44,7 +51,7 @@ def check_approximation(
     rng = np.random.default_rng(0) if rng is None else rng
     approximation.check()
     model = _two_points(Probit() if likelihood is None else likelihood, rng)
-    refined = approximation.refined()
+    refined = approximation.with_tolerance()
     assert type(refined) is type(approximation), (
         f"refined() returns a {type(refined).__name__}: samplers would use that in place of the "
         f"{type(approximation).__name__}"
@@ -87,8 +94,8 @@ def _evidence_of_two(model: LatentGP, theta: FloatArray) -> float:
 
 def _check_gradient(approximation: Approximation, model: LatentGP, theta: FloatArray) -> None:
     gradient = approximation.gradient(model, approximation.fit(model, theta))
-    for j, step in enumerate(_STEP * np.eye(len(theta))):
+    for j, step in enumerate(_DIFFERENCE_STEP * np.eye(len(theta))):
         above, below = (approximation.fit(model, theta + s).log_evidence for s in (step, -step))
-        slope = (above - below) / (2.0 * _STEP)
+        slope = (above - below) / (2.0 * _DIFFERENCE_STEP)
         what = f"derivative {j} of the log evidence at theta = {theta}"
         _agree(what, gradient[j : j + 1], np.array([slope]))

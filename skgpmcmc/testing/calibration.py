@@ -10,8 +10,8 @@ from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray, IntArray
-from ..model import LatentGP
-from ..run.effort import element_names
+from ..model.joint import LatentGP
+from ..model.names import element_names
 from .invariance import (
     JointDraws,
     Statistic,
@@ -184,7 +184,8 @@ def _accepted(
 
 def _ranks(truth: FloatArray, kept: FloatArray, rng: np.random.Generator) -> IntArray:
     """How many of the rows of `kept` lie below the truth, column by column; ties at random."""
-    below, ties = (kept < truth).sum(axis=0), (kept == truth).sum(axis=0)
+    below = (kept < truth).sum(axis=0)
+    ties = (kept == truth).sum(axis=0)
     return np.asarray(below + rng.integers(ties + 1))
 
 
@@ -212,7 +213,8 @@ def rank_p_value(ranks: IntArray, n_kept: int) -> float:
     applications in goodness-of-fit evaluation and multiple sample comparison*.
     """
     n = len(ranks)
-    counts, places = np.arange(n + 1), np.arange(1, n_kept + 1)
+    counts = np.arange(n + 1)
+    places = np.arange(1, n_kept + 1)
     share = (places / (n_kept + 1))[:, None]
     tails = np.minimum(stats.binom.cdf(counts, n, share), stats.binom.sf(counts - 1, n, share))
     below = np.searchsorted(np.sort(ranks), places)

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 
 from .._typing import FloatArray
-from ..model import LatentGP
-from ..transitions import ChainState, Transition
+from ..model.joint import LatentGP
+from ..transitions.base import ChainState, Transition
 
 #: Shares of the replicates after which a test with a level looks at its p-value. A mistake that all
 #: replicates show plainly hardly ever has a p-value above `_CLEAR` with half of them.
@@ -329,10 +329,11 @@ def prior_invariance_test(
     for share in shares:
         # With few replicates two looks may be at the same ones.
         if n_more := _missing(ends, share * n_replicates):
-            ends.append(replicates.moved(simulate_joint(model, n_more, streams[0])))
+            ends.append(replicates.move_all(simulate_joint(model, n_more, streams[0])))
         if n_more := _missing(references, share * n_reference):
             references.append(simulate_joint(model, n_more, streams[3]))
-        end, reference = _together(ends), _together(references)
+        end = _together(ends)
+        reference = _together(references)
         p_values = {s.name: _ks_p_value(s, end, reference) for s in statistics}
         n_made = len(end.theta)
         acceptance_rate = replicates.n_accepted / (n_made * n_steps)
@@ -369,11 +370,12 @@ class _Replicates:
     n_accepted: int = 0
     ready: dict[bytes, tuple[LatentGP, Transition[Any]]] = field(default_factory=dict)
 
-    def moved(self, begin: JointDraws) -> JointDraws:
+    def move_all(self, begin: JointDraws) -> JointDraws:
         """Where chains that begin at these draws end, each under the posterior given its y."""
-        theta, f = np.empty_like(begin.theta), np.empty_like(begin.f)
+        theta = np.empty_like(begin.theta)
+        f = np.empty_like(begin.f)
         for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
-            problem, transition = self._prepared(y)
+            problem, transition = self._prepare(y)
             state = self.start(problem, transition, theta_0, f_0, self.chain_rng)
             if state is None:
                 raise RuntimeError(
@@ -382,10 +384,11 @@ class _Replicates:
             for _ in range(self.n_steps):
                 state, info = transition.step(problem, state, self.chain_rng)
                 self.n_accepted += info.accepted
-            theta[row], f[row] = state.theta, state.f
+            theta[row] = state.theta
+            f[row] = state.f
         return JointDraws(theta, f, begin.y)
 
-    def _prepared(self, y: FloatArray) -> tuple[LatentGP, Transition[Any]]:
+    def _prepare(self, y: FloatArray) -> tuple[LatentGP, Transition[Any]]:
         """Model with these targets, and the transition that is set up for it."""
         key = y.tobytes()
         if key not in self.ready:

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.integrate import quad
 
 from .._typing import FloatArray
-from ..likelihoods import Likelihood
+from ..likelihoods.base import Likelihood
 
 _LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
-_STEP = 1e-4  # of central differences
+_DIFFERENCE_STEP = 1e-4  # of central differences
 _CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))  # mean, variance
 _N_SAMPLED = 20_000
 _MAX_Z = 5.0
@@ -65,7 +65,10 @@ def _check_derivatives(likelihood: Likelihood, y: FloatArray) -> None:
 
     def slope(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Return the derivative of a function at f, by central differences."""
-        return np.asarray((function(f + _STEP) - function(f - _STEP)) / (2.0 * _STEP))
+        return np.asarray(
+            (function(f + _DIFFERENCE_STEP) - function(f - _DIFFERENCE_STEP))
+            / (2.0 * _DIFFERENCE_STEP)
+        )
 
     what = f"derivative of log p(y = {y[0]:g} | f)"
     _agree(f"first {what}", first, slope(lambda g: likelihood.log_prob(y, g)))
@@ -81,16 +84,17 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
     f = _LATENT_VALUES
     start = np.array([parameter.start for parameter in likelihood.parameters])
     derivatives = likelihood.parameter_derivatives(y, f)
-    mean, var = 0.4 * f, np.linspace(0.2, 3.0, len(f))
+    mean = 0.4 * f
+    var = np.linspace(0.2, 3.0, len(f))
     weights = (None, np.linspace(0.5, 2.0, len(f)))
     tilted = [likelihood.tilted_parameter_gradient(y, w, mean, var) for w in weights]
     for j, parameter in enumerate(likelihood.parameters):
-        step = _STEP * (np.arange(len(start)) == j)
+        step = _DIFFERENCE_STEP * (np.arange(len(start)) == j)
         up, down = (likelihood.with_parameters(start + s) for s in (step, -step))
 
         def slope(values: Callable[[Likelihood], FloatArray]) -> FloatArray:
             """Return the derivative in the parameter, by central differences."""
-            return np.asarray((values(up) - values(down)) / (2.0 * _STEP))  # noqa: B023
+            return np.asarray((values(up) - values(down)) / (2.0 * _DIFFERENCE_STEP))  # noqa: B023
 
         what = f"with respect to {parameter.name} (number {j}), y = {y[0]:g}"
         for name, value, values in (

@@ -1,112 +1,45 @@
-"""Markov transitions on (theta, f); each says what it leaves invariant."""
+"""Markov transitions on (theta, f); each says what it leaves invariant.
 
-from .base import (
-    BatchedTransition,
-    ChainState,
-    StepInfo,
-    Transition,
-    Tunable,
-    at_rest,
-)
-from .compose import Directed, Mixture, Sweep
+Here are the parts of a transition of your own, and those that a sampler is configured with.
+"""
+
+from .base import BatchedTransition, StepInfo, Transition, Tunable
+from .compose import Mixture, Sweep
 from .elliptical_slice import EllipticalSlice
-from .gibbs import (
-    ConjugateVariance,
-    CrankNicolson,
-    CurvatureShape,
-    HyperUpdate,
-    LatentShape,
-    LatentUpdate,
-    MassShape,
-    PriorShape,
-)
-from .hmc import HamiltonianOperator, MarginalTrajectory, Trajectory, TrajectoryState
-from .joint_update import JointUpdate
+from .gibbs import CrankNicolson, HyperUpdate, LatentUpdate
+from .hmc import Trajectory
 from .langevin import Langevin
-from .mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
 from .metropolis import (
-    MarginalMetropolis,
-    MarginalState,
-    MarginalWalk,
     MetropolisHastings,
-    Multiples,
     Proposal,
     RandomWalk,
     metropolis_accepts,
+    rejected_proposal,
 )
 from .operator import Operator, Outcome
-from .particles import ParticleRefresh, RetainedParticle
-from .pseudo_marginal import DrawCount, PseudoMarginalMetropolis, PseudoMarginalState
-from .riemannian import GeneralizedLeapfrog, RiemannianTrajectory
-from .rotation import MOST_ROTATED, GridDensity, Rotation
+from .riemannian import RiemannianTrajectory
 from .slice import UnivariateSlice
-from .surrogate import (
-    CheapDensity,
-    CheapPoint,
-    IndependenceMetropolis,
-    SurrogateProposal,
-    TMixture,
-    independence_acceptance,
-    root_of,
-    run_pool,
-)
 
 __all__ = [
-    "MOST_ROTATED",
     "BatchedTransition",
-    "ChainState",
-    "CheapDensity",
-    "CheapPoint",
-    "CheapUpdate",
-    "ConjugateVariance",
     "CrankNicolson",
-    "CurvatureShape",
-    "Directed",
-    "DiscretizingMap",
-    "DrawCount",
     "EllipticalSlice",
-    "GeneralizedLeapfrog",
-    "GridDensity",
-    "HamiltonianOperator",
     "HyperUpdate",
-    "IndependenceMetropolis",
-    "JointUpdate",
     "Langevin",
-    "LatentShape",
     "LatentUpdate",
-    "Layer",
-    "MarginalMetropolis",
-    "MarginalState",
-    "MarginalTrajectory",
-    "MarginalWalk",
-    "MassShape",
     "MetropolisHastings",
     "Mixture",
-    "Multiples",
     "Operator",
     "Outcome",
-    "ParticleRefresh",
-    "PriorShape",
     "Proposal",
-    "PseudoMarginalMetropolis",
-    "PseudoMarginalState",
     "RandomWalk",
-    "RetainedParticle",
     "RiemannianTrajectory",
-    "Rotation",
     "StepInfo",
-    "SurrogateProposal",
     "Sweep",
-    "TMixture",
-    "TemperedTransitions",
     "Trajectory",
-    "TrajectoryState",
     "Transition",
     "Tunable",
     "UnivariateSlice",
-    "at_rest",
-    "independence_acceptance",
     "metropolis_accepts",
-    "root_of",
-    "run_pool",
+    "rejected_proposal",
 ]

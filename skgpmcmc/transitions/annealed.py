@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations.annealing import Particles, Tempered
-from ..model import GaussianPrior, GPState
+from ..importance.annealed import AnnealedParticles, Tempered
+from ..model.joint import GPState
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot, leapfrog
-from ..parameterizations import LatentConditional
+from ..parameterizations.latent import LatentConditional
 from .hmc import Trajectory
 from .riemannian import RiemannianTrajectory
 
@@ -38,12 +39,13 @@ class TrajectoryKernel:
     operator: Trajectory
 
     def move(
-        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+        self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
     ) -> float:
         """Follow one trajectory for each draw."""
-        q, f = particles.q, particles.f
+        q = particles.q
+        f = particles.f
         tempered = Tempered(particles.observed, q, beta)
-        begin = _Batch(tempered, q.prior, q.prior.whiten(f), f)
+        begin = _LatentBatch(tempered, q.prior, q.prior.whiten(f), f)
         step = self.operator.with_log_scale(log_scale).step_sizes(rng, f.shape[1])
         begun = rng.standard_normal(begin.position.shape)
         n_steps = self.operator.max_steps
@@ -57,13 +59,13 @@ class TrajectoryKernel:
         return float(np.exp(np.minimum(change, 0.0)).mean())
 
 
-def _log_density(batch: _Batch, momentum: FloatArray) -> FloatArray:
+def _log_density(batch: _LatentBatch, momentum: FloatArray) -> FloatArray:
     """Minus the Hamiltonian of each draw; (N,)."""
     return np.asarray(batch.log_density - 0.5 * (momentum * momentum).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
-class _Batch:
+class _LatentBatch:
     """Points of v, f = R v, a column each.
 
     Attributes
@@ -79,9 +81,9 @@ class _Batch:
     position: FloatArray
     f: FloatArray
 
-    def at(self, position: FloatArray) -> _Batch:
+    def at(self, position: FloatArray) -> _LatentBatch:
         """Return points of the same density elsewhere."""
-        return _Batch(self.tempered, self.prior, position, self.prior.unwhiten(position))
+        return _LatentBatch(self.tempered, self.prior, position, self.prior.unwhiten(position))
 
     @property
     def log_density(self) -> FloatArray:
@@ -91,7 +93,7 @@ class _Batch:
     @cached_property
     def gradient(self) -> FloatArray:
         """Gradient in v of each; (r, N)."""
-        return self.prior.pull(self.tempered.derivatives(self.f).first) - self.position
+        return self.prior.apply_transpose(self.tempered.derivatives(self.f).first) - self.position
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,11 @@ class RiemannianKernel:
     operator: RiemannianTrajectory
 
     def move(
-        self, particles: Particles, beta: float, log_scale: float, rng: np.random.Generator
+        self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
     ) -> float:
         """Follow one trajectory for each draw."""
-        prior, f = particles.q.prior, particles.f
+        prior = particles.q.prior
+        f = particles.f
         tempered = Tempered(particles.observed, particles.q, beta)
         conditional = LatentConditional(tempered, prior)
         operator = self.operator.with_log_scale(log_scale)

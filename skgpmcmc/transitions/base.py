@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, final
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, Self, TypeVar, final
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import GPState, LatentGP
+from ..model.joint import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 
 
@@ -39,22 +40,38 @@ def at_rest(model: LatentGP, state: S) -> S:
     return copy.deepcopy(state, {id(part): part for part in shared})
 
 
-class StepInfo(NamedTuple):
-    """What only a diagnostic wants to know of a step."""
+@dataclass(frozen=True)
+class StepInfo:
+    """What only a diagnostic wants to know of a step.
 
-    move: str  # the name of the transition that moved
+    Attributes
+    ----------
+    move : str
+        Name of the transition that moved.
+    accepted : bool
+    acceptance_probability : float
+        ``min(1, ratio)``; 0 where the proposal failed.
+    n_evaluations : float
+        Of a (marginal) likelihood; m / n for m fresh particles alone.
+    failed : bool
+        Whether the proposal could not be made: a factorization failed, or the like.
+    """
+
+    move: str
     accepted: bool
-    acceptance_probability: float  # min(1, ratio); 0 where the proposal failed
-    n_evaluations: float = 1.0  # of a (marginal) likelihood; m / n for m fresh particles alone
-    failed: bool = False  # the proposal could not be made: a factorization failed, or the like
-    steps: tuple[StepInfo, ...] = ()  # of a step that consists of several, in their order
-    tuning: float | None = None  # what warm-up tunes instead of the acceptance probability
-    marked: FloatArray | None = None  # (r, p), where a mark was that is a draw of theta each time
+    acceptance_probability: float
+    n_evaluations: float = 1.0
+    failed: bool = False
+
+    @property
+    def steps(self) -> tuple[StepInfo, ...]:
+        """The steps that it consists of, in their order: here only itself."""
+        return (self,)
 
     @property
     def tuning_probability(self) -> float:
         """What warm-up brings to the target acceptance rate."""
-        return self.acceptance_probability if self.tuning is None else self.tuning
+        return self.acceptance_probability
 
 
 class Transition(ABC, Generic[S]):
@@ -70,11 +87,6 @@ class Transition(ABC, Generic[S]):
 
     name: str
     moves_theta: ClassVar[bool] = True
-
-    @property
-    def n_marked(self) -> int:
-        """Draws of theta that each step reports besides where it ends, see `StepInfo.marked`."""
-        return 0
 
     @abstractmethod
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> S | None:

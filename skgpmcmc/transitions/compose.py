@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..model import LatentGP
+from ..model.joint import LatentGP
 from .base import BatchedTransition, S, StepInfo, Transition, Tunable
 from .metropolis import MetropolisHastings
 
@@ -37,11 +37,6 @@ class Mixture(BatchedTransition[S]):
     last: Transition[S] | None = None
     name = "mixture"
 
-    @property
-    def n_marked(self) -> int:
-        """That of the first move; where another is made, theta is marked as often."""
-        return self.moves[0].n_marked
-
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
@@ -60,7 +55,7 @@ class Mixture(BatchedTransition[S]):
             return made
         followed = self.last.step_many(model, [state for state, _ in made], rngs)
         return [
-            (state, info._replace(n_evaluations=info.n_evaluations + more.n_evaluations))
+            (state, replace(info, n_evaluations=info.n_evaluations + more.n_evaluations))
             for (_, info), (state, more) in zip(made, followed, strict=True)
         ]
 
@@ -132,6 +127,24 @@ class Directed(BatchedTransition[S]):
         ]
 
 
+@dataclass(frozen=True)
+class SweepInfo(StepInfo):
+    """What a diagnostic wants to know of all moves of a sweep.
+
+    Attributes
+    ----------
+    moves : tuple of StepInfo
+        One for each move, in their order.
+    """
+
+    moves: tuple[StepInfo, ...] = ()
+
+    @property
+    def steps(self) -> tuple[StepInfo, ...]:
+        """All moves."""
+        return self.moves
+
+
 @dataclass(frozen=True, eq=False)
 class Sweep(BatchedTransition[S]):
     """At every step all moves are made in their order, each as often as it is repeated.
@@ -151,7 +164,7 @@ class Sweep(BatchedTransition[S]):
     name = "sweep"
 
     @property
-    def tuned(self) -> list[tuple[int, float, float]]:
+    def tunable_moves(self) -> list[tuple[int, float, float]]:
         """Position, log scale and target acceptance rate of every move that can be tuned."""
         return [
             (position, move.log_scale, move.target_acceptance)
@@ -162,7 +175,7 @@ class Sweep(BatchedTransition[S]):
     def with_log_scales(self, log_scales: Sequence[float]) -> Sweep[S]:
         """Return the sweep with other scales of the moves that can be tuned, in their order."""
         moves: list[Any] = list(self.moves)
-        for (position, _, _), log_scale in zip(self.tuned, log_scales, strict=True):
+        for (position, _, _), log_scale in zip(self.tunable_moves, log_scales, strict=True):
             moves[position] = moves[position].with_log_scale(float(log_scale))
         return Sweep(tuple(moves), self.repeats)
 
@@ -179,11 +192,6 @@ class Sweep(BatchedTransition[S]):
         ends = np.cumsum([0, *self.repeats])
         probabilities = [step.tuning_probability for step in info.steps]
         return [float(np.mean(probabilities[a:b])) for a, b in pairwise(ends)]
-
-    @property
-    def n_marked(self) -> int:
-        """As many as all its moves have together."""
-        return sum(n * move.n_marked for move, n in zip(self.moves, self.repeats, strict=True))
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
@@ -208,15 +216,13 @@ class Sweep(BatchedTransition[S]):
         together = zip(states, infos, costs, strict=True)
         return [(state, self._whole(own, cost)) for state, own, cost in together]
 
-    def _whole(self, infos: Sequence[StepInfo], cost: float) -> StepInfo:
+    def _whole(self, infos: Sequence[StepInfo], cost: float) -> SweepInfo:
         """Report all moves of a sweep as one step."""
-        marked = [info.marked for info in infos if info.marked is not None]
-        return StepInfo(
+        return SweepInfo(
             self.name,
             any(info.accepted for info in infos),
             float(np.mean([info.acceptance_probability for info in infos])),
             cost,
             any(info.failed for info in infos),
             tuple(infos),
-            marked=np.concatenate(marked) if marked else None,
         )

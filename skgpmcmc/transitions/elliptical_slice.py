@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model import GPState, LatentGP
+from ..model.joint import GPState, LatentGP
 from .base import FromPrior, StepInfo
 from .slice import shrink_bracket
 
@@ -40,7 +40,7 @@ class EllipticalSlice(FromPrior):
             """Return the state at an angle; None where its likelihood is too low."""
             nonlocal n_evaluations
             n_evaluations += 1
-            candidate = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
+            candidate = model.with_latent(state, state.f * np.cos(angle) + nu * np.sin(angle))
             return candidate if candidate.log_lik > log_level else None
 
         moved = shrink_bracket(within, first - 2.0 * np.pi, first, rng, first)

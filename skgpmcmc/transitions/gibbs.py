@@ -11,10 +11,12 @@ from typing import Protocol, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..model import GaussianPrior, GPState, LatentGP
+from ..model.joint import GPState, LatentGP
+from ..model.prior import GaussianPrior
 from ..numerics.dynamics import IDENTITY, FactorRoot, Root
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
-from ..parameterizations import HyperConditional, LatentConditional, LatentPoint, Parameterization
+from ..parameterizations.base import HyperConditional, Parameterization
+from ..parameterizations.latent import LatentConditional, LatentPoint
 from .base import FromPrior, StepInfo, Tunable
 from .metropolis import metropolis_accepts, rejected_proposal
 from .operator import Operator, OperatorUpdate
@@ -200,7 +202,7 @@ class CrankNicolson(FromPrior, Tunable[GPState]):
         """Propose f', and accept or reject it."""
         scale = np.exp(self.log_scale)
         f = (state.f + scale * state.prior.sample(rng)) / np.hypot(1.0, scale)
-        candidate = model.moved(state, f)
+        candidate = model.with_latent(state, f)
         accepted, probability = metropolis_accepts(candidate.log_lik - state.log_lik, rng)
         return candidate if accepted else state, StepInfo(self.name, accepted, probability)
 
@@ -251,7 +253,7 @@ class ConjugateVariance(FromPrior):
         if not np.isfinite(model.hyperprior.log_prob(theta)):
             return state, rejected_proposal(self.name, model, theta)
         try:
-            prior = model.prior_at(theta).made()
+            prior = model.prior_at(theta).factorize()
         except NotPositiveDefiniteError:
             return state, rejected_proposal(self.name, model, theta)
         return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0)

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation, HyperPosterior, PosteriorPoint, mean_of
-from ..model import LatentGP
+from ..approximations.base import Approximation
+from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint, mean_of
+from ..model.joint import LatentGP
 from ..numerics.dynamics import IDENTITY, DensityPoint, P, Path, Root, leapfrog
 from ..numerics.linalg import DenseRoot
 from .base import StepInfo, Transition
@@ -59,7 +60,7 @@ class HamiltonianOperator(Operator):
 #: period a Gaussian is forgotten, its mean and its spread.
 TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
 #: Most steps of a trajectory whose length is given by its travel.
-_MOST_STEPS = 20
+_MOST_LEAPFROGS = 20
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,12 @@ class Trajectory(HamiltonianOperator):
             Log of the step size.
         """
         fewest, most = (
-            int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_STEPS)) for travel in TRAVEL
+            int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_LEAPFROGS))
+            for travel in TRAVEL
         )
         return cls(log_scale, max_steps=most, fewest_steps=fewest, root=DenseRoot(root))
 
-    def flown(
+    def integrate(
         self, at: Callable[[FloatArray], P | None], point: P, rng: np.random.Generator
     ) -> tuple[Path[P], Any]:
         """Follow one trajectory, or one from each point of a batch, all of as many steps.
@@ -126,7 +128,7 @@ class Trajectory(HamiltonianOperator):
             """Return the point at a finite position, else None."""
             return conditional.at(position) if math.isfinite(position.sum()) else None
 
-        path, log_ratio = self.flown(at, point, rng)
+        path, log_ratio = self.integrate(at, point, rng)
         if path.end is None:
             return Outcome.rejected(point, path.n_evaluations, path.position)
         accepted, probability = metropolis_accepts(float(log_ratio), rng)

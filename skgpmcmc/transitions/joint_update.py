@@ -7,12 +7,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Density, ReferenceDensity, importance_estimate, log_importance_weights
-from ..model import GPState, LatentGP
+from ..importance.density import Density, ReferenceDensity
+from ..importance.estimate import importance_estimate, log_importance_weights
+from ..model.joint import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo
 from .metropolis import RandomWalk, metropolis_accepts, rejected_proposal
 from .operator import OperatorUpdate
+
+
+@dataclass(frozen=True)
+class JointInfo(StepInfo):
+    """What a diagnostic wants to know of a joint update.
+
+    Attributes
+    ----------
+    central_probability : float
+        Acceptance probability with the weight at the mean of q in place of those of the draws.
+    """
+
+    central_probability: float = 0.0
+
+    @property
+    def tuning_probability(self) -> float:
+        """What warm-up brings to the target acceptance rate."""
+        return self.central_probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +90,7 @@ class JointUpdate(OperatorUpdate[GPState]):
         tuning = 0.0 if np.isnan(central) else float(np.exp(min(central, 0.0)))
         kept, left = (candidate, state) if accepted else (state, candidate)
         left.prior.forget()  # the density and its prior refer to each other
-        return kept, StepInfo(self.name, accepted, probability, tuning=tuning)
+        return kept, JointInfo(self.name, accepted, probability, central_probability=tuning)
 
     def _draw(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import ConditionalDensity, Point
 from .metropolis import metropolis_accepts
 from .operator import Operator, Outcome
 
@@ -39,14 +39,16 @@ class Langevin(Operator):
     name = "manifold Langevin"
     follows_gradient = True
 
-    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+    def move(
+        self, conditional: ConditionalDensity, point: Point, rng: np.random.Generator
+    ) -> Outcome:
         """Propose along the gradient, and accept or reject."""
         z = rng.standard_normal(len(point.position))
         position = self._mean(point) + self._step * point.metric_root.apply(z)
         candidate = conditional.at(position) if np.isfinite(position).all() else None
         if candidate is None:
             return Outcome.rejected(point, 1, position)
-        back = candidate.metric_root.undo(point.position - self._mean(candidate)) / self._step
+        back = candidate.metric_root.solve(point.position - self._mean(candidate)) / self._step
         log_ratio = (
             candidate.log_density
             - point.log_density
@@ -71,5 +73,5 @@ class Langevin(Operator):
 
     def _mean(self, point: Point) -> FloatArray:
         root = point.metric_root
-        drift = root.apply(root.pull(point.gradient))
+        drift = root.apply(root.apply_transpose(point.gradient))
         return np.asarray(point.position + 0.5 * self._step**2 * drift)

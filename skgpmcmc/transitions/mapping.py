@@ -20,10 +20,11 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import CheapPosterior
-from ..model import LatentGP
-from ..parameterizations import DensityPoint
+from ..hyperposterior.cheap import CheapPosterior
+from ..model.joint import LatentGP
+from ..numerics.dynamics import DensityPoint
 from .base import S, StepInfo, Transition
+from .compose import Mixture, Sweep
 from .metropolis import Evaluated, MetropolisHastings, metropolis_accepts, rejected_proposal
 from .operator import Operator, OperatorUpdate
 from .slice import UnivariateSlice
@@ -127,7 +128,7 @@ class TemperedTransitions:
         It is minus infinity if theta reaches a point without density in some layer.
         """
         up = ((layer, layer.operator) for layer in self.layers)
-        down = ((layer, layer.operator.reversed()) for layer in reversed(self.layers))
+        down = ((layer, layer.operator.reverse()) for layer in reversed(self.layers))
         log_hastings = 0.0
         for layer, operator in chain(up, down):
             point = layer.target.at(theta)
@@ -156,16 +157,47 @@ class _Realization:
     def at(self, position: int) -> DensityPoint:
         """Return the point so many transitions after the first, before it if negative."""
         while len(self.right) <= position:
-            self.right.append(self._moved(self.layer.operator, self.right[-1]))
+            self.right.append(self._repeat_operator(self.layer.operator, self.right[-1]))
         while len(self.left) < -position:
             nearest = self.left[-1] if self.left else self.right[0]
-            self.left.append(self._moved(self.layer.operator.reversed(), nearest))
+            self.left.append(self._repeat_operator(self.layer.operator.reverse(), nearest))
         return self.right[position] if position >= 0 else self.left[-position - 1]
 
-    def _moved(self, operator: Operator, point: DensityPoint) -> DensityPoint:
+    def _repeat_operator(self, operator: Operator, point: DensityPoint) -> DensityPoint:
         for _ in range(self.layer.n_updates):
             point = operator.move(self.layer.target, point, self.rng).point  # type: ignore[arg-type]
         return point
+
+
+@dataclass(frozen=True, eq=False)
+class MappingInfo(StepInfo):
+    """What a diagnostic wants to know of a mapping, and where the mark was.
+
+    Attributes
+    ----------
+    marked : ndarray of shape (r, p)
+        theta after each move of the mark; all of them are draws of theta.
+    """
+
+    marked: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+
+def count_marked(transition: Transition[Any]) -> int:
+    """Return how many draws of theta each step of a transition marks, besides where it ends."""
+    if isinstance(transition, DiscretizingMap):
+        return transition.n_moves
+    if isinstance(transition, Mixture):  # where another move is made, theta is marked as often
+        return count_marked(transition.moves[0])
+    if isinstance(transition, Sweep):
+        pairs = zip(transition.moves, transition.repeats, strict=True)
+        return sum(n * count_marked(move) for move, n in pairs)
+    return 0
+
+
+def marked_in(info: StepInfo) -> FloatArray | None:
+    """Return the draws of theta that a step has marked, (r, p); None if there are none."""
+    found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
+    return np.concatenate(found) if found else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,11 +236,6 @@ class DiscretizingMap(Transition[S], Generic[S]):
     jump: int = 1
     name: str = "mapping to a discretizing chain"
 
-    @property
-    def n_marked(self) -> int:
-        """Number of marked draws in each step: one for each move of the mark."""
-        return self.n_moves
-
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
@@ -224,10 +251,12 @@ class DiscretizingMap(Transition[S], Generic[S]):
         """Map theta to a chain, move the mark, and map back."""
         begin = self.layer.target.at(state.theta)
         if begin is None:
-            return self._rejected(model, state, state.theta, rng)
+            return self._reject(model, state, state.theta, rng)
         realization = _Realization(self.layer, rng, [begin])
         known: dict[int, Evaluated[S] | None] = {0: Evaluated(state, self.exact.log_target(state))}
-        mark, probabilities, marked = 0, [], []
+        mark = 0
+        probabilities = []
+        marked = []
         for _ in range(self.n_moves):
             there = mark + (self.jump if rng.uniform() < 0.5 else -self.jump)
             log_ratio = self._ratio(model, realization, there, known) - self._ratio(
@@ -240,9 +269,10 @@ class DiscretizingMap(Transition[S], Generic[S]):
         ended = known[mark] if mark else None
         moved = self.exact.stay(state, rng) if ended is None else self.exact.complete(ended, rng)
         if moved is None:  # outside the target after all
-            return self._rejected(model, state, marked[-1], rng)
-        rate, n_evaluations = float(np.mean(probabilities)), float(len(known) - 1)
-        info = StepInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
+            return self._reject(model, state, marked[-1], rng)
+        rate = float(np.mean(probabilities))
+        n_evaluations = float(len(known) - 1)
+        info = MappingInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
         return moved, info
 
     def _ratio(
@@ -259,10 +289,10 @@ class DiscretizingMap(Transition[S], Generic[S]):
         found = known[position]
         return -np.inf if found is None else float(found.log_target - point.log_density)
 
-    def _rejected(
+    def _reject(
         self, model: LatentGP, state: S, theta: FloatArray, rng: np.random.Generator
     ) -> tuple[S, StepInfo]:
         """Stay, the mark too, because of what theta is."""
         info = rejected_proposal(self.name, model, theta)
         still = np.tile(state.theta, (self.n_moves, 1))
-        return self.exact.stay(state, rng), info._replace(marked=still)
+        return self.exact.stay(state, rng), MappingInfo(**vars(info), marked=still)

@@ -14,11 +14,11 @@ from typing import Any, Generic, NamedTuple, Protocol, Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import Approximation
-from ..model import LatentGP
+from ..approximations.base import Approximation
+from ..model.joint import LatentGP
 from ..numerics.dynamics import IDENTITY, Root
 from ..numerics.linalg import NotPositiveDefiniteError
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import ConditionalDensity, Point
 from .base import BatchedTransition, S, StepInfo
 from .operator import Operator, OperatorUpdate, Outcome
 
@@ -78,7 +78,9 @@ class RandomWalk(Operator):
         step = self.root.apply(rng.standard_normal(len(x)))
         return x + np.exp(self.log_scale) * step, 0.0
 
-    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+    def move(
+        self, conditional: ConditionalDensity, point: Point, rng: np.random.Generator
+    ) -> Outcome:
         """Propose a step, and accept or reject it."""
         position, _ = self.propose(point.position, rng)
         candidate = conditional.at(position)
@@ -122,10 +124,10 @@ class Multiples:
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and 0."""
         place = self.places[int(rng.integers(len(self.places)))]
-        return multiplied(theta, place, PERIOD_FACTORS[rng.integers(len(PERIOD_FACTORS))]), 0.0
+        return multiply_period(theta, place, PERIOD_FACTORS[rng.integers(len(PERIOD_FACTORS))]), 0.0
 
 
-def multiplied(theta: FloatArray, place: tuple[int, int | None], factor: float) -> FloatArray:
+def multiply_period(theta: FloatArray, place: tuple[int, int | None], factor: float) -> FloatArray:
     """Return theta (p,) with the period at a place multiplied, and its length-scale divided."""
     period, length = place
     moved = theta.copy()

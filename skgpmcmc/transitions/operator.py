@@ -14,7 +14,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..numerics.dynamics import Root
 from ..numerics.linalg import DenseRoot
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import ConditionalDensity, Point
 from .base import S, StepInfo, Tunable
 
 
@@ -56,14 +56,16 @@ class Operator(ABC):
     target_acceptance: float | None
 
     @abstractmethod
-    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+    def move(
+        self, conditional: ConditionalDensity, point: Point, rng: np.random.Generator
+    ) -> Outcome:
         """Make one move."""
 
     @abstractmethod
     def typical_log_scale(self, dim: int) -> float:
         """Return the log scale that suits a standard normal target, as a start for tuning."""
 
-    def reversed(self) -> Self:
+    def reverse(self) -> Self:
         """Return the operator of the reverse moves; by default itself, as most are reversible."""
         return self
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import ImportanceEstimate
-from ..approximations.importance import estimate_many, weigh_many
-from ..model import LatentGP
+from ..importance.estimate import ImportanceEstimate, estimate_many, weigh_many
+from ..model.joint import LatentGP
 from .base import BatchedTransition, StepInfo
 from .elliptical_slice import EllipticalSlice
 from .pseudo_marginal import PseudoMarginalState
@@ -59,7 +58,7 @@ class RetainedParticle(_ParticleMove):
         rngs: Sequence[np.random.Generator],
     ) -> list[tuple[PseudoMarginalState, StepInfo]]:
         """Draw a particle, move it, and put it back with its new weight."""
-        moved = [self._moved(model, *own) for own in zip(states, rngs, strict=True)]
+        moved = [self._move_one(model, *own) for own in zip(states, rngs, strict=True)]
         densities = [state.density for state in states]
         columns = [f[:, None] for _, f in moved]
         weights = weigh_many(model, densities, columns, defensive=self.defensive)
@@ -68,11 +67,11 @@ class RetainedParticle(_ParticleMove):
             for state, (index, f), log_weight in zip(states, moved, weights, strict=True)
         ]
 
-    def _moved(
+    def _move_one(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
     ) -> tuple[int, FloatArray]:
         """Draw a particle by weight; returns which one, and where it has moved."""
-        _ = state.density.made()  # all factors that a state at rest has lost
+        _ = state.density.factorize()  # all factors that a state at rest has lost
         index = state.estimate.draw_index(rng)
         latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
         for _ in range(self.n_steps):
@@ -114,18 +113,18 @@ class ParticleRefresh(_ParticleMove):
         """Keep one particle and replace the others."""
         estimates = estimate_many(
             model,
-            [state.density.made() for state in states],  # a state at rest has lost all factors
+            [state.density.factorize() for state in states],  # a state at rest has lost all factors
             [len(state.estimate.log_weights) for state in states],
             rngs,
             defensive=self.defensive,
             retained=[state.estimate.draw(rng) for state, rng in zip(states, rngs, strict=True)],
         )
         return [
-            self._refreshed(state, estimate, rng)
+            self._with_particles(state, estimate, rng)
             for state, estimate, rng in zip(states, estimates, rngs, strict=True)
         ]
 
-    def _refreshed(
+    def _with_particles(
         self, state: PseudoMarginalState, estimate: ImportanceEstimate, rng: np.random.Generator
     ) -> tuple[PseudoMarginalState, StepInfo]:
         info = StepInfo(self.name, True, 1.0, len(estimate.log_weights) / len(state.f))

@@ -10,16 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations import (
-    Density,
-    ImportanceEstimate,
-    Quadratic,
-    ReferenceDensity,
-    importance_estimate,
-)
-from ..approximations.importance import estimate_many
-from ..model import LatentGP
+from ..importance.density import Density, ReferenceDensity
+from ..importance.estimate import ImportanceEstimate, estimate_many, importance_estimate
+from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
+from ..numerics.quadratic import Quadratic
 from .metropolis import Evaluated, MetropolisHastings, Proposal
 
 
@@ -154,7 +149,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         if not np.isfinite(model.hyperprior.log_prob(theta)):
             return None
         try:
-            return self.reference.at(model, theta).made()
+            return self.reference.at(model, theta).factorize()
         except NotPositiveDefiniteError:
             return None
 
@@ -180,7 +175,8 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         NaN if K is no covariance at theta, and infinite if an estimate there is zero.
         """
         try:
-            density, n = self.reference.at(model, theta).made(), self._n_draws(theta)
+            density = self.reference.at(model, theta).factorize()
+            n = self._n_draws(theta)
             estimates = np.array(
                 [
                     importance_estimate(

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Geometry, LatentPoint, Point
+from ..parameterizations.base import ConditionalDensity, Point
+from ..parameterizations.geometry import Geometry
+from ..parameterizations.latent import LatentPoint
 from .hmc import HamiltonianOperator
 from .metropolis import metropolis_accepts
 from .operator import Outcome
@@ -54,11 +56,11 @@ class GeneralizedLeapfrog:
         """Make steps; None if an iteration does not converge, or a point has no metric."""
         here: Phase | None = (point, momentum)
         for _ in range(n_steps):
-            here = None if here is None else self._stepped(*here)
+            here = None if here is None else self._step_once(*here)
         return here
 
-    def _stepped(self, point: LatentPoint, momentum: FloatArray) -> Phase | None:
-        half = self._solved(lambda p: momentum + self._kick(point, p), momentum)
+    def _step_once(self, point: LatentPoint, momentum: FloatArray) -> Phase | None:
+        half = self._solve_fixed_point(lambda p: momentum + self._kick(point, p), momentum)
         if half is None:
             return None
         begun = 0.5 * self.step * _metric(point).velocity(half)
@@ -70,7 +72,7 @@ class GeneralizedLeapfrog:
                 return None
             return point.position + begun + 0.5 * self.step * geometry.velocity(half)
 
-        position = self._solved(drifted, point.position + 2.0 * begun)
+        position = self._solve_fixed_point(drifted, point.position + 2.0 * begun)
         end = None if position is None else self._point(position)
         if end is None or end.geometry is None:
             return None
@@ -86,7 +88,7 @@ class GeneralizedLeapfrog:
         found: LatentPoint = self.at(position)
         return found
 
-    def _solved(
+    def _solve_fixed_point(
         self, update: Callable[[FloatArray], FloatArray | None], start: FloatArray
     ) -> FloatArray | None:
         """Return the fixed point of `update`, or None."""
@@ -151,12 +153,16 @@ class RiemannianTrajectory(HamiltonianOperator):
     return_tolerance: float = 1e-6
     name = "Riemannian trajectory"
 
-    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+    def move(
+        self, conditional: ConditionalDensity, point: Point, rng: np.random.Generator
+    ) -> Outcome:
         """Follow one trajectory, and accept or reject its end."""
         assert isinstance(point, LatentPoint)  # whose metric is known
-        n_steps, step = self.n_steps(rng), float(self.step_sizes(rng, 1)[0])
+        n_steps = self.n_steps(rng)
+        step = float(self.step_sizes(rng, 1)[0])
         flow = GeneralizedLeapfrog(conditional.at, step, self.tolerance, self.max_iterations)
-        z, end = rng.standard_normal(len(point.position)), None
+        z = rng.standard_normal(len(point.position))
+        end = None
         if point.geometry is not None:
             begun = point.geometry.momentum(z)
             end = flow.follow(point, begun, n_steps)

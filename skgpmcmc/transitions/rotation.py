@@ -17,10 +17,11 @@ from scipy import linalg, ndimage
 from .._typing import BoolArray, FloatArray, IntArray
 from .surrogate import ComparableDensity
 
-#: How far a rotation goes along each axis, as shares of a turn, and the standard deviation of that.
-#: With these averages have about half of the variance that they have with steps of a
-#: low-discrepancy sequence (powers of the inverse root of x^(p + 1) = x + 1).
-_SHIFTS, _SPREAD = (0.382, 0.445, 0.3), 0.02
+#: How far a rotation goes along each axis, in turns. Averages have about half of the variance that
+#: steps of a low-discrepancy sequence give them (powers of the inverse root of x^(p + 1) = x + 1).
+_SHIFTS = (0.382, 0.445, 0.3)
+#: Standard deviation of how far it goes, in turns.
+_SPREAD = 0.02
 #: Most hyper-parameters for which there are rotations.
 MOST_ROTATED = len(_SHIFTS)
 #: Points of each axis of a grid, halved for every axis; one to rotate on has twice as many.
@@ -91,25 +92,26 @@ class GridDensity:
         fine : bool, default=False
             Whether it is to be fine enough to rotate on.
         """
-        center, p = seeds.mean(axis=0), seeds.shape[1]
-        z = _whitened(root, seeds - center)
+        center = seeds.mean(axis=0)
+        p = seeds.shape[1]
+        z = _whiten(root, seeds - center)
         limit = float(target.log_prob(seeds).max()) - depth
         reach = math.sqrt(2.0 * depth)
 
-        def found_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
+        def evaluate_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
             """Log density on a grid, layer after layer, and which part of that matters."""
             theta = center + _mesh(axes) @ root.T
             layers = np.split(theta, axes.shape[1])
             log_prob = np.stack([target.log_prob(layer) for layer in layers])
             log_prob = log_prob.reshape([axes.shape[1]] * p)
             places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
-            return log_prob, _reached(log_prob > limit, np.rint(places).astype(int))
+            return log_prob, _connected_to(log_prob > limit, np.rint(places).astype(int))
 
         ends = z.min(axis=0) - reach, z.max(axis=0) + reach
         for _ in range(_SIZE >> p):  # it ends long before, as a prior has little outside of a box
             axes = np.linspace(*ends, _SIZE >> p).T
-            log_prob, found = found_on(axes)
-            wanted = _fitted(found, axes)
+            log_prob, found = evaluate_on(axes)
+            wanted = _grid_ends(found, axes)
             if not grows:
                 wanted = np.maximum(wanted[0], ends[0]), np.minimum(wanted[1], ends[1])
             grown = (wanted[0] < ends[0]).any() or (wanted[1] > ends[1]).any()
@@ -118,7 +120,7 @@ class GridDensity:
             ends = wanted
         if fine:
             axes = np.linspace(*ends, 2 * _SIZE >> p).T
-            log_prob, found = found_on(axes)
+            log_prob, found = evaluate_on(axes)
         log_prob = np.where(found & np.isfinite(log_prob), log_prob, -np.inf)
         top = log_prob.max()
         # Chains will say so where nothing has a density.
@@ -126,7 +128,7 @@ class GridDensity:
         step = axes[:, 1] - axes[:, 0]
         return cls(center, root, axes[:, 0], step, values.astype(np.float32))
 
-    def tempered(self, temperature: float) -> GridDensity:
+    def temper(self, temperature: float) -> GridDensity:
         """Return the density to the power of one over a temperature, where it is positive."""
         return replace(self, values=self.values ** (1.0 / temperature))
 
@@ -134,8 +136,10 @@ class GridDensity:
         """Independent draws (size, p), uniform within a cell."""
         mass = self.values.astype(float)
         for axis in range(mass.ndim):
-            below, above = [slice(None)] * mass.ndim, [slice(None)] * mass.ndim
-            below[axis], above[axis] = slice(None, -1), slice(1, None)
+            below = [slice(None)] * mass.ndim
+            above = [slice(None)] * mass.ndim
+            below[axis] = slice(None, -1)
+            above[axis] = slice(1, None)
             mass = 0.5 * (mass[tuple(below)] + mass[tuple(above)])
         edges = np.cumsum(mass)
         index = np.searchsorted(edges, rng.uniform(size=size) * edges[-1], side="right")
@@ -146,31 +150,37 @@ class GridDensity:
     def to_cube(self, theta: FloatArray) -> tuple[FloatArray, float] | None:
         """Return where theta (p,) is in the unit cube, and the log density; None where it is 0."""
         place = (self._inverse_root @ (theta - self.center) - self.low) / self.step
-        u, margins = np.empty(len(theta)), self._margins
+        u = np.empty(len(theta))
+        margins = self._margins
         for r, (x, size) in enumerate(zip(place.tolist(), self.values.shape, strict=True)):
             density, mass = margins[0]
             if not 0.0 <= x < size - 1 or mass[-1] <= 0.0:
                 return None
             i = int(x)
-            t, a, b = x - i, float(density[i]), float(density[i + 1])
+            t = x - i
+            a = float(density[i])
+            b = float(density[i + 1])
             u[r] = (mass[i] + t * (a + 0.5 * t * (b - a))) / mass[-1]
-            margins = _sliced(margins, i, t)
+            margins = _slice_margins(margins, i, t)
         value = a + t * (b - a)
         return (u, math.log(value)) if value > 0.0 else None
 
     def from_cube(self, u: FloatArray) -> tuple[FloatArray, float]:
         """Return the theta at u (p,) of the unit cube, and its log density."""
-        place, margins = np.empty(len(u)), self._margins
+        place = np.empty(len(u))
+        margins = self._margins
         for r, share in enumerate(u.tolist()):
             density, mass = margins[0]
             wanted = share * float(mass[-1])
             i = min(int(mass.searchsorted(wanted, side="right")), len(mass) - 1) - 1
-            a, b, rest = float(density[i]), float(density[i + 1]), wanted - float(mass[i])
+            a = float(density[i])
+            b = float(density[i + 1])
+            rest = wanted - float(mass[i])
             # The root of a t + (b - a) t^2 / 2 = rest, without a difference of near numbers.
             denominator = a + math.sqrt(max(a * a + 2.0 * (b - a) * rest, 0.0))
             t = min(2.0 * rest / denominator, 1.0) if denominator > 0.0 else 0.0
             place[r] = i + t
-            margins = _sliced(margins, i, t)
+            margins = _slice_margins(margins, i, t)
         value = a + t * (b - a)
         theta = self.center + self.root @ (self.low + self.step * place)
         return theta, math.log(value) if value > 0.0 else -math.inf
@@ -181,7 +191,7 @@ class GridDensity:
 
     @cached_property
     def _inverse_root(self) -> FloatArray:
-        return _whitened(self.root, np.eye(len(self.root))).T
+        return _whiten(self.root, np.eye(len(self.root))).T
 
     @cached_property
     def _margins(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -199,7 +209,7 @@ class GridDensity:
         return found
 
 
-def _whitened(root: FloatArray, theta: FloatArray) -> FloatArray:
+def _whiten(root: FloatArray, theta: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
 
 
@@ -208,7 +218,7 @@ def _mesh(axes: FloatArray) -> FloatArray:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def _reached(matters: BoolArray, seeds: IntArray) -> BoolArray:
+def _connected_to(matters: BoolArray, seeds: IntArray) -> BoolArray:
     """Return the parts of a region that are connected to seeds, (k, p), on a grid."""
     at = tuple(np.clip(seeds, 0, np.array(matters.shape) - 1).T)
     matters[at] = True
@@ -216,20 +226,22 @@ def _reached(matters: BoolArray, seeds: IntArray) -> BoolArray:
     return np.asarray(np.isin(parts, parts[at]))
 
 
-def _fitted(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the ends of a grid around a region: beyond it by half where that ends at an edge."""
-    low, high = np.empty(len(axes)), np.empty(len(axes))
+    low = np.empty(len(axes))
+    high = np.empty(len(axes))
     for r, axis in enumerate(axes):
         others = tuple(k for k in range(len(axes)) if k != r)
         (inside,) = np.nonzero(found.any(axis=others))
-        step, last = axis[1] - axis[0], len(axis) - 1
+        step = axis[1] - axis[0]
+        last = len(axis) - 1
         beyond = 0.5 * (axis[inside[-1]] - axis[inside[0]]) + step
         low[r] = axis[inside[0]] - (beyond if inside[0] == 0 else step)
         high[r] = axis[inside[-1]] + (beyond if inside[-1] == last else step)
     return low, high
 
 
-def _sliced(
+def _slice_margins(
     margins: list[tuple[FloatArray, FloatArray]], i: int, t: float
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Fix the first coordinate, a share t of the way through cell i, in all margins but its own."""
@@ -272,6 +284,6 @@ class Rotation:
             return theta, -np.inf
         return moved, log_density - log_moved
 
-    def reversed(self) -> Rotation:
+    def reverse(self) -> Rotation:
         """Return the steps of the other direction."""
         return replace(self, sign=-self.sign)

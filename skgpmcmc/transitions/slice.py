@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 import numpy as np
 
 from .._typing import FloatArray
-from ..parameterizations import Conditional, Point
+from ..parameterizations.base import ConditionalDensity, Point
 from .operator import Operator, Outcome
 
 #: A bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
@@ -91,16 +91,18 @@ class UnivariateSlice(Operator):
     name = "univariate slice"
     target_acceptance = None
 
-    def move(self, conditional: Conditional, point: Point, rng: np.random.Generator) -> Outcome:
+    def move(
+        self, conditional: ConditionalDensity, point: Point, rng: np.random.Generator
+    ) -> Outcome:
         """Update every coordinate once, or those of `axes`."""
         line = _Line(conditional)
         widths = np.diag(self.spreads or np.ones(len(point.position)))
         axes = range(len(widths)) if self.axes is None else self.axes
         for axis in widths[list(axes)[:: -1 if self.backwards else 1]]:
-            point = self._moved_along(line, axis, point, rng)
+            point = self._move_along(line, axis, point, rng)
         return Outcome(point, True, 1.0, line.n_evaluations, line.lost)
 
-    def reversed(self) -> Self:
+    def reverse(self) -> Self:
         """Return the same updates in the opposite order, as each is reversible."""
         return self._with(backwards=not self.backwards)
 
@@ -117,7 +119,7 @@ class UnivariateSlice(Operator):
         """Return the same updates with widths from the variance of each coordinate."""
         return self._with(spreads=tuple(np.sqrt(covariance.diagonal()).tolist()))
 
-    def _moved_along(
+    def _move_along(
         self, line: _Line, axis: FloatArray, point: Point, rng: np.random.Generator
     ) -> Point:
         level = point.log_density + np.log1p(-rng.uniform())
@@ -127,9 +129,11 @@ class UnivariateSlice(Operator):
         left = int(self.max_widths * rng.uniform())
         right = self.max_widths - 1 - left
         while left > 0 and line.above(level, point, low * axis):
-            low, left = low - width, left - 1
+            low = low - width
+            left = left - 1
         while right > 0 and line.above(level, point, high * axis):
-            high, right = high + width, right - 1
+            high = high + width
+            right = right - 1
         found = shrink_bracket(lambda shift: line.above(level, point, shift * axis), low, high, rng)
         return point if found is None else found
 
@@ -137,7 +141,7 @@ class UnivariateSlice(Operator):
 class _Line:
     """Evaluates a conditional density, and counts."""
 
-    def __init__(self, conditional: Conditional) -> None:
+    def __init__(self, conditional: ConditionalDensity) -> None:
         self._conditional = conditional
         self.n_evaluations = 0
         self.lost: FloatArray | None = None

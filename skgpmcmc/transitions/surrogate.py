@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.dynamics import DensityPoint, tuned_log_scale
+from ..numerics.dynamics import DensityPoint, tune_log_scale
 from ..numerics.linalg import cholesky, log_sum
 from .hmc import Trajectory
 from .operator import Outcome
@@ -57,14 +57,14 @@ def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
     )
 
 
-def advanced(
+def follow_trajectories(
     trajectory: Trajectory, target: CheapDensity, points: CheapPoint, rng: np.random.Generator
 ) -> tuple[CheapPoint, FloatArray]:
     """Follow a trajectory from each point of a batch (m, p); returns where they are.
 
     Also returned are the acceptance probabilities, (m,).
     """
-    path, log_ratio = trajectory.flown(partial(CheapPoint.at, target), points, rng)
+    path, log_ratio = trajectory.integrate(partial(CheapPoint.at, target), points, rng)
     assert path.end is not None  # a cheap density is -inf where there is none
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     accepted = np.log1p(-rng.uniform(size=log_ratio.shape)) < log_ratio
@@ -184,10 +184,12 @@ class IndependenceMetropolis:
 def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
     """Return which of some candidates was accepted last, -1 if none, from a point's log weight."""
     # What a weight must exceed to be accepted, less the weight it is compared with.
-    margins, last = log_weights - np.log1p(-rng.uniform(size=len(log_weights))), -1
+    margins = log_weights - np.log1p(-rng.uniform(size=len(log_weights)))
+    last = -1
     for i in range(len(log_weights)):
         if margins[i] > current:
-            current, last = log_weights[i], i
+            current = log_weights[i]
+            last = i
     return last
 
 
@@ -261,9 +263,9 @@ def run_pool(
     kept = []
     for i in range(n_moves):
         trajectory = Trajectory.quarter(root, min(log_step, 0.0))
-        point, probability = advanced(trajectory, target, point, rng)
+        point, probability = follow_trajectories(trajectory, target, point, rng)
         if i < n_moves // 2:
-            log_step = tuned_log_scale(log_step, float(probability.mean()), acceptance, i)
+            log_step = tune_log_scale(log_step, float(probability.mean()), acceptance, i)
         else:
             kept.append(point.position)
     return np.array(kept)

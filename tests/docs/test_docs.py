@@ -523,7 +523,7 @@ def test_table_of_default_fits_before_and_after(table_lines, tmp_path):
 def test_table_of_the_numbers_of_the_set_up(table_lines, tmp_path):
     from set_up_tables import number_lines
 
-    from skgpmcmc.warmup.emulator.options import EmulatorOptions
+    from skgpmcmc.setup.emulator.options import EmulatorOptions
 
     fields = dataclasses.fields(EmulatorOptions)
     head, *rows = cells(number_lines(results=tmp_path / "none.json"))
@@ -596,11 +596,13 @@ def test_table_of_a_missing_file_says_so(table_lines, tmp_path):
 
 
 def test_methods_state_the_constants_of_the_set_up():
-    from skgpmcmc.approximations import sequential
+    from skgpmcmc.importance import sequential
     from skgpmcmc.samplers import PseudoMarginal
-    from skgpmcmc.samplers.base import _N_SETTLED
-    from skgpmcmc.transitions import MOST_ROTATED, RetainedParticle, rotation
-    from skgpmcmc.warmup.emulator.options import EmulatorOptions
+    from skgpmcmc.samplers.base import _N_BURN_IN
+    from skgpmcmc.setup.emulator.options import EmulatorOptions
+    from skgpmcmc.transitions import rotation
+    from skgpmcmc.transitions.particles import RetainedParticle
+    from skgpmcmc.transitions.rotation import MOST_ROTATED
 
     methods = (ROOT / "docs" / "methods.rst").read_text("utf-8")
     guide = (ROOT / "docs" / "convergence.rst").read_text("utf-8")
@@ -620,7 +622,7 @@ def test_methods_state_the_constants_of_the_set_up():
     assert f"1 / (1 + (8 + 2 p) / {options.worth:.0f})" in methods
     assert options.most_rounds == 12
     assert "after twelve batches at most" in methods
-    assert f"estimates with {options.n_probe} draws" in methods
+    assert f"estimates with {options.n_draws} draws" in methods
     assert options.usable == 0.5
     assert "(a predicted acceptance rate below a half," in methods
     assert f"is at most {options.floor:.0f} below" in methods
@@ -628,10 +630,10 @@ def test_methods_state_the_constants_of_the_set_up():
     assert options.length_scale == 4.0
     assert "begin at four of the posterior's standard" in methods
     # Settling, and a second look.
-    assert _N_SETTLED == 10
+    assert _N_BURN_IN == 10
     assert "makes ten iterations" in methods
     assert "ten iterations are discarded" in methods
-    assert f"means {_N_SETTLED} iterations after it" in samplers
+    assert f"means {_N_BURN_IN} iterations after it" in samplers
     assert f"(less than {100 * options.surprise:.0f} %)" in methods
     # Trajectories.
     assert options.windows(5, 1) == [18, 18, 18, 36]
@@ -642,8 +644,8 @@ def test_methods_state_the_constants_of_the_set_up():
     assert "p > 3" in methods
     # Proposals.
     assert f"1 + {options.lift} / \\sqrt p" in methods
-    assert f"1 / {1.0 / options.lifted(2):.2f} for two" in methods
-    assert round(1.0 - options.lifted(2), 2) == 0.13
+    assert f"1 / {1.0 / options.lifted_power(2):.2f} for two" in methods
+    assert round(1.0 - options.lifted_power(2), 2) == 0.13
     assert "e^{0.13 D}" in methods
     assert round(options.lift / np.sqrt(2.0), 2) == 0.15
     assert "a\nweight vary by 0.15" in methods
@@ -663,9 +665,9 @@ def test_methods_state_the_constants_of_the_set_up():
     # Estimates.
     assert f"is {PseudoMarginal().noise} for every model" in methods
     assert f"N is at least {options.fewest_draws}, and at most" in methods
-    assert f"latent values or {options.n_probe}, whichever is more" in methods
+    assert f"latent values or {options.n_draws}, whichever is more" in methods
     width = sequential._ENDS[1] - sequential._ENDS[0]
-    assert f"within {len(sequential._SHARE)} bins of" in methods
+    assert f"within {len(sequential._BIN_PROBABILITY)} bins of" in methods
     assert f"{width:.1f} standard" in methods
     assert sequential._BLOCKS == (1, 8)
     assert "Rows with tables are drawn in blocks of eight" in methods

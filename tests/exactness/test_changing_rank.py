@@ -13,20 +13,19 @@ from skgpmcmc.model import LatentGP, Observations
 from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
 from skgpmcmc.testing import start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
-    CurvatureShape,
     EllipticalSlice,
     HyperUpdate,
-    JointUpdate,
     Langevin,
     LatentUpdate,
-    MassShape,
-    PseudoMarginalMetropolis,
     RandomWalk,
     RiemannianTrajectory,
     Sweep,
     Trajectory,
     UnivariateSlice,
 )
+from skgpmcmc.transitions.gibbs import CurvatureShape, MassShape
+from skgpmcmc.transitions.joint_update import JointUpdate
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import make_model, seeded
 from .test_joint import check, examined

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from skgpmcmc import BayesianGPRegressor
-from skgpmcmc.run.diagnostics import summarize_convergence
+from skgpmcmc.run import summarize_convergence
 
 from ..helpers import in_one_test, seeded
 

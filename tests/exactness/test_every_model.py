@@ -16,7 +16,9 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
-from skgpmcmc.approximations import EP, Exact, Laplace, averaged, importance_estimate
+from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.approximations.classwise import average_sites
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import (
     Gaussian,
     NegativeBinomial,
@@ -35,13 +37,10 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.testing import (
-    Reference,
-    exact_answer_test,
-    start_with_particles,
-)
-from skgpmcmc.transitions import MarginalMetropolis, PseudoMarginalMetropolis, RandomWalk
-from skgpmcmc.transitions.metropolis import Evaluated
+from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
+from skgpmcmc.transitions import RandomWalk
+from skgpmcmc.transitions.metropolis import Evaluated, MarginalMetropolis
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import Z_LIMIT, OneByOne, seeded
 from .test_grid_posterior import Grid
@@ -116,7 +115,7 @@ def grid_reference(model, draws):
             fit = approximation.fit(model, theta)
             log_density[row] = fit.log_evidence + model.hyperprior.log_prob(theta)
             if not exact:
-                q = averaged(fit.q, model.observations, 5) if joint else fit.q
+                q = average_sites(fit.q, model.observations, 5) if joint else fit.q
                 estimate = importance_estimate(model, q, N_BATCHES * N_DRAWS, rng, defensive=0.02)
                 weights = estimate.log_weights.reshape(N_BATCHES, N_DRAWS)
                 log_density[row] += np.logaddexp.reduce(weights, axis=1) - np.log(N_DRAWS)
@@ -251,11 +250,11 @@ def test_joint_distribution_of_the_collapsed_sampler():
 class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
     """Evaluates the likelihood at the parameters it began with."""
 
-    def evaluate_one(self, model, theta, rng, retained):
+    def evaluate_one(self, model, theta, rng, *retained):
         own = len(model.covariance.start)
         frozen = model.observing(likelihood=model.likelihood_at(model.start))
         at = np.concatenate([theta[:own], model.start[own:]])
-        found = super().evaluate_one(frozen, at, rng, retained)
+        found = super().evaluate_one(frozen, at, rng, *retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
         if found is None or not np.isfinite(log_hyperprior):
             return None
@@ -266,17 +265,17 @@ class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
 class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
     """Evaluates the likelihood without the offset."""
 
-    def evaluate_one(self, model, theta, rng, retained):
+    def evaluate_one(self, model, theta, rng, *retained):
         unaware = model.observing(offset=None)
-        return super().evaluate_one(unaware, theta, rng, retained)
+        return super().evaluate_one(unaware, theta, rng, *retained)
 
 
 class ForgetsClasses(OneByOne, PseudoMarginalMetropolis):
     """Evaluates all classes at the hyper-parameters of the first."""
 
-    def evaluate_one(self, model, theta, rng, retained):
+    def evaluate_one(self, model, theta, rng, *retained):
         own = len(model.covariance.start)
-        found = super().evaluate_one(model, np.tile(theta[:own], 3), rng, retained)
+        found = super().evaluate_one(model, np.tile(theta[:own], 3), rng, *retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
         if found is None or not np.isfinite(log_hyperprior):
             return None

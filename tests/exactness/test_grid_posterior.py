@@ -15,13 +15,14 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, RationalQuadratic
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.approximations import EP, Laplace, importance_estimate
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
+from skgpmcmc.setup import emulated, proposals
+from skgpmcmc.setup.proposals import overdispersed_starts, propose_by_emulator
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
-from skgpmcmc.warmup import emulated, proposals
-from skgpmcmc.warmup.proposals import led_by_emulator, overdispersed_starts
 
 from ..helpers import P_LIMIT, Z_LIMIT, make_model, orthant_probability, seeded
 from .test_joint import prepared, small_model, without_grids
@@ -323,10 +324,10 @@ def test_the_target_is_never_far_above_the_emulated_posterior(
     believed = []
 
     def noted(known, estimates, n_chains):
-        believed.append(known.examined.posterior.corrected(estimates.correction))
-        return led_by_emulator(known, estimates, n_chains)
+        believed.append(known.examined.posterior.with_correction(estimates.correction))
+        return propose_by_emulator(known, estimates, n_chains)
 
-    monkeypatch.setattr(emulated, "led_by_emulator", noted)
+    monkeypatch.setattr(emulated, "propose_by_emulator", noted)
     prepared(PseudoMarginal(), forty_points, EP(), rng)
     center, sd = exact.theta.mean, np.sqrt(exact.of_tails.mean[:2])
     steps = np.linspace(-8.0, 8.0, 17)

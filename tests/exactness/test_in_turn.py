@@ -23,28 +23,21 @@ from skgpmcmc.model import (
     variance_position,
 )
 from skgpmcmc.parameterizations import Ancillary, DenseRoot, Sufficient, SurrogateData
-from skgpmcmc.testing import (
-    PROBABILITIES,
-    Reference,
-    exact_answer_test,
-    start_at_latent,
-)
+from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test, start_at_latent
 from skgpmcmc.transitions import (
-    ConjugateVariance,
     CrankNicolson,
-    CurvatureShape,
     EllipticalSlice,
     HyperUpdate,
-    JointUpdate,
     Langevin,
     LatentUpdate,
-    MassShape,
     RandomWalk,
     RiemannianTrajectory,
     Sweep,
     Trajectory,
     UnivariateSlice,
 )
+from skgpmcmc.transitions.gibbs import ConjugateVariance, CurvatureShape, MassShape
+from skgpmcmc.transitions.joint_update import JointUpdate
 
 from ..helpers import Z_LIMIT, given_model, make_model, seeded
 from . import test_every_model as every

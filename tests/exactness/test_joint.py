@@ -13,22 +13,18 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, Laplace, Quadratic
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.chain.time_limit import TimeLimit, until
+from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.setup import Request, emulated, proposals
+from skgpmcmc.setup.emulator import learn
+from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
-from skgpmcmc.transitions import (
-    Directed,
-    DrawCount,
-    EllipticalSlice,
-    Mixture,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-)
-from skgpmcmc.warmup import Request, TimeLimit, emulated, proposals, until
-from skgpmcmc.warmup.emulator import learn
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.transitions import EllipticalSlice, Mixture, RandomWalk
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import DrawCount, PseudoMarginalMetropolis
 
 from ..helpers import CutShort, make_model, seeded
 

@@ -14,20 +14,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc.approximations import EP, Exact
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
+from skgpmcmc.setup.mapped import by_coordinate
 from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
-from skgpmcmc.transitions import (
-    DiscretizingMap,
-    Layer,
-    MarginalMetropolis,
-    MetropolisHastings,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    TemperedTransitions,
-    Trajectory,
-    UnivariateSlice,
-)
-from skgpmcmc.transitions.metropolis import Evaluated
-from skgpmcmc.warmup.mapped import by_coordinate
+from skgpmcmc.transitions import MetropolisHastings, RandomWalk, Trajectory, UnivariateSlice
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions, count_marked
+from skgpmcmc.transitions.metropolis import Evaluated, MarginalMetropolis
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import seeded
 from .test_joint import LEVEL, check, examined, small_model
@@ -201,7 +193,7 @@ def one_coordinate_after_the_other(scheme):
 @pytest.mark.parametrize("scheme", ["discretizing", "tempered"])
 def test_slices_by_coordinate_keep_the_target(scheme):
     move = one_coordinate_after_the_other(scheme)
-    assert [part.n_marked for part in move.moves] == [3 * (scheme == "discretizing")] * 2
+    assert [count_marked(part) for part in move.moves] == [3 * (scheme == "discretizing")] * 2
     assert least_p_value(move, "short", n_steps=1) > LEVEL
 
 

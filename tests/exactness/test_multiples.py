@@ -12,9 +12,9 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.testing.invariance import start_with_particles
-from skgpmcmc.transitions import Multiples, PseudoMarginalMetropolis
-from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, multiplied
+from skgpmcmc.testing import start_with_particles
+from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, Multiples, multiply_period
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import make_model, seeded
 from .test_joint import check, check_caught, examined
@@ -29,7 +29,7 @@ class OneWay(Multiples):
 
     def propose(self, theta, rng):
         factor = (1.0 / 3.0, 0.5, 2.0)[rng.integers(3)]
-        return multiplied(theta, self.places[0], factor), 0.0
+        return multiply_period(theta, self.places[0], factor), 0.0
 
 
 def multiples_test(proposal, size):
@@ -62,9 +62,9 @@ def test_every_step_has_an_inverse_of_the_same_covariance_of_near_inputs():
     theta, x = np.array([0.3, 1.2]), np.array([[0.0], [1e-3]])
     assert_allclose(np.prod(PERIOD_FACTORS), 1.0)
     for factor in PERIOD_FACTORS:
-        moved = multiplied(theta, PLACES[0], factor)
-        assert_allclose(multiplied(moved, PLACES[0], 1.0 / factor), theta)
+        moved = multiply_period(theta, PLACES[0], factor)
+        assert_allclose(multiply_period(moved, PLACES[0], 1.0 / factor), theta)
         near = (1.0 - ExpSineSquared(*np.exp(t))(x)[0, 1] for t in (theta, moved))
         assert next(near) == pytest.approx(next(near), rel=1e-4)
-    fixed = multiplied(theta, (1, None), 2.0)
+    fixed = multiply_period(theta, (1, None), 2.0)
     assert_allclose(fixed, [theta[0], theta[1] + np.log(2.0)])

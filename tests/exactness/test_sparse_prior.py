@@ -23,7 +23,8 @@ from skgpmcmc.model import (
 from skgpmcmc.parameterizations import Ancillary
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import start_at_latent, start_with_particles
-from skgpmcmc.transitions import HyperUpdate, PseudoMarginalMetropolis, RandomWalk, Trajectory
+from skgpmcmc.transitions import HyperUpdate, RandomWalk, Trajectory
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import Z_LIMIT, OneByOne, orthant_probability, seeded
 from .test_grid_posterior import Answer, Grid, Tails, check_against, run_chains
@@ -116,9 +117,9 @@ class FromTheEnd(LatentGP):
 
 
 class MistakesTau(OneByOne, PseudoMarginalMetropolis):
-    def evaluate_one(self, model, theta, rng, retained):
+    def evaluate_one(self, model, theta, rng, *retained):
         wrong = FromTheEnd(model.covariance, model.observations, model.hyperprior)
-        return super().evaluate_one(wrong, theta, rng, retained)
+        return super().evaluate_one(wrong, theta, rng, *retained)
 
 
 class NoJacobian(HyperPrior):

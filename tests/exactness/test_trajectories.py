@@ -14,10 +14,13 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import Exact
+from skgpmcmc.chain import InProcess, sample
+from skgpmcmc.chain.segment import at_work
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
+from skgpmcmc.setup import Request, emulated
+from skgpmcmc.setup.emulated import set_up_emulated
 from skgpmcmc.testing import Reference, exact_answer_test
-from skgpmcmc.warmup import InProcess, Request, at_work, emulated, sample, set_up_emulated
 
 from ..helpers import Z_LIMIT, seeded
 from .test_grid_posterior import Answer, Grid, Tails, check_against

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from skgpmcmc.parameterizations import Ancillary, SurrogateData
-from skgpmcmc.transitions import ConjugateVariance, HyperUpdate, Sweep
+from skgpmcmc.transitions import HyperUpdate, Sweep
+from skgpmcmc.transitions.gibbs import ConjugateVariance
 
 from ..exactness.test_changing_rank import (
     F_MOVES,

@@ -7,7 +7,8 @@ import pytest
 
 from skgpmcmc.approximations import EP
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.transitions import PseudoMarginalMetropolis, RandomWalk
+from skgpmcmc.transitions import RandomWalk
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..exactness.test_evidence import noisy_z, regression_z
 from ..helpers import Z_LIMIT

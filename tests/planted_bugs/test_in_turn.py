@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
-from skgpmcmc.parameterizations.latent import LatentConditional
+from skgpmcmc.parameterizations import Ancillary, LatentConditional, Sufficient, SurrogateData
 from skgpmcmc.transitions import (
-    ConjugateVariance,
     CrankNicolson,
-    GeneralizedLeapfrog,
-    HamiltonianOperator,
     HyperUpdate,
-    JointUpdate,
     Langevin,
     LatentUpdate,
     Outcome,
@@ -30,6 +25,10 @@ from skgpmcmc.transitions import (
     metropolis_accepts,
     riemannian,
 )
+from skgpmcmc.transitions.gibbs import ConjugateVariance
+from skgpmcmc.transitions.hmc import HamiltonianOperator
+from skgpmcmc.transitions.joint_update import JointUpdate
+from skgpmcmc.transitions.riemannian import GeneralizedLeapfrog
 
 from ..exactness.test_in_turn import (
     HYPER,
@@ -66,7 +65,7 @@ class WithoutShrinking(CrankNicolson):
     """Adds a draw from the prior, and accepts by the likelihood alone."""
 
     def step(self, model, state, rng):
-        new = model.moved(state, state.f + np.exp(self.log_scale) * state.prior.sample(rng))
+        new = model.with_latent(state, state.f + np.exp(self.log_scale) * state.prior.sample(rng))
         accepted, probability = metropolis_accepts(new.log_lik - state.log_lik, rng)
         return new if accepted else state, StepInfo(self.name, accepted, probability, 1, False)
 
@@ -164,8 +163,8 @@ class Half:
 class FixedLevel(UnivariateSlice):
     """The level of the slice is half of the density, always."""
 
-    def _moved_along(self, line, axis, point, rng):
-        return super()._moved_along(line, axis, point, Half(rng))
+    def _move_along(self, line, axis, point, rng):
+        return super()._move_along(line, axis, point, Half(rng))
 
 
 class WithoutThirdDerivative(RiemannianTrajectory):
@@ -194,7 +193,7 @@ class OldMetric(RiemannianTrajectory):
             integers, uniform = rng.integers, rng.uniform
 
             def standard_normal(self, size):
-                return point.geometry.root.pull(old.momentum(rng.standard_normal(size)))
+                return point.geometry.root.apply_transpose(old.momentum(rng.standard_normal(size)))
 
         return super().move(conditional, point, Stale())
 
@@ -210,12 +209,12 @@ class HalfSolved(GeneralizedLeapfrog):
 class HalfExplicit(GeneralizedLeapfrog):
     """The first half step of momenta is explicit."""
 
-    def _stepped(self, point, momentum):
+    def _step_once(self, point, momentum):
         half = momentum + self._kick(point, momentum)
         begun, solved = [half], self._solved
         self._solved = lambda *equation: begun.pop() if begun else solved(*equation)
         try:
-            return super()._stepped(point, momentum)
+            return super()._step_once(point, momentum)
         finally:
             self._solved = solved
 

@@ -5,7 +5,8 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from skgpmcmc.transitions import DiscretizingMap, Layer, TemperedTransitions, UnivariateSlice
+from skgpmcmc.transitions import UnivariateSlice
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions
 
 from ..exactness.test_joint import LEVEL
 from ..exactness.test_mapping import (
@@ -57,7 +58,7 @@ class CachedByDistance(DiscretizingMap):
 class Forgetful(UnivariateSlice):
     """Forgets that its way back begins with the last coordinate."""
 
-    def reversed(self):
+    def reverse(self):
         return self
 
 
@@ -85,7 +86,7 @@ class SameWayDown(TemperedTransitions):
     """Goes through the layers in the same order again."""
 
     def propose(self, theta, rng):
-        down = ((layer, layer.operator.reversed()) for layer in self.layers)
+        down = ((layer, layer.operator.reverse()) for layer in self.layers)
         log_hastings = 0.0
         for layer, operator in chain(((layer, layer.operator) for layer in self.layers), down):
             point = layer.target.at(theta)
@@ -152,7 +153,7 @@ class Counting:
     def __init__(self, step=1.0):
         self.step, self.n_moves = step, 0
 
-    def reversed(self):
+    def reverse(self):
         backwards = Counting(-self.step)
         backwards.move = lambda target, point, rng: self._moved(target, point, -self.step)
         return backwards

@@ -12,42 +12,28 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    Laplace,
-    SequentialApproximation,
-    Sites,
-    importance_estimate,
-    log_importance_weights,
-)
-from skgpmcmc.approximations.interpolated import Quadratic
-from skgpmcmc.approximations.sequential import _mass, _Probits
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
+from skgpmcmc.importance import importance_estimate, log_importance_weights
+from skgpmcmc.importance.sequential import SequentialApproximation, _mass, _Probits
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
 from skgpmcmc.model import HyperPrior
+from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
+from skgpmcmc.setup import emulated
+from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.testing import check_approximation, check_likelihood
-from skgpmcmc.transitions import (
+from skgpmcmc.transitions import EllipticalSlice, Mixture, Outcome, RandomWalk, StepInfo, Trajectory
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.metropolis import Evaluated
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import DrawCount, PseudoMarginalMetropolis
+from skgpmcmc.transitions.rotation import Rotation
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
-    Directed,
-    DrawCount,
-    EllipticalSlice,
     IndependenceMetropolis,
-    Mixture,
-    Outcome,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-    Rotation,
-    StepInfo,
     SurrogateProposal,
     TMixture,
-    Trajectory,
 )
-from skgpmcmc.transitions.metropolis import Evaluated
-from skgpmcmc.warmup import emulated
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
 
 from ..exactness.test_grid_posterior import three_point_report
 from ..exactness.test_joint import (
@@ -86,10 +72,10 @@ class NoJacobian(HyperPrior):
 
 
 class WithoutJacobian(OneByOne, PseudoMarginalMetropolis):
-    def evaluate_one(self, model, theta, rng, retained):
+    def evaluate_one(self, model, theta, rng, *retained):
         prior = model.hyperprior
         wrong = replace(model, hyperprior=NoJacobian(prior.names, prior.distributions))
-        return super().evaluate_one(wrong, theta, rng, retained)
+        return super().evaluate_one(wrong, theta, rng, *retained)
 
 
 class NoDeterminant(GaussianApproximation):
@@ -153,8 +139,8 @@ class UniformChoice(OneByOne, PseudoMarginalMetropolis):
 class WeightsOfOnePart(OneByOne, PseudoMarginalMetropolis):
     """Draws from the defensive mixture, weighted as if all came from q."""
 
-    def evaluate_one(self, model, theta, rng, retained):
-        found = super().evaluate_one(model, theta, rng, retained)
+    def evaluate_one(self, model, theta, rng, *retained):
+        found = super().evaluate_one(model, theta, rng, *retained)
         state = found.state
         q = self.reference.at(model, theta)
         log_weights = log_importance_weights(model, q, state.estimate.particles)
@@ -229,7 +215,7 @@ class UnliftedRotation(Rotation):
 
     def propose(self, theta, rng):
         moved, log_hastings = super().propose(theta, rng)
-        return moved, log_hastings / EmulatorOptions(lift=LIFT).lifted(len(theta))
+        return moved, log_hastings / EmulatorOptions(lift=LIFT).lifted_power(len(theta))
 
 
 class JumpByDensity(IndependenceMetropolis):
@@ -591,7 +577,7 @@ class Slice(EllipticalSlice):
         angle = rng.uniform(0.0, 2.0 * np.pi)
         lower, upper = angle - 2.0 * np.pi, angle
         for n_evaluations in range(1, 201):
-            new = model.moved(state, state.f * np.cos(angle) + nu * np.sin(angle))
+            new = model.with_latent(state, state.f * np.cos(angle) + nu * np.sin(angle))
             if new.log_lik > log_level:
                 return new, StepInfo(self.name, True, 1.0, n_evaluations, False)
             end = 0.0 if self.shrinks_to_zero else angle
@@ -685,7 +671,7 @@ class WrongInTheShape(Laplace):
 class ForgetsItself(Laplace):
     """Samplers use the refined form: they would never see what the class adds."""
 
-    def refined(self, tol=1e-13):
+    def with_tolerance(self, tol=1e-13):
         return Laplace(tol=tol)
 
 
@@ -756,7 +742,7 @@ class Widened(EP):
     share: float = 0.5
 
 
-@pytest.mark.parametrize("kind", ["refined", "roughened"])
+@pytest.mark.parametrize("kind", ["with_tolerance", "with_few_sweeps"])
 def test_what_samplers_make_of_an_approximation_is_of_its_class_with_its_fields(kind):
     made = getattr(Widened(share=0.7, damping=0.8), kind)()
     assert (type(made), made.share, made.damping) == (Widened, 0.7, 0.8)

@@ -12,8 +12,10 @@ import pytest
 
 from skgpmcmc.numerics.dynamics import Path
 from skgpmcmc.numerics.linalg import DenseRoot
-from skgpmcmc.transitions import Directed, Rotation, Trajectory, hmc
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.transitions import Trajectory, hmc
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.rotation import Rotation
 
 from ..exactness.test_trajectories import N_FEW, worst
 from ..helpers import Z_LIMIT
@@ -37,15 +39,15 @@ def twin(cls, **changes):
 class HalfStepMissing(Trajectory):
     """The last step of the momentum is a whole one."""
 
-    def flown(self, at, point, rng):
-        return _flown_by(_without_half_step, super().flown, at, point, rng)
+    def integrate(self, at, point, rng):
+        return _flown_by(_without_half_step, super().integrate, at, point, rng)
 
 
 def _without_half_step(at, begin, momentum, step, root, n_steps):
     path = _leapfrog(at, begin, momentum, step, root, n_steps)
     if path.end is None:
         return path
-    momentum = path.momentum + 0.5 * step * root.pull(path.end.gradient)
+    momentum = path.momentum + 0.5 * step * root.apply_transpose(path.end.gradient)
     return Path(path.end, momentum, path.n_evaluations, path.position)
 
 
@@ -80,8 +82,8 @@ class StepByThePoint(Trajectory):
 class EnergyInTheMetricOfAnother(Trajectory):
     """Momenta have the covariance of this chain's metric, their energy that of another's."""
 
-    def flown(self, at, point, rng):
-        path, log_ratio = super().flown(at, point, rng)
+    def integrate(self, at, point, rng):
+        path, log_ratio = super().integrate(at, point, rng)
         return path, log_ratio - 0.25 * path.momentum @ path.momentum + 0.25 * 3
 
 
@@ -117,7 +119,7 @@ class Unlifted(Rotation):
 
     def propose(self, theta, rng):
         moved, log_hastings = super().propose(theta, rng)
-        return moved, log_hastings / EmulatorOptions().lifted(len(theta))
+        return moved, log_hastings / EmulatorOptions().lifted_power(len(theta))
 
 
 def rotations(cls):

@@ -9,28 +9,23 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, Approximation, Laplace, log_importance_weights
+from skgpmcmc.approximations import EP, Approximation, Laplace
+from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.model.nugget import WithNugget
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
-from skgpmcmc.transitions import (
+from skgpmcmc.transitions import EllipticalSlice, Mixture, RandomWalk, StepInfo, metropolis_accepts
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.metropolis import MarginalMetropolis
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
+from skgpmcmc.transitions.rotation import GridDensity, Rotation
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
-    Directed,
-    EllipticalSlice,
-    GridDensity,
     IndependenceMetropolis,
-    MarginalMetropolis,
-    Mixture,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-    Rotation,
-    StepInfo,
     SurrogateProposal,
     TMixture,
-    metropolis_accepts,
+    follow_trajectories,
 )
-from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import in_one_test, leapfrog, make_model, toy_classes
 
@@ -78,7 +73,7 @@ class Failing(Approximation):
     def check(self):
         pass
 
-    def refined(self, tol=0.0):
+    def with_tolerance(self, tol=0.0):
         return self
 
 
@@ -121,7 +116,7 @@ def rotation(dim=2):
 
 def directed(make):
     """Ahead and back."""
-    return Directed(make(rotation()), make(rotation().reversed()))
+    return Directed(make(rotation()), make(rotation().reverse()))
 
 
 def marginal(proposal, approximation=None, *, with_latent=True):
@@ -308,7 +303,7 @@ def test_no_start_where_K_is_no_covariance(model, transition):
     """Its eigenvalues are negative; B = I + W^1/2 K W^1/2 would not notice."""
     wrong = model.with_nugget(-0.1)
     with pytest.raises(NotPositiveDefiniteError):
-        wrong.prior_at(THETA).made()
+        wrong.prior_at(THETA).factorize()
     state = transition.start(wrong, THETA, np.random.default_rng(10))
     if getattr(transition, "with_latent", True):
         assert state is None
@@ -494,7 +489,7 @@ class NotEverywhere(WithNugget):
 def test_a_proposal_where_K_is_no_covariance_is_a_rejection_and_counted(model, make):
     model = replace(model, covariance=NotEverywhere(model.covariance, -0.1))
     with pytest.raises(NotPositiveDefiniteError):
-        model.prior_at(LONG).made()
+        model.prior_at(LONG).factorize()
     transition = make(Fixed(LONG, np.inf))
     rng = np.random.default_rng(19)
     state = transition.start(model, SHORT, rng)
@@ -700,7 +695,7 @@ def test_a_trajectory_runs_backwards():
     trajectory = leapfrog(root, 0.3, 5)
     start = CheapPoint.at(Bell(), np.array([0.1, 0.6]))
     momentum = np.array([0.7, -0.4])
-    end, probability = advanced(trajectory, Bell(), start, Sides(momentum))
+    end, probability = follow_trajectories(trajectory, Bell(), start, Sides(momentum))
     assert probability > 0.5
     assert not np.array_equal(end.position, start.position)
     # The momentum at the end, by its own leapfrog.
@@ -711,7 +706,7 @@ def test_a_trajectory_runs_backwards():
         half = 0.5 if i == 4 else 1.0
         p = p + half * step * (Bell().value_and_gradient(theta)[1] @ root)
     assert_allclose(end.position, theta, atol=1e-12)
-    back, _ = advanced(trajectory, Bell(), end, Sides(-p))
+    back, _ = follow_trajectories(trajectory, Bell(), end, Sides(-p))
     assert_allclose(back.position, start.position, atol=1e-12)
 
 
@@ -723,7 +718,7 @@ def test_cheap_moves_leave_their_target_alone(move):
         trajectory = leapfrog(np.array([[0.8, 0.0], [0.3, 1.1]]), 0.9, 3)
         point = CheapPoint.at(Bell(), start)
         for _ in range(5):
-            point, _ = advanced(trajectory, Bell(), point, rng)
+            point, _ = follow_trajectories(trajectory, Bell(), point, rng)
         end = point.position
     else:
         points = [CheapPoint.at(Bell(), theta) for theta in start]

@@ -21,7 +21,7 @@ from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.samplers import Marginal, PseudoMarginal, Sufficient
-from skgpmcmc.transitions import MarginalMetropolis
+from skgpmcmc.transitions.metropolis import MarginalMetropolis
 
 from ..helpers import in_one_test, short_chains
 

@@ -17,7 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.transitions import MarginalMetropolis, Mixture, PseudoMarginalMetropolis
+from skgpmcmc.transitions import Mixture
+from skgpmcmc.transitions.metropolis import MarginalMetropolis
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import rounds_of, short_chains
 
@@ -364,14 +366,15 @@ def test_an_interrupt_at_the_end_of_a_later_round(index, uncut):
     assert_prefix(model, uncut, n_kept)
 
 
-def interrupt_after(monkeypatch, transition, n_steps, method="moving"):
-    """Let the n-th step of a kind of transition be interrupted."""
-    count = iter(range(n_steps))
-    step = getattr(transition, method)
+def interrupt_after(monkeypatch, transition, n_steps, method="step_many"):
+    """Let the n-th step of a kind of transition be interrupted; each chain's step counts."""
+    left, step = n_steps, getattr(transition, method)
 
     def interrupted(self, *arguments, **named):
-        if next(count, None) is None:
+        nonlocal left
+        if left <= 0:
             raise KeyboardInterrupt
+        left -= len(arguments[1]) if method == "step_many" else 1
         return step(self, *arguments, **named)
 
     monkeypatch.setattr(transition, method, interrupted)

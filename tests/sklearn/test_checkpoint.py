@@ -26,13 +26,14 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import SubsetOfData
-from skgpmcmc.numerics import sealed
-from skgpmcmc.numerics.threads import LostWorkersError, Workers
+from skgpmcmc.chain import Segment, time_limit
+from skgpmcmc.chain import segment as work
+from skgpmcmc.chain.counts import Counts, sum_counts
+from skgpmcmc.parallel.workers import LostWorkersError, Workers
 from skgpmcmc.run import chains, checkpoint, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import Segment, sum_counts, time_limit, work
-from skgpmcmc.warmup.work import Counts
+from skgpmcmc.storage import sealed
 
 from ..helpers import in_one_test, rounds_of, seeded
 
@@ -128,14 +129,14 @@ class CutError(Exception):
 
 def cut_at(batch):
     """Let the workers fail in a batch of what they have to compute; returns what undoes that."""
-    patch, computed, n = pytest.MonkeyPatch(), Workers._computed, iter(range(batch))
+    patch, computed, n = pytest.MonkeyPatch(), Workers._compute, iter(range(batch))
 
     def failing(self, calls):
         if next(n, None) is None:
             raise CutError
         return computed(self, calls)
 
-    patch.setattr(Workers, "_computed", failing)
+    patch.setattr(Workers, "_compute", failing)
     return patch
 
 
@@ -362,7 +363,7 @@ def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path
     monkeypatch.setattr(set_ups, "perform", lambda *call: run(*call)._replace(seconds=1e6))
     with pytest.warns(UserWarning, match="This fit will be long"):
         walk(checkpoint=tmp_path / "file").fit(X, y)
-    monkeypatch.setattr(chains, "_MANY_ROWS", 10)
+    monkeypatch.setattr(chains, "_ROWS_TIMED_FIRST", 10)
     monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 1e6)
     walk(checkpoint=tmp_path / "file").fit(X, y)  # a warning would be an error
 
@@ -577,14 +578,14 @@ def test_an_interrupt_keeps_draws_and_the_file_goes_on(monkeypatch, tmp_path):
     X, y = moons()
     patch = pytest.MonkeyPatch()
     n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
-    computed, n = Workers._computed, iter(range(n_before))
+    computed, n = Workers._compute, iter(range(n_before))
 
     def interrupted(self, calls):
         if next(n, None) is None:
             raise KeyboardInterrupt
         return computed(self, calls)
 
-    patch.setattr(Workers, "_computed", interrupted)
+    patch.setattr(Workers, "_compute", interrupted)
     with pytest.warns(UserWarning, match="interrupted: the 10 draws per chain"):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()
@@ -651,7 +652,7 @@ def test_max_time_that_makes_no_sense(value):
 def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
     X, y = moons()
     n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
-    computed, n = Workers._computed, iter(range(n_before))
+    computed, n = Workers._compute, iter(range(n_before))
 
     def lost(self, calls):
         if next(n, None) is None:
@@ -659,7 +660,7 @@ def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
         return computed(self, calls)
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(Workers, "_computed", lost)
+    patch.setattr(Workers, "_compute", lost)
     with pytest.warns(UserWarning, match="the 10 draws per chain .* kept. Workers were lost"):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
     patch.undo()
@@ -672,7 +673,7 @@ def test_draws_that_are_handed_out_in_parts_are_counted_once():
     draws = np.arange(6.0)[:, None]
     segment = Segment(None, np.random.default_rng(0), draws, draws, counts, np.empty((6, 0, 1)))
     tape = checkpoint._Tape([segment])
-    parts = [part for n in (2, 1, 9) for part in tape.taken(n)]
+    parts = [part for n in (2, 1, 9) for part in tape.take(n)]
     assert_array_equal(np.concatenate([part.theta for part in parts]), draws)
     total = sum_counts([part.counts for part in parts])
     assert (total.n_steps, total.n_accepted) == (counts.n_steps, counts.n_accepted)

@@ -25,7 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.samplers import Marginal, PseudoMarginal
-from skgpmcmc.transitions import MOST_ROTATED, Directed
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.rotation import MOST_ROTATED
 
 from ..helpers import short_chains
 

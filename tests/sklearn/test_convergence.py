@@ -19,14 +19,14 @@ from skgpmcmc.likelihoods import Logit
 from skgpmcmc.run import (
     StoppingRule,
     chains,
-    diagnostics,
+    convergence,
     draws_wanted,
     n_rounds,
     summarize_convergence,
 )
-from skgpmcmc.run.diagnostics import MIN_ESS
+from skgpmcmc.run.convergence import MIN_ESS
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.transitions import PseudoMarginalMetropolis
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import in_one_test, rounds_of, short_chains
 
@@ -204,7 +204,7 @@ def test_what_meets_the_rule():
 def test_every_model_settles_and_ends_for_itself(n_jobs, monkeypatch):
     """The draws of one class against the rest are those of that problem alone."""
     X, y = three_classes()
-    monkeypatch.setattr(diagnostics, "MIN_ESS", 20.0)  # so that few draws are enough
+    monkeypatch.setattr(convergence, "MIN_ESS", 20.0)  # so that few draws are enough
     rule = {"n_draws": 1000, "target_ess": 80.0, "max_rhat": 1.2, "n_importance": 16}
     model = quick(sampler="pm", n_warmup="auto", **rule, n_jobs=n_jobs).fit(X, y)
     lengths = [binary.theta_samples_.shape[1] for binary in model.estimators_]
@@ -582,17 +582,18 @@ def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, lo
 @short_chains()
 def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, long, monkeypatch):
     """The round is dropped, random numbers included: later it is made again as it was."""
-    count = iter(range(n_steps))
-    moving = PseudoMarginalMetropolis.moving
+    left, step_many = n_steps, PseudoMarginalMetropolis.step_many
 
-    def interrupted(self, model, state, rng):
-        if next(count, None) is None:
+    def interrupted(self, model, states, rngs):
+        nonlocal left
+        if left <= 0:
             raise KeyboardInterrupt
-        return moving(self, model, state, rng)
+        left -= len(states)
+        return step_many(self, model, states, rngs)
 
     model = twin(short).set_params(n_draws=MANY)
     with monkeypatch.context() as patch:
-        patch.setattr(PseudoMarginalMetropolis, "moving", interrupted)
+        patch.setattr(PseudoMarginalMetropolis, "step_many", interrupted)
         with pytest.warns(UserWarning, match=f"interrupted: the {n_kept} draws per chain"):
             model.fit(*moons())
     assert_array_equal(model.theta_samples_, long.theta_samples_[:, :n_kept])

@@ -16,10 +16,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.approximations import EP, density_from, importance_estimate, log_importance_weights
+from skgpmcmc.approximations import EP
+from skgpmcmc.importance import importance_estimate, log_importance_weights
+from skgpmcmc.importance.interpolated import density_from
 from skgpmcmc.prediction import Integrated, OwnLatent
 from skgpmcmc.samplers import Marginal, PseudoMarginal
-from skgpmcmc.transitions import PseudoMarginalMetropolis
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import (
     Z_LIMIT,
@@ -154,14 +156,14 @@ def test_trajectories_on_the_exact_evidence_do_not_depend_on_workers():
 def test_threads_share_one_limit_on_blas(monkeypatch):
     # A worker that is done must not lift the limit of those that are not.
     seen = set()
-    moving = PseudoMarginalMetropolis.moving
+    step_many = PseudoMarginalMetropolis.step_many
 
-    def watched(self, model, state, rng):
-        time.sleep(rng.choice([0.0, 0.01]))
+    def watched(self, model, states, rngs):
+        time.sleep(rngs[0].choice([0.0, 0.01]))
         seen.update(blas_threads())
-        return moving(self, model, state, rng)
+        return step_many(self, model, states, rngs)
 
-    monkeypatch.setattr(PseudoMarginalMetropolis, "moving", watched)
+    monkeypatch.setattr(PseudoMarginalMetropolis, "step_many", watched)
     with threadpool_limits(2), joblib.parallel_config(backend="threading", n_jobs=2):
         before = blas_threads()
         brief(n_chains=4).fit(*binary_data())

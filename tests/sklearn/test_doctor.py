@@ -9,9 +9,9 @@ from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.__main__ import main
-from skgpmcmc.doctor import Chains, findings
+from skgpmcmc.chain.counts import Counts
+from skgpmcmc.doctor import StoredChains, findings
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import Counts
 
 N_DRAWS = 500
 NAMES = ["log k1__constant_value", "log k2__length_scale"]
@@ -26,7 +26,7 @@ def counts(accepted=400, move="surrogate"):
 
 
 def said(samples, sampler="pm", **rates):
-    chains = Chains(samples, NAMES, [counts(**rates)] * len(samples), 20, sampler)
+    chains = StoredChains(samples, NAMES, [counts(**rates)] * len(samples), 20, sampler)
     return " | ".join(findings(chains, 1.01, 400.0))
 
 

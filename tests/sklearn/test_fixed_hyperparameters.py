@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import StoppingRule, summarize_convergence
+from skgpmcmc.run import Draws, StoppingRule, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
-from skgpmcmc.run.records import Draws, judged
+from skgpmcmc.run.records import judged_quantities
 
 from ..helpers import make_model, toy_classes
 
@@ -33,8 +33,8 @@ def test_a_target_is_a_target_for_f():
     of_model = model._predictor.model
     earlier = Draws(model.theta_samples_[:, :-50], model.latent_samples_[:, :-50], [], None)
     assert ROUND_LENGTH == 50
-    assert StoppingRule(300.0, 1.05).missing(judged(of_model, model._draws)) == 0.0
-    assert StoppingRule(300.0, 1.05).missing(judged(of_model, earlier)) > 0.0
+    assert StoppingRule(300.0, 1.05).missing(judged_quantities(of_model, model._draws)) == 0.0
+    assert StoppingRule(300.0, 1.05).missing(judged_quantities(of_model, earlier)) > 0.0
 
 
 def test_what_is_judged():
@@ -44,8 +44,8 @@ def test_what_is_judged():
     rng = np.random.default_rng(0)
     f = rng.standard_normal((2, 5, 40))
     some = Draws(rng.standard_normal((2, 5, 2)), f, [], None)
-    assert judged(free, some) is some.theta
-    found = judged(fixed, Draws(np.empty((2, 5, 0)), f, [], None))
+    assert judged_quantities(free, some) is some.theta
+    found = judged_quantities(fixed, Draws(np.empty((2, 5, 0)), f, [], None))
     assert found.shape == (2, 5, 11)
     assert_allclose(found[1, 3, 0], fixed.likelihood.log_prob(fixed.y, f[1, 3]).sum())
     assert_allclose(found[..., 1], f[..., 0])
@@ -59,7 +59,9 @@ def test_all_draws_enter_a_prediction():
     predictor = model._predictor
     assert predictor.multiplicity.tolist() == [1.0] * 140
     for n_draws, n_fresh in ((1, 48), (2, 52), (140, 48 + 4 * 139)):
-        ((given, _),) = predictor.strategy.averaged(predictor.group(np.arange(n_draws)))
+        ((given, _),) = predictor.strategy.weighted_conditionals(
+            predictor.group(np.arange(n_draws))
+        )
         assert given.coefficients.shape == (6, n_draws + n_fresh)
 
 

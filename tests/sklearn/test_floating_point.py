@@ -15,8 +15,8 @@ from skgpmcmc import (
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
+from skgpmcmc.chain import segment as work
 from skgpmcmc.samplers import DiscretizingChain, Marginal, PseudoMarginal, TemperedTransitions
-from skgpmcmc.warmup import work
 
 from ..helpers import seeded, short_chains
 

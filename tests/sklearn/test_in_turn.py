@@ -24,14 +24,14 @@ from skgpmcmc.numerics.dynamics import IDENTITY
 from skgpmcmc.samplers import Ancillary, Interweaving, KnorrHeldRue, Sufficient, Surrogate
 from skgpmcmc.transitions import (
     HyperUpdate,
-    JointUpdate,
     LatentUpdate,
-    PriorShape,
     RandomWalk,
     Sweep,
     Trajectory,
     UnivariateSlice,
 )
+from skgpmcmc.transitions.gibbs import PriorShape
+from skgpmcmc.transitions.joint_update import JointUpdate
 
 from ..helpers import every_pair, in_one_test, rounds_of, short_chains
 
@@ -158,7 +158,7 @@ def test_predictions_condition_on_the_draws(name):
     (own,) = model._sampling.run.models
     expected = []
     for theta, f in zip(*map(np.concatenate, (own.draws.theta, own.draws.f)), strict=True):
-        mean, var = own.model.prior_at(theta).given(f[:, None]).predict(new)
+        mean, var = own.model.prior_at(theta).condition_on(f[:, None]).predict(new)
         expected.append(stats.norm.cdf(mean[:, 0] / np.sqrt(1.0 + var)))
     assert_allclose(model.predict_proba(new)[:, 1], np.mean(expected, axis=0), rtol=1e-8)
     latent = model.sample_latent(new, n_draws=5, random_state=0)

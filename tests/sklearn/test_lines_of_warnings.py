@@ -13,12 +13,12 @@ from sklearn.preprocessing import FunctionTransformer
 from skgpmcmc import BayesianGPClassifier, BayesianGPVolatilityRegressor
 from skgpmcmc._warnings import warn
 from skgpmcmc.baselines import EPMLClassifier, epml
+from skgpmcmc.chain import time_limit
 from skgpmcmc.estimators import _base
-from skgpmcmc.numerics.threads import Workers
+from skgpmcmc.parallel.workers import Workers
 from skgpmcmc.run import evidence, set_ups
 from skgpmcmc.run.checkpoint import Checkpoint
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import time_limit
 
 from ..helpers import rounds_of
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.baselines import EPMLClassifier
-from skgpmcmc.run import effort as memory
+from skgpmcmc.run import memory
 from skgpmcmc.samplers import SAMPLERS
 
 from ..helpers import in_one_test

@@ -40,13 +40,13 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
+from skgpmcmc.chain.segment import no_density_message
 from skgpmcmc.estimators import _base
 from skgpmcmc.estimators._data import LogProbabilityClassifierMixin
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import default_hyperprior
 from skgpmcmc.run import set_ups
 from skgpmcmc.samplers import Ancillary, Interweaving, Marginal, PseudoMarginal, Sufficient
-from skgpmcmc.warmup.work import no_density
 
 from ..helpers import in_one_test, make_model
 
@@ -550,12 +550,12 @@ def test_targets_of_any_size_are_tried_where_they_are():
 def test_no_start_says_which_part_of_the_model_has_no_density():
     theta = np.zeros(2)
     model = make_model(X, 2.0 * Y - 1.0, Undefined())
-    assert "the log-likelihood at f = 0 is nan" in no_density(model, theta)
+    assert "the log-likelihood at f = 0 is nan" in no_density_message(model, theta)
     model = make_model(X, 2.0 * Y - 1.0, kernel=ConstantKernel() * Indefinite())
-    assert "K of the training rows is no covariance" in no_density(model, theta)
+    assert "K of the training rows is no covariance" in no_density_message(model, theta)
     prior = default_hyperprior(model.covariance, Probit(), {"k1__constant_value": stats.uniform(2)})
     model = dataclasses.replace(model, hyperprior=prior)
-    assert "the log density of the priors is -inf" in no_density(model, theta)
+    assert "the log density of the priors is -inf" in no_density_message(model, theta)
 
 
 # --- after fit ------------------------------------------------------------------------------------

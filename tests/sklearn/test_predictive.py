@@ -59,7 +59,7 @@ class Mixture:
         thetas = np.concatenate(est.theta_samples_)
         self.laws, self.moments = [], []
         for theta, f in zip(thetas, np.concatenate(est._draws.f), strict=True):
-            conditional = model.prior_at(theta).given(f[:, None])
+            conditional = model.prior_at(theta).condition_on(f[:, None])
             mean, var = conditional.predict(X_NEW)
             at = mean + np.sqrt(var)[:, None] * node
             self.laws.append(targets_given(est, name, theta, at))

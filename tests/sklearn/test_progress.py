@@ -12,12 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
+from skgpmcmc.chain import time_limit
+from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION, Done
+from skgpmcmc.chain.time_limit import TimeLimit
 from skgpmcmc.numerics import roots
 from skgpmcmc.numerics.linalg import OperationCount
-from skgpmcmc.run import chains, diagnostics, effort, set_ups
-from skgpmcmc.run.effort import Plan
+from skgpmcmc.run import chains, convergence, progress, set_ups
+from skgpmcmc.run.progress import WorkPlan
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import ITERATIONS_PER_EVALUATION, Done, TimeLimit, time_limit
 
 from ..helpers import in_one_test, make_model, rounds_of
 
@@ -25,7 +27,7 @@ from ..helpers import in_one_test, make_model, rounds_of
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 FIXED = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
-PLAN = Plan(n_rows=1000, n_iterations=5200.0, n_workers=2)
+PLAN = WorkPlan(n_rows=1000, n_iterations=5200.0, n_workers=2)
 
 
 ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
@@ -127,7 +129,7 @@ def test_the_bar_climbs_in_small_steps_to_its_end(monkeypatch, capsys):
 
 
 def test_the_bar_ends_where_target_ess_is_reached(monkeypatch, capsys):
-    monkeypatch.setattr(diagnostics, "MIN_ESS", 20.0)  # so that few draws are enough
+    monkeypatch.setattr(convergence, "MIN_ESS", 20.0)  # so that few draws are enough
     # A chain by EP hardly stays anywhere.
     model = learning(n_draws=10_000, target_ess=5.0).set_params(approximation="ep")
     share = shares(monkeypatch, model, *moons())
@@ -164,7 +166,7 @@ def test_an_effort_grows_with_what_is_planned():
     [(3.21, "3.2 seconds"), (80, "80 seconds"), (720, "12 minutes"), (7200, "2 hours")],
 )
 def test_an_effort_in_words(seconds, words):
-    assert str(effort.Effort(PLAN, seconds, "a guess")) == f"about {words}"
+    assert str(progress.Effort(PLAN, seconds, "a guess")) == f"about {words}"
 
 
 class Timed:
@@ -172,7 +174,7 @@ class Timed:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        monkeypatch.setattr(effort.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(progress.time, "perf_counter", lambda: self.now)
 
     def fit(self, model, theta):
         self.now += len(model.observations)
@@ -192,18 +194,18 @@ def test_an_evaluation_with_some_inputs_tells_of_an_iteration_with_all(
     kernel, power, n_each, monkeypatch
 ):
     """All rows of an input take their time, and a matrix of low rank takes less."""
-    monkeypatch.setattr(effort, "_SMALL", 30)
-    monkeypatch.setattr(roots, "_FEWEST_ROWS", 30)
-    some = effort.seconds_per_iteration(places(30, kernel, n_each), Timed(monkeypatch))
+    monkeypatch.setattr(progress, "_N_INPUTS_TIMED", 30)
+    monkeypatch.setattr(roots, "_FEWEST_ROWS_OF_LOW_RANK", 30)
+    some = progress.seconds_per_iteration(places(30, kernel, n_each), Timed(monkeypatch))
     assert some == pytest.approx(30 * n_each / ITERATIONS_PER_EVALUATION)
-    more = effort.seconds_per_iteration(places(120, kernel, n_each), Timed(monkeypatch))
+    more = progress.seconds_per_iteration(places(120, kernel, n_each), Timed(monkeypatch))
     assert more == pytest.approx(some * 4.0**power)
 
 
 def test_only_calls_that_are_said_to_tell_of_iterations_do():
     plan, monitor = PLAN._replace(n_workers=1), Listener()
     seconds = iter([[5.0], [50.0, 6.0, 4.0], [1.0]])
-    workers = SimpleNamespace(follows=False, run=lambda *_: done_in(next(seconds)))
+    workers = SimpleNamespace(replays=False, run=lambda *_: done_in(next(seconds)))
     rounds = set_ups._Rounds(monitor, 1)
     work = set_ups._Work(workers, rounds, plan, "", 1)
     work.map(abs, [(1,)], "search")
@@ -254,9 +256,9 @@ LEARNING = ("search for modes", "scale of the posterior at a mode", "learning")
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (learning(), [*LEARNING, "measuring the noise of estimates", "settling"]),
-        (learning().set_params(sampler="marginal"), [*LEARNING, "settling"]),
-        (quick(), ["start of the chains", "tuning", "settling"]),
+        (learning(), [*LEARNING, "measuring the noise of estimates", "burn-in"]),
+        (learning().set_params(sampler="marginal"), [*LEARNING, "burn-in"]),
+        (quick(), ["start of the chains", "tuning", "burn-in"]),
     ],
     ids=["emulated", "marginal", "sweep"],
 )
@@ -341,7 +343,7 @@ def slowed(perform):
 
 def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
     """The warning is an error here: nothing has been factored when it comes."""
-    monkeypatch.setattr(chains, "_MANY_ROWS", 15)
+    monkeypatch.setattr(chains, "_ROWS_TIMED_FIRST", 15)
     monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 100.0)
     monkeypatch.setattr(set_ups, "perform", None)
     with warnings.catch_warnings():
@@ -362,7 +364,7 @@ class Listener:
     def expect(self, what):
         self.left.append(what.seconds)
 
-    def sampled(self, progress):
+    def report_draws(self, progress):
         pass
 
     def begin_round(self):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.chain import sample
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.transitions import EllipticalSlice, at_rest
-from skgpmcmc.warmup import sample
+from skgpmcmc.transitions import EllipticalSlice
+from skgpmcmc.transitions.base import at_rest
 
 from ..helpers import make_model, toy_classes
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.approximations.left_out import Query, Settled
+from skgpmcmc.importance.left_out import Query, Settled
 from skgpmcmc.model import Further
 from skgpmcmc.run import GivenRows, leave_one_out
 from skgpmcmc.samplers import Marginal

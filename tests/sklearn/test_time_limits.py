@@ -12,16 +12,21 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.approximations import HyperPosterior, Laplace, SubsetOfData
+from skgpmcmc.approximations import Laplace, SubsetOfData
+from skgpmcmc.chain import sample, time_limit
+from skgpmcmc.chain.executor import perform
+from skgpmcmc.chain.segment import start, tune
+from skgpmcmc.chain.time_limit import TimeLimit, until
+from skgpmcmc.hyperposterior import HyperPosterior
 from skgpmcmc.run import chains, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.transitions import MarginalWalk, RandomWalk, Sweep
-from skgpmcmc.warmup import Emulated, TimeLimit, perform, sample, time_limit, until
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.emulator.search import search
-from skgpmcmc.warmup.hamiltonian import follow
-from skgpmcmc.warmup.work import start, tune
+from skgpmcmc.setup.emulator.cheap import Emulated
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.search import search
+from skgpmcmc.setup.hamiltonian import follow
+from skgpmcmc.transitions import RandomWalk, Sweep
+from skgpmcmc.transitions.metropolis import MarginalWalk
 
 from ..helpers import make_model, rounds_of, toy_classes
 

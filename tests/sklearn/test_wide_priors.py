@@ -9,11 +9,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc import (
-    BayesianGPClassifier,
-    BayesianGPPoissonRegressor,
-    BayesianGPVolatilityRegressor,
-)
+from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPVolatilityRegressor
 from skgpmcmc.likelihoods import NegativeBinomial, OrdinalProbit
 from skgpmcmc.samplers import PseudoMarginal
 

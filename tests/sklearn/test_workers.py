@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.numerics.threads import LostWorkersError, Workers
+from skgpmcmc.parallel.workers import LostWorkersError, Workers
 from skgpmcmc.samplers import PseudoMarginal
 
 # A few draws are enough here.

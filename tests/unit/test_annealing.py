@@ -8,18 +8,18 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Exact, Sites
-from skgpmcmc.approximations.annealing import (
+from skgpmcmc.approximations.whitened import gaussian_family
+from skgpmcmc.importance import log_importance_weights
+from skgpmcmc.importance.annealed import (
+    AnnealedParticles,
     EllipticalSlices,
-    Particles,
-    Schedule,
+    TemperatureSchedule,
     Tempered,
     annealed_evidence,
+    find_schedule,
     geometric_temperatures,
     linear_temperatures,
-    scheduled,
 )
-from skgpmcmc.approximations.importance import log_importance_weights
-from skgpmcmc.approximations.whitened import gaussian_family
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.parameterizations import LatentConditional
 from skgpmcmc.run.annealed import AnnealedImportance
@@ -50,13 +50,15 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 def fixed(temperatures, log_scale=0.0):
     """The schedule with one scale at all temperatures."""
-    return Schedule(temperatures, np.full(len(temperatures), log_scale))
+    return TemperatureSchedule(temperatures, np.full(len(temperatures), log_scale))
 
 
 def particles_at(model, q, f):
     """Draws that are where f, (n, N), says."""
     delta = f - q.mean[:, None]
-    particles = Particles(q, model.observations_at(q.prior.theta), delta, np.empty(f.shape[1]))
+    particles = AnnealedParticles(
+        q, model.observations_at(q.prior.theta), delta, np.empty(f.shape[1])
+    )
     particles.place(np.full(f.shape[1], True), delta)
     return particles
 
@@ -125,9 +127,9 @@ def exact_particles(beta, size, rng):
     """Draws of q^(1 - beta) p^beta, made by rejection."""
     model = given_model(np.array([[4.0, 2.0], [2.0, 3.0]]), [1.0, -1.0])
     q = beginning(model, NO_THETA, "prior")
-    drawn = Particles.drawn(model, q, size, rng)  # rho <= 0 for a probit from the prior
+    drawn = AnnealedParticles.draw(model, q, size, rng)  # rho <= 0 for a probit from the prior
     kept = np.log(rng.uniform(size=size)) < beta * drawn.log_ratio
-    return Particles(q, drawn.observed, drawn.delta[:, kept], drawn.log_ratio[kept])
+    return AnnealedParticles(q, drawn.observed, drawn.delta[:, kept], drawn.log_ratio[kept])
 
 
 @every_kernel
@@ -183,7 +185,7 @@ def test_slices_shrink_to_the_angles_that_were_turned_down():
     """Not to zero: that has a bias which shows only where slices are narrow."""
     model, theta = wide_model()
     rng = Watched(0)
-    draws = Particles.drawn(model, beginning(model, theta, "prior"), 40, rng)
+    draws = AnnealedParticles.draw(model, beginning(model, theta, "prior"), 40, rng)
     EllipticalSlices().move(draws, 1.0, 0.0, rng)
     n_cut = 0
     for (low, high, angle), (new_low, new_high, _) in pairwise(rng.brackets):
@@ -258,12 +260,12 @@ def test_a_pilot_batch_tunes_the_scale():
     q = beginning(model, theta, "prior")
     kernel = TrajectoryKernel(Trajectory(0.5))
     rng = np.random.default_rng(0)
-    schedule = scheduled(
+    schedule = find_schedule(
         model, q, geometric_temperatures(20), rng, kernel=kernel, n_moves=3, n_pilot=24
     )
 
     def last_probabilities(log_scales):
-        particles, found = Particles.drawn(model, q, 100, rng), []
+        particles, found = AnnealedParticles.draw(model, q, 100, rng), []
         for beta, log_scale in zip(schedule.temperatures, log_scales, strict=True):
             found += [kernel.move(particles, beta, log_scale, rng) for _ in range(3)]
         return np.mean(found[15:])
@@ -296,7 +298,7 @@ def test_where_importance_sampling_is_noisy_annealing_is_not():
     q = beginning(model, theta, "EP")
     rng = np.random.default_rng(0)
     plain = annealed_evidence(model, q, fixed(linear_temperatures(1)), 500, rng)
-    schedule = scheduled(model, q, None, rng)
+    schedule = find_schedule(model, q, None, rng)
     annealed = annealed_evidence(model, q, schedule, 500, rng, n_moves=5)
     assert annealed.effective_size > 1.5 * plain.effective_size
     assert annealed.log_weights.std() < 0.2 * plain.log_weights.std()
@@ -313,7 +315,7 @@ def test_schedules_end_at_one():
 def test_temperatures_that_are_given_are_kept():
     model = three_point_model()
     q, wanted = beginning(model, THREE_THETA, "prior"), geometric_temperatures(1500)
-    found = scheduled(model, q, wanted, np.random.default_rng(0), n_pilot=2)
+    found = find_schedule(model, q, wanted, np.random.default_rng(0), n_pilot=2)
     assert_allclose(found.temperatures, wanted, rtol=0.0)
     assert found.log_scales.shape == (1500,)
 
@@ -321,7 +323,7 @@ def test_temperatures_that_are_given_are_kept():
 def test_the_adaptive_schedule_is_longer_from_farther():
     model, theta = wide_model()
     n = [
-        len(scheduled(model, beginning(model, theta, start), None, np.random.default_rng(0))[0])
+        len(find_schedule(model, beginning(model, theta, start), None, np.random.default_rng(0))[0])
         for start in STARTS
     ]
     assert n[0] > 2 * n[1] >= 2

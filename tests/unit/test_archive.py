@@ -8,10 +8,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc.approximations import EP
-from skgpmcmc.approximations.interpolated import Quadratic
-from skgpmcmc.numerics.archive import Written, from_arrays, to_arrays
+from skgpmcmc.chain import InProcess
+from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
-from skgpmcmc.warmup import InProcess, Request
+from skgpmcmc.setup import Request
+from skgpmcmc.storage.archive import Written, from_arrays, to_arrays
 
 from ..helpers import in_one_test, make_model, streams, toy_classes
 
@@ -62,8 +63,8 @@ def test_what_is_no_record_is_refused():
         ({"record": "skgpmcmc.run.chains:np", "fields": {}}, "is no record of this"),
         ({"record": "skgpmcmc.run.chains:set_up", "fields": {}}, "is no record of this"),
         ({"record": "skgpmcmc.run.chains:SamplingRun", "fields": {}}, "is no record of this"),
-        ({"record": "skgpmcmc.warmup.work:Workers", "fields": {}}, "is no record of this"),
-        ({"record": "skgpmcmc.warmup.work:Counts", "fields": {"add_step": 1}}, "has no .'add_st"),
+        ({"record": "skgpmcmc.chain.counts:Workers", "fields": {}}, "is no record of this"),
+        ({"record": "skgpmcmc.chain.counts:Counts", "fields": {"add_step": 1}}, "has no .'add_st"),
         ({"stream": {"kind": "RandomState"}}, "no random stream of kind 'RandomState'"),
         ({"call": ["print"]}, "unknown kind 'call'"),
         ([1], "has a list where a part should be"),

@@ -8,18 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.approximations import (
-    CHEAP,
-    EP,
-    EigenExact,
-    Exact,
-    HyperPosterior,
-    Laplace,
-    Nystrom,
-    SubsetOfData,
-    evidence_cost,
-    find_mode,
-)
+from skgpmcmc.approximations import EP, EigenExact, Exact, Laplace, Nystrom, SubsetOfData
+from skgpmcmc.hyperposterior import HyperPosterior, evidence_cost, find_mode
+from skgpmcmc.hyperposterior.cheap import CHEAP
+from skgpmcmc.hyperposterior.rows import WAYS, choose_rows
 from skgpmcmc.likelihoods import Gaussian, Probit, Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -29,9 +21,8 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.numerics.spread import WAYS, choose_rows
+from skgpmcmc.setup.emulator.cheap import Emulated
 from skgpmcmc.transitions import RandomWalk, Trajectory, UnivariateSlice
-from skgpmcmc.warmup import Emulated
 
 from ..helpers import (
     finite_difference,
@@ -162,7 +153,7 @@ def test_gradient(kind, inner, likelihood):
     error = relative_error(posterior.at(theta).gradient, expected)
     assert error < (0.1 if isinstance(posterior.approximation, EP) else 1e-4)
     # Tightly iterated, it is the gradient.
-    tight = replace(posterior, approximation=posterior.approximation.refined())
+    tight = replace(posterior, approximation=posterior.approximation.with_tolerance())
     expected = finite_difference(lambda t: tight.at(t).log_density, theta)
     assert relative_error(tight.at(theta).gradient, expected) < 1e-6
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skgpmcmc.run import Diagnostics, StoppingRule, gelman_rubin, rank_r_hat, summarize_convergence
-from skgpmcmc.run.diagnostics import MIN_ESS, enough
+from skgpmcmc.run.convergence import MIN_ESS, enough
 
 from ..helpers import in_one_test
 

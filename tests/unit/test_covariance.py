@@ -160,7 +160,7 @@ def test_an_outlier_among_many_rows_leaves_the_distances_of_others_exact(monkeyp
     X[0] += 1e8
     theta = np.log([2.0, 0.7])
     kept = make_covariance(constant() * RBF(0.7), X).matrix(theta)
-    monkeypatch.setattr(covariances, "_MANY_ROWS", 5)
+    monkeypatch.setattr(covariances, "_MOST_ROWS_WITH_DISTANCES", 5)
     anew = make_covariance(constant() * RBF(0.7), X).matrix(theta)
     assert_allclose(anew, kept, rtol=1e-12)
 
@@ -173,8 +173,8 @@ def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel):
     K, A = kept.matrix(theta), symmetric(len(X))
     gradient = kept.contract(theta, A, K=K)
     with monkeypatch.context() as patched:
-        patched.setattr(covariances, "_MANY_ROWS", 5)
-        patched.setattr(covariances, "_AT_ONCE", 7 * len(X))
+        patched.setattr(covariances, "_MOST_ROWS_WITH_DISTANCES", 5)
+        patched.setattr(covariances, "_ENTRIES_PER_CALL", 7 * len(X))
         anew = make_covariance(kernel, X)
         assert_allclose(anew.matrix(theta), K, rtol=1e-12)
         assert_allclose(anew.contract(theta, A), gradient, rtol=1e-10, atol=1e-12)

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
 
-from skgpmcmc.approximations.interpolated import Quadratic
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.warmup.emulator.gp import Coordinates, Emulator, flattening
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.emulator.posterior import EmulatedPosterior
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.setup.emulator.gp import Coordinates, Emulator, flattening
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.posterior import EmulatedPosterior
 
 from ..helpers import finite_difference, make_model, toy_classes
 
@@ -60,7 +60,7 @@ def test_coordinates_standardize_draws():
     z, _ = coordinates.at(typical(300))
     assert_allclose(z.mean(axis=0), 0.0, atol=1e-12)
     assert_allclose(z.std(axis=0), 1.0, atol=1e-12)
-    stretched, slopes = coordinates.stretched(np.full(3, 2.0)).at(typical(300))
+    stretched, slopes = coordinates.stretch(np.full(3, 2.0)).at(typical(300))
     assert_allclose(stretched, 0.5 * z, atol=1e-12)
     assert_allclose(slopes, 0.5 / coordinates.scale * np.ones((300, 3)), atol=1e-12)
 
@@ -249,14 +249,14 @@ def test_inside_the_box_it_is_prior_times_emulated_likelihood():
 
 def test_all_of_it_is_raised_to_a_power():
     target, theta = posterior(), typical(3, seed=15)
-    raised = target.raised(0.5).raised(0.8)
+    raised = target.to_power(0.5).to_power(0.8)
     assert_allclose(raised.log_prob(theta), 0.4 * target.log_prob(theta), rtol=1e-12)
 
 
 def test_a_correction_moves_floor_and_ceiling():
     """The shape stays where a correction is constant: what the evidence lacks is no news."""
     plain = replace(posterior(log_floor=-110.0, ceiling=-104.0), correction=NONE)
-    shifted = plain.corrected(replace(NONE, constant=30.0))
+    shifted = plain.with_correction(replace(NONE, constant=30.0))
     theta = typical(200, seed=15, spread=4.0)
     assert_allclose(shifted.log_prob(theta), plain.log_prob(theta) + 30.0, atol=1e-9)
     assert_array_equal(shifted.log_evidence(theta), plain.log_evidence(theta))

@@ -9,7 +9,8 @@ from numpy.polynomial.hermite_e import hermeval
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from skgpmcmc.approximations import EP, Laplace, Sites, importance_estimate
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Poisson, Probit, StudentT
 from skgpmcmc.numerics.linalg import count_operations
 
@@ -32,7 +33,7 @@ from ..helpers import (
 
 TWO = np.array([[1.2, 0.7], [0.7, 1.2]])
 WIDE = np.array([[2.5, 2.0], [2.0, 2.5]])
-TIGHT = EP().refined()
+TIGHT = EP().with_tolerance()
 
 
 both_links_in_one = in_one_test("likelihood", ["probit", "logit"])
@@ -297,7 +298,7 @@ def test_sweeps_that_rounding_keeps_from_the_tolerance_end():
     """Equal rows and large counts: the precision of sites times the prior variance is 1e10."""
     X = np.repeat([-0.55, 0.63, -0.79, 0.74, 1.04], [6, 2, 4, 4, 4])[:, None] * 1e-3
     y = 1000.0 * np.array([1, 1, 0, 1, 14, 0, 2, 0, 0, 0, 2, 1, 0, 0, 1, 0, 0, 3, 5, 1])
-    fit = EP().refined().fit(make_model(X, y, Poisson()), np.array([14.77, -9.7]))
+    fit = EP().with_tolerance().fit(make_model(X, y, Poisson()), np.array([14.77, -9.7]))
     assert not fit.converged
     assert fit.n_iterations < 200
     assert np.isfinite(fit.log_evidence)
@@ -361,7 +362,9 @@ def test_damping_comes_back_after_updates_that_grew(likelihood, most):
     if not isinstance(likelihood, Probit):
         y = np.round(np.exp(2.0 * np.sin(2.0 * X[:, 0])))
     fits = [
-        EP().refined().fit(make_model(X, y, likelihood), np.array([log_variance, log_length]))
+        EP()
+        .with_tolerance()
+        .fit(make_model(X, y, likelihood), np.array([log_variance, log_length]))
         for log_variance in (0.0, 3.0, 6.0)
         for log_length in (-1.0, 1.0)
     ]
@@ -382,7 +385,7 @@ def test_an_impossible_damping_is_named(damping):
 
 
 def test_refined_keeps_the_damping():
-    refined = EP(damping=0.5, max_sweeps=7).refined()
+    refined = EP(damping=0.5, max_sweeps=7).with_tolerance()
     assert refined.damping == 0.5
     assert refined.max_sweeps >= 7
 

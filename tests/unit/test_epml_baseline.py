@@ -35,7 +35,7 @@ def test_the_maximum_is_scikit_learns():
 
 def test_the_maximum_is_that_of_the_evidence_alone(fitted):
     """No prior takes part, so that the gradient of log p(y | theta) by EP vanishes."""
-    model, ep = make_model(X, SIGNS, kernel=KERNEL), EP().refined()
+    model, ep = make_model(X, SIGNS, kernel=KERNEL), EP().with_tolerance()
     best = ep.fit(model, fitted.kernel_.theta)
     assert best.log_evidence == pytest.approx(fitted.log_marginal_likelihood_value_, abs=1e-3)
     assert_allclose(ep.gradient(model, best), 0.0, atol=0.02)
@@ -44,7 +44,7 @@ def test_the_maximum_is_that_of_the_evidence_alone(fitted):
 
 
 def test_probabilities_are_averages_over_the_approximate_posterior(fitted):
-    q = EP().refined().fit(make_model(X, SIGNS, kernel=KERNEL), fitted.kernel_.theta).q
+    q = EP().with_tolerance().fit(make_model(X, SIGNS, kernel=KERNEL), fitted.kernel_.theta).q
     mean, var = q.conditional().predict(X_NEW)
     expected = norm.cdf(mean[:, 0] / np.sqrt(1.0 + var))
     assert_array_equal(fitted.classes_, ["no", "yes"])

@@ -12,7 +12,8 @@ from arviz_stats.base.array import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
 
-from skgpmcmc.approximations import EP, Exact, Laplace, averaged
+from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.approximations.classwise import average_sites
 from skgpmcmc.approximations.corrected import second_order_log_evidence
 from skgpmcmc.estimators._rows import TrainingRows
 from skgpmcmc.likelihoods import (
@@ -37,8 +38,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.prediction.covariance import draws_at
-from skgpmcmc.run.leave_one_out import GivenRows, leave_one_out
-from skgpmcmc.run.records import Draws
+from skgpmcmc.run import Draws, GivenRows, leave_one_out
 
 from ..helpers import finite_difference, in_one_test, relative_error
 
@@ -151,7 +151,7 @@ def check_one_model(approximation, models, theta, rtol=1e-10):
 
 
 @in_one_test("name", list(CASES))
-@in_one_test("approximation", [EP().refined(), Laplace().refined()], repr)
+@in_one_test("approximation", [EP().with_tolerance(), Laplace().with_tolerance()], repr)
 def test_all_forms_have_the_same_approximation(approximation, name):
     models = forms_of(*CASES[name])
     check_one_model(approximation, models, theta_of(models["weights"]))
@@ -162,7 +162,7 @@ def test_all_forms_have_the_same_exact_posterior(name):
     models = forms_of(*CASES[name])
     theta = theta_of(models["weights"])
     check_one_model(Exact(), models, theta)
-    for approximation in (EP().refined(), Laplace().refined()):
+    for approximation in (EP().with_tolerance(), Laplace().with_tolerance()):
         pair = (summary(way, models["weights"], theta) for way in (Exact(), approximation))
         for expected, value in zip(*pair, strict=True):
             assert relative_error(value, expected) < 1e-8
@@ -175,7 +175,7 @@ def test_all_forms_have_the_same_correction(name):
     values = [second_order_log_evidence(model, theta) for model in models.values()]
     assert np.isfinite(values).all()
     assert_allclose(values, values[0], rtol=1e-10)
-    without = EP().refined().fit(models["weights"], theta).log_evidence
+    without = EP().with_tolerance().fit(models["weights"], theta).log_evidence
     assert values[0] != pytest.approx(without, rel=1e-8)
 
 
@@ -189,7 +189,8 @@ def test_all_forms_have_the_same_cheaper_models(name):
         lambda model: EigenGP(model.covariance, model.observations, model.hyperprior, 3),
     ):
         values = [
-            EP().refined().fit(cheaper(model), theta).log_evidence for model in models.values()
+            EP().with_tolerance().fit(cheaper(model), theta).log_evidence
+            for model in models.values()
         ]
         assert_allclose(values, values[0], rtol=1e-10)
 
@@ -197,9 +198,10 @@ def test_all_forms_have_the_same_cheaper_models(name):
 def test_all_forms_of_a_softmax_have_the_same_approximation():
     models = forms_of(Softmax(3), LEVELS)
     theta = theta_of(models["weights"])
-    check_one_model(Laplace().refined(), models, theta)
+    check_one_model(Laplace().with_tolerance(), models, theta)
     better = [
-        averaged(Laplace().fit(model, theta).q, model.observations, 3) for model in models.values()
+        average_sites(Laplace().fit(model, theta).q, model.observations, 3)
+        for model in models.values()
     ]
     for q in better[1:]:
         assert_allclose(q.mean, better[0].mean, rtol=1e-10, atol=1e-10)
@@ -236,7 +238,7 @@ def check_against_one_for_each_row(approximation, case, rtol):
 
 
 @in_one_test("name", QUADRATIC)
-@in_one_test("approximation", [Exact(), Laplace().refined()], repr)
+@in_one_test("approximation", [Exact(), Laplace().with_tolerance()], repr)
 def test_gaussian_rows_against_a_latent_value_for_each_row(approximation, name):
     check_against_one_for_each_row(approximation, CASES[name], 1e-9)
 
@@ -244,15 +246,15 @@ def test_gaussian_rows_against_a_latent_value_for_each_row(approximation, name):
 @in_one_test("name", [name for name in LOG_CONCAVE if name not in QUADRATIC])
 def test_laplace_against_a_latent_value_for_each_row(name):
     """The mode and the curvature at it are the same, whether rows or inputs have the sites."""
-    check_against_one_for_each_row(Laplace().refined(), CASES[name], 1e-8)
+    check_against_one_for_each_row(Laplace().with_tolerance(), CASES[name], 1e-8)
 
 
 def test_a_softmax_against_a_latent_value_for_each_row():
     case = (Softmax(3), LEVELS)
-    check_against_one_for_each_row(Laplace().refined(), case, 1e-8)
+    check_against_one_for_each_row(Laplace().with_tolerance(), case, 1e-8)
     models = forms_of(*case)["weights"], one_for_each_row(*case)
     of_inputs, of_rows = (
-        averaged(Laplace().fit(own, KERNEL_THETA).q, own.observations, 2) for own in models
+        average_sites(Laplace().fit(own, KERNEL_THETA).q, own.observations, 2) for own in models
     )
     inputs = inputs_of(models[0])
     mean = of_inputs.mean.reshape(3, -1)[:, inputs].ravel()
@@ -269,7 +271,7 @@ def test_gaussian_rows_against_the_density_of_their_targets():
     theta = theta_of(model)
     K = KERNEL.clone_with_theta(KERNEL_THETA)(X)
     expected = multivariate_normal(np.zeros(18), K + 0.36 * np.eye(18)).logpdf(NUMBERS)
-    for approximation in (Exact(), EP().refined(), Laplace().refined()):
+    for approximation in (Exact(), EP().with_tolerance(), Laplace().with_tolerance()):
         assert approximation.fit(model, theta).log_evidence == pytest.approx(expected, rel=1e-10)
 
 
@@ -285,7 +287,7 @@ def check_gradient(approximation, model):
 
 
 @in_one_test("name", LOG_CONCAVE)
-@in_one_test("approximation", [EP().refined(), Laplace().refined()], repr)
+@in_one_test("approximation", [EP().with_tolerance(), Laplace().with_tolerance()], repr)
 def test_gradients_against_finite_differences(approximation, name):
     check_gradient(approximation, forms_of(*CASES[name])["weights"])
 
@@ -300,14 +302,14 @@ def test_gradient_of_a_laplace_approximation_with_student_t_noise():
     y = np.where(np.arange(18) % 5 == 0, NUMBERS + 6.0, NUMBERS)
     model = forms_of(StudentT(0.5, 4.0), y)["rows repeated, apart"]
     theta = theta_of(model)
-    mode = Laplace().refined().fit(model, theta).q.mean
+    mode = Laplace().with_tolerance().fit(model, theta).q.mean
     concave = model.observations_at(theta).derivatives(mode).second < 0.0
     assert 0 < concave.sum() < len(concave)
-    check_gradient(Laplace().refined(), model)
+    check_gradient(Laplace().with_tolerance(), model)
 
 
 def test_gradient_of_a_softmax():
-    check_gradient(Laplace().refined(), forms_of(Softmax(3), LEVELS)["rows repeated, apart"])
+    check_gradient(Laplace().with_tolerance(), forms_of(Softmax(3), LEVELS)["rows repeated, apart"])
 
 
 # --- expectation propagation ----------------------------------------------------------------------
@@ -347,7 +349,7 @@ def test_many_trials_need_few_sweeps(likelihood, counts, theta):
 def test_a_hundred_trials_are_refined_in_few_sweeps(likelihood, counts):
     model = trials(likelihood, np.tile(counts, (8, 1)))
     for theta in ((0.0, 0.0), (0.9, -0.7), (4.0, 1.0)):
-        fit = EP().refined().fit(model, np.array(theta))
+        fit = EP().with_tolerance().fit(model, np.array(theta))
         assert fit.converged
         assert fit.n_iterations < 30
 
@@ -381,7 +383,7 @@ def test_one_input_with_many_rows_is_an_integral(case, log_constant):
     rows = TrainingRows.of(KERNEL, ones, weight, *columns)
     model = model_of(rows, likelihood, y, offset)
     theta = np.concatenate([[log_constant, 0.0], model.start[2:]])
-    fit = EP().refined().fit(model, theta)
+    fit = EP().with_tolerance().fit(model, theta)
     offset = np.zeros(18) if offset is None else offset
     expected = integral(likelihood, y, offset, weight, np.exp(log_constant))
     assert fit.log_evidence == pytest.approx(expected, rel=1e-9)
@@ -394,7 +396,7 @@ def test_one_input_with_many_trials_is_an_integral(likelihood, counts):
     y = np.array([-1.0, 1.0])
     rows = TrainingRows.of(KERNEL, np.tile(PLACES[:1], (2, 1)), counts, y)
     model = model_of(rows, likelihood, y)
-    fit = EP().refined().fit(model, KERNEL_THETA)
+    fit = EP().with_tolerance().fit(model, KERNEL_THETA)
     expected = integral(likelihood, y, np.zeros(2), counts, np.exp(KERNEL_THETA[0]))
     assert fit.log_evidence == pytest.approx(expected, rel=1e-9)
 
@@ -416,7 +418,7 @@ def test_two_inputs_with_several_rows_against_an_integral(name):
     top = log_height.max()
     step = nodes[1] - nodes[0]
     exact = top + np.log(np.exp(log_height - top).sum() * step**2 / (2.0 * np.pi))
-    error = abs(EP().refined().fit(model, theta).log_evidence - exact)
+    error = abs(EP().with_tolerance().fit(model, theta).log_evidence - exact)
     assert error < 0.02
     assert abs(second_order_log_evidence(model, theta) - exact) < 0.5 * error
 
@@ -580,7 +582,7 @@ def test_draws_belong_to_a_seed():
 def test_weights_are_not_lost_on_the_way():
     """Without its weights the data say something else."""
     model = forms_of(*CASES["probit"])["weights"]
-    lighter = replace(model, observations=model.observations.unweighted())
+    lighter = replace(model, observations=model.observations.with_unit_weights())
     theta = theta_of(model)
     pair = [EP().fit(own, theta).log_evidence for own in (model, lighter)]
     assert pair[0] < pair[1] - 1.0

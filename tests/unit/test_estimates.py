@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import EP
-from skgpmcmc.warmup import EmulatorSettings, InProcess, Request, TimeLimit, estimates, until
-from skgpmcmc.warmup.emulator.learn import learned
-from skgpmcmc.warmup.emulator.noise import Probe
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.estimates import estimated
-from skgpmcmc.warmup.time_limit import OutOfTimeError
+from skgpmcmc.chain import InProcess
+from skgpmcmc.chain.time_limit import OutOfTimeError, TimeLimit, until
+from skgpmcmc.setup import Request, estimates
+from skgpmcmc.setup.emulator.learn import learn_emulator
+from skgpmcmc.setup.emulator.noise import TrialEstimate
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import measure_estimates
+from skgpmcmc.setup.report import EmulatorSettings
 
 from ..helpers import Watched, in_one_test, make_model, toy_classes
 
@@ -27,7 +29,7 @@ def known():
     model = make_model(*toy_classes(100, 2, 0))
     rng = np.random.default_rng(0)
     request = Request(model, EP(), [model.start] * 2, [], rng, None, 0)
-    return learned(request, InProcess(), EmulatorOptions())
+    return learn_emulator(request, InProcess(), EmulatorOptions())
 
 
 def probing(known, monkeypatch, gap, log_variance):
@@ -35,12 +37,14 @@ def probing(known, monkeypatch, gap, log_variance):
     thetas, evidence, _ = known.places()
 
     probes = zip(evidence + gap, log_variance, strict=True)
-    found = {tuple(theta): Probe(*own, 0.01) for theta, own in zip(thetas, probes, strict=True)}
+    found = {
+        tuple(theta): TrialEstimate(*own, 0.01) for theta, own in zip(thetas, probes, strict=True)
+    }
 
     def probe(model, reference, theta, settings, n_draws, seed):
         return found[tuple(theta)]
 
-    monkeypatch.setattr(estimates, "take_probe", probe)
+    monkeypatch.setattr(estimates, "estimate_at", probe)
 
 
 @in_one_test("what", ["correction", "count"])
@@ -57,7 +61,7 @@ def test_what_is_learned_is_that_of_typical_places(known, what):
     known = replace(known, held_out=(batch,))
     with pytest.MonkeyPatch.context() as patch:
         probing(known, patch, np.where(typical, 0.3, 2.3), LOG_VARIANCE + 1.5 * ~typical)
-        _, found = estimated(known, SETTINGS, InProcess())
+        _, found = measure_estimates(known, SETTINGS, InProcess())
     at = thetas[typical]
     if what == "correction":
         np.testing.assert_allclose(found.correction.value(at), 0.3, atol=0.25)
@@ -70,20 +74,20 @@ def test_what_is_learned_is_that_of_typical_places(known, what):
 def test_the_count_is_what_the_noise_asks_for(known, monkeypatch):
     n = len(known.places()[0])
     probing(known, monkeypatch, np.full(n, 0.7), np.full(n, LOG_VARIANCE))
-    after, found = estimated(known, SETTINGS, InProcess())
+    after, found = measure_estimates(known, SETTINGS, InProcess())
     assert found.n_importance == pytest.approx((WANTED, WANTED), rel=0.05)
     assert found.noise == pytest.approx(0.1, rel=0.05)
     assert found.correction.value(known.design.best.theta) == pytest.approx(0.7, abs=0.02)
     assert found.error < 0.02
     assert after.n_evaluations == known.n_evaluations + n
-    _, fixed = estimated(known, replace(SETTINGS, n_importance=7), InProcess())
+    _, fixed = measure_estimates(known, replace(SETTINGS, n_importance=7), InProcess())
     assert fixed.n_importance == (7, 7)
     assert fixed.noise == pytest.approx(0.1 * np.sqrt(WANTED / 7), rel=0.05)
 
 
 def test_probes_are_taken_by_workers_with_streams_of_their_own(known):
     workers = Watched()
-    _, found = estimated(known, SETTINGS, workers)
+    _, found = measure_estimates(known, SETTINGS, workers)
     assert workers.stages == ["measuring the noise of estimates"]
     ((_, items, _),) = workers.batches
     assert len({str(item[5]) for item in items}) == len(items)
@@ -94,11 +98,11 @@ def test_probes_are_taken_by_workers_with_streams_of_their_own(known):
 
 
 def test_nothing_is_known_of_estimates_where_no_probe_has_a_likelihood(known, monkeypatch):
-    monkeypatch.setattr(estimates, "take_probe", lambda *of: None)
+    monkeypatch.setattr(estimates, "estimate_at", lambda *of: None)
     with pytest.raises(RuntimeError, match="No chain can start"):
-        estimated(known, SETTINGS, InProcess())
+        measure_estimates(known, SETTINGS, InProcess())
 
 
 def test_a_measurement_is_complete_or_there_is_none(known):
     with until(TimeLimit(-np.inf)), pytest.raises(OutOfTimeError):
-        estimated(known, SETTINGS, InProcess())
+        measure_estimates(known, SETTINGS, InProcess())

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
+from skgpmcmc.chain import time_limit
+from skgpmcmc.chain.executor import perform
+from skgpmcmc.chain.time_limit import TimeLimit, time_is_over
 from skgpmcmc.numerics.linalg import count_root
-from skgpmcmc.numerics.threads import Workers
+from skgpmcmc.parallel.workers import Workers
 from skgpmcmc.run import sample_chains, set_ups
-from skgpmcmc.run.effort import Monitor, plan_for
-from skgpmcmc.run.set_ups import Chains, set_up_all
+from skgpmcmc.run.progress import Monitor, plan_work
+from skgpmcmc.run.set_ups import ChainSettings, set_up_all
 from skgpmcmc.samplers import Sampler
-from skgpmcmc.warmup import Prepared, TimeLimit, perform, time_limit
-from skgpmcmc.warmup.time_limit import time_is_over
+from skgpmcmc.setup import Prepared
 
 from ..helpers import in_one_test, make_model, toy_classes
 
@@ -63,12 +65,12 @@ class Told(Monitor):
 class Following(Workers):
     """Follows a journal for some batches, and knows when it was left."""
 
-    def __init__(self, n_followed=0):
+    def __init__(self, n_replayed=0):
         super().__init__(1)
-        self.n_left, self.names, self.left_at = n_followed, [], None
+        self.n_left, self.names, self.left_at = n_replayed, [], None
 
     @property
-    def follows(self):
+    def replays(self):
         return self.n_left > 0
 
     def run(self, calls, name=""):
@@ -84,8 +86,8 @@ class Following(Workers):
 def set_up(sampler, n_rounds=0, *, n_models=1, monitor=None, workers=None):
     """What the set-ups of some models are ready for."""
     monitor, workers = monitor or Told(), workers or Following()
-    wanted = Chains(sampler, None, 2, None, 0, None)
-    plan = plan_for([MODEL], 100, 2, 1)
+    wanted = ChainSettings(sampler, None, 2, None, 0, None)
+    plan = plan_work([MODEL], 100, 2, 1)
     with workers:
         models, seed = [MODEL] * n_models, np.random.SeedSequence(0)
         ready = set_up_all(models, wanted, seed, workers, n_rounds, monitor, plan)
@@ -104,15 +106,13 @@ def test_results_come_back_in_order_and_operations_are_counted():
 def test_operations_and_evaluations_of_the_set_up_are_those_of_the_warm_up():
     sampler, settled = Batches(3), []
     ((ready,), _, _) = set_up(sampler)
-    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begun(settled)
+    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begin_run(settled)
     assert run.draws.warmup_counts.n_evaluations == 7.5
     assert run.draws.warmup_counts.operations.cholesky == 9.0
 
 
 class NoMarks:
     """A transition that marks nothing."""
-
-    n_marked = 0
 
 
 @in_one_test(
@@ -197,7 +197,7 @@ def test_a_journal_is_left_once_something_was_left_out(clock):
     ((_, prepared, _),), _, workers = set_up(sampler, monitor=monitor)
     assert sampler.found == [[0, 2], [0, 2, 4], [0, None]]
     assert monitor.limit.was_noticed
-    assert prepared.n_settle == 0
+    assert prepared.n_burn_in == 0
     assert workers.left_at == 3
     clock[0] = 100.0
     sampler = Batches(2, 2, 2, n_needed=1, doing=passing)
@@ -237,15 +237,15 @@ def asks():
 def test_iterations_of_the_set_up_are_part_of_those_discarded():
     class Moved(Batches):
         def set_up(self, request, workers):
-            return super().set_up(request, workers)._replace(n_tuned=20, n_settle=5)
+            return super().set_up(request, workers)._replace(n_tuned=20, n_burn_in=5)
 
     ((ready,), _, _) = set_up(Moved(1))
-    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begun([])
+    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begin_run([])
     assert run.n_discarded == 25
     in_a_hurry = Told()
     in_a_hurry.limit.was_noticed = True
     ((ready,), _, _) = set_up(Moved(1), monitor=in_a_hurry)
-    assert ready.prepared.n_settle == 0
+    assert ready.prepared.n_burn_in == 0
 
 
 def test_a_set_up_that_fails_says_so():

@@ -110,7 +110,7 @@ def test_products_with_the_root(prior):
     weight, A = rng.standard_normal(N), rng.standard_normal((prior.rank, prior.rank))
     A += A.T
     for x in (rng.standard_normal(N), rng.standard_normal((N, 3))):
-        assert_allclose(prior.pull(x), R.T @ x, atol=1e-12)
+        assert_allclose(prior.apply_transpose(x), R.T @ x, atol=1e-12)
         assert_allclose(prior.times(x), prior.K @ x, atol=1e-12)
     assert_allclose(prior.gram(weight), R.T @ np.diag(weight) @ R, atol=1e-12)
     RA, of_weight = prior.gram_pullback(A)
@@ -171,7 +171,7 @@ def test_what_sites_and_noise_leave(prior):
 
 
 def test_a_root_can_be_made_at_once(prior):
-    assert prior.made() is prior
+    assert prior.factorize() is prior
     with count_operations() as count:
         prior.whiten(prior.unwhiten(np.ones(prior.rank)))
     assert count.cholesky == 0
@@ -181,7 +181,7 @@ def test_a_kernel_in_single_precision_has_a_root():
     """Its rounding errors make eigenvalues of -1e-7, which are no fault of the kernel."""
     X = np.random.default_rng(0).uniform(size=(60, 2))
     K = (ConstantKernel(2.0) * RBF(0.6))(X).astype(np.float32).astype(float)
-    root = GaussianPrior(GivenCovariance(K), NO_THETA).made().root.factor
+    root = GaussianPrior(GivenCovariance(K), NO_THETA).factorize().root.factor
     assert_allclose(root @ root.T, K, atol=1e-5)
 
 
@@ -198,7 +198,7 @@ def test_a_kernel_in_single_precision_has_a_root():
 )
 def test_what_is_no_covariance_has_no_root(K):
     with pytest.raises(NotPositiveDefiniteError):
-        GaussianPrior(GivenCovariance(K), NO_THETA).made()
+        GaussianPrior(GivenCovariance(K), NO_THETA).factorize()
 
 
 def test_log_density(regular):
@@ -212,11 +212,11 @@ def test_conditioning_is_the_textbook_formula(prior, X_new):
     cross = prior.covariance.cross(prior.theta, X_new)
     square = prior.covariance.square(prior.theta, X_new)
     inverse = np.linalg.pinv(prior.K, rcond=1e-13, hermitian=True)
-    mean, var = prior.given(f).predict(X_new)
+    mean, var = prior.condition_on(f).predict(X_new)
     expected = square - cross.T @ inverse @ cross
     assert_allclose(mean, cross.T @ inverse @ f, rtol=1e-7, atol=1e-8)
     assert_allclose(var, expected.diagonal(), atol=1e-9)
-    joint_mean, joint = prior.given(f).predict_jointly(X_new)
+    joint_mean, joint = prior.condition_on(f).predict_jointly(X_new)
     assert_allclose(joint_mean, mean, atol=1e-12)
     assert_allclose(joint, expected, atol=1e-9)
     assert_allclose(joint.diagonal(), var, atol=1e-12)
@@ -227,7 +227,7 @@ def test_bound_inputs_give_the_same(prior, X_new):
     new = prior.covariance.at_new(X_new)
     for theta in (prior.theta, prior.theta - 0.5):
         other = GaussianPrior(prior.covariance, theta)
-        given = other.given(f)
+        given = other.condition_on(f)
         for verb in (given.predict, given.predict_jointly):
             for bound, unbound in zip(verb(new), verb(X_new), strict=True):
                 assert_array_equal(bound, unbound)
@@ -235,7 +235,7 @@ def test_bound_inputs_give_the_same(prior, X_new):
 
 def test_a_new_input_does_not_notice_the_others(prior, X_new):
     f = some_functions(prior)
-    every, some = prior.given(f).predict(X_new), prior.given(f).predict(X_new[1:3])
+    every, some = prior.condition_on(f).predict(X_new), prior.condition_on(f).predict(X_new[1:3])
     assert_allclose(some.mean, every.mean[1:3], rtol=1e-10, atol=1e-12)
     assert_allclose(some.var, every.var[1:3], rtol=1e-10, atol=1e-12)
 
@@ -245,10 +245,10 @@ def test_at_the_training_inputs_nothing_is_left_to_know():
     covariance = make_covariance(ConstantKernel(2.0) * Matern(0.6, nu=0.5), X)
     prior = GaussianPrior(covariance, covariance.start)
     f = prior.sample(np.random.default_rng(5))
-    mean, var = prior.given(f[:, None]).predict(X)
+    mean, var = prior.condition_on(f[:, None]).predict(X)
     assert_allclose(mean[:, 0], f, atol=1e-10)
     assert_allclose(var, 0.0, atol=1e-12)
-    _, square = prior.given(f[:, None]).predict_jointly(X)
+    _, square = prior.condition_on(f[:, None]).predict_jointly(X)
     assert (square.diagonal() < 0.0).any()  # where rounding has the last word,
     assert (var >= 0.0).all()  # a variance must not go below zero
 
@@ -279,7 +279,7 @@ def test_one_factorization_serves_everything(regular, X_new):
         regular.log_prob(f)
         regular.whiten(regular.unwhiten(f))
         regular.sample(np.random.default_rng(0), 3)
-        regular.given(f[:, None]).predict(X_new)
+        regular.condition_on(f[:, None]).predict(X_new)
     assert count.per(N).cholesky == 1.0
 
 

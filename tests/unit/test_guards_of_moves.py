@@ -5,15 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.approximations import EP, Laplace, importance_estimate
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.parameterizations import HyperConditional, Sufficient
-from skgpmcmc.transitions import (
-    EllipticalSlice,
-    JointUpdate,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-)
+from skgpmcmc.transitions import EllipticalSlice, RandomWalk
+from skgpmcmc.transitions.joint_update import JointUpdate
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import THREE_THETA, in_one_test, make_model, three_point_model, toy_classes
 

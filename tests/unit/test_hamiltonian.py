@@ -6,15 +6,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from skgpmcmc.approximations import EP
-from skgpmcmc.transitions import (
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
     IndependenceMetropolis,
-    PseudoMarginalMetropolis,
     SurrogateProposal,
     TMixture,
+    follow_trajectories,
     run_pool,
 )
-from skgpmcmc.transitions.surrogate import advanced
 
 from ..helpers import P_LIMIT, leapfrog, make_model, toy_classes
 
@@ -84,7 +84,7 @@ def keeps_the_law(move, size=4000, seed=0):
 def test_leapfrog_leaves_the_target_invariant(step_size):
     rng = np.random.default_rng(0)
     begin = TARGET.sample(rng, 20_000)
-    end, probability = advanced(leapfrog(ROOT, step_size, 3), TARGET, points(begin), rng)
+    end, probability = follow_trajectories(leapfrog(ROOT, step_size, 3), TARGET, points(begin), rng)
     assert 0.1 < probability.mean() < 1.0
     for j in (0, 1):
         assert stats.kstest(TARGET.cdf(end.position[:, j]), "uniform").pvalue > P_LIMIT
@@ -166,7 +166,7 @@ class Scripted:
 
 def trajectory(theta, momentum, factor=1.1):
     """Where a trajectory ends when it is accepted."""
-    end, _ = advanced(LEAPFROG, TARGET, points(theta), Scripted(factor, momentum))
+    end, _ = follow_trajectories(LEAPFROG, TARGET, points(theta), Scripted(factor, momentum))
     return end
 
 
@@ -192,7 +192,7 @@ def test_a_move_returns_value_and_gradient_at_its_point():
     for theta in (np.array([0.5, 1.4]), TARGET.sample(rng, 7)):
         point = points(theta)
         for _ in range(10):
-            point, probability = advanced(leapfrog(ROOT, 1.3, 2), TARGET, point, rng)
+            point, probability = follow_trajectories(leapfrog(ROOT, 1.3, 2), TARGET, point, rng)
             assert_allclose(point.log_density, points(point.position).log_density, atol=1e-12)
             assert_allclose(point.gradient, points(point.position).gradient, atol=1e-12)
             assert probability.shape == theta.shape[:-1]
@@ -202,7 +202,7 @@ def test_a_move_returns_value_and_gradient_at_its_point():
 def test_small_steps_are_accepted():
     rng = np.random.default_rng(4)
     begin = points(TARGET.sample(rng, 100))
-    _, probability = advanced(leapfrog(ROOT, 0.01, 5), TARGET, begin, rng)
+    _, probability = follow_trajectories(leapfrog(ROOT, 0.01, 5), TARGET, begin, rng)
     assert probability.min() > 0.999
 
 
@@ -216,7 +216,7 @@ def test_points_without_density_are_not_entered():
     begin = np.abs(rng.standard_normal((500, 1)))
     point = CheapPoint.at(Half(), begin)
     for _ in range(5):
-        point, _ = advanced(leapfrog(np.eye(1), 1.0, 2), Half(), point, rng)
+        point, _ = follow_trajectories(leapfrog(np.eye(1), 1.0, 2), Half(), point, rng)
     assert np.all(point.position > 0.0)
     assert stats.kstest(point.position[:, 0], stats.halfnorm.cdf).pvalue > P_LIMIT
 
@@ -224,7 +224,7 @@ def test_points_without_density_are_not_entered():
 def test_every_row_of_a_batch_decides_for_itself():
     rng = np.random.default_rng(6)
     begin = TARGET.sample(rng, 200)
-    end, probability = advanced(leapfrog(ROOT, 2.0, 3), TARGET, points(begin), rng)
+    end, probability = follow_trajectories(leapfrog(ROOT, 2.0, 3), TARGET, points(begin), rng)
     moved = np.any(end.position != begin, axis=1)
     assert 0 < moved.sum() < 200
     assert np.all(probability[moved] > 0.0)

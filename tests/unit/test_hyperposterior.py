@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpmcmc.approximations import EP, Exact, HyperPosterior, mean_of
+from skgpmcmc.approximations import EP, Exact
+from skgpmcmc.hyperposterior import HyperPosterior
+from skgpmcmc.hyperposterior.posterior import mean_of
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.numerics import roots
@@ -58,7 +60,7 @@ def test_the_exact_evidence_in_one_go_is_that_in_parts(name):
     model = MODELS[name]()
     for shift in (0.0, 0.4, -0.6):
         theta = model.start + shift
-        found, fit = Exact().evaluated(model, theta), Exact().fit(model, theta)
+        found, fit = Exact().fit_with_gradient(model, theta), Exact().fit(model, theta)
         assert found.log_evidence == pytest.approx(fit.log_evidence, rel=1e-9, abs=1e-9)
         assert_allclose(found.gradient, Exact().gradient(model, fit), rtol=1e-6, atol=1e-8)
         assert_allclose(found.q.mean, fit.q.mean, rtol=1e-6, atol=1e-9)
@@ -67,18 +69,18 @@ def test_the_exact_evidence_in_one_go_is_that_in_parts(name):
 
 
 def test_the_exact_evidence_under_a_prior_of_low_rank(monkeypatch):
-    monkeypatch.setattr(roots, "_FEWEST_ROWS", 5)
+    monkeypatch.setattr(roots, "_FEWEST_ROWS_OF_LOW_RANK", 5)
     model = regression()
     theta = np.log([1.5, 900.0, 900.0, 0.3])
     assert model.prior_at(theta).low_rank
-    found = Exact().evaluated(model, theta)
+    found = Exact().fit_with_gradient(model, theta)
     slope = finite_difference(lambda t: Exact().fit(model, t).log_evidence, theta)
     assert relative_error(found.gradient, slope) < 1e-5
 
 
 def test_an_exact_evidence_needs_gaussian_noise():
     with pytest.raises(TypeError, match="Exact needs a Gaussian likelihood"):
-        Exact().evaluated(make_model(*toy_classes(6, 2, 0)), np.zeros(2))
+        Exact().fit_with_gradient(make_model(*toy_classes(6, 2, 0)), np.zeros(2))
 
 
 def test_a_point_has_the_density_and_its_gradient():
@@ -145,8 +147,8 @@ def test_the_evidence_has_a_gradient_where_predictions_have_a_factor():
 
     for _ in range(300):
         theta = np.array([rng.uniform(15.0, 30.0), *rng.uniform(1.0, 4.0, 2), -8.0])
-        by_gradient = fails(lambda *at: Exact().evaluated(*at), theta)
-        by_fit = fails(lambda *at: Exact().fit(*at).q.made(), theta)
+        by_gradient = fails(lambda *at: Exact().fit_with_gradient(*at), theta)
+        by_fit = fails(lambda *at: Exact().fit(*at).q.factorize(), theta)
         assert by_gradient == by_fit
         outcomes.add(by_fit)
     assert outcomes == {True, False}

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import (
-    EP,
-    InterpolatedSites,
-    Laplace,
-    SequentialApproximation,
-    Sites,
-)
-from skgpmcmc.approximations.interpolated import Quadratic
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.importance.interpolated import InterpolatedSites
+from skgpmcmc.importance.sequential import SequentialApproximation
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -22,6 +17,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
+from skgpmcmc.numerics.quadratic import Quadratic
 
 from ..helpers import in_one_test, make_model, relative_error, toy_classes
 
@@ -42,7 +38,7 @@ def design(size=25, seed=0):
 
 
 def interpolated(model, approximation, size=25, turns=None):
-    theta, precise = design(size), approximation.refined(1e-8)
+    theta, precise = design(size), approximation.with_tolerance(1e-8)
     sites = [precise.fit(model, t).q.sites for t in theta]
     reference = InterpolatedSites.fit(approximation, theta, sites, CENTER, SCALE, turns)
     return reference, sites
@@ -78,7 +74,7 @@ def test_a_quadratic_function_from_values_some_of_which_have_no_noise():
 def test_between_design_points_q_is_near_that_of_a_fit(model, approximation):
     reference, _ = interpolated(model, approximation)
     for theta in CENTER + 0.7 * SCALE * np.random.default_rng(1).standard_normal((5, 2)):
-        q, fit = reference.at(model, theta), approximation.refined(1e-8).fit(model, theta).q
+        q, fit = reference.at(model, theta), approximation.with_tolerance(1e-8).fit(model, theta).q
         sd = np.sqrt(fit.marginal_variance)
         assert np.abs((q.mean - fit.mean) / sd).max() < 0.05
         assert_allclose(q.marginal_variance, fit.marginal_variance, rtol=0.1)

@@ -16,10 +16,10 @@ from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import ClasswiseGP, HyperPrior, Observations, default_kernel, make_covariance
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.prediction import (
+    FactorCache,
+    ImportanceLatent,
     Integrated,
-    Kept,
     OwnLatent,
-    Particles,
     Predictor,
     density_arrays_at,
 )
@@ -28,7 +28,11 @@ from ..helpers import make_model, toy_classes
 
 N, N_THETAS = 12, 20
 PLENTY = 10**8
-STRATEGIES = {"integrated": Integrated(), "own": OwnLatent(), "particles": Particles(3, 5, 0.05)}
+STRATEGIES = {
+    "integrated": Integrated(),
+    "own": OwnLatent(),
+    "particles": ImportanceLatent(3, 5, 0.05),
+}
 X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
 
 
@@ -41,7 +45,7 @@ def predictor(strategy="particles", room=PLENTY):
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
     arrays = density_arrays_at(model, EP(), theta)
     weight = rng.integers(1, 4, size=N_THETAS).astype(float)
-    return Predictor(model, theta, f, weight, arrays, STRATEGIES[strategy], kept=Kept(room))
+    return Predictor(model, theta, f, weight, arrays, STRATEGIES[strategy], kept=FactorCache(room))
 
 
 def softmax_predictor(separate, room=PLENTY):
@@ -53,7 +57,7 @@ def softmax_predictor(separate, room=PLENTY):
     rng = np.random.default_rng(3)
     theta = 0.3 * rng.standard_normal((N_THETAS, len(model.start)))
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
-    return Predictor(model, theta, f, np.ones(N_THETAS), (), OwnLatent(), kept=Kept(room))
+    return Predictor(model, theta, f, np.ones(N_THETAS), (), OwnLatent(), kept=FactorCache(room))
 
 
 def n_factors(used, X_new=X_NEW):
@@ -137,22 +141,22 @@ class Several(NamedTuple):
 
     n: int
 
-    def averaged(self, group):
-        (part,) = OwnLatent().averaged(group)
+    def weighted_conditionals(self, group):
+        (part,) = OwnLatent().weighted_conditionals(group)
         return iter([part] * self.n)
 
 
 def one_draw():
     used = predictor("own")
     group = used.group(np.array([3]))
-    (part,) = used.strategy.averaged(group)
+    (part,) = used.strategy.weighted_conditionals(group)
     return group, part.n_bytes
 
 
 def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
     """Some of its parts alone would be mistaken for all of them."""
     group, n_bytes = one_draw()
-    kept = Kept(2 * n_bytes)
+    kept = FactorCache(2 * n_bytes)
     for _ in range(2):
         assert len(list(kept.parts(Several(3), group))) == 3
         assert kept.n_bytes == 0
@@ -163,7 +167,7 @@ def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
 
 def test_a_prediction_that_breaks_off_keeps_nothing():
     group, _ = one_draw()
-    kept = Kept(PLENTY)
+    kept = FactorCache(PLENTY)
     next(iter(kept.parts(Several(2), group)))
     assert kept.n_bytes == 0
 
@@ -196,7 +200,7 @@ def test_what_is_kept_of_some_draws_is_not_taken_for_others(change):
     used = predictor()
     used.latent_moments(X_NEW)
     other = replace(used, **OTHERS[change](used))
-    expected = replace(other, kept=Kept(0)).latent_moments(X_NEW)
+    expected = replace(other, kept=FactorCache(0)).latent_moments(X_NEW)
     assert_array_equal(other.latent_moments(X_NEW), expected)
     assert not np.array_equal(expected, used.latent_moments(X_NEW))
 

@@ -7,15 +7,9 @@ from scipy.optimize import brentq, minimize
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    Laplace,
-    ReferenceDensity,
-    Sites,
-)
-from skgpmcmc.likelihoods import Likelihood
-from skgpmcmc.likelihoods.base import Derivatives
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
+from skgpmcmc.importance import ReferenceDensity
+from skgpmcmc.likelihoods import Derivatives, Likelihood
 from skgpmcmc.numerics.linalg import count_operations
 
 from ..helpers import (
@@ -36,7 +30,7 @@ from ..helpers import (
 )
 
 TWO = np.array([[1.2, 0.7], [0.7, 1.2]])
-TIGHT = Laplace().refined()
+TIGHT = Laplace().with_tolerance()
 
 
 class TestLaplace(ApproximationSuite):

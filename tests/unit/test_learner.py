@@ -8,14 +8,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.chain import InProcess
+from skgpmcmc.chain.time_limit import TimeLimit, until
 from skgpmcmc.model import HyperPrior, default_kernel
-from skgpmcmc.transitions import independence_acceptance
-from skgpmcmc.warmup import InProcess, Request, TimeLimit, until
-from skgpmcmc.warmup.emulator.design import Design
-from skgpmcmc.warmup.emulator.learn import HeldOut, _shares, explored, learned, refined
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.emulator.posterior import scale_of
-from skgpmcmc.warmup.emulator.search import searched
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.emulator.design import Design
+from skgpmcmc.setup.emulator.learn import (
+    HeldOutBatch,
+    _shares,
+    explore_with_hmc,
+    learn_emulator,
+    refine_design,
+)
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.posterior import scale_of
+from skgpmcmc.setup.emulator.search import find_modes
+from skgpmcmc.transitions.surrogate import independence_acceptance
 
 from ..helpers import CutShort, Watched, in_one_test, make_model, seeded, toy_classes, z_score
 
@@ -37,12 +45,12 @@ def with_options(known, **changes):
 @pytest.fixture(scope="module")
 def begun():
     """After the searches, and with a first scale."""
-    return learned(request_for(make_model(*toy_classes(30, 2, 0))), InProcess(), NO_ROUNDS)
+    return learn_emulator(request_for(make_model(*toy_classes(30, 2, 0))), InProcess(), NO_ROUNDS)
 
 
 @pytest.fixture(scope="module")
 def complete(begun):
-    return refined(with_options(begun, most_rounds=OPTIONS.most_rounds), InProcess())
+    return refine_design(with_options(begun, most_rounds=OPTIONS.most_rounds), InProcess())
 
 
 # --- batches, and the criterion -------------------------------------------------------------------
@@ -51,9 +59,9 @@ def complete(begun):
 @pytest.fixture(scope="module")
 def two_rounds(begun):
     """Before and after the second batch: of the first, points are near the modes."""
-    before = refined(with_options(begun, most_rounds=1), InProcess())
+    before = refine_design(with_options(begun, most_rounds=1), InProcess())
     assert before.held_out[0].acceptance > OPTIONS.usable
-    return before, refined(before, InProcess())
+    return before, refine_design(before, InProcess())
 
 
 def test_points_are_compared_before_they_join_the_design(two_rounds):
@@ -75,7 +83,7 @@ def test_what_was_examined_has_the_box_and_the_floor_that_it_was_examined_with(t
     _, after = two_rounds
     believed, best = after.examined.posterior, after.design.best
     far = best._replace(theta=best.theta + 9.0, log_evidence=0.0, log_density=0.0)
-    later = after.joined([far], 1)
+    later = after.with_points([far], 1)
     assert later.examined.posterior is believed
     assert later.acceptance == after.held_out[-1].acceptance
     assert (later.posterior.high > believed.high).all()
@@ -109,7 +117,7 @@ class Wider:
 
 def test_the_best_of_those_examined_is_kept(complete):
     """Of those that were examined where chains will go."""
-    more = refined(with_options(complete, most_rounds=3, worth=1e20), InProcess())
+    more = refine_design(with_options(complete, most_rounds=3, worth=1e20), InProcess())
     for known in (complete, more):
         assert known.acceptance == max(batch.acceptance for batch in known.held_out[1:])
 
@@ -124,7 +132,7 @@ def test_the_best_of_those_examined_is_kept(complete):
     ids=["enough", "most rounds", "one round"],
 )
 def test_learning_ends_by_what_is_enough_and_by_the_number_of_rounds(begun, changes, n_rounds):
-    after = refined(with_options(begun, **changes), InProcess())
+    after = refine_design(with_options(begun, **changes), InProcess())
     assert len(after.held_out) == n_rounds
     assert after.n_evaluations == begun.n_evaluations + n_rounds * OPTIONS.batch(2)
 
@@ -142,7 +150,7 @@ def test_enough_by_default_is_reached_in_time(complete):
 def test_learning_ends_when_the_time_is_over(last, n_rounds, n_points):
     with until(TimeLimit()) as limit:
         workers = CutShort(limit, last)
-        known = learned(request_for(make_model(*toy_classes(30, 2, 0))), workers, OPTIONS)
+        known = learn_emulator(request_for(make_model(*toy_classes(30, 2, 0))), workers, OPTIONS)
         assert limit.was_noticed
     assert len(known.held_out) == n_rounds
     assert not known.usable
@@ -158,7 +166,7 @@ class Nothing(InProcess):
 
 
 def test_a_batch_without_any_density_leaves_what_is_known(begun):
-    after = refined(with_options(begun, most_rounds=1), Nothing())
+    after = refine_design(with_options(begun, most_rounds=1), Nothing())
     assert after.design is begun.design
     assert not after.held_out
     assert after.acceptance == 0.0
@@ -167,7 +175,7 @@ def test_a_batch_without_any_density_leaves_what_is_known(begun):
 
 def test_what_was_known_before_a_step_stays(begun):
     n_points, root = len(begun.design), begun.root.copy()
-    refined(with_options(begun, most_rounds=2), InProcess())
+    refine_design(with_options(begun, most_rounds=2), InProcess())
     assert len(begun.design) == n_points
     assert_array_equal(begun.root, root)
     assert not begun.held_out
@@ -213,7 +221,7 @@ def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
     high = np.exp(5.0)
     expected = (0.99**2 + 2.0 * 0.99 * 0.01 + 0.01**2 * high) / (0.99 + 0.01 * high)
     assert independence_acceptance(missed, shares) == pytest.approx(expected, rel=0.15)
-    held_out = HeldOut(z[:, None], missed, np.zeros(len(z)), shares)
+    held_out = HeldOutBatch(z[:, None], missed, np.zeros(len(z)), shares)
     assert held_out.acceptance == independence_acceptance(missed, shares)
     assert held_out.error == pytest.approx(5.0 * np.sqrt(0.01 * 0.99), rel=0.15)
 
@@ -238,7 +246,7 @@ def test_the_scale_is_that_of_draws_from_what_was_examined(complete, begun):
     correlation = (complete.root @ complete.root.T)[0, 1] / np.prod(complete.scale)
     assert correlation == pytest.approx(covariance[0, 1] / np.prod(deviations), abs=0.2)
     # It is not taken from an emulator that is not believed.
-    poor = refined(with_options(begun, most_rounds=2, usable=1.0), InProcess())
+    poor = refine_design(with_options(begun, most_rounds=2, usable=1.0), InProcess())
     assert_array_equal(poor.root, begun.root)
 
 
@@ -299,10 +307,10 @@ def test_points_begin_at_the_sites_that_the_design_lets_expect(complete):
     """Those are nearer to what is found than the ones of the nearest point are."""
     rng, workers = np.random.default_rng(1), Watched()
     thetas = complete.design.best.theta + 0.5 * complete.scale * rng.normal(size=(12, 2))
-    complete.evaluated(thetas, "evaluations", workers)
+    complete.evaluate_points(thetas, "evaluations", workers)
     ((_, items, found),) = workers.batches
     gaps = []
-    for (_, _, theta, expected), point in zip(items, found, strict=True):
+    for (_, _, _, theta, expected), point in zip(items, found, strict=True):
         squares = (((complete.design.theta - theta) / complete.scale) ** 2).sum(axis=1)
         nearest = complete.design.points[int(squares.argmin())].sites
         gaps.append(
@@ -324,7 +332,7 @@ def test_many_rows_are_searched_by_a_quarter_of_them_first(many_rows):
     """One search or two with all of them, near their ends, instead of four."""
     few = replace(OPTIONS, fewest_rows=200)
     (at_once, n_at_once), (after, n_after) = (
-        searched(request_for(many_rows), options, InProcess()) for options in (OPTIONS, few)
+        find_modes(request_for(many_rows), options, InProcess()) for options in (OPTIONS, few)
     )
     assert after.best.log_density == pytest.approx(at_once.best.log_density, abs=0.05)
     assert n_after < 0.6 * n_at_once
@@ -335,7 +343,7 @@ def test_many_rows_are_searched_by_a_quarter_of_them_first(many_rows):
 
 def test_searches_with_all_rows_begin_at_the_modes_of_some(many_rows):
     workers = Watched()
-    searched(request_for(many_rows), replace(OPTIONS, fewest_rows=200), workers)
+    find_modes(request_for(many_rows), replace(OPTIONS, fewest_rows=200), workers)
     (_, items, paths), (_, later, _) = workers.batches
     assert [len(item[0].y) for item in items] == [50] * 4
     assert [len(item[0].y) for item in later] == [200] * len(later)
@@ -357,7 +365,7 @@ def many_lengths():
     request = request_for(
         make_model(X, y, kernel=default_kernel(3, ard=True)), 2, approximation=EP()
     )
-    return request, learned(request, InProcess(), NO_ROUNDS)
+    return request, learn_emulator(request, InProcess(), NO_ROUNDS)
 
 
 def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
@@ -372,7 +380,7 @@ def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
 
 def test_chains_begin_at_the_best_points_of_the_design(begun):
     request, workers = request_for(begun.model, 3), Watched()
-    known = explored(begun, request, workers)
+    known = explore_with_hmc(begun, request, workers)
     starts = np.array([item[1] for item in workers.batches[0][1]])
     assert_array_equal(starts[0], begun.design.best.theta)
     assert len(np.unique(starts, axis=0)) == 3
@@ -383,7 +391,7 @@ def test_chains_begin_at_the_best_points_of_the_design(begun):
 
 def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
     _, known = many_lengths
-    hopeless = refined(with_options(known, most_rounds=5, usable=2.1), InProcess())
+    hopeless = refine_design(with_options(known, most_rounds=5, usable=2.1), InProcess())
     assert len(hopeless.held_out) == 1
     assert not hopeless.usable
 
@@ -400,11 +408,11 @@ def test_places_where_trajectories_lead_are_theirs(many_lengths):
 def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
     """Draws from a power of pi* are wider where it is less than one."""
     _, known = many_lengths
-    after = refined(with_options(known, most_rounds=2), InProcess())
+    after = refine_design(with_options(known, most_rounds=2), InProcess())
     target = after.examined.posterior
     narrow, wide = after.draws(target), after.draws(target, 0.5)
     assert narrow.shape[1] == wide.shape[1] == 4
-    assert len(narrow) == 10 * 64
+    assert len(narrow) == EmulatorOptions().n_draws
     wider = wide.std(axis=0) / narrow.std(axis=0)  # of 64 chains: an eighth of noise each
     assert wider.min() > 1.0
     assert wider.mean() > 1.15

@@ -13,7 +13,8 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.run.leave_one_out import LeaveOneOut, PointwiseDensities, _averaged, _thinned
+from skgpmcmc.run import LeaveOneOut
+from skgpmcmc.run.leave_one_out import PointwiseDensities, _averaged, _thin
 
 from ..helpers import short_chains
 
@@ -91,14 +92,14 @@ def test_fixed_hyper_parameters_need_no_weights():
 
 def test_many_draws_are_thinned_evenly():
     theta = np.arange(6000.0).reshape(2, 3000, 1)
-    few = _thinned(theta)
+    few = _thin(theta)
     assert few.shape == (2, 500, 1)
     assert_array_equal(few[:, [0, -1]], theta[:, [0, -1]])
     steps = np.diff(few[:, :, 0], axis=1)
     assert steps.min() >= 6
     assert steps.max() <= 7
-    assert_array_equal(_thinned(theta[:, :500]), theta[:, :500])
-    assert _thinned(np.empty((2, 3000, 0))).shape == (1, 1, 0)
+    assert_array_equal(_thin(theta[:, :500]), theta[:, :500])
+    assert _thin(np.empty((2, 3000, 0))).shape == (1, 1, 0)
 
 
 def test_the_tail_has_fewer_draws_where_chains_repeat_values():

@@ -7,8 +7,10 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc.approximations import EP, InterpolatedSites, Laplace, left_out
-from skgpmcmc.approximations.left_out import Query, Settled
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.importance import left_out
+from skgpmcmc.importance.interpolated import InterpolatedSites
+from skgpmcmc.importance.left_out import Query, Settled
 from skgpmcmc.likelihoods import (
     Gaussian,
     Logit,
@@ -228,7 +230,7 @@ def test_the_approximation_is_that_of_the_chains():
     model = model_of(*CASES["probit"][:2])
     theta = model.start
     ep, laplace = (
-        approximation.refined().fit(model, theta).q for approximation in (EP(), Laplace())
+        approximation.with_tolerance().fit(model, theta).q for approximation in (EP(), Laplace())
     )
     sites = [ep.sites, ep.sites]
     interpolated = InterpolatedSites.fit(

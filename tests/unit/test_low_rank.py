@@ -203,7 +203,7 @@ def test_like_a_dense_prior_of_the_same_rank(cheaper, name):
     """The same rows under K^, of which the root is then made."""
     model = make(KERNELS["ard"], name)
     theta = elsewhere(model)
-    cheap, approximation = cheaper(model), LIKELIHOODS[name][1].refined()
+    cheap, approximation = cheaper(model), LIKELIHOODS[name][1].with_tolerance()
     fit = approximation.fit(cheap, theta)
     K = low_rank_matrix(cheap, model, theta)
     values = theta[len(model.covariance.start) :]
@@ -232,7 +232,7 @@ def test_like_a_dense_prior_of_the_same_rank(cheaper, name):
 def test_gradient(kernel, name):
     model = make(KERNELS[kernel], name)
     cheap, theta = nystrom(model), elsewhere(model)
-    approximation = LIKELIHOODS[name][1].refined()
+    approximation = LIKELIHOODS[name][1].with_tolerance()
     fit = approximation.fit(cheap, theta)
     expected = finite_difference(lambda t: approximation.fit(cheap, t).log_evidence, theta)
     assert relative_error(approximation.gradient(cheap, fit), expected) < 1e-6
@@ -249,7 +249,7 @@ def test_gradient_through_eigenvectors(kernel, name):
     """Where eigenvalues are apart: they differ by far more than a finite difference."""
     model = make(KERNELS[kernel], name)
     cheap, theta = eigen(model), elsewhere(model)
-    approximation = LIKELIHOODS[name][1].refined()
+    approximation = LIKELIHOODS[name][1].with_tolerance()
     fit = approximation.fit(cheap, theta)
     expected = finite_difference(
         lambda t: approximation.fit(cheap, t).log_evidence, theta, step=1e-4
@@ -262,7 +262,7 @@ def test_gradient_through_eigenvectors(kernel, name):
 def test_of_full_rank_it_is_the_model(cheaper, name):
     model = make(KERNELS["sum"], name)
     cheap = nystrom(model, np.arange(N)) if cheaper is nystrom else eigen(model, N)
-    theta, approximation = elsewhere(model), LIKELIHOODS[name][1].refined()
+    theta, approximation = elsewhere(model), LIKELIHOODS[name][1].with_tolerance()
     fit, exact = approximation.fit(cheap, theta), approximation.fit(model, theta)
     assert fit.log_evidence == pytest.approx(exact.log_evidence, abs=1e-8)
     assert_allclose(fit.q.mean, exact.q.mean, atol=1e-7)
@@ -280,7 +280,7 @@ def test_rows_without_prior_variance(cheaper, name):
     kernel = ConstantKernel(1.3) * DotProduct(0.0, "fixed")
     model = LatentGP(make_covariance(kernel, X), model.observations, model.hyperprior)
     cheap, theta = cheaper(model), elsewhere(model)
-    approximation = LIKELIHOODS[name][1].refined()
+    approximation = LIKELIHOODS[name][1].with_tolerance()
     fit = approximation.fit(cheap, theta)
     assert (fit.q.marginal_variance > 0.0).all()
     whole = approximation.fit(model, theta)  # K itself has rank 2

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import Exact, SubsetOfData
+from skgpmcmc.chain import InProcess
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import (
     LatentGP,
@@ -16,9 +17,9 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.samplers import DiscretizingChain
+from skgpmcmc.setup import Request, mapped
+from skgpmcmc.setup.mapped import Pilot, _cost, autocorrelation_times, pilot
 from skgpmcmc.transitions import UnivariateSlice
-from skgpmcmc.warmup import InProcess, Request, mapped
-from skgpmcmc.warmup.mapped import Pilot, _cost, autocorrelation_times, pilot
 
 from ..helpers import in_one_test
 
@@ -113,7 +114,7 @@ def test_a_slice_with_widths_of_its_own_needs_fewer_evaluations():
     target = Normal(None)
     plain = UnivariateSlice()
     shaped = plain.with_spreads_of(np.diag([1.0, 1e4]))
-    assert shaped.reversed().spreads == shaped.spreads == (1.0, 100.0)
+    assert shaped.reverse().spreads == shaped.spreads == (1.0, 100.0)
     means = []
     for operator in (plain, shaped):
         point, positions = target.at(np.zeros(2)), []

@@ -9,16 +9,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc.transitions import (
-    DiscretizingMap,
     Langevin,
-    Layer,
     MetropolisHastings,
     Outcome,
     RandomWalk,
-    TemperedTransitions,
     Trajectory,
     UnivariateSlice,
 )
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions
 from skgpmcmc.transitions.metropolis import Evaluated
 
 from ..helpers import in_one_test
@@ -74,14 +72,14 @@ BARE = SimpleNamespace(hyperprior=SimpleNamespace(log_prob=lambda theta: 0.0))
 
 @in_one_test("operator", [RandomWalk(), Trajectory(), Langevin()])
 def test_reversible_operators_are_their_own_reverse(operator):
-    assert operator.reversed() is operator
+    assert operator.reverse() is operator
 
 
 @in_one_test("backwards", [False, True])
 def test_slices_backwards_begin_with_the_last_coordinate(backwards):
-    operator = SLICE.reversed() if backwards else SLICE
+    operator = SLICE.reverse() if backwards else SLICE
     assert operator == replace(SLICE, backwards=backwards)
-    assert operator.reversed().reversed() == operator
+    assert operator.reverse().reverse() == operator
     begin, layer = np.array([0.3, -0.2]), FlatLayer()
     operator.move(layer, Place(begin), np.random.default_rng(0))
     assert_array_equal(layer.asked[0] != begin, [not backwards, backwards])
@@ -96,7 +94,7 @@ class Step(RandomWalk):
 
     by: float = 1.0
 
-    def reversed(self):
+    def reverse(self):
         return Step(by=-100.0 * self.by)
 
     def move(self, conditional, point, rng):

@@ -17,7 +17,7 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import GaussianApproximation, Sites
-from skgpmcmc.approximations.interpolated import _coordinates
+from skgpmcmc.importance.interpolated import _coordinates
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, OrdinalProbit, Poisson, Volatility
 from skgpmcmc.model import make_covariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError

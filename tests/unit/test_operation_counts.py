@@ -15,20 +15,18 @@ from skgpmcmc.model import default_kernel
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
 from skgpmcmc.transitions import (
-    ConjugateVariance,
     CrankNicolson,
-    CurvatureShape,
     EllipticalSlice,
     HyperUpdate,
-    JointUpdate,
     Langevin,
     LatentUpdate,
-    MassShape,
     RandomWalk,
     RiemannianTrajectory,
     Trajectory,
     UnivariateSlice,
 )
+from skgpmcmc.transitions.gibbs import ConjugateVariance, CurvatureShape, MassShape
+from skgpmcmc.transitions.joint_update import JointUpdate
 
 from ..helpers import in_one_test, make_model, toy_classes
 

@@ -414,8 +414,8 @@ ROOTS = {
 def test_roots(name):
     root, eye = ROOTS[name], np.eye(3)
     B = np.array([root.apply(e) for e in eye]).T
-    assert_allclose(np.array([root.pull(e) for e in eye]), B, atol=1e-14)
-    assert_allclose(np.array([root.undo(B[:, i]) for i in range(3)]), eye, atol=1e-14)
+    assert_allclose(np.array([root.apply_transpose(e) for e in eye]), B, atol=1e-14)
+    assert_allclose(np.array([root.solve(B[:, i]) for i in range(3)]), eye, atol=1e-14)
     assert root.log_det == pytest.approx(np.log(abs(np.linalg.det(B))))
 
 
@@ -432,7 +432,7 @@ def test_root_of_a_mass_matrix(full, singular):
     assert_allclose(B @ B.T @ (R.T @ mass @ R), eye, atol=1e-8)
     if not singular:
         assert_allclose(R @ B @ B.T @ R.T @ mass, eye, atol=1e-8)
-    assert_allclose(np.array([root.pull(e) for e in eye]), B, atol=1e-8)
+    assert_allclose(np.array([root.apply_transpose(e) for e in eye]), B, atol=1e-8)
 
 
 # --- priors ---------------------------------------------------------------------------------------

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, log_importance_weights
-from skgpmcmc.transitions import (
-    EllipticalSlice,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-)
+from skgpmcmc.approximations import EP
+from skgpmcmc.importance import log_importance_weights
+from skgpmcmc.transitions import EllipticalSlice, RandomWalk
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import THREE_THETA, three_point_model
 
@@ -60,7 +57,7 @@ def test_a_particle_that_moves_comes_back_to_its_place(monkeypatch, n_steps):
     """Whichever it is, with as many steps as were asked for."""
 
     def step(self, model, state, rng):
-        return model.moved(state, state.f + 1.0), None
+        return model.with_latent(state, state.f + 1.0), None
 
     monkeypatch.setattr(EllipticalSlice, "step", step)
     model, rng = three_point_model(), np.random.default_rng(0)

@@ -16,9 +16,9 @@ from skgpmcmc.model import (
     make_covariance,
     period_positions,
 )
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.emulator.periods import at_best_multiple, at_best_period, step_sizes
-from skgpmcmc.warmup.emulator.search import search
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.periods import at_best_multiple, at_best_period, step_sizes
+from skgpmcmc.setup.emulator.search import search
 
 from ..helpers import in_one_test, seeded, short_chains
 

@@ -11,9 +11,9 @@ from scipy.special import logsumexp, ndtr
 from skgpmcmc.approximations import EP, Exact, Laplace, Sites
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.prediction import (
+    ImportanceLatent,
     Integrated,
     OwnLatent,
-    Particles,
     Predictor,
     density_arrays_at,
     enough_draws,
@@ -122,7 +122,7 @@ def test_noise_of_f_needs_draws_too():
     theta = np.random.default_rng(0).standard_normal((1000, 2))
     values = rows_of(theta, 0.001, noise=0.06)
     assert enough_draws(theta, values, Integrated()) == FEWEST_DRAWS
-    own, few = OwnLatent(), Particles(0, 48)
+    own, few = OwnLatent(), ImportanceLatent(0, 48)
     found = enough_draws(theta, values, own)
     needed = (1.25 * 0.06 / 0.005) ** 2
     assert needed < found < 2.0 * needed
@@ -183,7 +183,7 @@ def test_a_weight_is_no_part_of_the_probability_of_a_label():
 
 
 def test_few_thetas_have_more_importance_draws():
-    particles = Particles(5, 48, 0.05)
+    particles = ImportanceLatent(5, 48, 0.05)
     assert for_draws(particles, np.full(16, 3.0)) == replace(particles, n=300, unit=3.0)
     assert for_draws(particles, np.full(500, 1.0)) == replace(particles, unit=1.0)
     assert for_draws(INTEGRATED, np.ones(3)) is INTEGRATED
@@ -209,7 +209,7 @@ def predictor(strategy=INTEGRATED, approximation=None, n_distinct=4, likelihood=
 
 
 X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
-SOME = Particles(11, 5, 0.05)
+SOME = ImportanceLatent(11, 5, 0.05)
 BOTH = [np.full(7, -1.0), np.full(7, 1.0)]
 
 
@@ -245,7 +245,7 @@ def by_hand(used, X_new):
         sites = Sites(*(array[s] for array in used.density_arrays))
         # Its importance draws are those of its theta, for all draws that share that.
         sharing = np.flatnonzero((used.theta == used.theta[s]).all(axis=1))
-        ((given, _),) = used.strategy.averaged(used.group(sharing))
+        ((given, _),) = used.strategy.weighted_conditionals(used.group(sharing))
         f = np.tril(given.factor) @ given.coefficients
         assert f.shape[1] == len(sharing) + used.strategy.n_fresh(used.multiplicity[sharing].sum())
         assert_allclose(f[:, : len(sharing)].T, used.f[sharing], rtol=1e-6, atol=1e-8)
@@ -337,9 +337,9 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
         f = prior.sample(rng)  # by rejection: an exact draw of p(f | y, theta)
         if np.log(rng.uniform()) >= model.observations.total(f):
             continue
-        particles = Particles(int(rng.integers(2**31)), n_particles, 0.05)
+        particles = ImportanceLatent(int(rng.integers(2**31)), n_particles, 0.05)
         one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), arrays, particles)
-        ((given, log_weight),) = particles.averaged(one.group(np.array([0])))
+        ((given, log_weight),) = particles.weighted_conditionals(one.group(np.array([0])))
         moments = given.predict(model.covariance.X)
         centered = moments.mean - mean[:, None]
         gaps.append(centered @ np.exp(log_weight))
@@ -353,7 +353,7 @@ def test_draws_have_the_joint_moments_of_what_is_averaged():
     used = predictor(SOME)
     total, mean, square = used.multiplicity.sum(), 0.0, 0.0
     for members in equal_rows(used.theta):
-        for conditional, log_weight in used.strategy.averaged(used.group(members)):
+        for conditional, log_weight in used.strategy.weighted_conditionals(used.group(members)):
             share = np.exp(log_weight) / total
             means, covariance = conditional.predict_jointly(X_NEW)
             mean = mean + means @ share
@@ -376,9 +376,9 @@ def test_a_single_function_is_drawn_by_weight_too(n):
     n_places = 2 * weight.sum()
     for place in (np.arange(n_places) + 0.5) / n_places:
         given = SimpleNamespace(uniform=lambda place=place: place, permutation=np.asarray)
-        for _, columns in used._drawn(members, n, given):
+        for _, columns in used._draw_columns(members, n, given):
             np.add.at(by_column, columns, 1)
-        np.add.at(by_draw, used._resampled(n, given), 1)
+        np.add.at(by_draw, used._resample(n, given), 1)
     assert_array_equal(by_column, 2 * n * weight)
     assert_array_equal(by_draw, 2 * n * weight)
 

@@ -17,8 +17,7 @@ from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Logit
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, density_arrays_at
-from skgpmcmc.run import GivenRows, leave_one_out
-from skgpmcmc.run.records import Draws
+from skgpmcmc.run import Draws, GivenRows, leave_one_out
 
 from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score
 

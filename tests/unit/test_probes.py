@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import (
-    EP,
-    InterpolatedSites,
-    Quadratic,
-    Sites,
-    importance_estimate,
-)
+from skgpmcmc.approximations import EP, Sites
+from skgpmcmc.importance import importance_estimate
+from skgpmcmc.importance.interpolated import InterpolatedSites
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.transitions import DrawCount
-from skgpmcmc.warmup.emulator.design import Design, DesignPoint, examine, spread_out
-from skgpmcmc.warmup.emulator.noise import draw_count, take_probe
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.report import EmulatorSettings
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.setup.emulator.design import Design, DesignPoint, fit_design_point, spread_out
+from skgpmcmc.setup.emulator.noise import calibrate_draw_count, estimate_at
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.report import EmulatorSettings
+from skgpmcmc.transitions.pseudo_marginal import DrawCount
 
 from ..helpers import finite_difference, in_one_test, make_model, toy_classes
 
@@ -53,7 +50,7 @@ def test_arrays_of_a_design():
     assert_array_equal(DESIGN.gradients, -DESIGN.theta)
     assert_array_equal(DESIGN.log_density, [-10.0, -9.0, -12.0, -30.0, -68.0])
     assert DESIGN.best is DESIGN.points[1]
-    longer = DESIGN.joined([point([1.0, 1.0], -5.0)])
+    longer = DESIGN.with_points([point([1.0, 1.0], -5.0)])
     assert (len(longer), len(DESIGN)) == (6, 5)
     assert longer.best is longer.points[5]
 
@@ -81,7 +78,7 @@ def test_a_design_point_keeps_what_an_evaluation_found():
     model = make_model(*toy_classes(15, 2, seed=1))
     theta = np.array([0.7, -0.4])
     start = EP().fit(model, theta + 0.1).q.sites
-    kept = examine(model, EP(tol=1e-6), OPTIONS, theta, start)
+    kept = fit_design_point(model, EP(tol=1e-6), OPTIONS, theta, start)
     assert_array_equal(kept.theta, theta)
     again = EP(tol=1e-6).fit(model, theta, kept.sites)
     assert kept.log_evidence == pytest.approx(again.log_evidence, abs=1e-6)
@@ -97,7 +94,7 @@ def test_a_design_point_keeps_what_an_evaluation_found():
 def test_no_design_point_where_there_is_no_density():
     model = make_model(*toy_classes(15, 2, seed=1))
     sites = EP().fit(model, model.start).q.sites
-    assert examine(model.with_nugget(-0.5), EP(), OPTIONS, model.start, sites) is None
+    assert fit_design_point(model.with_nugget(-0.5), EP(), OPTIONS, model.start, sites) is None
 
 
 # --- modes ----------------------------------------------------------------------------------------
@@ -211,7 +208,7 @@ def wanted(noise=0.1):
 @in_one_test("n_turns", [0, 10])
 def test_a_probe_is_one_long_estimate(model, reference, n_turns):
     variant = replace(reference, turns=np.arange(n_turns))
-    probe = take_probe(model, variant, THETA, wanted(), 512, np.random.SeedSequence(2))
+    probe = estimate_at(model, variant, THETA, wanted(), 512, np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
     exact = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)
     assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
@@ -222,7 +219,7 @@ def test_a_probe_is_one_long_estimate(model, reference, n_turns):
 
 def test_equal_seeds_give_equal_probes(model, reference):
     first, second, other = (
-        take_probe(model, reference, THETA, wanted(), 512, np.random.SeedSequence(seed))
+        estimate_at(model, reference, THETA, wanted(), 512, np.random.SeedSequence(seed))
         for seed in (3, 3, 4)
     )
     assert first == second != other
@@ -234,7 +231,7 @@ def test_equal_rows_are_probed_as_all_others_are(reference):
     X[4] = X[7]
     singular = make_model(X, y)
     arguments = (singular, reference, THETA, wanted(), 512, np.random.SeedSequence(0))
-    probe = take_probe(*arguments)
+    probe = estimate_at(*arguments)
     q = EP().fit(singular, THETA).q
     exact = importance_estimate(singular, q, 50_000, np.random.default_rng(3), defensive=0.05)
     assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
@@ -243,14 +240,14 @@ def test_equal_rows_are_probed_as_all_others_are(reference):
 def test_no_probes_where_K_is_no_covariance(model, reference):
     wrong = model.with_nugget(-0.5)
     arguments = (wrong, reference, THETA, wanted(), 512, np.random.SeedSequence(0))
-    assert take_probe(*arguments) is None
+    assert estimate_at(*arguments) is None
 
 
 def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch):
     """As with counts and latent values of 1e15: no number is made of weights that are all zero."""
     monkeypatch.setattr(Probit, "log_prob", lambda self, y, f: np.full(np.shape(f), -np.inf))
     arguments = (model, reference, THETA, wanted(), 512, np.random.SeedSequence(0))
-    assert take_probe(*arguments) is None
+    assert estimate_at(*arguments) is None
 
 
 # --- the number of draws --------------------------------------------------------------------------
@@ -262,12 +259,12 @@ def test_the_count_follows_what_probes_found():
     theta = CENTER + SCALE * rng.uniform(-2.0, 2.0, size=(30, 2))
     z = (theta - CENTER) / SCALE
     log_variance = 1.0 + 0.8 * z[:, 0] + 0.1 * rng.standard_normal(30)
-    count = draw_count(theta, log_variance, CENTER, SCALE, 1000, 0.1, 1.0, OPTIONS)
+    count = calibrate_draw_count(theta, log_variance, CENTER, SCALE, 1000, 0.1, 1.0, OPTIONS)
     for place in ([0.0, 0.0], [1.5, -1.0]):
         expected = np.exp(1.0 + 0.8 * place[0]) / 0.1**2
         assert count.at(CENTER + SCALE * place) == pytest.approx(expected, rel=0.2)
     assert (
-        draw_count(theta, log_variance, CENTER, SCALE, 50, 9.0, 1.0, OPTIONS).at(CENTER)
+        calibrate_draw_count(theta, log_variance, CENTER, SCALE, 50, 9.0, 1.0, OPTIONS).at(CENTER)
         == OPTIONS.fewest_draws
     )
 
@@ -275,7 +272,9 @@ def test_the_count_follows_what_probes_found():
 @in_one_test("n", [3, 200, 1000, 10**5])
 def test_particles_take_no_more_memory_than_K_and_are_not_dearer_than_a_factorization(n):
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
-    most = draw_count(theta, np.full(10, 50.0), CENTER, SCALE, n, 0.1, 1.0, OPTIONS).at(CENTER)
+    most = calibrate_draw_count(theta, np.full(10, 50.0), CENTER, SCALE, n, 0.1, 1.0, OPTIONS).at(
+        CENTER
+    )
     assert most == max(n, OPTIONS.n_draws)
 
 

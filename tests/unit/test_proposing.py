@@ -8,15 +8,20 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
-from skgpmcmc.transitions import (
+from skgpmcmc.setup.emulator.learn import EmulatorState, ExaminedEmulator
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import Estimates
+from skgpmcmc.setup.proposals import (
+    for_burn_in,
+    overdispersed_starts,
+    propose_at_once,
+    propose_by_emulator,
+)
+from skgpmcmc.transitions.surrogate import (
     CheapPoint,
     IndependenceMetropolis,
     independence_acceptance,
 )
-from skgpmcmc.warmup.emulator.learn import Examined, Knowledge
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.estimates import Estimates
-from skgpmcmc.warmup.proposals import led_by_emulator, led_in_a_hurry, overdispersed_starts
 
 from ..helpers import P_LIMIT, in_one_test, make_model, seeded
 
@@ -27,7 +32,7 @@ class Normal:
     def __init__(self, power=1.0):
         self.power = power
 
-    def raised(self, power):
+    def to_power(self, power):
         return Normal(power * self.power)
 
     def value_and_gradient(self, theta):
@@ -48,12 +53,12 @@ class Corrected(Normal):
         super().__init__()
         self.asked = []
 
-    def corrected(self, correction):
+    def with_correction(self, correction):
         self.asked.append(correction)
         return Normal()
 
 
-class OfADensity(Knowledge):
+class OfADensity(EmulatorState):
     """Knowledge of a density alone, with one mode."""
 
     @property
@@ -78,7 +83,7 @@ def knowledge(dim, acceptance=0.95, states=None):
         n_evaluations=0,
         warm=warm,
         held_out=(SimpleNamespace(acceptance=acceptance),),
-        examined=Examined(Normal(), acceptance, 0.0),
+        examined=ExaminedEmulator(Normal(), acceptance, 0.0),
     )
 
 
@@ -88,7 +93,7 @@ EXACT = Estimates.exact(None, draws_latent=True)
 
 def assembled(dim=5):
     """What leads chains with many hyper-parameters."""
-    return led_by_emulator(knowledge(dim), EXACT, 4).proposals["surrogate"]
+    return propose_by_emulator(knowledge(dim), EXACT, 4).proposals["surrogate"]
 
 
 def test_without_a_grid_the_emulator_leads_by_independence_candidates():
@@ -103,8 +108,8 @@ def test_without_a_grid_the_emulator_leads_by_independence_candidates():
 @in_one_test("dim", [1, 2, 3, 5])
 def test_proposals_come_from_wider_tails_and_their_ratio_knows_that(dim):
     """The Hastings ratio is that of the density to the power by which its tails are lifted."""
-    led, rng = led_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
-    proposal, power = led.proposals[led.main], OPTIONS.lifted(dim)
+    led, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
+    proposal, power = led.proposals[led.main], OPTIONS.lifted_power(dim)
     assert led.main == ("rotation" if dim < 4 else "surrogate")
     assert 0.8 < power < 1.0
     for _ in range(20):
@@ -120,20 +125,22 @@ def test_the_correction_is_that_of_the_estimates():
     estimates = EXACT._replace(correction=correction)
     for dim in (2, 5):
         target = Corrected()
-        led_by_emulator(replace(knowledge(dim), examined=Examined(target, 0.95, 0.0)), estimates, 4)
+        propose_by_emulator(
+            replace(knowledge(dim), examined=ExaminedEmulator(target, 0.95, 0.0)), estimates, 4
+        )
         assert target.asked == [correction]
 
 
 @in_one_test("dim", [1, 2, 3])
-def test_while_chains_settle_rotations_are_independent_of_where_they_start(dim):
+def test_during_burn_in_rotations_are_independent_of_where_they_start(dim):
     """Draws from the density with wider tails, from wherever, by proposals of the same names."""
-    led, rng = led_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
-    settling = led.settling
-    assert list(settling) == list(led.proposals)
-    assert settling["random walk"] is led.proposals["random walk"]
-    sd = OPTIONS.lifted(dim) ** -0.5
+    led, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
+    burn_in = for_burn_in(led.proposals)
+    assert list(burn_in) == list(led.proposals)
+    assert burn_in["random walk"] is led.proposals["random walk"]
+    sd = OPTIONS.lifted_power(dim) ** -0.5
     for start in (np.zeros(dim), np.full(dim, 1.5)):
-        draws = np.array([settling["rotation"].propose(start, rng)[0] for _ in range(400)])
+        draws = np.array([burn_in["rotation"].propose(start, rng)[0] for _ in range(400)])
         for column in draws.T:
             assert stats.kstest(column / sd, "norm").pvalue > P_LIMIT
     # Rotations of kept draws go a fixed way.
@@ -142,18 +149,18 @@ def test_while_chains_settle_rotations_are_independent_of_where_they_start(dim):
 
 
 def test_other_proposals_and_their_shares():
-    led = led_by_emulator(knowledge(2), EXACT, 4)
+    led = propose_by_emulator(knowledge(2), EXACT, 4)
     assert list(led.proposals) == ["rotation", "random walk"]
     assert EXACT.mixture(led.proposals, led.others).probabilities == (0.97, 0.03)
     X = np.linspace(0.0, 2.0, 4)[:, None]
     kernel = ConstantKernel(4.0, "fixed") * ExpSineSquared()
     periodic = replace(knowledge(2), model=make_model(X, np.ones(4), kernel=kernel))
-    led = led_by_emulator(periodic, EXACT, 4)
+    led = propose_by_emulator(periodic, EXACT, 4)
     assert list(led.proposals) == ["rotation", "random walk", "multiple of a period"]
     mixture = EXACT.mixture(led.proposals, led.others)
     assert mixture.probabilities == pytest.approx((0.94, 0.03, 0.03))
     assert led.main == "rotation"
-    assert [*led.settling] == [*led.proposals]
+    assert [*for_burn_in(led.proposals)] == [*led.proposals]
 
 
 # --- where chains begin ---------------------------------------------------------------------------
@@ -178,7 +185,7 @@ def test_every_one_of_many_chains_has_a_start():
 def test_in_a_hurry_chains_walk_from_the_best_point():
     point = SimpleNamespace(theta=np.array([3.0, -2.0]))
     known = replace(knowledge(2), design=SimpleNamespace(best=point), root=0.1 * np.eye(2))
-    led = led_in_a_hurry(known, 5)
+    led = propose_at_once(known, 5)
     assert list(led.proposals) == ["random walk"]
     assert len(np.unique(led.starts, axis=0)) == 5
     assert np.abs(np.array(led.starts) - point.theta).max() < 0.5

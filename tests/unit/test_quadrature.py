@@ -121,7 +121,7 @@ def test_derivatives_belong_to_the_normalizer():
 
 def test_a_point_does_not_depend_on_its_neighbors():
     rng = np.random.default_rng(0)
-    n = 3 * quadrature._ROWS // 2  # more than one block
+    n = 3 * quadrature._POINTS_PER_BLOCK // 2  # more than one block
     y = rng.choice([-1.0, 1.0], n)
     mean, var = rng.normal(scale=20.0, size=n), 10.0 ** rng.uniform(-6, 4, n)
     together = np.array(Tilted(LOGISTIC, AT_ZERO, y, mean, var).moments())

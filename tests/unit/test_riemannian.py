@@ -8,14 +8,10 @@ from numpy.testing import assert_allclose
 
 from skgpmcmc.likelihoods import Poisson, Volatility
 from skgpmcmc.parameterizations import LatentConditional
-from skgpmcmc.transitions import (
-    GeneralizedLeapfrog,
-    LatentUpdate,
-    PriorShape,
-    RiemannianTrajectory,
-    Trajectory,
-)
+from skgpmcmc.transitions import LatentUpdate, RiemannianTrajectory, Trajectory
 from skgpmcmc.transitions.annealed import RiemannianKernel
+from skgpmcmc.transitions.gibbs import PriorShape
+from skgpmcmc.transitions.riemannian import GeneralizedLeapfrog
 
 from ..helpers import NO_THETA, finite_difference, given_model, in_one_test
 from .test_annealing import beginning, particles_at

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Matern, WhiteKernel
 
+from skgpmcmc.hyperposterior.rows import farthest_first
 from skgpmcmc.numerics import linalg, roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, count_operations
 from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
-from skgpmcmc.numerics.spread import farthest_first
 
 from ..helpers import in_one_test
 
@@ -40,7 +40,7 @@ def matrix(kernel, X):
 @pytest.fixture(autouse=True)
 def few_rows_are_enough(monkeypatch):
     """Low ranks are looked for however few rows there are."""
-    monkeypatch.setattr(roots, "_FEWEST_ROWS", 0)
+    monkeypatch.setattr(roots, "_FEWEST_ROWS_OF_LOW_RANK", 0)
 
 
 ORDERS = ("spread", "random", "sorted")
@@ -108,7 +108,7 @@ def test_a_low_rank_is_found_where_there_is_one(K):
 def test_few_rows_are_not_worth_a_low_rank(monkeypatch):
     K = MATRICES["RBF 1.0, n = 100, d = 1, spread"]
     assert low_rank_root(K).rank < 30
-    monkeypatch.setattr(roots, "_FEWEST_ROWS", len(K) + 1)
+    monkeypatch.setattr(roots, "_FEWEST_ROWS_OF_LOW_RANK", len(K) + 1)
     assert low_rank_root(K) is None
     assert full_root(K).rank < 30
 
@@ -177,13 +177,13 @@ def test_verbs(K, kind):
     scale = rng.uniform(0.5, 2.0, size=n)
     assert_allclose(root.apply(v), R @ v, atol=1e-12)
     assert_allclose(root.apply(v[:, 0]), R @ v[:, 0], atol=1e-12)
-    assert_allclose(root.pull(x), R.T @ x, atol=1e-12)
-    assert_allclose(root.pull(x[:, 0]), R.T @ x[:, 0], atol=1e-12)
+    assert_allclose(root.apply_transpose(x), R.T @ x, atol=1e-12)
+    assert_allclose(root.apply_transpose(x[:, 0]), R.T @ x[:, 0], atol=1e-12)
     assert_allclose(np.tril(root.gram(scale)), np.tril((R.T * scale**2) @ R), atol=1e-11)
     # What is undone is determined to the rounding of f over the least pivot.
-    assert_allclose(root.undo(R @ v), v, atol=1e-6)
-    assert_allclose(root.undo(R @ v[:, 0]), v[:, 0], atol=1e-6)
-    assert_allclose(root.apply(root.undo(R @ v)), R @ v, atol=1e-9)
+    assert_allclose(root.solve(R @ v), v, atol=1e-6)
+    assert_allclose(root.solve(R @ v[:, 0]), v[:, 0], atol=1e-6)
+    assert_allclose(root.apply(root.solve(R @ v)), R @ v, atol=1e-9)
 
 
 @every_kind

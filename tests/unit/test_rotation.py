@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skgpmcmc.transitions import Directed, MetropolisHastings, Mixture, RandomWalk
+from skgpmcmc.transitions import MetropolisHastings, Mixture, RandomWalk
+from skgpmcmc.transitions.compose import Directed
 from skgpmcmc.transitions.metropolis import Evaluated
 from skgpmcmc.transitions.rotation import MOST_ROTATED, GridDensity, Rotation
 
@@ -114,7 +115,7 @@ def test_draws_are_in_each_cell_as_often_as_it_has_mass(p):
 def test_a_tempered_density_is_wider():
     """To the power of a half, a normal density has twice the variance."""
     grid, rng = grid_of(Bell(ROOTS[1])), np.random.default_rng(seeded(44))
-    cooled = grid.tempered(2.0)
+    cooled = grid.temper(2.0)
     assert_allclose(cooled.values, np.sqrt(grid.values), rtol=1e-6)
     z = np.linalg.solve(ROOTS[1], cooled.sample(rng, 2000).T)
     for row in z:
@@ -232,7 +233,7 @@ def test_a_step_back_undoes_a_step_ahead(p):
     for theta in grid.sample(rng, 20):
         noise = Repeated(rng.standard_normal(p))
         there, log_hastings = ahead.propose(theta, noise)
-        back, log_return = ahead.reversed().propose(there, noise)
+        back, log_return = ahead.reverse().propose(there, noise)
         assert_allclose(back, theta, atol=1e-8)
         assert log_return == pytest.approx(-log_hastings, abs=1e-10)
         ratio = grid.to_cube(theta)[1] - grid.to_cube(there)[1]
@@ -286,7 +287,7 @@ TARGET, GUIDE = Bell(ROOTS[1], skew=1.5), Bell(1.2 * ROOTS[1], shift=1.0)
 
 def directed(proposal=Rotation, cls=Directed):
     rotation = proposal(grid_of(GUIDE, fine=False))
-    ahead, back = Known(TARGET, rotation, "ahead"), Known(TARGET, rotation.reversed(), "back")
+    ahead, back = Known(TARGET, rotation, "ahead"), Known(TARGET, rotation.reverse(), "back")
     return cls(ahead, back)
 
 
@@ -440,7 +441,7 @@ def test_averages_have_less_error_than_those_of_independent_draws():
     """
     target, n_draws = Bell(ROOTS[1]), 60
     rotation = Rotation(grid_of(Bell(1.05 * ROOTS[1], shift=0.1)))
-    move = Directed(Known(target, rotation), Known(target, rotation.reversed()))
+    move = Directed(Known(target, rotation), Known(target, rotation.reverse()))
     rng, means, n_accepted = np.random.default_rng(seeded(32)), [], 0
     draws = rng.standard_normal((220, 2)) @ ROOTS[1].T
     with np.errstate(**QUIET):

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import EP, Exact
+from skgpmcmc.chain.counts import Counts
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal
-from skgpmcmc.warmup import Counts, Request, emulated
-from skgpmcmc.warmup.emulator.learn import Examined
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
+from skgpmcmc.setup import Request, emulated
+from skgpmcmc.setup.emulator.learn import ExaminedEmulator
+from skgpmcmc.setup.emulator.options import EmulatorOptions
 
 from ..helpers import Watched, in_one_test, make_model, streams, toy_classes
 
-LED = emulated.led_by_emulator
+LED = emulated.propose_by_emulator
 
 
 class Elsewhere:
@@ -27,8 +28,8 @@ class Elsewhere:
     def __init__(self, target, by):
         self.target, self.by = target, by
 
-    def corrected(self, correction):
-        return Elsewhere(self.target.corrected(correction), self.by)
+    def with_correction(self, correction):
+        return Elsewhere(self.target.with_correction(correction), self.by)
 
     def log_prob(self, theta):
         return self.target.log_prob(theta - self.by)
@@ -44,11 +45,11 @@ def misled(monkeypatch, n_times):
         if len(leads) > n_times:
             return right
         wrong = Elsewhere(known.examined.posterior, 4.0 * known.scale)
-        poor = replace(known, examined=Examined(wrong, known.acceptance, 0.0))
+        poor = replace(known, examined=ExaminedEmulator(wrong, known.acceptance, 0.0))
         # Chains begin where they would: they find out.
         return LED(poor, estimates, n_chains)._replace(starts=right.starts)
 
-    monkeypatch.setattr(emulated, "led_by_emulator", led)
+    monkeypatch.setattr(emulated, "propose_by_emulator", led)
     return leads
 
 
@@ -64,9 +65,9 @@ def test_chains_that_accept_far_less_than_predicted_are_learned_from_once(monkey
     leads = misled(monkeypatch, 1)
     prepared, workers = set_up()
     first, second = leads
-    assert workers.stages.count("settling") == 2
+    assert workers.stages.count("burn-in") == 2
     look = workers.stages.index("a second look")
-    assert workers.stages[look - 1] == "settling"
+    assert workers.stages[look - 1] == "burn-in"
     # Places where chains stayed have joined the design, and emulators are examined anew.
     theirs = {tuple(theta) for s in workers.batches[look - 1][2] for theta in s.theta}
     shown = [point.theta for point in workers.batches[look][2]]
@@ -106,7 +107,7 @@ def test_a_few_iterations_are_no_surprise(n_warmup):
 
 def test_nothing_is_looked_at_where_all_is_well():
     _, workers = set_up()
-    assert workers.stages.count("settling") == 1
+    assert workers.stages.count("burn-in") == 1
     assert "a second look" not in workers.stages
 
 

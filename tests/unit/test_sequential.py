@@ -9,17 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import log_ndtr
 
-from skgpmcmc.approximations import (
-    EP,
-    GaussianApproximation,
-    Laplace,
-    SequentialApproximation,
-    Sites,
-    density_from,
-    importance_estimate,
-    log_importance_weights,
-    rows_in_turn,
-)
+from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
+from skgpmcmc.importance import importance_estimate, log_importance_weights
+from skgpmcmc.importance.interpolated import density_from
+from skgpmcmc.importance.sequential import SequentialApproximation, rows_in_turn
 from skgpmcmc.likelihoods import (
     Logit,
     NegativeBinomial,
@@ -313,7 +306,7 @@ def test_extreme_variances(model, theta):
 
 
 def test_parts_make_it_again(model):
-    density = in_turn(model).made()
+    density = in_turn(model).factorize()
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
     for again in (
         density_from(model, density.q.prior, *density.arrays),

@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Exact, Laplace, SubsetOfData
+from skgpmcmc.chain import InProcess
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.model.nugget import WithNugget
@@ -28,24 +29,14 @@ from skgpmcmc.samplers import (
     TemperedTransitions,
 )
 from skgpmcmc.samplers import mapped as mapped_samplers
-from skgpmcmc.transitions import (
-    Layer,
-    RandomWalk,
-    StepInfo,
-    Transition,
-)
-from skgpmcmc.warmup import (
-    EmulatorSettings,
-    InProcess,
-    Prepared,
-    Request,
-    emulated,
-    mapped,
-    set_up_emulated,
-)
-from skgpmcmc.warmup.emulator.learn import Examined, learned
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.estimates import Estimates
+from skgpmcmc.setup import Prepared, Request, emulated, mapped
+from skgpmcmc.setup.emulated import set_up_emulated
+from skgpmcmc.setup.emulator.learn import ExaminedEmulator, learn_emulator
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import Estimates
+from skgpmcmc.setup.report import EmulatorSettings
+from skgpmcmc.transitions import RandomWalk, StepInfo, Transition
+from skgpmcmc.transitions.mapping import Layer
 
 from ..helpers import in_one_test, make_model, streams, toy_classes
 
@@ -175,7 +166,7 @@ def test_samplers_that_hold_f_still_have_a_nugget(name):
 @in_one_test("sampler", [Sufficient(nugget=0.3), Interweaving(nugget=0.3)])
 def test_the_model_that_is_sampled_has_the_nugget_that_was_asked_for(sampler):
     model = make_model(*toy_classes(8, 2, 0))
-    sampled = sampler.sampled(model)
+    sampled = sampler.prepare_model(model)
     assert sampled.covariance.nugget == 0.3
     assert sampled.observations is model.observations
     assert sampled.hyperprior is model.hyperprior
@@ -214,19 +205,21 @@ def test_the_report_is_of_what_the_chains_do():
     assert report.n_in_turn == n_in_turn == n_then
     assert nothing is None
     lowest, highest = report.n_importance
-    assert EmulatorOptions().fewest_draws <= lowest <= highest <= EmulatorOptions().n_probe
+    assert EmulatorOptions().fewest_draws <= lowest <= highest <= EmulatorOptions().n_draws
 
 
 def test_the_report_is_of_the_emulator_that_leads():
     """And not of the last that was examined."""
     rng = np.random.default_rng(0)
     request = Request(make_model(*toy_classes(12, 2, 1)), EP(), STARTS, [], rng, None, 0)
-    known = learned(request, InProcess(), EmulatorOptions(most_rounds=2))
+    known = learn_emulator(request, InProcess(), EmulatorOptions(most_rounds=2))
     held_out = known.held_out[1]
     poor = held_out._replace(emulated=held_out.emulated + rng.standard_normal(12))
     for batches in ((held_out, poor), (poor, held_out)):
         found = replace(
-            known, held_out=batches, examined=Examined(None, held_out.acceptance, held_out.error)
+            known,
+            held_out=batches,
+            examined=ExaminedEmulator(None, held_out.acceptance, held_out.error),
         )
         report = emulated._report(found, Estimates.exact(EP(), draws_latent=True))
         assert report.predicted_acceptance == held_out.acceptance
@@ -299,7 +292,7 @@ def test_trajectories_that_lead_have_few_sweeps_from_interpolated_sites_and_are_
         move.proposal for move in estimating(prepared.transition) if move.name == "trajectory"
     ]
     assert proposal.target.start is not None
-    assert proposal.target.approximation.tol == EP().roughened().tol
+    assert proposal.target.approximation.tol == EP().with_few_sweeps().tol
     trajectory = proposal.move
     assert trajectory.max_steps * np.exp(trajectory.log_scale) > np.pi  # half a period
 
@@ -311,7 +304,7 @@ def mapped_moves(maker):
     with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted, workers: wanted):
         wanted = maker(defensive=SHARE).set_up(request, InProcess())
     move = wanted.move([Layer(None, RandomWalk())], 2)
-    return SimpleNamespace(transition=mapped._mixed(move, RandomWalk()))
+    return SimpleNamespace(transition=mapped._add_moves(move, RandomWalk()))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from scipy import stats
 from scipy.integrate import quad
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgpmcmc.approximations import EP, Exact, HyperPosterior, Laplace
+from skgpmcmc.approximations import EP, Exact, Laplace
+from skgpmcmc.hyperposterior import HyperPosterior
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, Probit, Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -22,7 +23,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.model.hyperpriors import LOG_SCALE_LIMIT
-from skgpmcmc.warmup.emulator.gp import flattening
+from skgpmcmc.setup.emulator.gp import flattening
 
 from ..helpers import P_LIMIT, finite_difference, in_one_test, relative_error, toy_classes
 
@@ -157,7 +158,7 @@ def test_pickle(prior, draws):
 
 
 def test_values_by_name(prior):
-    found = prior.described(np.log([4.0, 0.5, 2.0, 0.3, 0.1]))
+    found = prior.describe(np.log([4.0, 0.5, 2.0, 0.3, 0.1]))
     assert found["k2__length_scale"] == pytest.approx([0.5, 2.0])
     assert found["shrinkage"] == pytest.approx(0.1)
 
@@ -262,7 +263,7 @@ def test_tau_belongs_neither_to_the_kernel_nor_to_the_likelihood():
     theta = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
     assert_array_equal(model.kernel_thetas(theta), [theta[:3]])
     assert model.likelihood_at(theta).shape == pytest.approx(np.exp(0.4))
-    assert_array_equal(model.padded(np.ones(4)), [1.0, 1.0, 1.0, 1.0, 0.0])
+    assert_array_equal(model.pad(np.ones(4)), [1.0, 1.0, 1.0, 1.0, 0.0])
     assert_array_equal(flattening(model, 0.005)[[0, 3, 4]], 0.0)
 
 
@@ -292,7 +293,7 @@ def test_the_gradient_of_the_evidence_is_zero_for_tau(likelihood, approximation)
     else:
         model = gp(likelihood, y + 1.0 if likelihood.name == NegativeBinomial.name else y)
     theta = model.start + np.linspace(0.2, -0.2, len(model.start))
-    precise = approximation.refined()
+    precise = approximation.with_tolerance()
 
     def log_density(t):
         return precise.fit(model, t).log_evidence + model.hyperprior.log_prob(t)

@@ -9,14 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpmcmc.approximations import (
-    EP,
-    Exact,
-    GaussianApproximation,
-    Laplace,
-    Sites,
-)
+from skgpmcmc.approximations import EP, Exact, GaussianApproximation, Laplace, Sites
 from skgpmcmc.approximations.whitened import WhitenedApproximation, gaussian_family
+from skgpmcmc.hyperposterior.rows import farthest_first
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
 from skgpmcmc.model import (
     GaussianPrior,
@@ -28,7 +23,6 @@ from skgpmcmc.model import (
 from skgpmcmc.numerics import roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot
-from skgpmcmc.numerics.spread import farthest_first
 from skgpmcmc.parameterizations import Ancillary, SurrogateData
 
 from ..helpers import finite_difference, in_one_test, relative_error
@@ -37,7 +31,7 @@ from ..helpers import finite_difference, in_one_test, relative_error
 @pytest.fixture(autouse=True)
 def few_rows_are_enough(monkeypatch):
     """Low ranks are used however few rows there are."""
-    monkeypatch.setattr(roots, "_FEWEST_ROWS", 0)
+    monkeypatch.setattr(roots, "_FEWEST_ROWS_OF_LOW_RANK", 0)
 
 
 N = 42
@@ -190,7 +184,7 @@ def test_the_root_as_a_function_of_theta(name):
 def test_evidence_and_its_gradient(name, likelihood):
     """As with K and a little noise, which every matrix has an inverse with."""
     model, theta = problem(name, likelihood)
-    approximation = LIKELIHOODS[likelihood][1].refined()
+    approximation = LIKELIHOODS[likelihood][1].with_tolerance()
     fit = approximation.fit(model, theta)
     assert isinstance(fit.q, WhitenedApproximation) == name.startswith("low")
     noisy = model.with_nugget(1e-10)
@@ -265,7 +259,7 @@ def test_f_at_new_inputs_given_f(name):
     prior, rng = model.prior_at(theta), np.random.default_rng(7)
     X_new = rng.uniform(-1.0, 1.0, size=(6, X_of(name).shape[1]))
     f = prior.sample(rng, 2)
-    given = prior.given(f)
+    given = prior.condition_on(f)
     mean, var = given.predict(X_new)
     covariance = model.covariance
     cross = covariance.cross(theta, X_new)

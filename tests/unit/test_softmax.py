@@ -7,14 +7,9 @@ from scipy import integrate
 from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 
-from skgpmcmc.approximations import (
-    EP,
-    ClasswiseApproximation,
-    Laplace,
-    Sites,
-    averaged,
-    log_importance_weights,
-)
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.approximations.classwise import ClasswiseApproximation, average_sites
+from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.likelihoods import Logit, Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -54,7 +49,7 @@ def test_variances_that_rounding_leaves_nothing_of_can_be_averaged_over(theta):
     """Of a prior variance of exp(20) and more, what remains may be a difference below zero."""
     model = model_of()
     q = Laplace().fit(model, np.array(theta)).q
-    better = averaged(q, model.observations_at(q.prior.theta), 5)
+    better = average_sites(q, model.observations_at(q.prior.theta), 5)
     assert np.linalg.eigvalsh(better.row_covariances).min() > 0.0
     assert np.isfinite(better.mean).all()
 
@@ -161,10 +156,10 @@ def test_prior_against_dense_matrices(model):
 def test_conditional_moments_at_new_rows(model):
     prior, X_new = model.prior_at(theta_of(model)), RNG.uniform(size=(4, 2))
     f = np.stack([F, -0.5 * F], axis=1)
-    moments = prior.given(f).predict(X_new)
-    means, covariances = prior.given(f).predict_jointly(X_new)
+    moments = prior.condition_on(f).predict(X_new)
+    means, covariances = prior.condition_on(f).predict_jointly(X_new)
     for c, alone in enumerate(prior.priors):
-        own = alone.given(prior.split(f)[c]).predict(X_new)
+        own = alone.condition_on(prior.split(f)[c]).predict(X_new)
         assert_allclose(moments.mean[c], own.mean, rtol=1e-10)
         assert_allclose(moments.var[c], own.var, rtol=1e-10)
         assert_allclose(means[c], own.mean, rtol=1e-10)
@@ -274,7 +269,7 @@ def test_averaged_sites_make_a_better_importance_density():
     model = model_of()
     theta = np.array([3.5, -0.5])
     laplace = Laplace().fit(model, theta).q
-    better = averaged(laplace, model.observations, 40)
+    better = average_sites(laplace, model.observations, 40)
     of_laplace, log_z = relative_spread_of_weights(model, laplace)
     of_better, again = relative_spread_of_weights(model, better)
     assert of_better < 0.5 * of_laplace
@@ -284,8 +279,8 @@ def test_averaged_sites_make_a_better_importance_density():
 def test_averaged_sites_are_a_fixed_point():
     model = model_of(weight=WEIGHT)
     q = Laplace().fit(model, np.array([2.0, -0.5])).q
-    done = averaged(q, model.observations, 60)
-    after = averaged(done, model.observations, 1)
+    done = average_sites(q, model.observations, 60)
+    after = average_sites(done, model.observations, 1)
     sd = np.sqrt(covariance_of(done).diagonal())
     assert_allclose((after.mean - done.mean) / sd, 0.0, atol=0.02)
     # The mean of the slope of log p(y | f) under q is K^-1 times its mean.
@@ -322,7 +317,7 @@ def test_probabilities_of_new_rows_by_quadrature():
     theta, X_new = np.array([1.0, -1.0]), RNG.uniform(size=(3, 2))
     prior = model.prior_at(theta)
     f = prior.sample(np.random.default_rng(5), 1)
-    moments = prior.given(f).predict(X_new)
+    moments = prior.condition_on(f).predict(X_new)
     summary = ClassProbabilities(seed=0)
     thetas = theta + 1e-12 * np.arange(400)[:, None]
     found = np.mean([summary.of(t, moments, slice(0, 3), np.zeros(1)) for t in thetas], axis=0)

@@ -10,21 +10,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtri_exp
 
-from skgpmcmc.approximations import EP, SequentialApproximation
+from skgpmcmc.approximations import EP
 from skgpmcmc.approximations.whitened import WhitenedApproximation
+from skgpmcmc.chain import sample, switch
+from skgpmcmc.chain.counts import sum_counts
+from skgpmcmc.chain.segment import sample_all, switch_all
+from skgpmcmc.importance.sequential import SequentialApproximation
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.numerics.threads import Workers, joined
-from skgpmcmc.transitions import (
-    Directed,
-    Mixture,
-    ParticleRefresh,
-    PseudoMarginalMetropolis,
-    RandomWalk,
-    RetainedParticle,
-    StepInfo,
-    Transition,
-)
-from skgpmcmc.warmup import sample, sample_all, sum_counts, switch, switch_all
+from skgpmcmc.parallel.workers import Workers, join_results
+from skgpmcmc.transitions import Mixture, RandomWalk, StepInfo, Transition
+from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
+from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import in_one_test, make_model, toy_classes
 
@@ -51,7 +48,9 @@ def turns_of(n_rows, likelihood="probit"):
     for theta in np.log([[30.0, 0.2], [2.0, 0.2], [200.0, 0.25]]):
         q = whitened(EP().at(model, theta))
         rows = np.arange(n_rows)
-        found.append(SequentialApproximation(q, model.observations_at(theta), rows).made()._turns)
+        found.append(
+            SequentialApproximation(q, model.observations_at(theta), rows).factorize()._turns
+        )
     assert [len(turns.rows) for turns in found] == [n_rows] * 3
     return found
 
@@ -66,9 +65,9 @@ def jobs_of(turns, sizes):
 def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes, likelihood):
     turns = turns_of(n_rows, likelihood)
     factors = turns[0].factors
-    pairs = zip(factors.drawn(jobs_of(turns, sizes)), jobs_of(turns, sizes), strict=True)
+    pairs = zip(factors.draw(jobs_of(turns, sizes)), jobs_of(turns, sizes), strict=True)
     for at_once, job in pairs:
-        for part, other in zip(at_once, factors.drawn([job])[0], strict=True):
+        for part, other in zip(at_once, factors.draw([job])[0], strict=True):
             assert_array_equal(part, other)
     rng = np.random.default_rng(5)
     deltas = [3.0 * rng.standard_normal((N, m)) for m in sizes]
@@ -96,7 +95,7 @@ def test_rows_in_turn_follow_each_other_within_blocks_and_between(n_rows):
             # cavity has the mean of that and of the site taken out.
             before = spread[k] ** 2 * ((mean - offset[k]) / cavity[k] + shift[k])
             u[k] = (f - before) / spread[k]
-        ((drawn, _),) = turns.factors.drawn([(turns, np.random.default_rng(7), 3)])
+        ((drawn, _),) = turns.factors.draw([(turns, np.random.default_rng(7), 3)])
         assert_allclose(drawn, u, rtol=1e-7, atol=1e-9)
 
 
@@ -249,7 +248,7 @@ CALLS = [joblib.delayed(summed)(i, 10 * i) for i in range(5)]
 @in_one_test(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
 def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
     with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
-        results = joined(workers.run(workers.in_parts(CALLS, summed_together)))
+        results = join_results(workers.run(workers.in_parts(CALLS, summed_together)))
         assert workers.in_parts([], summed_together) == []
         assert workers.in_parts(CALLS, summed_together, small=False) is CALLS
     assert results == [(11 * i, size) for i, size in enumerate(sizes)]
@@ -258,7 +257,7 @@ def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
 def test_parts_are_of_sixteen_calls_at_most():
     many = [joblib.delayed(summed)(i, 0) for i in range(40)]
     with Workers(1) as workers:
-        results = joined(workers.run(workers.in_parts(many, summed_together)))
+        results = join_results(workers.run(workers.in_parts(many, summed_together)))
     assert [value for value, _ in results] == list(range(40))
     assert {size for _, size in results} == {13, 14}
     with joblib.parallel_config("threading"), Workers(2) as workers:
@@ -267,7 +266,7 @@ def test_parts_are_of_sixteen_calls_at_most():
 
 
 def test_the_calls_of_a_journal_are_made_one_by_one():
-    journal = SimpleNamespace(missing=lambda calls, name: calls, completed=lambda done: done)
+    journal = SimpleNamespace(missing=lambda calls, name: calls, fill_in=lambda done: done)
     with Workers(1, journal) as workers:
         assert workers.in_parts(CALLS, summed_together) is CALLS
-        assert joined(workers.run(CALLS)) == [11 * i for i in range(5)]
+        assert join_results(workers.run(CALLS)) == [11 * i for i in range(5)]

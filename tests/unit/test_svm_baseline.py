@@ -18,8 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgpmcmc.baselines import svm
-from skgpmcmc.baselines.svm import PlattSVC, svm_platt_classifier
+from skgpmcmc.baselines import PlattSVC, svm, svm_platt_classifier
 from skgpmcmc.metrics import capacity_auc_score, capacity_auc_scorer
 
 from ..helpers import in_one_test

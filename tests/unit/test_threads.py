@@ -6,7 +6,7 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skgpmcmc.numerics.threads import one_thread
+from skgpmcmc.parallel.threads import one_thread
 
 
 def blas_threads():
@@ -76,7 +76,7 @@ def _threads_of_a_context(connection):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(two_threads):
     """Another thread has a context open, and even the lock, at the time of the fork."""
-    from skgpmcmc.numerics import threads as _threads
+    from skgpmcmc.parallel import threads
 
     opened, close = threading.Event(), threading.Event()
 
@@ -91,7 +91,7 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(two_th
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_threads_of_a_context, args=(there,))
-    with _threads._SHARED._lock:
+    with threads._SHARED._lock:
         process.start()
     try:
         assert here.poll(20.0), "the forked process is stuck"

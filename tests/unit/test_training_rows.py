@@ -17,9 +17,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpmcmc.estimators._rows import TrainingRows
+from skgpmcmc.hyperposterior import rows as spread
+from skgpmcmc.hyperposterior.rows import choose_rows, farthest_first
 from skgpmcmc.likelihoods import Gaussian, Likelihood, Logit, Probit
-from skgpmcmc.numerics import spread
-from skgpmcmc.numerics.spread import choose_rows, farthest_first
 
 from ..helpers import in_one_test
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpmcmc.approximations import EP, HyperPosterior, InterpolatedSites, Laplace
-from skgpmcmc.approximations.interpolated import Quadratic
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.hyperposterior import HyperPosterior
+from skgpmcmc.importance.interpolated import InterpolatedSites
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.setup.hamiltonian import follow
 from skgpmcmc.transitions import Trajectory
-from skgpmcmc.warmup.hamiltonian import follow
 
 from ..helpers import make_model, toy_classes
 
@@ -24,7 +26,7 @@ def model():
 
 def target_of(model, approximation, correction=CORRECTION):
     thetas = CENTER + SCALE * np.random.default_rng(1).uniform(-1.5, 1.5, size=(12, 2))
-    fits = [approximation.refined(1e-6).fit(model, theta).q for theta in thetas]
+    fits = [approximation.with_tolerance(1e-6).fit(model, theta).q for theta in thetas]
     sites = InterpolatedSites.fit(
         approximation,
         thetas,
@@ -37,10 +39,10 @@ def target_of(model, approximation, correction=CORRECTION):
 
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_value_and_gradient(model, approximation):
-    target = target_of(model, approximation.refined(1e-9))
+    target = target_of(model, approximation.with_tolerance(1e-9))
     for theta in CENTER + SCALE * np.array([[0.3, -0.2], [-1.0, 0.8], [2.0, 2.0]]):
         point = target.at(theta)
-        evidence = approximation.refined(1e-9).fit(model, theta).log_evidence
+        evidence = approximation.with_tolerance(1e-9).fit(model, theta).log_evidence
         expected = evidence + model.hyperprior.log_prob(theta)
         assert point.log_evidence == pytest.approx(evidence, abs=1e-6)
         expected += CORRECTION.value_and_gradient(theta)[0]
@@ -53,7 +55,10 @@ def test_value_and_gradient(model, approximation):
 
 
 def test_two_sweeps_from_interpolated_sites_are_nearly_enough(model):
-    rough, precise = target_of(model, EP().roughened()), target_of(model, EP().refined(1e-9))
+    rough, precise = (
+        target_of(model, EP().with_few_sweeps()),
+        target_of(model, EP().with_tolerance(1e-9)),
+    )
     for theta in CENTER + SCALE * np.random.default_rng(2).uniform(-1.2, 1.2, size=(6, 2)):
         found, right = (target.at(theta) for target in (rough, precise))
         assert found.log_density == pytest.approx(right.log_density, abs=0.05)
@@ -62,7 +67,7 @@ def test_two_sweeps_from_interpolated_sites_are_nearly_enough(model):
 
 def test_it_is_a_function_of_theta(model):
     """Whatever was asked before: trajectories could not go back otherwise."""
-    target, theta = target_of(model, EP().roughened()), CENTER + 0.1
+    target, theta = target_of(model, EP().with_few_sweeps()), CENTER + 0.1
     first = target.at(theta)
     target.at(theta + 0.7)
     again = target.at(theta)
@@ -77,7 +82,7 @@ def test_where_there_is_no_density(model, theta):
 
 
 def test_tuning_reaches_its_acceptance_and_is_a_function_of_its_seed(model):
-    target, root = target_of(model, EP().roughened()), np.diag(SCALE)
+    target, root = target_of(model, EP().with_few_sweeps()), np.diag(SCALE)
     tuned, again = (
         follow(target, CENTER, root, 1.0, 0.9, 40, np.random.SeedSequence(5)) for _ in range(2)
     )

@@ -6,17 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from skgpmcmc.chain import InProcess
 from skgpmcmc.numerics.linalg import DenseRoot
-from skgpmcmc.transitions import (
-    MarginalMetropolis,
-    MarginalWalk,
-    RandomWalk,
-    StepInfo,
-    Sweep,
-    Tunable,
-    metropolis_accepts,
-)
-from skgpmcmc.warmup import InProcess, Request, Schedule, set_up_random_walk, set_up_sweep
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.random_walk import set_up_random_walk, set_up_sweep
+from skgpmcmc.setup.schedule import Schedule
+from skgpmcmc.transitions import RandomWalk, StepInfo, Sweep, Tunable, metropolis_accepts
+from skgpmcmc.transitions.metropolis import MarginalMetropolis, MarginalWalk
 
 from ..helpers import Watched, streams
 

@@ -9,22 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from skgpmcmc.approximations import Exact
+from skgpmcmc.chain import InProcess, sample
+from skgpmcmc.chain.time_limit import TimeLimit, until
 from skgpmcmc.model import make_covariance
-from skgpmcmc.transitions import TrajectoryState, at_rest
-from skgpmcmc.warmup import (
-    InProcess,
-    Request,
-    TimeLimit,
-    sample,
-    set_up_emulated,
-    until,
-)
-from skgpmcmc.warmup.emulator.options import EmulatorOptions
-from skgpmcmc.warmup.hamiltonian import (
-    learned_root,
-    trajectories_pay,
-    warmed_up,
-)
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.emulated import set_up_emulated
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.hamiltonian import learn_root, trajectories_pay, warm_up
+from skgpmcmc.transitions.base import at_rest
+from skgpmcmc.transitions.hmc import TrajectoryState
 
 from ..helpers import CutShort, in_one_test, make_model, toy_classes
 from .test_hyperposterior import regression
@@ -68,7 +61,7 @@ def condition(root):
 
 def test_the_metric_is_the_covariance_where_points_are_many():
     draws = np.random.default_rng(2).multivariate_normal(np.zeros(DIM), COVARIANCE, size=4000)
-    root = learned_root(np.eye(DIM), [point(draw) for draw in draws])
+    root = learn_root(np.eye(DIM), [point(draw) for draw in draws])
     assert_allclose(np.triu(root, 1), 0.0)
     assert condition(root) < 1.5  # what it is shrunk to has its share where the spread is 0.02
 
@@ -77,7 +70,7 @@ def test_gradients_make_up_for_few_points():
     """As many points as dimensions and a few: positions alone say far less."""
     draws = np.random.default_rng(3).multivariate_normal(np.zeros(DIM), COVARIANCE, size=12)
     root = 1.5 * np.linalg.cholesky(np.diag(COVARIANCE.diagonal()))
-    learned = learned_root(root, [point(draw) for draw in draws])
+    learned = learn_root(root, [point(draw) for draw in draws])
     assert condition(learned) < 0.02 * condition(root)
     centered = draws - draws.mean(axis=0)
     of_positions = np.linalg.cholesky(centered.T @ centered / len(draws))
@@ -86,7 +79,7 @@ def test_gradients_make_up_for_few_points():
 
 def test_a_warm_up_finds_metric_and_step():
     starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
-    warm = warmed_up(
+    warm = warm_up(
         Normal(), starts, np.eye(DIM), seeds(4), InProcess(), OPTIONS, [20, 20, 20, 20, 20]
     )
     assert condition(warm.trajectory.root.matrix) < 5.0
@@ -117,7 +110,7 @@ class Backwards:
 def test_a_warm_up_depends_on_its_seeds_alone():
     starts = np.random.default_rng(4).standard_normal((3, DIM))
     one, other = (
-        warmed_up(Normal(), starts, np.eye(DIM), seeds(3), workers, OPTIONS, [5, 5])
+        warm_up(Normal(), starts, np.eye(DIM), seeds(3), workers, OPTIONS, [5, 5])
         for workers in (InProcess(), Backwards())
     )
     assert_array_equal(one.trajectory.root.matrix, other.trajectory.root.matrix)
@@ -147,7 +140,7 @@ def prepared():
 
 def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
     model, ready = prepared
-    assert ready.n_settle == 0
+    assert ready.n_burn_in == 0
     assert ready.n_evaluations > 100
     assert not ready.draws_latent
     for theta, state in zip(ready.thetas, ready.states, strict=True):
@@ -192,7 +185,7 @@ def test_a_chain_names_the_start_that_has_no_density():
             return None
 
     with pytest.raises(RuntimeError, match=r"No chain can start.*noise_scale"):
-        warmed_up(
+        warm_up(
             Nowhere(model=model), request.starts, np.eye(4), seeds(2), InProcess(), OPTIONS, [5]
         )
 
@@ -202,7 +195,7 @@ def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
     starts = np.random.default_rng(4).standard_normal((4, DIM))
     with until(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
         workers = CutShort(limit, last)
-        warm = warmed_up(Normal(), starts, np.eye(DIM), seeds(4), workers, OPTIONS, [5, 7, 9])
+        warm = warm_up(Normal(), starts, np.eye(DIM), seeds(4), workers, OPTIONS, [5, 7, 9])
     assert warm.n_iterations == n_iterations
     assert len(warm.ends) == 4
     assert (warm.n_evaluations > 40) == (n_iterations > 0)

@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.numerics.dynamics import tuned_log_scale
+from skgpmcmc.numerics.dynamics import tune_log_scale
 from skgpmcmc.parameterizations import DenseRoot
-from skgpmcmc.transitions import JointUpdate, Langevin, RandomWalk
-from skgpmcmc.warmup import Schedule
-from skgpmcmc.warmup.schedule import pooled_covariance
+from skgpmcmc.setup.schedule import Schedule, pooled_covariance
+from skgpmcmc.transitions import Langevin, RandomWalk
+from skgpmcmc.transitions.joint_update import JointUpdate
 
 from ..helpers import in_one_test, make_model, toy_classes
 
@@ -25,9 +25,9 @@ LENGTHS = [0, 1, 2, 5, 20, 37, 500]
 def test_a_schedule_is_as_long_as_asked(n_warmup):
     schedule = Schedule.of_length(n_warmup)
     lengths = [window.n_steps for window in schedule.windows]
-    assert sum(lengths) + schedule.n_settle == n_warmup
+    assert sum(lengths) + schedule.n_burn_in == n_warmup
     assert all(length > 0 for length in lengths)
-    assert schedule.n_settle >= 0
+    assert schedule.n_burn_in >= 0
     assert len(lengths) <= 10
 
 
@@ -43,7 +43,7 @@ def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
 
 def test_a_usual_schedule():
     schedule = Schedule.of_length(500)
-    assert schedule.n_settle == 50
+    assert schedule.n_burn_in == 50
     assert [window.n_steps for window in schedule.windows] == [45] * 10
     assert [window.learns_shape for window in schedule.windows] == [False] + 6 * [True] + 3 * [
         False
@@ -57,13 +57,13 @@ def test_a_usual_schedule():
 
 @in_one_test("step", [0, 3, 100])
 def test_the_scale_moves_towards_the_target(step):
-    assert tuned_log_scale(0.2, 0.9, 0.25, step) > 0.2  # accepts too often: bolder
-    assert tuned_log_scale(0.2, 0.0, 0.25, step) < 0.2  # hardly ever: more timid
-    assert tuned_log_scale(0.2, 0.25, 0.25, step) == 0.2
+    assert tune_log_scale(0.2, 0.9, 0.25, step) > 0.2  # accepts too often: bolder
+    assert tune_log_scale(0.2, 0.0, 0.25, step) < 0.2  # hardly ever: more timid
+    assert tune_log_scale(0.2, 0.25, 0.25, step) == 0.2
 
 
 def test_the_scale_moves_less_and_less_but_can_go_anywhere():
-    moves = np.array([tuned_log_scale(0.0, 1.0, 0.25, step) for step in range(10_000)])
+    moves = np.array([tune_log_scale(0.0, 1.0, 0.25, step) for step in range(10_000)])
     assert (np.diff(moves) < 0.0).all()
     # Robbins-Monro: the sum of the gains diverges, that of their squares does not.
     assert moves.sum() > 100.0
@@ -86,7 +86,7 @@ def test_the_scale_reaches_the_target_acceptance(start, dim):
     log_scale = walk.log_scale
     for i in range(1500):
         theta, probability = step(theta, walk.with_log_scale(log_scale))
-        log_scale = tuned_log_scale(log_scale, probability, 0.25, i)
+        log_scale = tune_log_scale(log_scale, probability, 0.25, i)
     frozen = walk.with_log_scale(log_scale)
     probabilities = []
     for _ in range(4000):

@@ -1,0 +1,277 @@
+"""Cheap posteriors of theta, for proposals that the exact posterior corrects.
+
+The log density of a cheap posterior pi* is the approximate log evidence in a cheaper model, plus
+log p(theta). It is used only for proposals, so that its errors make sampling slower but not wrong.
+For this it must be one fixed function of theta for the whole run.
+
+References
+----------
+Wang & Neal (2013), *MCMC methods for Gaussian process models using fast approximations for the
+likelihood*, section 5.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from .._params import Configuration, check_choice, check_in, check_integer
+from .._typing import FloatArray, IntArray
+from ..approximations.base import Approximation
+from ..approximations.ep import EP
+from ..approximations.exact import Exact
+from ..approximations.laplace import Laplace
+from ..likelihoods.base import Likelihood
+from ..model.joint import LatentGP
+from ..model.low_rank import EigenGP, NystromGP
+from .posterior import HyperPosterior
+from .rows import WAYS, choose_rows
+
+#: Share of the rows that a cheap posterior uses by default.
+_ROW_SHARE = 0.2
+#: Most rows that it uses by default.
+_MOST_ROWS = 1000
+#: Shares between which pilot runs choose.
+_SHARES = (0.1, 0.2, 0.4)
+
+_INNER: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
+
+
+class CheapPosterior(Protocol):
+    """An unnormalized density of theta that operators can move on."""
+
+    @property
+    def cost(self) -> float:
+        """Floating-point operations of one `at`, by formula, so that draws depend on no timing."""
+
+    def at(self, position: FloatArray) -> Any:
+        """Return the `DensityPoint` at a position; None where the density is zero or undefined."""
+
+
+def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
+    """Approximate number of floating-point operations of one log evidence, by formula.
+
+    Other work, such as function calls, counts as the operations that take the same time.
+    """
+    n = float(model.n_inputs)
+    of_function = entry_cost(model) * n**2 + iteration_cost(approximation, n**2, n**3 / 3.0)
+    return of_function * model.n_latent / n
+
+
+def entry_cost(model: LatentGP) -> float:
+    """Return the cost of an entry of K: a distance, and 100 operations for the correlation."""
+    return 2.0 * model.covariance.X.shape[1] + 100.0
+
+
+#: Factorizations that a fit by iterations is worth: steps of Newton's method, or sweeps of EP, each
+#: of which inverts the factor too.
+_N_FACTORIZATIONS = 10.0
+#: What each of them costs besides: to fill an entry of its matrix, and to be called at all.
+_PER_ENTRY = 50.0
+PER_CALL = 4e6
+
+
+def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:
+    """Return the cost of all iterations, each of which fills and factors a matrix."""
+    count = 1.0 if isinstance(approximation, Exact) else _N_FACTORIZATIONS
+    return count * (PER_CALL + _PER_ENTRY * n_entries + factor_cost)
+
+
+@dataclass(eq=False)
+class CheapApproximation(Configuration, ABC):
+    """Base class of cheap approximations to the posterior of theta.
+
+    Parameters
+    ----------
+    inner : {"auto", "ep", "laplace"}, default="auto"
+        Approximation of the evidence in the cheaper model. "auto" is the closed form for a Gaussian
+        likelihood, Laplace for a likelihood of several latent functions, and EP otherwise.
+    """
+
+    inner: str = field(default="auto", kw_only=True)
+
+    @abstractmethod
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> CheapPosterior:
+        """Return the cheap posterior of theta; random parts, such as rows, are drawn once, here."""
+
+    def candidates(self, n: int) -> list[Self]:
+        """Return the candidates from which pilot runs choose, for n rows; here only itself."""
+        return [self]
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        check_choice("approximation: inner", self.inner, ("auto", *_INNER))
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError if the inner approximation cannot work with the likelihood."""
+        self.approximation(likelihood).check_likelihood(likelihood)
+
+    def approximation(self, likelihood: Likelihood) -> Approximation:
+        """Return the approximation that `inner` stands for."""
+        if self.inner != "auto":
+            return _INNER[self.inner]()
+        if likelihood.quadratic:
+            return Exact()
+        return EP() if likelihood.n_functions == 1 else Laplace()
+
+
+@dataclass(eq=False)
+class _Sized(CheapApproximation):
+    """One that is cheap by the size m of its matrices."""
+
+    m: int | float | str = "auto"
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        if isinstance(self.m, str):
+            check_choice("approximation: m", self.m, ("auto",))
+        elif isinstance(self.m, float):
+            remedy = ' Use an integer for a number of rows, or "auto".'
+            check_in("approximation: m", self.m, "(0, 1)", remedy)
+        else:
+            check_integer("approximation: m", self.m, 1, ' Use a share such as 0.2, or "auto".')
+
+    def candidates(self, n: int) -> list[Self]:
+        """Return itself, or with m="auto" the same with some numbers, increasing."""
+        if not isinstance(self.m, str):
+            return [self]
+        sizes = {min(int(np.ceil(share * n)), _MOST_ROWS) for share in _SHARES}
+        return [replace(self, m=size) for size in sorted(sizes)]
+
+    def size(self, n: int) -> int:
+        """Return m as a number, at most n."""
+        if isinstance(self.m, str):
+            return min(int(np.ceil(_ROW_SHARE * n)), _MOST_ROWS)
+        return int(np.ceil(self.m * n)) if isinstance(self.m, float) else min(self.m, n)
+
+
+@dataclass(eq=False)
+class _OfRows(_Sized):
+    """One in which some of the rows have a part of their own."""
+
+    rows: str = field(default="random", kw_only=True)
+
+    def check(self) -> None:
+        """Raise a ValueError that names a field with an impossible value."""
+        super().check()
+        check_choice("approximation: rows", self.rows, WAYS)
+
+    def choose(self, model: LatentGP, rng: np.random.Generator) -> IntArray:
+        """Choose the rows."""
+        X = model.covariance.X
+        return choose_rows(X, self.size(len(X)), self.rows, rng)
+
+
+@dataclass(eq=False)
+class SubsetOfData(_OfRows):
+    """Posterior of theta given a subset of the rows.
+
+    Parameters
+    ----------
+    m : int, float in (0, 1) or "auto", default="auto"
+        Number or fraction of the rows. "auto": samplers choose it by pilot runs; without these it
+        is a fifth of the rows, at most 1000.
+    inner : {"auto", "ep", "laplace"}, default="auto"
+        See `CheapApproximation`.
+    rows : {"random", "kmeans++", "maximin"}, default="random"
+        How the rows are chosen; see `choose_rows`.
+
+    References
+    ----------
+    Wang & Neal (2013), section 5.1.
+    """
+
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
+        """Return the posterior given a subset of the rows, drawn by `rng`."""
+        some = model.of_inputs(self.choose(model, rng))
+        approximation = self.approximation(model.likelihood).with_few_sweeps()
+        return HyperPosterior(some, approximation, cost=evidence_cost(some, approximation))
+
+
+class _LowRank(_Sized):
+    """One whose prior has the rank m."""
+
+    def check_likelihood(self, likelihood: Likelihood) -> None:
+        """Raise a ValueError for a likelihood of several functions, or for the inner one's."""
+        likelihood.check_single(f"approximation={type(self).__name__}", 'approximation="sod"')
+        super().check_likelihood(likelihood)
+
+    def _posterior(self, model: LatentGP, m: int, root_cost: float) -> HyperPosterior:
+        """Return the posterior under a prior of rank m."""
+        approximation = self.approximation(model.likelihood).with_few_sweeps()
+        n = model.n_inputs
+        # C = I + R W R', and its Cholesky factor.
+        of_iterations = iteration_cost(approximation, m * n, m**2 * (n + m / 3.0))
+        return HyperPosterior(model, approximation, cost=root_cost + of_iterations)
+
+
+@dataclass(eq=False)
+class Nystrom(_LowRank, _OfRows):
+    """Posterior of theta under the Nystrom approximation of the prior covariance, of low rank.
+
+    The covariances of all rows are approximated by their covariances with a subset of the rows. A
+    variance of single rows, such as that of a `WhiteKernel`, is lost for the rows outside the
+    subset. The approximation is good for long length-scales.
+
+    Parameters
+    ----------
+    m : int, float in (0, 1) or "auto", default="auto"
+        Number or fraction of the rows in the subset; see `SubsetOfData`.
+    inner : {"auto", "ep", "laplace"}, default="auto"
+        See `CheapApproximation`.
+    rows : {"random", "kmeans++", "maximin"}, default="random"
+        How the rows are chosen; see `choose_rows`.
+
+    References
+    ----------
+    Wang & Neal (2013), section 5.2: "Nystrom-Cholesky".
+    """
+
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
+        """Return the posterior with a subset of the rows drawn by `rng`."""
+        rows = self.choose(model, rng)
+        m = len(rows)
+        n = model.n_inputs
+        root_cost = entry_cost(model) * m * n + m**2 * (n - m) + m**3 / 3.0
+        return self._posterior(NystromGP.of(model, rows), m, root_cost)
+
+
+@dataclass(eq=False)
+class EigenExact(_LowRank):
+    """Posterior of theta under the best approximation of low rank to the prior covariance.
+
+    It keeps the largest eigenvalues. It is slower than the exact posterior and meant as a reference
+    for comparisons. The density has jumps where eigenvalues cross.
+
+    Parameters
+    ----------
+    m : int, float in (0, 1) or "auto", default="auto"
+        Number or fraction of the eigenvalues that are kept; see `SubsetOfData`.
+    inner : {"auto", "ep", "laplace"}, default="auto"
+        See `CheapApproximation`.
+
+    References
+    ----------
+    Wang & Neal (2013), section 5.2: "eigen-exact".
+    """
+
+    def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
+        """Return the posterior; nothing about it is random."""
+        n = model.n_inputs
+        m = self.size(n)
+        kept = EigenGP(model.covariance, model.observations, model.hyperprior, m)
+        # The tridiagonal form takes fewer operations, but these wait for memory.
+        root_cost = entry_cost(model) * n**2 + 5.0 * n**3 + 2.0 * m * n**2
+        return self._posterior(kept, m, root_cost)
+
+
+#: The cheap posteriors of theta that have a name in the estimators.
+CHEAP: dict[str, type[CheapApproximation]] = {
+    "sod": SubsetOfData,
+    "nystrom": Nystrom,
+    "eigen": EigenExact,
+}

@@ -1,0 +1,97 @@
+"""Choice of some of the rows, and an order of all, by how they are spread over the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+
+#: Rows that are put in order by distances at most.
+_MOST_IN_ORDER = 3000
+#: The ways to choose rows.
+WAYS = ("random", "kmeans++", "maximin")
+
+
+def _in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
+    """Draw a row with a probability in proportion to its squared distance (k-means++)."""
+    return int(np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right"))
+
+
+def _farthest(squared: FloatArray) -> int:
+    """Return the row that is farthest from all that were chosen."""
+    return int(np.argmax(squared))
+
+
+def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) -> IntArray:
+    """Choose different rows of X.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs. Distances are computed after dividing the columns by their standard deviations.
+    size : int
+        Number of rows to choose, at most n.
+    way : {"random", "kmeans++", "maximin"}
+        "random": every subset with equal probability. The others choose one row after the other,
+        the first at random: "kmeans++" draws a row with probability proportional to its squared
+        distance from the rows already chosen, "maximin" takes the farthest row.
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    ndarray of int of shape (size,)
+        Indices of the rows, in ascending order.
+
+    References
+    ----------
+    Arthur & Vassilvitskii (2007), *k-means++*; Johnson, Moore & Ylvisaker (1990) for maximin.
+    """
+    if way == "random" or size == len(X):
+        return np.sort(rng.choice(len(X), size, replace=False))
+    first = int(rng.integers(len(X)))
+    next_row = _farthest if way == "maximin" else partial(_in_proportion, rng)
+    return np.sort(_one_by_one(_standardize(X), size, first, next_row))
+
+
+def farthest_first(X: FloatArray) -> IntArray:
+    """Order different rows of X such that those at the beginning are spread over all.
+
+    It begins in the middle, and goes on with the row that is farthest from those before. Beyond
+    many rows the others follow as they are. The order depends on that of X where distances are
+    equal.
+    """
+    Z = _standardize(X)
+    middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
+    size = min(len(X), _MOST_IN_ORDER)
+    order = _one_by_one(Z, size, middle, _farthest)
+    return np.concatenate([order, np.delete(np.arange(len(X)), order)])
+
+
+def _one_by_one(
+    Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], int]
+) -> IntArray:
+    """Choose rows one after the other, the first being `row`, by squared distances; (size,).
+
+    These are the distances to the nearest of those before.
+    """
+    left = np.ones(len(Z), dtype=bool)
+    squared = np.full(len(Z), np.inf)
+    chosen = np.empty(size, dtype=np.intp)
+    for i in range(size):
+        chosen[i] = row
+        left[row] = False
+        squared = np.minimum(squared, ((Z - Z[row]) ** 2).sum(axis=1))
+        # Rounding must not choose a row twice; what is left may be copies of what was chosen.
+        eligible = np.where(left, squared, 0.0) if squared[left].any() else left.astype(float)
+        row = next_row(eligible) if left.any() else row
+    return chosen
+
+
+def _standardize(X: FloatArray) -> FloatArray:
+    """Divide the columns by their standard deviations."""
+    spread = X.std(axis=0)
+    return np.asarray(X / np.where(spread > 0.0, spread, 1.0))

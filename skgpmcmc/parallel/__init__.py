@@ -1,0 +1,1 @@
+"""Parallel work: threads of BLAS, and pools of workers."""

@@ -1,0 +1,176 @@
+"""Pools of workers, which may be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any, Protocol, Self
+
+import joblib
+
+from .._warnings import warn
+
+#: Most chains that move together: with more, nothing more is gained, and their matrices take
+#: memory.
+_MOST_TOGETHER = 16
+#: A call that a worker makes, as `joblib.delayed` writes it.
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+#: Losses of a worker in a row, with the same calls, after which there is no other attempt.
+MAX_LOSSES = 3
+#: What the backends of joblib raise when a worker is gone: loky, dask and ray.
+_LOSSES = {
+    "BrokenProcessPool",
+    "KilledWorker",
+    "CancelledError",
+    "FutureCancelledError",
+    "CommClosedError",
+    "WorkerCrashedError",
+    "ActorDiedError",
+}
+
+
+class LostWorkersError(RuntimeError):
+    """Workers were lost several times in a row with the same work."""
+
+
+class Journal(Protocol):
+    """Stores the results of a run, and returns them when the run is repeated."""
+
+    def missing(self, calls: list[Call], name: str) -> list[Call]:
+        """Return those of a named batch of calls whose results are not stored."""
+
+    def fill_in(self, done: list[Any]) -> list[Any]:
+        """Store the results that were computed, and return those of all calls."""
+
+    @property
+    def replays(self) -> bool:
+        """Whether there are stored results that nobody has asked for yet."""
+
+    @property
+    def n_replayed(self) -> int:
+        """Draws of a chain that were stored before, and have been returned."""
+
+
+class Workers:
+    """A pool of workers, which is replaced when a worker is lost.
+
+    Calls return new objects and have no side effects. If a worker is lost, the calls of its batch
+    are made again, with the same results.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of workers, as in joblib; joblib's active backend does the work.
+    journal : Journal, optional
+        Stores results.
+    """
+
+    def __init__(self, n_jobs: int | None, journal: Journal | None = None) -> None:
+        self._n_jobs = n_jobs
+        self._journal = journal
+        self._open = ExitStack()
+        self._pool: Any = None
+
+    def __enter__(self) -> Self:
+        self._pool = self._open.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    def run(self, calls: list[Call], name: str = "") -> list[Any]:
+        """Make a batch of calls, and return their results in the same order.
+
+        A journal knows the batch by its name.
+
+        Raises
+        ------
+        LostWorkersError
+            If workers are lost three times in a row.
+
+        Warns
+        -----
+        UserWarning
+            If a worker is lost.
+        """
+        if self._journal is not None:
+            missing = self._journal.missing(calls, name)
+            return self._journal.fill_in(self._compute(missing) if missing else [])
+        return self._compute(calls)
+
+    @property
+    def replays(self) -> bool:
+        """Whether the next results come from the journal."""
+        return self._journal is not None and self._journal.replays
+
+    @property
+    def n_replayed(self) -> int:
+        """Draws of a chain that have come from the journal."""
+        return 0 if self._journal is None else self._journal.n_replayed
+
+    def leave_journal(self) -> None:
+        """Go on without the journal: what follows is not what another run would do."""
+        self._journal = None
+
+    def in_parts(
+        self,
+        calls: list[Call],
+        together: Callable[[list[tuple[Any, ...]]], list[Any]],
+        small: bool = True,
+    ) -> list[Call]:
+        """Return calls, equally many for each worker, of `together` with a list of arguments.
+
+        `join_results` makes the results of all calls from what they return. With a journal, which
+        knows calls one by one, and unless they are small, the calls stay as they are.
+        """
+        if not calls or not small or self._journal is not None:
+            return calls
+        n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
+        n = n_workers * -(-len(calls) // (n_workers * _MOST_TOGETHER))
+        ends = [len(calls) * i // n for i in range(n + 1)]
+        jobs = [arguments for _, arguments, _ in calls]
+        return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]
+
+    def _compute(self, calls: list[Call]) -> list[Any]:
+        """Make calls, and once more those of a batch in which a worker was lost."""
+        n_lost = 0
+        while True:
+            try:
+                return list(self._pool(calls))
+            except BaseException as error:
+                if not _is_loss(error):
+                    raise
+                n_lost += 1
+                if n_lost == MAX_LOSSES:
+                    raise LostWorkersError(
+                        f"Workers were lost {n_lost} times in a row with the same work, most "
+                        f"likely because they ran out of memory ({type(error).__name__}). Use "
+                        "fewer workers (n_jobs), fewer rows, or machines with more memory."
+                    ) from error
+                self._begin_anew(n_lost)
+
+    def _begin_anew(self, n_lost: int) -> None:
+        """Make another pool."""
+        warn(
+            f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again, and no "
+            "result depends on that. If it happens often, the machine is short of memory: use "
+            "fewer workers (n_jobs).",
+        )
+        self._open.close()
+        self.__enter__()
+
+
+def join_results(results: list[Any]) -> list[Any]:
+    """Return the results of calls, of which some may have been made `in_parts`."""
+    parts = (result if isinstance(result, list) else [result] for result in results)
+    return [result for part in parts for result in part]
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether an error says that a worker is gone, and not that a call has failed."""
+    if isinstance(error, TypeError):  # joblib takes that of a dask task for the task's result
+        return "CancelledError' object" in str(error)
+    return not _LOSSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)

@@ -1,0 +1,1 @@
+"""The emulator of the log evidence, and how it is learned."""

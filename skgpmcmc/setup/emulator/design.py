@@ -1,0 +1,199 @@
+"""Design points of the emulator: what is known at each, and where the next ones go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ..._typing import FloatArray, IntArray
+from ...approximations.base import Approximation, GaussianApproximation, Sites
+from ...hyperposterior.posterior import HyperPosterior, PosteriorPoint
+from ...importance.gaussian import importance_gaussian
+from ...model.joint import LatentGP
+from .options import EmulatorOptions
+
+
+class DesignPoint(NamedTuple):
+    """What an approximation found at one theta."""
+
+    theta: FloatArray  # (p,), natural logs
+    log_evidence: float
+    gradient: FloatArray  # (p,), of the log evidence
+    log_density: float  # log evidence + log p(theta)
+    sites: Sites
+    skewness: FloatArray | None  # (n,), of margins; None for coupled sites, and where it is zero
+
+    @classmethod
+    def of(cls, point: PosteriorPoint) -> Self:
+        """Keep what the emulator and the reference need of a point, which has kept `of_design`."""
+        return cls(
+            point.position,
+            point.log_evidence,
+            point.evidence_gradient,
+            point.log_density,
+            *point.kept,
+        )
+
+
+def of_design(
+    q: GaussianApproximation,
+    model: LatentGP,
+    options: EmulatorOptions,
+    start: Sites | None = None,
+) -> tuple[Sites, FloatArray | None]:
+    """Return the sites of a design point, and the skewness of its margins.
+
+    Where sites have to be improved for that, this begins at `start`.
+    """
+    if model.likelihood.quadratic:  # nothing is estimated
+        return q.sites, None
+    q = importance_gaussian(q, model, start)
+    return _smooth_sites(model, q, options), q.skewness(model)
+
+
+def fit_design_point(
+    model: LatentGP,
+    approximation: Approximation,
+    options: EmulatorOptions,
+    theta: FloatArray,
+    start: Sites,
+) -> DesignPoint | None:
+    """Fit the approximation at theta from the sites of a neighbor; None where there is no density.
+
+    The approximation is iterated to its own tolerance.
+    """
+    keep = partial(of_design, options=options, start=start)
+    posterior = HyperPosterior(model, approximation, keep=keep)
+    point = posterior.at(theta, start)
+    return None if point is None else DesignPoint.of(point)
+
+
+def _smooth_sites(model: LatentGP, q: GaussianApproximation, options: EmulatorOptions) -> Sites:
+    """Sites that can be interpolated over theta: none of them vanishes.
+
+    Where a likelihood is not log-concave, Laplace leaves sites without precision; they get a
+    little of what they have on average, and the same mean.
+    """
+    if model.likelihood.log_concave:
+        return q.sites
+    usual = model.observations_at(q.prior.theta).fisher_information(q.mean)
+    precision = np.maximum(q.precision, options.least_precision * usual)
+    return Sites(q.weights + precision * q.mean, precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Some design points, as arrays.
+
+    Attributes
+    ----------
+    points : tuple of DesignPoint
+    """
+
+    points: tuple[DesignPoint, ...]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural logs; (D, p)."""
+        return np.array([point.theta for point in self.points])
+
+    @property
+    def values(self) -> FloatArray:
+        """Log evidences; (D,)."""
+        return np.array([point.log_evidence for point in self.points])
+
+    @property
+    def gradients(self) -> FloatArray:
+        """Gradients of the log evidence; (D, p)."""
+        return np.array([point.gradient for point in self.points])
+
+    @property
+    def log_density(self) -> FloatArray:
+        """Log evidence + log p(theta); (D,)."""
+        return np.array([point.log_density for point in self.points])
+
+    @property
+    def best(self) -> DesignPoint:
+        """The point with the largest log density."""
+        return max(self.points, key=attrgetter("log_density"))
+
+    def with_points(self, points: Sequence[DesignPoint]) -> Design:
+        """Return the design with more points."""
+        return Design((*self.points, *points))
+
+    def above(self, depth: float) -> Design:
+        """Return the points whose log density is at most `depth` below the best."""
+        limit = self.best.log_density - depth
+        return Design(tuple(point for point in self.points if point.log_density >= limit))
+
+    def of_use(self, scale: FloatArray, options: EmulatorOptions) -> Design:
+        """Return the points that an emulator is made of: high ones, and not too many.
+
+        If there are too many, those that are farthest from any better one are kept.
+        """
+        dim = len(scale)
+        high = self.above(options.deepest(dim))
+        return high._thin(scale, options.most_values // (dim + 1))
+
+    def _thin(self, scale: FloatArray, most: int) -> Design:
+        order = np.argsort(-self.log_density, kind="stable")
+        z = (self.theta / scale)[order]
+        squares = np.einsum("ir,ir->i", z, z)
+        gaps = squares[:, None] + squares - 2.0 * z @ z.T
+        gaps[np.triu_indices(len(z))] = np.inf
+        nearest = gaps.min(axis=1)
+        chosen = order[np.argsort(-nearest, kind="stable")[:most]]
+        return Design(tuple(self.points[i] for i in sorted(chosen)))
+
+    def modes(
+        self,
+        scale: FloatArray,
+        log_prob: Callable[[FloatArray], FloatArray],
+        options: EmulatorOptions,
+    ) -> FloatArray:
+        """Return the points that are parted from all better ones by a valley; (k, p).
+
+        Parameters
+        ----------
+        scale : ndarray of shape (p,)
+            Standard deviations of the posterior.
+        log_prob : callable
+            Log density at theta (..., p), as far as it is known between points; (...).
+        options : EmulatorOptions
+            How deep a valley is, and what hardly matters.
+        """
+        high = self.above(options.floor)
+        theta = high.theta[np.argsort(-high.log_density, kind="stable")]
+        chosen = spread_out(theta / scale, theta[:1] / scale, options.n_compared)
+        ends = theta[[0, *sorted(set(chosen.tolist()) - {0})]]
+        share = np.linspace(0.0, 1.0, options.n_compared + 1)[:, None]
+        modes = [0]
+        for i in range(1, len(ends)):
+            paths = ends[i] + share * (ends[modes] - ends[i])[:, None]
+            heights = log_prob(paths.reshape(-1, theta.shape[1])).reshape(paths.shape[:2])
+            lower = np.minimum(heights[:, 0], heights[:, -1])
+            if (heights.min(axis=1) < lower - options.trust).all():
+                modes.append(i)
+        return ends[modes]
+
+
+def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArray:
+    """Choose `size` candidates (m, p), each as far as can be from what is there and from the rest.
+
+    Both are in coordinates in which distances mean something.
+    """
+    gaps = np.linalg.norm(candidates[:, None, :] - present, axis=2).min(axis=1)
+    chosen = []
+    for _ in range(min(size, len(candidates))):
+        i = int(np.argmax(gaps))
+        chosen.append(i)
+        gaps = np.minimum(gaps, np.linalg.norm(candidates - candidates[i], axis=1))
+    return np.array(chosen, dtype=np.intp)

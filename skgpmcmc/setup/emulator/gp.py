@@ -1,0 +1,276 @@
+"""The emulator: a Gaussian process over theta, given values and gradients of a log evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy import linalg
+
+from ..._typing import FloatArray
+from ...model.default_priors import is_length_scale
+from ...model.joint import LatentGP
+from .options import EmulatorOptions
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Transformed theta, in which the log evidence is about equally smooth everywhere.
+
+    A length-scale far beyond the spread of its feature no longer matters, so that the log evidence
+    is flat in its logarithm there and steep where it is short. ``-1/2 log(exp(-2 theta) + flat)``
+    is theta for short length-scales and tends to a constant for long ones.
+
+    Attributes
+    ----------
+    flat : ndarray of shape (p,)
+        Inverse squares of the length-scales beyond which little changes; 0 leaves a component
+        unchanged.
+    center, scale : ndarray of shape (p,)
+        Subtracted from the transformed theta, which is then divided by `scale`.
+    """
+
+    flat: FloatArray
+    center: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def typical(cls, draws: FloatArray, flat: FloatArray) -> Self:
+        """Return coordinates in which the draws (m, p) have mean 0 and standard deviation 1."""
+        flattened, _ = cls(flat, np.zeros_like(flat), np.ones_like(flat)).at(draws)
+        return cls(flat, flattened.mean(axis=0), np.maximum(flattened.std(axis=0), 1e-6))
+
+    def stretch(self, factor: FloatArray) -> Coordinates:
+        """Return the coordinates divided by length-scales (p,)."""
+        return replace(self, scale=self.scale * factor)
+
+    def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return coordinates of theta (..., p), and their derivatives in theta; both (..., p)."""
+        inverse_square = np.exp(-2.0 * theta)
+        # Not through the total, whose logarithm would lose a theta beyond 300.
+        flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
+        slope = inverse_square / (inverse_square + self.flat)
+        return (flattened - self.center) / self.scale, slope / self.scale
+
+
+def flattening(model: LatentGP, least: float) -> FloatArray:
+    """Return inverse squares of length-scales beyond which little changes; 0 for others.
+
+    With them the mean squared difference of two rows, in length-scales, is `least`.
+    """
+    X = model.covariance.X
+    kernel = model.covariance.kernel
+    spread = 2.0 * X.var(axis=0)  # mean squared difference of two rows
+    parts = []
+    for h in kernel.hyperparameters:
+        if h.fixed:
+            continue
+        if not is_length_scale(kernel, h.name):
+            parts.append(np.zeros(h.n_elements))
+            continue
+        squares = spread if h.n_elements == len(spread) else np.array([spread.sum()])
+        parts.append(least / np.maximum(squares, 1e-12))
+    return model.pad(np.concatenate([np.empty(0), *parts * model.n_kernels]))
+
+
+@dataclass(frozen=True, eq=False)
+class Emulator:
+    """Posterior mean of a Gaussian process over theta, given values and gradients.
+
+    The process models ``-s log(1 + (top - v) / s)`` for values v. This is close to v - top near the
+    largest value, while values hundreds lower, far from the posterior, become only a few s lower:
+    such points show where the function is low without dominating its scale. The covariance function
+    is 1 / (1 + r^2 / 2), the rational quadratic with exponent 1. It is a mixture of length-scales,
+    which suits functions that are steep on one side and flat on the other, and is cheap.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    nodes : ndarray of shape (D, p)
+        Design points in these coordinates.
+    top, span, depth : float
+        Largest value, s, and how far below the largest any value can be; natural logs.
+    trend : float
+        Mean of the process, by generalized least squares: a constant. A trend that decreases away
+        from the design would make pi* too small there, so that chains would get stuck.
+    value_weights : ndarray of shape (D,)
+    gradient_weights : ndarray of shape (D, p)
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 9.4, for derivative observations.
+    """
+
+    coordinates: Coordinates
+    nodes: FloatArray
+    top: float
+    span: float
+    depth: float
+    trend: float
+    value_weights: FloatArray
+    gradient_weights: FloatArray
+
+    @classmethod
+    def fit(
+        cls,
+        theta: FloatArray,
+        values: FloatArray,
+        gradients: FloatArray,
+        *,
+        draws: FloatArray,
+        flat: FloatArray,
+        options: EmulatorOptions,
+    ) -> Self:
+        """Condition on values (D,) and gradients (D, p) at theta (D, p), natural logs.
+
+        Parameters
+        ----------
+        theta, values, gradients : ndarrays
+            The design.
+        draws : ndarray of shape (m, p)
+            Typical points of the posterior, which determine the scale of the coordinates.
+        flat : ndarray of shape (p,)
+            See `Coordinates`.
+        options : EmulatorOptions
+            Numbers of the set-up.
+        """
+        dim = theta.shape[1]
+        top = float(values.max())
+        span = options.span + dim
+        spans = (top - values) / span
+        values = -span * np.log1p(spans)
+        gradients = gradients / (1.0 + spans)[:, None]
+        # A part of what the emulator may be conditioned on decides on its length-scales.
+        some = np.argsort(values)[-(options.most_values // (options.part * (dim + 1))) :]
+        compared = theta[some], values[some], gradients[some]
+        typical = Coordinates.typical(draws, flat)
+        coordinates = _most_likely(typical, *compared, options)
+        nodes, slopes = coordinates.at(theta)
+        c = _condition(nodes, values, gradients / slopes, options.nugget)
+        weights = c.value_weights, c.gradient_weights
+        return cls(coordinates, nodes, top, span, options.deepest(dim), c.trend, *weights)
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
+        z, slopes = self.coordinates.at(theta)
+        squared, slope = self._near_nodes(z)
+        k, first, second = _covariance(squared)
+        inner = self.trend + k @ self.value_weights + (first * slope).sum(axis=-1)
+        pull = second * slope - first * self.value_weights
+        gradient = pull.sum(axis=-1)[..., None] * z - pull @ self.nodes
+        gradient += first @ self.gradient_weights
+        gradient *= slopes
+        stretch = self._stretch(inner)
+        return self.top - self.span * (stretch - 1.0), gradient * stretch[..., None]
+
+    def value(self, theta: FloatArray) -> FloatArray:
+        """Return the emulated function at theta (..., p) without gradients; (...)."""
+        squared, slope = self._near_nodes(self.coordinates.at(theta)[0])
+        k, first, _ = _covariance(squared)
+        inner = self.trend + k @ self.value_weights + (first * slope).sum(axis=-1)
+        return np.asarray(self.top - self.span * (self._stretch(inner) - 1.0))
+
+    def _near_nodes(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return squared distances of z (..., p) to the nodes, and slopes there; (..., D)."""
+        squares, offsets = self._of_nodes
+        gap = squares + (z * z).sum(axis=-1)[..., None] - 2.0 * (z @ self.nodes.T)
+        slope = z @ self.gradient_weights.T - offsets
+        return np.maximum(gap, 0.0), slope
+
+    def _stretch(self, inner: FloatArray) -> FloatArray:
+        return np.exp(np.minimum(-inner / self.span, np.log1p(self.depth / self.span)))
+
+    @cached_property
+    def _of_nodes(self) -> tuple[FloatArray, FloatArray]:
+        """Squares of the nodes, and their products with the gradients' weights; both (D,)."""
+        products = self.nodes * self.nodes, self.nodes * self.gradient_weights
+        return products[0].sum(axis=1), products[1].sum(axis=1)
+
+
+def _most_likely(
+    typical: Coordinates,
+    theta: FloatArray,
+    values: FloatArray,
+    gradients: FloatArray,
+    options: EmulatorOptions,
+) -> Coordinates:
+    """Stretch coordinates by length-scales, which climb to where the observations are likeliest.
+
+    First all in proportion, and then each by itself, they change by a factor while that is better.
+    """
+
+    def score_of(coordinates: Coordinates) -> float:
+        """Log density of values and gradients by theta."""
+        nodes, slopes = coordinates.at(theta)
+        conditioned = _condition(nodes, values, gradients / slopes, options.nugget)
+        return conditioned.log_likelihood - float(np.log(slopes).sum())
+
+    p = len(typical.scale)
+    found = typical.stretch(np.full(p, options.length_scale))
+    score = score_of(found)
+    for which in (np.ones(p), *np.eye(p)):
+        for sign in (1.0, -1.0):
+            factor = options.stretch ** (sign * which)
+            for _ in range(options.n_stretches):
+                further = found.stretch(factor)
+                better = score_of(further)
+                if better <= score:
+                    break
+                found = further
+                score = better
+    return found
+
+
+class _Conditioned(NamedTuple):
+    log_likelihood: float
+    trend: float
+    value_weights: FloatArray
+    gradient_weights: FloatArray
+
+
+def _covariance(squared: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return k = 1 / (1 + r^2 / 2), k1 = -2 dk/dr^2 and k2 = 2 dk1/dr^2."""
+    k = 1.0 / (1.0 + 0.5 * squared)
+    first = k * k
+    return k, first, -2.0 * first * k
+
+
+def _joint_covariance(nodes: FloatArray) -> FloatArray:
+    """Covariance of all values, then all gradients, node after node; (D (p + 1),) squared."""
+    n, p = nodes.shape
+    gap = nodes[:, None, :] - nodes
+    k, first, second = _covariance(np.einsum("ijr,ijr->ij", gap, gap))
+    K = np.empty((n * (p + 1), n * (p + 1)))
+    K[:n, :n] = k
+    K[:n, n:] = (first[:, :, None] * gap).reshape(n, n * p)
+    K[n:, :n] = K[:n, n:].T
+    blocks = K[n:, n:].reshape(n, p, n, p)
+    np.einsum("ij,ijr,ijs->irjs", second, gap, gap, out=blocks, optimize=True)
+    for r in range(p):
+        blocks[:, r, :, r] += first
+    return K
+
+
+def _condition(
+    nodes: FloatArray, values: FloatArray, gradients: FloatArray, nugget: float
+) -> _Conditioned:
+    """Condition on values and gradients in the coordinates of the nodes; profile likelihood.
+
+    Not counted among the O(n^3) operations: the size is that of the design, not of the data.
+    """
+    n, p = nodes.shape
+    K = _joint_covariance(nodes)
+    K.flat[:: len(K) + 1] += nugget
+    factor = linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    observed = np.concatenate([values, gradients.ravel()])
+    constant = np.concatenate([np.ones(n), np.zeros(n * p)])
+    solved, of_constant = linalg.cho_solve((factor, True), np.stack([observed, constant], 1)).T
+    precision = float(constant @ of_constant)
+    trend = float(constant @ solved) / precision
+    weights = solved - trend * of_constant
+    variance = max(float(weights @ (observed - trend * constant)) / len(observed), 1e-300)
+    log_det = float(np.log(factor.diagonal()).sum()) + 0.5 * np.log(precision)
+    log_likelihood = -0.5 * len(observed) * np.log(variance) - log_det
+    return _Conditioned(log_likelihood, trend, weights[:n], weights[n:].reshape(n, p))

@@ -1,0 +1,92 @@
+"""How noisy estimates of p(y | theta) are, and how many importance draws each takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...importance.density import ReferenceDensity
+from ...importance.estimate import importance_estimate
+from ...model.joint import LatentGP
+from ...numerics.linalg import NotPositiveDefiniteError
+from ...numerics.quadratic import Quadratic
+from ...transitions.pseudo_marginal import DrawCount
+from ..report import EmulatorSettings
+from .options import EmulatorOptions
+
+
+class TrialEstimate(NamedTuple):
+    """An importance estimate with many draws."""
+
+    log_likelihood: float
+    log_variance: float  # log of the relative variance of one weight
+    noise: float  # standard deviation of the log estimate
+
+
+def estimate_at(
+    model: LatentGP,
+    reference: ReferenceDensity,
+    theta: FloatArray,
+    settings: EmulatorSettings,
+    n_draws: int,
+    seed: np.random.SeedSequence,
+) -> TrialEstimate | None:
+    """Estimate p(y | theta) with many draws, and see how much their weights vary.
+
+    None where K is singular, or no draw has a positive likelihood.
+    """
+    rng = np.random.default_rng(seed)
+    try:
+        density = reference.at(model, theta).factorize()
+        found = importance_estimate(model, density, n_draws, rng, defensive=settings.defensive)
+    except NotPositiveDefiniteError:
+        return None
+    if np.isneginf(found.log_likelihood):
+        return None
+    log_variance = _log_variance(found.log_weights)
+    noise = float(np.exp(0.5 * log_variance) / np.sqrt(n_draws))
+    return TrialEstimate(found.log_likelihood, log_variance, noise)
+
+
+def _log_variance(log_weights: FloatArray) -> float:
+    """Log of the relative variance of one weight."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
+
+
+def calibrate_draw_count(
+    theta: FloatArray,
+    log_variance: FloatArray,
+    center: FloatArray,
+    scale: FloatArray,
+    n_latent: int,
+    noise: float,
+    weight: FloatArray | float,
+    options: EmulatorOptions,
+) -> DrawCount:
+    """Return the number of draws that gives the log of estimates this noise at any theta.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (m, p)
+        Where probes were taken.
+    log_variance : ndarray of shape (m,)
+        What they found: the log of the relative variance of one weight.
+    center, scale : ndarray of shape (p,)
+        Of the posterior.
+    n_latent : int
+        Number of latent values. There are as many draws at most, so that all of them take the
+        memory of K, or as many as a probe has.
+    noise : float
+        Standard deviation of the log estimate.
+    weight : ndarray of shape (m,) or float
+        How much the places matter.
+    options : EmulatorOptions
+        Numbers of the set-up.
+    """
+    law = Quadratic.fit(
+        theta, log_variance, center, scale, noise=options.error / weight, term_sd=1.0
+    )
+    return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_draws))

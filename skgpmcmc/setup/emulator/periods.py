@@ -1,0 +1,67 @@
+"""Where searches for a mode go if a kernel has a period: its posterior has a mode at many values.
+
+Models without a period are not touched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...approximations.base import Approximation
+from ...hyperposterior.posterior import HyperPosterior
+from ...model.default_priors import period_positions
+from ...model.joint import LatentGP
+from ...transitions.metropolis import PERIOD_FACTORS, multiply_period
+from .options import EmulatorOptions
+
+
+def at_best_period(
+    model: LatentGP, approximation: Approximation, theta: FloatArray, n_tried: int
+) -> FloatArray:
+    """Return theta (p,), its period replaced by that of many with the largest density.
+
+    They are evenly spaced in their logs, over all but the tails of the prior.
+    """
+    tail = 0.5 / n_tried
+    for period, _ in period_positions(model):
+        law = model.hyperprior.distributions[model.hyperprior.names[period]]
+        ends = np.clip(np.log(law.ppf([tail, 1.0 - tail])), *model.hyperprior.bounds[period])
+        tried = np.repeat(theta[None], n_tried + 1, axis=0)
+        tried[1:, period] = np.linspace(ends[0], ends[1], n_tried)
+        theta = _best(model, approximation, tried)
+    return theta
+
+
+def at_best_multiple(
+    model: LatentGP, approximation: Approximation, theta: FloatArray
+) -> FloatArray:
+    """Return theta (p,), or that with a multiple or a fraction of its period if this is better.
+
+    See `Multiples`.
+    """
+    for place in period_positions(model):
+        others = [multiply_period(theta, place, factor) for factor in PERIOD_FACTORS]
+        theta = _best(model, approximation, np.array([theta, *others]))
+    return theta
+
+
+def step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
+    """Return steps along each axis in which the log density at a mode theta is about quadratic.
+
+    They are `options.step`, and less for a period.
+    """
+    sizes = np.full(len(theta), options.step)
+    width = float(np.ptp(model.covariance.X, axis=0).max())
+    for period, _ in period_positions(model):
+        if width > 0.0:
+            sizes[period] = min(options.step, options.shift * np.exp(theta[period]) / width)
+    return sizes
+
+
+def _best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
+    """The one of several theta (m, p) with the largest log density; the first, if there is none."""
+    posterior = HyperPosterior(model, approximation, with_gradient=False)
+    points = [posterior.at(theta) for theta in tried]
+    densities = [-np.inf if point is None else point.log_density for point in points]
+    return np.asarray(tried[int(np.argmax(densities))])

@@ -1,0 +1,150 @@
+"""The emulated posterior of theta, from which proposals are made.
+
+Chains use it only for proposals, so that its errors make sampling slower but not wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...hyperposterior.cheap import PER_CALL
+from ...model.hyperpriors import HyperPrior
+from ...model.joint import LatentGP
+from ...numerics.quadratic import Quadratic
+from ...transitions.surrogate import CheapPoint
+from .design import Design
+from .gp import Emulator, flattening
+from .options import EmulatorOptions
+
+
+@dataclass(frozen=True, eq=False)
+class EmulatedPosterior:
+    """``pi*(theta) = p(theta) [exp m(theta) + c]``: exact prior, emulated likelihood.
+
+    The constant c > 0 and the ceiling of m keep the ratio of the target and pi* bounded if the
+    likelihood estimate is bounded. Outside the box of the design, m has its value at the edge, so
+    that pi* is positive wherever the prior is, and has its tails.
+
+    Attributes
+    ----------
+    hyperprior : HyperPrior
+    emulator : Emulator
+        Emulator of the approximate log evidence.
+    correction : Quadratic
+        Correction from the approximate to the exact log evidence.
+    low, high : ndarray of shape (p,)
+        Box of the design, natural logs.
+    ceiling : float
+        Largest value of m; larger ones are clipped.
+    log_floor : float
+        Log of c.
+    power : float, default=1.0
+        Power to which the density is raised.
+    """
+
+    hyperprior: HyperPrior
+    emulator: Emulator
+    correction: Quadratic
+    low: FloatArray
+    high: FloatArray
+    ceiling: float
+    log_floor: float
+    power: float = 1.0
+
+    @classmethod
+    def of(
+        cls, model: LatentGP, design: Design, root: FloatArray, options: EmulatorOptions
+    ) -> Self:
+        """Emulate the log evidence by a design.
+
+        Parameters
+        ----------
+        model : LatentGP
+            Has the prior of theta, and the kernel whose length-scales are flattened.
+        design : Design
+            Where it is known.
+        root : ndarray of shape (p, p)
+            Factor of the covariance of theta, about.
+        options : EmulatorOptions
+            Numbers of the set-up.
+        """
+        best = design.best
+        dim = len(root)
+        scale = scale_of(root)
+        used = design.of_use(scale, options)
+        spread = np.sqrt(dim) * root.T
+        emulator = Emulator.fit(
+            used.theta,
+            used.values,
+            used.gradients,
+            draws=best.theta + np.concatenate([spread, -spread]),
+            flat=flattening(model, options.flat),
+            options=options,
+        )
+        volume = 0.5 * dim * np.log(2.0 * np.pi) + np.log(root.diagonal()).sum()
+        return cls(
+            model.hyperprior,
+            emulator,
+            Quadratic.flat(best.theta, scale),
+            used.theta.min(axis=0),
+            used.theta.max(axis=0),
+            float(used.values.max()) + options.trust,
+            float(best.log_density + volume) - options.floor,
+        )
+
+    def with_correction(self, correction: Quadratic) -> EmulatedPosterior:
+        """Return the same with a correction, which there was none of before."""
+        shift = correction.constant
+        return replace(
+            self,
+            correction=correction,
+            ceiling=self.ceiling + shift,
+            log_floor=self.log_floor + shift,
+        )
+
+    def to_power(self, power: float) -> EmulatedPosterior:
+        """Return the density raised to a power; powers below 1 give wider tails."""
+        return replace(self, power=power * self.power)
+
+    @property
+    def cost(self) -> float:
+        """Floating-point operations that take as long as one evaluation; see `CheapPosterior`."""
+        return PER_CALL + 10.0 * self.emulator.nodes.size
+
+    def at(self, position: FloatArray) -> CheapPoint | None:
+        """Return the point at theta of shape (p,), for operators; None without a density."""
+        point = CheapPoint.at(self, position)
+        return point if np.isfinite(point.log_density) else None
+
+    def log_evidence(self, theta: FloatArray) -> FloatArray:
+        """Emulated approximate log evidence, without correction, at theta (..., p); (...)."""
+        inside = np.minimum(np.maximum(theta, self.low), self.high)
+        return self.emulator.value(inside)
+
+    def log_prob(self, theta: FloatArray) -> FloatArray:
+        """Unnormalized log pi* at theta (..., p); (...)."""
+        inside = np.minimum(np.maximum(theta, self.low), self.high)
+        m = self.emulator.value(inside) + self.correction.value(inside)
+        log_lik = np.logaddexp(np.minimum(m, self.ceiling), self.log_floor)
+        return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Unnormalized log pi* at theta (..., p), shape (...), and its gradient, (..., p)."""
+        log_prior, prior_gradient = self.hyperprior.value_and_gradient(theta)
+        inside = np.minimum(np.maximum(theta, self.low), self.high)
+        value, gradient = self.emulator.value_and_gradient(inside)
+        corrected, correction_gradient = self.correction.value_and_gradient(inside)
+        m = np.minimum(value + corrected, self.ceiling)
+        log_lik = np.logaddexp(m, self.log_floor)
+        share = np.exp(m - log_lik) * (m < self.ceiling)
+        slope = (gradient + correction_gradient) * (inside == theta) * share[..., None]
+        return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
+
+
+def scale_of(root: FloatArray) -> FloatArray:
+    """Return the standard deviations of a covariance by its factor (p, p); (p,)."""
+    return np.asarray(np.sqrt((root**2).sum(axis=1)))

@@ -1,0 +1,155 @@
+"""The search for modes of the approximate posterior of theta, and its scale at the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+
+import numpy as np
+
+from ..._typing import FloatArray
+from ...approximations.base import Approximation
+from ...chain.executor import Executor
+from ...chain.segment import MOST_ATTEMPTS, no_density_message
+from ...chain.time_limit import OutOfTimeError, check_time, require_time
+from ...hyperposterior.modes import climb
+from ...hyperposterior.posterior import HyperPosterior, PosteriorPoint
+from ...model.joint import LatentGP
+from ...numerics.linalg import cholesky
+from ..request import Request
+from .design import Design, DesignPoint, fit_design_point, of_design, spread_out
+from .options import EmulatorOptions
+from .periods import at_best_multiple, at_best_period, step_sizes
+
+
+def search(
+    model: LatentGP, approximation: Approximation, start: FloatArray, options: EmulatorOptions
+) -> list[DesignPoint]:
+    """Climb to a mode; returns every point on the way, the best last.
+
+    Where the density at the start is not finite, the search begins nearer to the kernel's values.
+    It ends on its way if the time is over, but not before the first point.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no way from there; the message names theta.
+    """
+    stops = {"ftol": options.tolerance}
+    posterior = HyperPosterior(model, approximation, keep=partial(of_design, options=options))
+    path: list[DesignPoint] = []
+
+    def visit(point: PosteriorPoint) -> None:
+        path.append(DesignPoint.of(point))
+        check_time()
+
+    theta = at_best_period(model, approximation, start, options.n_periods)
+    for _ in range(MOST_ATTEMPTS):
+        with suppress(OutOfTimeError):
+            climb(posterior, theta, stops, visit)
+        if path:
+            break
+        theta = 0.5 * (theta + model.start)
+    else:
+        raise RuntimeError(no_density_message(model, theta))
+    with suppress(OutOfTimeError):
+        best = max(path, key=attrgetter("log_density"))
+        before = None
+        while best is not before:
+            further = at_best_multiple(model, approximation, best.theta)
+            if not np.array_equal(further, best.theta):
+                climb(posterior, further, stops, visit)
+            best, before = max(path, key=attrgetter("log_density")), best
+    return sorted(path, key=attrgetter("log_density"))
+
+
+def find_modes(
+    request: Request, options: EmulatorOptions, workers: Executor
+) -> tuple[Design, float]:
+    """Climb from every start; where rows are many, from the modes of a part of them.
+
+    An evaluation with a part of the rows costs the third power of this part, and the modes are near
+    those of all rows. If the time is over,
+    some searches are left out, but not the first.
+
+    Returns
+    -------
+    tuple of Design and float
+        All points on the way, and how many evaluations they cost, those of a part of the rows by
+        their share of the operations.
+    """
+    model = request.model
+    approximation = request.approximation
+    n = model.n_inputs
+    starts = list(request.starts)
+    n_before = 0.0
+    if n >= options.fewest_rows:
+        rows = np.sort(request.rng.choice(n, n // options.part, replace=False))
+        small = request._replace(model=model.of_inputs(rows))
+        before, n_before = find_modes(small, options, workers)
+        starts = _ends(before, options)
+    s = "s" * (len(starts) > 1)
+    paths = workers.map(
+        search,
+        [(model, approximation, start, options) for start in starts],
+        f"search for modes: from {len(starts)} start{s} with {n} inputs",
+        n_needed=1,
+    )
+    design = Design(tuple(point for path in paths if path is not None for point in path))
+    require_time(len(design), model)
+    return design, len(design) + n_before / options.part**3
+
+
+def _ends(design: Design, options: EmulatorOptions) -> list[FloatArray]:
+    """Return the best point, and others far from it that are not much worse."""
+    high = design.above(options.floor).theta
+    best = design.best.theta
+    chosen = spread_out(high, best[None], 1)
+    return [best, *high[chosen]]
+
+
+def estimate_scale(
+    request: Request, design: Design, options: EmulatorOptions, workers: Executor
+) -> tuple[Design, FloatArray]:
+    """Take a first scale from the curvature at the best point, by gradients a step away from it.
+
+    Returns
+    -------
+    tuple of Design and ndarray of shape (p, p)
+        With the new points, and a lower factor of the covariance.
+    """
+    best = design.best
+    model = request.model
+    steps = step_sizes(model, best.theta, options)
+    common = model, request.approximation, options
+    found = workers.map(
+        fit_design_point,
+        [(*common, best.theta + step, best.sites) for step in np.diag(steps)],
+        "scale of the posterior at a mode",
+        n_needed=len(steps),  # without a scale no move is any good, and these are few
+    )
+    root = _root_at_mode(model, best, steps, found)
+    return design.with_points([point for point in found if point is not None]), root
+
+
+def _root_at_mode(
+    model: LatentGP,
+    best: DesignPoint,
+    steps: FloatArray,
+    found: Sequence[DesignPoint | None],
+) -> FloatArray:
+    """Factor of the covariance by the curvature, gradients having been found a step along axes."""
+    dim = len(steps)
+    gradient = model.hyperprior.gradient
+    curvature = np.zeros((dim, dim))
+    at_mode = best.gradient + gradient(best.theta)
+    for axis, point in enumerate(found):
+        if point is not None:
+            difference = point.gradient + gradient(point.theta) - at_mode
+            curvature[axis] = -difference / steps[axis]
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    # A prior on the log scale has standard deviations of a few at most.
+    deviations = 1.0 / np.sqrt(np.clip(values, 0.1, 1e6))
+    return cholesky(np.asfortranarray((vectors * deviations**2) @ vectors.T))

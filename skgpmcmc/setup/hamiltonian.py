@@ -1,0 +1,249 @@
+"""Warm-up by Hamiltonian chains on the posterior of theta, for many hyper-parameters.
+
+Chains follow trajectories in windows. Between windows they are pooled: all of them share a metric
+and a step size. The points on their way explore the posterior, for an emulator or for none: where
+the evidence is exact, the chains go on from their ends, with the trajectory as it is in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..chain.executor import Executor
+from ..chain.segment import MOST_ATTEMPTS, no_density_message
+from ..chain.time_limit import time_is_over
+from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint
+from ..model.default_priors import period_positions
+from ..model.joint import LatentGP
+from ..numerics.dynamics import tune_log_scale
+from ..transitions.hmc import Trajectory
+from ..transitions.rotation import MOST_ROTATED
+from .emulator.options import EmulatorOptions
+
+
+def trajectories_serve(model: LatentGP) -> bool:
+    """Whether chains of trajectories on the exact evidence can do without other moves.
+
+    The evidence must be exact, and the kernel have no period, whose multiples may be other modes.
+    """
+    return model.likelihood.quadratic and not period_positions(model)
+
+
+def trajectories_pay(model: LatentGP, options: EmulatorOptions) -> bool:
+    """Whether they cost less than chains that an emulator of the exact evidence leads.
+
+    Chains of trajectories need about 3000 evaluations for 400 effective draws, of some n^3
+    operations each. An emulator needs a fifth of them, and algebra with the values and gradients at
+    about 45 p points: some (p (p + 1))^3 operations, with a large factor. So trajectories cost less
+    where n is small compared with p (p + 1); the factor between the two is where both took 2.5
+    seconds (p = 4, n = 200). They then take a fifth of the time at p = 6, n = 50 and 200. Up to
+    three hyper-parameters an emulator on a grid is always cheaper.
+    """
+    dim = len(model.start)
+    few_rows = model.n_inputs < options.rows_per_value * dim * (dim + 1)
+    return dim > MOST_ROTATED and few_rows and trajectories_serve(model)
+
+
+class Followed(NamedTuple):
+    """Where a chain went in a window."""
+
+    visited: list[PosteriorPoint]  # every point on the way
+    states: list[PosteriorPoint]  # the state after each trajectory
+    log_step: float  # that suits the chain: the mean over the later half
+
+
+class WarmUp(NamedTuple):
+    """What the chains of a warm-up have found."""
+
+    visited: list[PosteriorPoint]  # all points of the last window
+    n_evaluations: int  # of all windows
+    states: list[PosteriorPoint]  # of all chains, in the last window
+    ends: list[FloatArray]  # theta, one for each chain
+    trajectory: Trajectory  # as tuned, in the metric that was learned
+    root: FloatArray  # of its metric
+    n_iterations: int  # of each chain
+
+
+def warm_up(
+    posterior: HyperPosterior,
+    starts: Sequence[FloatArray],
+    root: FloatArray,
+    seeds: Sequence[np.random.SeedSequence],
+    workers: Executor,
+    options: EmulatorOptions,
+    windows: Sequence[int] | None = None,
+) -> WarmUp:
+    """Run Hamiltonian chains on a posterior, and learn their metric and step size.
+
+    Parameters
+    ----------
+    posterior : HyperPosterior
+        With precise gradients: those of an approximation that has not converged spoil the metric.
+    starts : sequence of ndarray of shape (p,)
+        Where each chain begins, natural logs; nearer to the kernel's values if there is no density.
+    root : ndarray of shape (p, p)
+        Root of a covariance to begin with, such as that by the curvature at a mode.
+    seeds : sequence of numpy.random.SeedSequence
+        One per chain.
+    workers : Executor
+        What the chains run on, one item for each.
+    options : EmulatorOptions
+        The acceptance rate to which step sizes are tuned, and the windows.
+    windows : sequence of int, optional
+        Trajectories of each chain in each window. The metric is learned anew after all but the
+        last, which tunes the step size for it. By default `options.windows`.
+
+    Returns
+    -------
+    WarmUp
+        If the time is over, what is known until then.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no density at a start, nor on the way to the kernel's values; the message names
+        theta.
+    """
+    dim = len(root)
+    acceptance = options.target_acceptance
+    windows = windows or options.windows(dim, len(starts))
+    log_step = Trajectory().typical_log_scale(dim)
+    streams = [seed.spawn(len(windows)) for seed in seeds]
+    begins: list[Any] = list(starts)
+    plain = replace(posterior, keep=None)
+    visited = list[Any]()
+    states = list[Any]()
+    n_evaluations = 0
+    n_iterations = 0
+    for i, n_trajectories in enumerate(windows):
+        is_last = i == len(windows) - 1
+        items = [
+            (
+                posterior if is_last else plain,
+                begin,
+                root,
+                log_step,
+                acceptance,
+                n_trajectories,
+                own[i],
+            )
+            for begin, own in zip(begins, streams, strict=True)
+        ]
+        stage = f"warm-up by trajectories: window {i + 1} of {len(windows)}"
+        found = workers.map(follow, items, stage=stage)
+        chains: list[Followed] = [chain for chain in found if chain is not None]
+        if not chains:
+            break
+        n_iterations += n_trajectories
+        begins = [
+            begin if chain is None else chain.states[-1].position
+            for begin, chain in zip(begins, found, strict=True)
+        ]
+        visited = [point for chain in chains for point in chain.visited]
+        n_evaluations += len(visited)
+        states = [point for chain in chains for point in chain.states]
+        log_step = float(np.median([chain.log_step for chain in chains]))
+        if time_is_over():
+            break
+        if not is_last:
+            root = learn_root(root, states)
+    trajectory = Trajectory.quarter(root, log_step)
+    return WarmUp(visited, n_evaluations, states, begins, trajectory, root, n_iterations)
+
+
+def learn_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:
+    """Return the root of a metric from positions and gradients at some points.
+
+    For a Gaussian the covariance S of positions and the covariance G of gradients are inverse to
+    one another. The metric is their geometric mean, the M with M G M = S, which minimizes the
+    Fisher divergence of the points in its coordinates from a standard normal variable. Both are
+    shrunk towards the metric in use, which counts as one point.
+
+    Parameters
+    ----------
+    root : ndarray of shape (p, p)
+        Root of the metric in use.
+    points : sequence of PosteriorPoint
+        Draws, about.
+
+    References
+    ----------
+    Seyboldt, Carlson & Carpenter (2024), *Preconditioning Hamiltonian Monte Carlo by minimizing
+    Fisher divergence*.
+    """
+    positions = np.array([point.position for point in points])
+    gradients = np.array([point.gradient for point in points])
+    of_positions = np.linalg.cholesky(_shrink(np.linalg.solve(root, positions.T).T))
+    # With S = L L', M = L (L'G L)^-1/2 L'.
+    values, vectors = np.linalg.eigh(of_positions.T @ _shrink(gradients @ root) @ of_positions)
+    half = root @ of_positions @ (vectors * values**-0.25)
+    return np.asarray(np.linalg.cholesky(half @ half.T), dtype=float)
+
+
+def _shrink(rows: FloatArray) -> FloatArray:
+    """Covariance of some rows, shrunk towards the identity."""
+    centered = rows - rows.mean(axis=0)
+    return np.asarray((centered.T @ centered + np.eye(rows.shape[1])) / (len(rows) + 1.0))
+
+
+def follow(
+    posterior: HyperPosterior,
+    begin: FloatArray,
+    root: FloatArray,
+    log_step: float,
+    acceptance: float,
+    n_trajectories: int,
+    seed: np.random.SeedSequence,
+) -> Followed:
+    """Run one chain for a window, and adapt its step size to an acceptance rate.
+
+    Its metric is given by `root`.
+
+    Iterations of the approximation begin at the sites of the last point, unless the posterior has
+    others. If the time is over, no other trajectory begins.
+    """
+    path = _Path(posterior)
+    point = path.begun(begin)
+    rng = np.random.default_rng(seed)
+    states = list[PosteriorPoint]()
+    log_steps = list[float]()
+    for i in range(n_trajectories):
+        if states and time_is_over():
+            break
+        outcome = Trajectory.quarter(root, log_step).move(path, point, rng)
+        point = outcome.point
+        probability = outcome.acceptance_probability
+        log_step = tune_log_scale(log_step, probability, acceptance, i)
+        states.append(point)
+        log_steps.append(log_step)
+    return Followed(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))
+
+
+class _Path:
+    """A posterior that remembers the points at which it was asked for."""
+
+    def __init__(self, posterior: HyperPosterior) -> None:
+        self.posterior = posterior
+        self.visited: list[PosteriorPoint] = []
+
+    def begun(self, theta: FloatArray) -> PosteriorPoint:
+        """Return the first point: at theta, or nearer to the kernel's values if there is none."""
+        for _ in range(MOST_ATTEMPTS):
+            point = self.at(theta)
+            if point is not None:
+                return point
+            theta = 0.5 * (theta + self.posterior.model.start)
+        raise RuntimeError(no_density_message(self.posterior.model, theta))
+
+    def at(self, position: FloatArray) -> PosteriorPoint | None:
+        """Return the point at theta."""
+        begins = bool(self.visited) and self.posterior.start is None
+        point = self.posterior.at(position, self.visited[-1].sites if begins else None)
+        if point is not None:
+            self.visited.append(point)
+        return point

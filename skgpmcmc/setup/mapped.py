@@ -1,0 +1,276 @@
+"""Set-up of samplers whose proposals come from cheap posteriors: their sizes and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..chain.executor import Executor
+from ..chain.segment import start
+from ..chain.time_limit import OutOfTimeError, check_time, time_is_over
+from ..hyperposterior.cheap import CheapApproximation, CheapPosterior
+from ..hyperposterior.posterior import HyperPosterior
+from ..model.joint import LatentGP
+from ..transitions.base import Transition
+from ..transitions.compose import Mixture, Sweep
+from ..transitions.mapping import CheapUpdate, DiscretizingMap, Layer
+from ..transitions.metropolis import MetropolisHastings, RandomWalk
+from ..transitions.operator import Operator
+from ..transitions.particles import ParticleRefresh, RetainedParticle
+from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
+from .emulator.cheap import Emulated
+from .random_walk import set_up_sweep
+from .request import Prepared, Request
+
+#: Makes the move of theta out of its layers; workers call it too.
+MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | MetropolisHastings[Any]"]
+
+#: Chains of the pilot runs of each size.
+_N_PILOT_CHAINS = 4
+#: Iterations of a pilot chain that tune R.
+_N_TUNING = 40
+#: Iterations of a pilot chain after these.
+_N_PILOT = 40
+#: Last iterations by which a size is judged.
+_N_JUDGED = 30
+#: Largest correlation of neighbors that pilot runs can tell from a chain that stands still.
+_MOST_CORRELATED = 0.99
+#: Probabilities of the mapped move, of a random walk on the target itself, and of new particles.
+_MOVE_PROBABILITIES = (0.93, 0.05, 0.02)
+
+
+class Mapped(NamedTuple):
+    """Settings of a mapped sampler."""
+
+    cheap: Sequence[CheapApproximation]  # of each layer, the first one nearest to the target
+    operators: Sequence[Operator]  # R of each layer, to be tuned
+    n_updates: Sequence[int]
+    make: MakeMove
+    cost: float  # floating-point operations of an evaluation of the target
+    whole: bool = False  # whether slices of all coordinates are mapped at once
+
+    def move(self, layers: Sequence[Layer], dim: int) -> Transition[Any]:
+        """Return the move of theta."""
+        return self.make(layers) if self.whole else by_coordinate(self.make, layers, dim)
+
+
+def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepared:
+    """Choose the size of the first cheap posterior, tune R on all of them, and freeze them.
+
+    Parameters
+    ----------
+    request : Request
+        Its approximation evaluates the target, or is the importance density of its estimate.
+    wanted : Mapped
+        Cheap posteriors, and the moves on them.
+    workers : Executor
+        Does the work.
+
+    Returns
+    -------
+    Prepared
+        The frozen transition. Chains start from the last states of those that tuned R.
+    """
+    wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
+    layers, walk, prepared = _tune(request, wanted, workers)
+    move = wanted.move(layers, len(request.model.start))
+    evaluates = _exact_of(move)
+    return prepared._replace(
+        transition=_add_moves(move, walk),
+        reference=request.approximation,
+        estimator=evaluates if isinstance(evaluates, PseudoMarginalMetropolis) else None,
+        n_evaluations=n_evaluations,
+        states=None,
+    )
+
+
+def by_coordinate(make: MakeMove, layers: Sequence[Layer], dim: int) -> Transition[Any]:
+    """Return a move of theta with a separate mapping for each coordinate, for slices.
+
+    A sweep over all coordinates under pi* would rarely be accepted by a narrower target, the less
+    the more coordinates there are. Moves of one coordinate are often accepted, and need only one
+    evaluation of the target, while slices on the target itself need several.
+    """
+    parts = zip(*(layer.by_coordinate(dim) for layer in layers), strict=True)
+    moves = [make(part) for part in parts]
+    return moves[0] if len(moves) == 1 else Sweep(moves, (1,) * len(moves))
+
+
+def _exact_of(move: Transition[Any]) -> MetropolisHastings[Any]:
+    """Return what evaluates the target in a move."""
+    first = move.moves[0] if isinstance(move, Sweep) else move
+    return first.exact if isinstance(first, DiscretizingMap) else first  # type: ignore[return-value]
+
+
+def _add_moves(move: Transition[Any], walk: Operator) -> Mixture[Any]:
+    """Add a random walk that pi* has no part in, and moves of particles.
+
+    Where pi* is far too small, the mapped move never goes, although much of the posterior may be
+    there: chains would agree with one another, and be wrong. The walk goes there, and the chain
+    that then stays is seen by R-hat. Particles move so that no chain stays at a lucky estimate.
+    """
+    evaluates = _exact_of(move)
+    walking = replace(evaluates, proposal=walk, name=walk.name)  # type: ignore[type-var]
+    if not isinstance(evaluates, PseudoMarginalMetropolis):
+        return Mixture((move, walking), _MOVE_PROBABILITIES[:2])
+    defensive = evaluates.defensive
+    moves = (move, walking, ParticleRefresh(defensive))
+    return Mixture(moves, _MOVE_PROBABILITIES, RetainedParticle(defensive))
+
+
+def _tune(
+    request: Request, wanted: Mapped, workers: Executor
+) -> tuple[list[Layer], Operator, Prepared]:
+    """Tune R on every cheap posterior, from the cheapest to the first, and a random walk with it.
+
+    Returns the layers, the walk that suits the first, and where its chains have ended.
+    """
+    layers: list[Layer] = []
+    parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
+    for cheap, operator, n_updates in reversed(parts):
+        target: CheapPosterior
+        if isinstance(cheap, Emulated):
+            target = cheap.learn(request.model, request.rng, workers)
+        else:
+            target = cheap.posterior(request.model, request.rng)
+        if isinstance(target, HyperPosterior):
+            target = replace(target, with_gradient=operator.follows_gradient)
+        sweep = Sweep((CheapUpdate(target, operator), CheapUpdate(target, RandomWalk())), (1, 1))
+        prepared = set_up_sweep(request, sweep, workers, learns_shape=True)
+        tuned, walking = prepared.transition.moves  # type: ignore[attr-defined]
+        layers.insert(0, Layer(target, tuned.operator, n_updates))
+        request = request._replace(starts=prepared.thetas, rngs=prepared.rngs)
+    return layers, walking.operator, prepared
+
+
+# --- how cheap is best ----------------------------------------------------------------------------
+
+
+class Pilot(NamedTuple):
+    """Results of a pilot run."""
+
+    log_target: FloatArray  # (n_steps,)
+    theta: FloatArray  # (p,), where it has ended
+    n_evaluations: float  # of the target, for each step
+    n_cheap: list[float]  # of each cheap posterior, for each step
+
+
+@dataclass(eq=False)
+class _Counted:
+    """A cheap posterior whose evaluations are counted."""
+
+    target: CheapPosterior
+    cost: float = 0.0
+    count: int = 0
+
+    def at(self, position: FloatArray) -> Any:
+        """Return the point there."""
+        self.count += 1
+        return self.target.at(position)
+
+
+def pilot(
+    model: LatentGP,
+    wanted: Mapped,
+    layers: Sequence[Layer],
+    theta: FloatArray,
+    rng: np.random.Generator,
+) -> Pilot:
+    """Run the mapped move for some steps, fewer if the time is over, and count evaluations."""
+    counted = [_Counted(layer.target) for layer in layers]
+    watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
+    move = wanted.move(watched, len(theta))
+    log_target_of = _exact_of(move).log_target
+    state = start(model, move, theta, rng).state
+    log_target = []
+    n_evaluations = 0.0
+    for _ in range(_N_PILOT):
+        if time_is_over():
+            break
+        state, info = move.step(model, state, rng)
+        n_evaluations += info.n_evaluations
+        log_target.append(log_target_of(state))
+    n_cheap = [own.count / _N_PILOT for own in counted]
+    return Pilot(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
+
+
+def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tuple[Mapped, int]:
+    """Choose among the candidates of the first cheap posterior, if there are several.
+
+    The best has the smallest product of cost and autocorrelation time of the log posterior. Both
+    come from formulas and counts, so that no clock decides about draws. Slices are tried by
+    coordinate and as whole sweeps, which serve where pi* is close. Pilot runs have random streams
+    of their own. The dearest come first, and the others begin where those before them have ended:
+    on their way from a poor pi* to the target they would seem to move well. If the time is over
+    before any was tried, the cheapest is taken.
+    """
+    candidates = [
+        wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
+        for candidate in wanted.cheap[0].candidates(request.model.n_inputs)
+    ]
+    if len(candidates) == 1:
+        return candidates[0], 0
+    dim = len(request.model.start)
+    splits = len(wanted.operators[0].by_coordinate(dim)) > 1
+    starts = [request.starts[i % len(request.starts)] for i in range(_N_PILOT_CHAINS)]
+    ends: Sequence[FloatArray] = ()
+    tried = []
+    costs = []
+    runs = []
+    n_evaluations = 0.0
+    with suppress(OutOfTimeError):
+        for number, own in enumerate(reversed(candidates), 1):
+            rngs = request.rng.spawn(_N_PILOT_CHAINS)
+            small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
+            layers, _, prepared = _tune(small, own, workers)
+            check_time()
+            stage = f"pilot runs: cheap posterior {number} of {len(candidates)}"
+            for whole in (False, True) if splits else (False,):
+                trial = own._replace(whole=whole)
+                places = zip(
+                    ends or prepared.thetas, request.rng.spawn(_N_PILOT_CHAINS), strict=True
+                )
+                arguments = [(request.model, trial, layers, *place) for place in places]
+                pilots: Sequence[Pilot] = workers.map(pilot, arguments, stage, iterations=_N_PILOT)
+                check_time()
+                tried.append(trial)
+                ends = [run.theta for run in pilots]
+                costs.append(_cost(pilots, layers, wanted.cost))
+                runs.append(np.array([run.log_target[-_N_JUDGED:] for run in pilots]))
+                n_evaluations += _N_PILOT * sum(run.n_evaluations for run in pilots)
+    if not tried:
+        return candidates[0], 0
+    best = int(np.argmin(np.array(costs) * autocorrelation_times(np.array(runs))))
+    return tried[best], int(n_evaluations)
+
+
+def _cost(pilots: Sequence[Pilot], layers: Sequence[Layer], cost: float) -> float:
+    """Floating-point operations of an iteration."""
+    n_cheap = np.mean([own.n_cheap for own in pilots], axis=0)
+    of_cheap = float(n_cheap @ [layer.target.cost for layer in layers])
+    return of_cheap + cost * float(np.mean([own.n_evaluations for own in pilots]))
+
+
+def autocorrelation_times(runs: FloatArray) -> FloatArray:
+    """Return autocorrelation times of a quantity in short runs of some chains; (k,).
+
+    Parameters
+    ----------
+    runs : ndarray of shape (k, n_pilots, n_steps)
+        Values; the k chains have the same target, and so the same variance.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        (1 + r) / (1 - r), where r is the correlation of successive values, as in short runs other
+        lags cannot be estimated.
+    """
+    variance = max(float(runs.var()), np.finfo(float).tiny)
+    half = 0.5 * np.mean(np.diff(runs, axis=2) ** 2, axis=(1, 2)) / variance
+    r = np.clip(1.0 - half, 0.0, _MOST_CORRELATED)
+    return np.asarray((1.0 + r) / (1.0 - r))

@@ -1,0 +1,1 @@
+"""Files: arrays in archives, and files that show whether they are whole."""

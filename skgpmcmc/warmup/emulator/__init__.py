@@ -1,1 +1,0 @@
-"""The emulated posterior: how it is learned, examined and frozen."""
