@@ -15,6 +15,10 @@ is a comparison of the number of hyper-parameters (`dim`, `p`, or a length of th
 of a name that such a comparison has defined (a variable, a property or a function), in its place.
 *Generators* are functions of the rooms ``chain`` and ``setup`` that yield. *Record types* are the
 classes with fields, of the rooms `ROOMS`, of which a default fit makes objects.
+
+*Functions* of a call are those with a name that run in it; its *generators* are those of them that
+yield. The names of all classes and module constants are counted too, and those that several files
+define are listed: each of them has two meanings, or is a copy.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import inspect
 import io
 import json
 import sys
@@ -215,6 +220,8 @@ class _Watch:
     def __init__(self, root: Path) -> None:
         self.root = str(root)
         self.files: set[str] = set()
+        self.functions: set[str] = set()
+        self.generators: set[str] = set()
         self.deepest: list[str] = []
         self._stack: list[str] = []
 
@@ -229,6 +236,10 @@ class _Watch:
                 self._stack.pop()
             return
         self._stack.append(where)
+        if not where.endswith(">"):  # no comprehension, generator expression or lambda
+            self.functions.add(where)
+            if frame.f_code.co_flags & inspect.CO_GENERATOR:
+                self.generators.add(where)
         if not name.endswith("__init__.py"):
             self.files.add(name[len(self.root) + 1 :])
         if len(self._stack) > len(self.deepest):
@@ -247,6 +258,8 @@ def watched(root: Path, function: Callable[[], object]) -> dict[str, Any]:
     return {
         "files": len(watch.files),
         "rooms": len(rooms),
+        "functions": len(watch.functions),
+        "generators": sorted(watch.generators),
         "depth": len(watch.deepest),
         "names": sorted(watch.files),
         "deepest": watch.deepest,
@@ -277,12 +290,35 @@ def measure(root: Path) -> dict[str, Any]:
         "function_90th_percentile": float(np.quantile([n for n, _ in lengths], 0.9)),
         "rooms": in_rooms,
         "set_up": _of_the_set_up(sources),
+        "names": _of_names(sources),
         **_of_a_fit(root),
     }
 
 
 def _room(name: str) -> str:
     return name.partition("/")[0]
+
+
+def names_of(source: str) -> list[str]:
+    """Names of the classes and of the constants of a module."""
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found += [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+    return [name for name in found if name != "__all__" and not name.startswith("__")]
+
+
+def _of_names(sources: dict[str, str]) -> dict[str, Any]:
+    """Number of the names of classes and constants, and those that several files define."""
+    places: dict[str, list[str]] = {}
+    for file, source in sources.items():
+        for name in names_of(source):
+            places.setdefault(name, []).append(file)
+    several = {name: files for name, files in sorted(places.items()) if len(set(files)) > 1}
+    return {"number": len(places), "in_several_files": several}
 
 
 def _of_the_set_up(sources: dict[str, str]) -> dict[str, Any]:
@@ -368,7 +404,13 @@ def _print(result: dict[str, Any]) -> None:
     print(f"record types of a default fit: {by_room}, together {kinds.total()}")
     for name in ("fit", "predict_proba"):
         call = result[name]
-        print(f"{name}: {call['files']} files, {call['rooms']} rooms, {call['depth']} deep")
+        print(
+            f"{name}: {call['files']} files, {call['rooms']} rooms, {call['functions']} functions, "
+            f"{len(call['generators'])} generators, {call['depth']} deep"
+        )
+    print(f"names of classes and constants: {result['names']['number']}")
+    for own, where in result["names"]["in_several_files"].items():
+        print(f"  {own}: {', '.join(where)}")
 
 
 def main() -> None:
