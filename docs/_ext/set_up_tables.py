@@ -2,14 +2,14 @@
 
 ``.. set-up-numbers::`` makes a table of the fields of `EmulatorOptions`: their values, and what the
 comments in the source say of them. Where benchmarks/results/default.json has runs with a label
-"without NAME", the table says what the number brings.
+"NAME = VALUE", the table says what the fits come to with this value.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,16 +107,38 @@ def many_lengths(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
 def number_lines(options: Path = OPTIONS, results: Path = DEFAULT) -> list[str]:
     """Source lines of the table of the set-up's numbers."""
     runs = json.loads(results.read_text("utf-8"))["results"] if results.is_file() else {}
-    rows, without = [], []
-    for section, name, value, reason in fields(options.read_text("utf-8")):
-        rows.append([section, f"``{name}``", value, reason.replace("*", "\\*")])
-        ratio = _ratio(runs.get(f"without {name}", {}), runs.get(_AFTER, {}))
-        without.append("" if ratio is None else two(ratio))
+    rows = [
+        [section, f"``{name}``", value, reason.replace("*", "\\*"), *_with_another(name, runs)]
+        for section, name, value, reason in fields(options.read_text("utf-8"))
+    ]
     head = ["part", "name", "value", "what it is"]
-    if any(without):
-        head.append("seconds without it / with it")
-        rows = [[*row, own] for row, own in zip(rows, without, strict=True)]
+    head += ["with another value", "seconds, ratio", "least effective draws, ratio", "longest stay"]
     return list_table("", head, rows)
+
+
+def _with_another(name: str, results: dict[str, Any]) -> list[str]:
+    """What fits with another value of a number took, compared with the same fits as they are."""
+    usual = results.get(_AFTER, {})
+    labels = [label for label in results if label.startswith(f"{name} = ")]
+    if not labels:
+        return ["", "", "", ""]
+    label = labels[0]
+    pairs = [
+        (runs, {seed: usual[problem][seed] for seed in runs})
+        for problem, runs in results[label].items()
+    ]
+    seconds = _mean_log_ratio(pairs, "seconds_to_400", np.mean)
+    draws = _mean_log_ratio(pairs, "per_evaluation", np.min)
+    stay = max(run["longest_stay"] for runs, _ in pairs for run in runs.values())
+    return [label.removeprefix(f"{name} = "), two(seconds), two(draws), str(stay)]
+
+
+def _mean_log_ratio(
+    pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], key: str, of: Callable[..., Any]
+) -> float:
+    """Geometric mean over problems of the ratio of what two sets of runs come to."""
+    both = [[of([run[key] for run in runs.values()]) for runs in pair] for pair in pairs]
+    return float(np.exp(np.mean([np.log(mine / theirs) for mine, theirs in both])))
 
 
 def fields(source: str) -> list[tuple[str, str, str, str]]:
