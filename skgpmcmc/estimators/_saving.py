@@ -11,7 +11,7 @@ from .._version import __version__
 from ._warm_start import NotContinuable
 
 #: Of what estimators write of themselves. It grows when files of before can no longer be read.
-FORMAT = 2
+FORMAT = 3
 #: Where that stands in a file, beside the version of the package.
 _STAMP = "_saved_by"
 #: What is made again of the rest when it is asked for.
