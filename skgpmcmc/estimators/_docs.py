@@ -11,9 +11,9 @@ which few users need, with `sampler`.
 
 %(kernel)s
 kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
-    Covariance function of f; None is ``ConstantKernel() * RBF()``. Hyper-parameters with bounds
-    ``"fixed"`` keep their values; priors replace other bounds. Features should have comparable
-    scales: use a `StandardScaler`.
+    Covariance function of the latent function f; None is ``ConstantKernel() * RBF()``.
+    Hyper-parameters with bounds ``"fixed"`` keep their values; priors replace other bounds.
+    Features should have comparable scales: use a `StandardScaler`.
 ard : bool, default=False
     Give the default kernel one length-scale per feature. An error with an explicit kernel.
 
@@ -55,10 +55,10 @@ warm_start : bool, default=False
 %(pm)s
 sampler : {"pm", "marginal", "sa", "aa", "asis", "surr", "khr", "discretizing", "tempered"} or \
         Sampler, default="pm"
-    "pm": pseudo-marginal MCMC, exact. "marginal": theta from its approximate marginal posterior,
-    not exact. "discretizing" and "tempered": exact, with proposals from a cheap posterior. The
-    others update f and theta alternately: exact, but slow. Or an object from `skgpmcmc.samplers`.
-    See :doc:`/samplers`.
+    "pm": pseudo-marginal MCMC, exact. "marginal": hyper-parameters theta from their approximate
+    marginal posterior, not exact. "discretizing" and "tempered": exact, with proposals from a
+    cheap posterior. The others update f and theta alternately: exact, but slow. Or an object from
+    `skgpmcmc.samplers`. See :doc:`/samplers`.
 
 %(advanced)s
 approximation : {"auto", "ep", "laplace", "sod", "nystrom", "eigen"} or Approximation or \

@@ -53,7 +53,7 @@ class _RegressorParameters(ModelParameters):
 class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameters):
     """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
 
-    With Gaussian noise, the latent function is integrated out in closed form, and the Markov chains
+    With Gaussian noise, the latent function f is integrated out in closed form, and the chains
     sample only the hyper-parameters. With other noise, such as Student's t, the sampler is
     pseudo-marginal MCMC. Both are exact.
 
@@ -64,17 +64,17 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
     %(kernel)s
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
-        Distribution of the noise; "student_t" is robust to outliers. Its scale is inferred
-        (hyper-parameter ``"noise_scale"``, in units of the normalized targets), unless `noise` says
-        otherwise.
+        Distribution of the noise; "student_t" is robust to outliers. The scale of the noise is
+        inferred (hyper-parameter ``"noise_scale"``, in units of the normalized targets), unless
+        `noise` says otherwise.
     alpha : float, default=0.0
         Known noise variance, the same for every row, that is added to the inferred one; in units of
         y squared. Only with Gaussian noise.
     noise : {"inferred", "known", "none"}, default="inferred"
         "inferred": the standard deviation of the noise is a hyper-parameter, and `alpha` and the
         `noise_variance` of ``fit`` are added to its square. "known": these two are all the noise.
-        "none": targets have none, such as results of a simulation; the function passes them at a
-        thousandth of their standard deviation, or less. Only with Gaussian noise. See
+        "none": targets without noise, such as results of a simulation; the function passes them at
+        a thousandth of their standard deviation, or less. Only with Gaussian noise. See
         :ref:`known-noise`, also for the noise of new targets.
     normalize_y : bool, default=True
         Subtract the mean of y and divide by its standard deviation. Predictions, densities and
@@ -84,9 +84,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             "discretizing", "tempered"} or Sampler, default="auto"
         "auto" is "collapsed" for Gaussian noise, and "pm" otherwise. "collapsed": f is integrated
         out in closed form, exact. "pm": pseudo-marginal MCMC, exact for any likelihood. "marginal":
-        theta from its approximate marginal posterior. "discretizing" and "tempered": exact, with
-        proposals from a cheap approximate posterior. The others update f and theta alternately:
-        exact, but slow. Or an object from `skgpmcmc.samplers`. See :doc:`/samplers`.
+        hyper-parameters theta from their approximate marginal posterior, not exact. "discretizing"
+        and "tempered": exact, with proposals from a cheap posterior. The others update f and theta
+        alternately: exact, but slow. Or an object from `skgpmcmc.samplers`. See :doc:`/samplers`.
     %(advanced)s
 
     Attributes
