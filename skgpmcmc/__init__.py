@@ -1,5 +1,8 @@
 """Fully Bayesian Gaussian-process models by MCMC, as scikit-learn estimators."""
 
+from importlib import import_module
+from types import ModuleType
+
 from ._version import __version__
 from .estimators.classification import BayesianGPClassifier
 from .estimators.counts import BayesianGPPoissonRegressor
@@ -15,3 +18,25 @@ __all__ = [
     "BayesianGPVolatilityRegressor",
     "__version__",
 ]
+
+#: Public modules. They are attributes of the package, and imported when they are used.
+_MODULES = (
+    "approximations",
+    "baselines",
+    "displays",
+    "likelihoods",
+    "metrics",
+    "model_selection",
+    "samplers",
+    "testing",
+)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

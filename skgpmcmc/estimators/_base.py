@@ -56,6 +56,7 @@ from ._callbacks import CallbackMonitor
 from ._data import check_n_jobs, prediction_params, replace_fitted
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
+from ._parameters import ModelParameters, RunParameters
 from ._periods import periods_note
 from ._rows import TrainingRows
 from ._saving import ForPrediction
@@ -75,7 +76,14 @@ _OF_CHAINS = 0
 _OF_PREDICTIONS = 1
 
 
-class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, BaseEstimator):
+class BaseBayesianGP(
+    DocumentationLink,
+    ForPrediction,
+    CallbackSupportMixin,
+    RunParameters,
+    ModelParameters,
+    BaseEstimator,
+):
     """Machinery of the estimators; see a concrete one for the parameters."""
 
     #: Strings that `likelihood` accepts, set by each estimator that has this parameter.

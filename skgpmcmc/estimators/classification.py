@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.callback import with_callbacks
 
 from .._params import check_choice
 from ..likelihoods import BERNOULLI_LIKELIHOODS
+from ..likelihoods.base import Likelihood
 from ..likelihoods.softmax import Softmax
 from ..model.names import element_names
 from ..run.diagnostics import diagnose
@@ -27,6 +28,7 @@ from ._data import (
 from ._docs import document
 from ._latent import LatentClassifier
 from ._named import names_methods
+from ._parameters import ModelParameters
 
 _MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 #: Attributes that one-vs-rest problems have once per class.
@@ -40,72 +42,52 @@ _BINARY_ATTRIBUTES = (
 )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _ClassifierParameters(ModelParameters):
+    """Parameters of the model that only this estimator has."""
+
+    likelihood: str | Likelihood = "probit"
+    multi_class: str = "one_vs_rest"
+
+
 @names_methods
 @document
-@dataclass(eq=False, repr=False)
-class BayesianGPClassifier(LatentClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
     """Gaussian-process classifier that averages over latent values and hyper-parameters by MCMC.
 
-    Markov chains sample the hyper-parameters theta of the kernel and the latent function f from
-    their joint posterior, and predictions average over these draws. The default sampler,
-    pseudo-marginal MCMC, is asymptotically exact.
+    Markov chains sample the hyper-parameters theta and the latent function f from their joint
+    posterior, and predictions average over these draws. The default sampler is asymptotically
+    exact.
+
+    %(groups)s
 
     Parameters
     ----------
     %(kernel)s
     %(priors)s
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
-        Likelihood of binary problems: the link between latent value and class probability. Not
-        used with a softmax.
-    %(pm)s
-    %(approximation)s, and "laplace" for a softmax
+        Link between f and the class probability in binary problems. Not used with a softmax.
     multi_class : {"one_vs_rest", "softmax", "softmax_separate"}, default="one_vs_rest"
-        How more than two classes are handled. "one_vs_rest": one binary problem per class; the
-        probabilities are normalized to sum to one. "softmax": a single model with one latent
-        function per class; these share their hyper-parameters. "softmax_separate": the same, but
-        each function has its own hyper-parameters. The last two need ``sampler="pm"``, or
-        "discretizing" or "tempered"; they also work for two classes, and have the variance prior of
-        Filippone & Girolami (2014) by default.
-    %(schedule)s, for each class with one-vs-rest
+        "one_vs_rest": one binary problem per class, with normalized probabilities. "softmax": a
+        joint model, in which the functions of the classes share their hyper-parameters;
+        "softmax_separate": each has its own. See :doc:`/models`.
+    %(run)s, for each class with one-vs-rest
+    %(pm)s
+    %(advanced)s and a softmax
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
-    theta_samples_ : ndarray of shape (n_chains, n_draws, n_hyperparameters)
-        Posterior draws of the hyper-parameters (natural logs), in the order of ``kernel_.theta``.
-    latent_samples_ : ndarray of shape (n_chains, n_draws, n_train)
-        Posterior draws of f at the training rows, those of weight zero included; for a softmax of
-        shape (n_chains, n_draws, n_train, n_classes).
-    marked_samples_ : MarkedSamples
-        Only with ``sampler="discretizing"``: the values of theta after each move of the sampler,
-        ``theta`` of shape (n_chains, n_draws, n_marked, n_hyperparameters), and their ``weights``
-        of shape (n_chains, n_draws, n_marked). ``n_marked`` is the sampler's ``n_moves``, or with
-        slice moves (the default) ``n_moves`` times the number of hyper-parameters. Weighted
-        averages over these values estimate posterior means too.
-    hyperparameter_names_ : list of str
-        Names of the components of theta; with "softmax_separate" each ends in its class.
-    kernel_ : Kernel
-        The kernel at the posterior mean of theta; with "softmax_separate" a `CompoundKernel`.
-    priors_ : PriorTable
-        Mapping to the prior of each sampled hyper-parameter, on the natural scale; prints as a
-        table, which says where each comes from.
-    diagnostics_ : Diagnostics
-        R-hat, effective sample sizes, acceptance rates and cost; prints as a table.
+    %(attributes)s; a softmax adds an axis of classes
     estimators_ : list of BayesianGPClassifier
-        The fitted binary classifiers; only with one-vs-rest and more than two classes. The
-        attributes above from `theta_samples_` to `priors_` are then attributes of these.
-    n_iter_ : int
-        Iterations per chain, warm-up included.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features; only if X has feature names that are strings.
+        Binary classifiers, only with one-vs-rest and more than two classes. The attributes from
+        `theta_samples_` to `marked_samples_` are then attributes of these.
 
     Warns
     -----
-    ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and says what to do.
+    %(warns)s
     UserWarning
         If the scales of the features do not suit the default priors.
 
@@ -113,7 +95,6 @@ class BayesianGPClassifier(LatentClassifier):
     ----------
     .. [1] Filippone, M. & Girolami, M. (2014). Pseudo-marginal Bayesian inference for Gaussian
            processes. IEEE Transactions on Pattern Analysis and Machine Intelligence 36(11).
-    .. [2] Rasmussen, C. E. & Williams, C. K. I. (2006). Gaussian Processes for Machine Learning.
 
     Examples
     --------
@@ -127,29 +108,6 @@ class BayesianGPClassifier(LatentClassifier):
     """
 
     _likelihoods = BERNOULLI_LIKELIHOODS
-
-    kernel: Any = None
-    _: KW_ONLY
-    ard: bool = False
-    priors: Any = None
-    likelihood: Any = "probit"
-    sampler: Any = "pm"
-    approximation: Any = "auto"
-    n_importance: int | str = "auto"
-    multi_class: str = "one_vs_rest"
-    n_chains: int = 4
-    n_warmup: int | str = "auto"
-    n_draws: int = 2000
-    max_predict_draws: int | str | None = "auto"
-    predict_cache_bytes: int = 2**29
-    target_ess: float | None = 400.0
-    max_rhat: float = 1.01
-    checkpoint: Any = None
-    max_time: float | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    warm_start: bool = False
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):

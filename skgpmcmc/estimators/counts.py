@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -18,19 +18,31 @@ from ._data import check_numbers, check_rows, rows_to_predict, validate
 from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
+from ._parameters import ModelParameters
 from ._predictive import predict_targets
 
 #: Numbers beyond are not counted one by one any more.
 _LARGEST_COUNT = 1e15
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _PoissonParameters(ModelParameters):
+    """Parameters of the model that only this estimator has."""
+
+    likelihood: str | Likelihood = "negative_binomial"
+    center: bool = True
+    fractional_counts: str = "error"
+
+
 @names_methods
 @document
-@dataclass(eq=False, repr=False)
-class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonParameters):
     """Gaussian-process regression of counts, averaging over hyper-parameters by MCMC.
 
     The log of the rate is a Gaussian process f: a count has the mean ``exposure * exp(f)``.
+
+    %(groups)s
 
     Parameters
     ----------
@@ -40,15 +52,15 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         "negative_binomial" allows for overdispersion, that is, a larger variance than that of
         Poisson counts with the same mean. The inferred ``"shape"`` says how much larger: the
         variance is mu + mu^2 / shape for the mean mu. "poisson" assumes that there is none.
-    %(pm)s
-    %(approximation)s
     center : bool, default=True
         Add the log of the average rate, sum(y) / sum(exposure), to f. Far from the data, the
         predicted rate then returns to the average rate, and not to one.
     fractional_counts : {"error", "allow"}, default="error"
         What to do with counts that are not integers: raise an error, or extend the log likelihood
         to any y >= 0; that of Poisson counts is then ``y log mu - mu - log Gamma(y + 1)``.
-    %(schedule)s
+    %(run)s
+    %(pm)s
+    %(advanced)s
 
     Attributes
     ----------
@@ -56,8 +68,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
 
     Warns
     -----
-    ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and says what to do.
+    %(warns)s
 
     Examples
     --------
@@ -75,30 +86,6 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction):
         "poisson": Poisson,
         "negative_binomial": NegativeBinomial,
     }
-
-    kernel: Any = None
-    _: KW_ONLY
-    ard: bool = False
-    priors: Any = None
-    likelihood: Any = "negative_binomial"
-    sampler: Any = "pm"
-    approximation: Any = "auto"
-    n_importance: int | str = "auto"
-    center: bool = True
-    fractional_counts: str = "error"
-    n_chains: int = 4
-    n_warmup: int | str = "auto"
-    n_draws: int = 2000
-    max_predict_draws: int | str | None = "auto"
-    predict_cache_bytes: int = 2**29
-    target_ess: float | None = 400.0
-    max_rhat: float = 1.01
-    checkpoint: Any = None
-    max_time: float | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    warm_start: bool = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

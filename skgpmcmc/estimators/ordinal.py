@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 from sklearn.callback import with_callbacks
 
@@ -22,27 +23,36 @@ from ._data import (
 from ._docs import document
 from ._latent import LatentClassifier
 from ._named import names_methods
+from ._parameters import ModelParameters
 from ._predictive import check_probabilities, only_point
 
 #: Least gap between two thresholds at the start.
 _LEAST_GAP = 0.05
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _OrdinalParameters(ModelParameters):
+    """Parameters of the model that only this estimator has."""
+
+    class_order: npt.ArrayLike | None = None
+    thresholds: npt.ArrayLike | None = None
+
+
 @names_methods
 @document
-@dataclass(eq=False, repr=False)
-class BayesianGPOrdinalClassifier(LatentClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
     """Gaussian-process classifier for ordered classes (ordinal probit regression), by MCMC.
 
     Thresholds divide the latent scale into one interval per class. A row is of the class in whose
     interval f plus standard normal noise lies.
 
+    %(groups)s
+
     Parameters
     ----------
     %(kernel)s
     %(priors)s, or ``"threshold"`` (the first one, which may be negative) and ``"threshold_gap"``
-    %(pm)s
-    %(approximation)s
     class_order : sequence or None, default=None
         The classes from the lowest to the highest. None takes the order of the categories of an
         ordered type (an ordered Categorical of pandas, an Enum of polars), and sorts numbers; for
@@ -51,7 +61,9 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
         Fixed thresholds on the latent scale: increasing, one less than there are classes. None
         infers them. The default priors are then N(0, 3^2) for the first threshold and
         log-normal(0, 1) for the gaps between them.
-    %(schedule)s
+    %(run)s
+    %(pm)s
+    %(advanced)s
 
     Attributes
     ----------
@@ -61,8 +73,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
 
     Warns
     -----
-    ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and says what to do.
+    %(warns)s
 
     References
     ----------
@@ -79,29 +90,6 @@ class BayesianGPOrdinalClassifier(LatentClassifier):
     >>> clf.predict_proba(X).shape
     (30, 3)
     """
-
-    kernel: Any = None
-    _: KW_ONLY
-    ard: bool = False
-    priors: Any = None
-    sampler: Any = "pm"
-    approximation: Any = "auto"
-    n_importance: int | str = "auto"
-    class_order: Any = None
-    thresholds: Any = None
-    n_chains: int = 4
-    n_warmup: int | str = "auto"
-    n_draws: int = 2000
-    max_predict_draws: int | str | None = "auto"
-    predict_cache_bytes: int = 2**29
-    target_ess: float | None = 400.0
-    max_rhat: float = 1.01
-    checkpoint: Any = None
-    max_time: float | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    warm_start: bool = False
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -14,6 +14,7 @@ from .._params import check_flag
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
+from ..samplers.base import Sampler
 from . import _validation as check
 from ._data import check_rows, in_units_of_y, power_of_two, rows_to_predict, validate
 from ._docs import document
@@ -26,6 +27,7 @@ from ._noise import (
     in_normalized_units,
     with_numerical_noise,
 )
+from ._parameters import ModelParameters
 from ._predictive import predict_targets
 
 #: What to do about targets that a likelihood does not know.
@@ -35,56 +37,57 @@ _REMEDY = (
 )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _RegressorParameters(ModelParameters):
+    """Parameters of the model that only this estimator has."""
+
+    likelihood: str | Likelihood = "gaussian"
+    alpha: float = 0.0
+    noise: str = "inferred"
+    normalize_y: bool = True
+
+
 @names_methods
 @document
-@dataclass(eq=False, repr=False)
-class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameters):
     """Gaussian-process regression that averages over noise and hyper-parameters by MCMC.
 
-    With Gaussian noise, the latent function is integrated out in closed form, and the Markov chains
+    With Gaussian noise, the latent function f is integrated out in closed form, and the chains
     sample only the hyper-parameters. With other noise, such as Student's t, the sampler is
     pseudo-marginal MCMC. Both are exact.
+
+    %(groups)s
 
     Parameters
     ----------
     %(kernel)s
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
-        Distribution of the noise. Its scale is inferred (hyper-parameter ``"noise_scale"``, in
-        units of the normalized targets), unless `noise` says otherwise. "student_t" is robust to
-        outliers. Of a `skgpmcmc.likelihoods.Gaussian` object, `alpha` and `row_variance` are in
-        units of y squared, and `noise_scale` is a hyper-parameter as any other; with
-        ``Gaussian(0.0, fixed=True)`` all noise is known, as with ``noise="known"``.
-    sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
-            "discretizing", "tempered"} or Sampler, default="auto"
-        "auto" is "collapsed" for Gaussian noise, and "pm" otherwise. "collapsed": integrates the
-        latent function out in closed form; exact, only for Gaussian noise. "pm": pseudo-marginal
-        MCMC, exact for any likelihood. "discretizing" and "tempered": exact; proposals of theta
-        come from a cheap approximation of its posterior, and f is integrated out if the noise is
-        Gaussian. "marginal": samples theta from the approximate marginal posterior. The others
-        update f and theta alternately; they are exact but slow, and meant for comparisons. Or a
-        configured object from `skgpmcmc.samplers`.
-    %(approximation)s
+        Distribution of the noise; "student_t" is robust to outliers. The scale of the noise is
+        inferred (hyper-parameter ``"noise_scale"``, in units of the normalized targets), unless
+        `noise` says otherwise.
     alpha : float, default=0.0
         Known noise variance, the same for every row, that is added to the inferred one; in units of
         y squared. Only with Gaussian noise.
     noise : {"inferred", "known", "none"}, default="inferred"
-        What else the noise is made of, if it is Gaussian. "inferred": its standard deviation is a
-        hyper-parameter, ``"noise_scale"``, and `alpha` and the `noise_variance` of ``fit`` are
-        added to its square. "known": these two are all the noise, and one of them must be given.
-        A variance below 1e-8 of the variance of y, zero included, counts as so much. "none": for
-        targets without noise, such as results of a simulation. K is factored with a numerical noise
-        variance of 1e-6 of the variance of y, which is fixed: the function passes all targets at a
-        thousandth of their standard deviation, or less. The noise of new targets is
-        ``noise_scale**2 + alpha`` if it is inferred, `alpha` alone if it is known, as variances of
-        new rows are not, and zero if there is none: their standard deviations, quantiles, draws and
-        densities are then those of the latent function.
+        "inferred": the standard deviation of the noise is a hyper-parameter, and `alpha` and the
+        `noise_variance` of ``fit`` are added to its square. "known": these two are all the noise.
+        "none": targets without noise, such as results of a simulation; the function passes them at
+        a thousandth of their standard deviation, or less. Only with Gaussian noise. See
+        :ref:`known-noise`, also for the noise of new targets.
     normalize_y : bool, default=True
-        Subtract the mean of y and divide by its standard deviation. Both are weighted, by
-        `sample_weight` and, if rows have different known noise variances v, by 1 / (s^2 + v), where
-        s is this very standard deviation. Predictions, densities and latent values are still in the
-        units of y; hyper-parameters are those of the normalized targets.
-    %(schedule)s
+        Subtract the mean of y and divide by its standard deviation. Predictions, densities and
+        latent values are still in units of y; hyper-parameters are those of normalized targets.
+    %(run)s
+    sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
+            "discretizing", "tempered"} or Sampler, default="auto"
+        "auto" is "collapsed" for Gaussian noise, and "pm" otherwise. "collapsed": f is integrated
+        out in closed form, exact. "pm": pseudo-marginal MCMC, exact for any likelihood. "marginal":
+        hyper-parameters theta from their approximate marginal posterior, not exact. "discretizing"
+        and "tempered": exact, with proposals from a cheap posterior. The others update f and theta
+        alternately: exact, but slow. Or an object from `skgpmcmc.samplers`. See :doc:`/samplers`.
+    %(advanced)s
 
     Attributes
     ----------
@@ -92,8 +95,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
 
     Warns
     -----
-    ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and says what to do.
+    %(warns)s
 
     References
     ----------
@@ -117,30 +119,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction):
     }
     _samplers = ("auto", "collapsed", *OneLatentFunction._samplers)
 
-    kernel: Any = None
-    _: KW_ONLY
-    ard: bool = False
-    priors: Any = None
-    likelihood: Any = "gaussian"
-    sampler: Any = "auto"
-    approximation: Any = "auto"
-    n_importance: int | str = "auto"
-    alpha: float = 0.0
-    noise: str = "inferred"
-    normalize_y: bool = True
-    n_chains: int = 4
-    n_warmup: int | str = "auto"
-    n_draws: int = 2000
-    max_predict_draws: int | str | None = "auto"
-    predict_cache_bytes: int = 2**29
-    target_ess: float | None = 400.0
-    max_rhat: float = 1.01
-    checkpoint: Any = None
-    max_time: float | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    warm_start: bool = False
+    sampler: str | Sampler = "auto"
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None, noise_variance=None):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
@@ -18,6 +17,7 @@ from ._data import check_rows, check_weights, root_mean_square, rows_to_predict,
 from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
+from ._parameters import ModelParameters
 from ._predictive import predict_targets
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
@@ -26,10 +26,17 @@ _RESOLUTION = 1e-3
 _LARGEST_SQUARED = 1e100
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _VolatilityParameters(ModelParameters):
+    """Parameters of the model that only this estimator has."""
+
+    center: bool = True
+
+
 @names_methods
 @document
-@dataclass(eq=False, repr=False)
-class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _VolatilityParameters):
     """Gaussian-process model of the scale (volatility) of zero-mean targets, by MCMC.
 
     A target, such as the return of an asset, is normal with mean zero and standard deviation
@@ -37,16 +44,18 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     would imply a standard deviation of zero. Therefore targets whose absolute value is below a
     thousandth of the root mean square are replaced by that value.
 
+    %(groups)s
+
     Parameters
     ----------
     %(kernel)s
     %(priors)s
-    %(pm)s
-    %(approximation)s
     center : bool, default=True
         Add the log of the root mean square of y to f. Far from the data, the predicted scale then
         returns to that of all targets, and not to one.
-    %(schedule)s
+    %(run)s
+    %(pm)s
+    %(advanced)s
 
     Attributes
     ----------
@@ -54,8 +63,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
 
     Warns
     -----
-    ConvergenceWarning
-        If a hyper-parameter has not converged; the message names it and says what to do.
+    %(warns)s
     UserWarning
         If the mean of y is far from zero, compared with its standard deviation.
 
@@ -75,28 +83,6 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction):
     >>> reg.predict(X).shape
     (60,)
     """
-
-    kernel: Any = None
-    _: KW_ONLY
-    ard: bool = False
-    priors: Any = None
-    sampler: Any = "pm"
-    approximation: Any = "auto"
-    n_importance: int | str = "auto"
-    center: bool = True
-    n_chains: int = 4
-    n_warmup: int | str = "auto"
-    n_draws: int = 2000
-    max_predict_draws: int | str | None = "auto"
-    predict_cache_bytes: int = 2**29
-    target_ess: float | None = 400.0
-    max_rhat: float = 1.01
-    checkpoint: Any = None
-    max_time: float | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    warm_start: bool = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

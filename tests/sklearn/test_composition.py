@@ -1,6 +1,5 @@
 """Inside pipelines, searches, calibration and pickles; data frames, labels, fitted attributes."""
 
-import inspect
 import pickle
 import warnings
 
@@ -251,37 +250,6 @@ def test_clone_is_unfitted_and_fits_alike(fitted):
     assert copy.sampler.defensive == 0.1
     assert copy.kernel == kernel
     assert_array_equal(copy.fit(X, y).theta_samples_, original.theta_samples_)
-
-
-def test_constructor_defaults_are_the_documented_ones():
-    defaults = BayesianGPClassifier().get_params()
-    expected = {
-        "kernel": None,
-        "ard": False,
-        "priors": None,
-        "likelihood": "probit",
-        "sampler": "pm",
-        "approximation": "auto",
-        "n_importance": "auto",
-        "multi_class": "one_vs_rest",
-        "n_chains": 4,
-        "n_warmup": "auto",
-        "n_draws": 2000,
-        "max_predict_draws": "auto",
-        "predict_cache_bytes": 2**29,
-        "target_ess": 400.0,
-        "max_rhat": 1.01,
-        "checkpoint": None,
-        "max_time": None,
-        "random_state": None,
-        "n_jobs": None,
-        "verbose": 0,
-        "warm_start": False,
-    }
-    assert defaults == expected
-    parameters = list(inspect.signature(BayesianGPClassifier).parameters.values())
-    assert parameters[0].name == "kernel"
-    assert {p.kind for p in parameters[1:]} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 def n_numbers_stored(estimator):

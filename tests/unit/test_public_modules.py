@@ -1,0 +1,58 @@
+"""Public modules are attributes of the package, which imports them when they are used."""
+
+import subprocess
+import sys
+
+import pytest
+
+import skgpmcmc
+
+ESTIMATORS = [
+    "BayesianGPClassifier",
+    "BayesianGPOrdinalClassifier",
+    "BayesianGPPoissonRegressor",
+    "BayesianGPRegressor",
+    "BayesianGPVolatilityRegressor",
+]
+MODULES = [
+    "approximations",
+    "baselines",
+    "displays",
+    "likelihoods",
+    "metrics",
+    "model_selection",
+    "samplers",
+    "testing",
+]
+
+IN_A_NEW_PROCESS = f"""
+import sys
+import skgpmcmc
+
+names = {MODULES}
+early = [name for name in names if f"skgpmcmc.{{name}}" in sys.modules]
+print(*early, "pyplot" * ("matplotlib.pyplot" in sys.modules))
+for name in names:
+    assert getattr(skgpmcmc, name) is sys.modules[f"skgpmcmc.{{name}}"]
+print(skgpmcmc.displays.TraceDisplay.__name__, skgpmcmc.baselines.EPMLClassifier.__name__)
+"""
+
+
+def test_modules_are_attributes_and_imported_on_demand():
+    """Those that estimators need are there at once; displays, and with them plots, are not."""
+    command = [sys.executable, "-c", IN_A_NEW_PROCESS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    early, used = done.stdout.splitlines()
+    assert set(early.split()) <= {"approximations", "likelihoods", "metrics", "samplers"}
+    assert used == "TraceDisplay EPMLClassifier"
+
+
+def test_dir_has_the_public_names_only():
+    assert dir(skgpmcmc) == sorted([*ESTIMATORS, "__version__", *MODULES])
+    assert [name for name in dir(skgpmcmc) if not hasattr(skgpmcmc, name)] == []
+
+
+def test_other_names_are_no_attributes():
+    with pytest.raises(AttributeError, match="module 'skgpmcmc' has no attribute 'nonsense'"):
+        _ = skgpmcmc.nonsense
