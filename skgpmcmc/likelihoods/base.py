@@ -329,7 +329,7 @@ class Likelihood(ABC):
 
     def tilted_densities(
         self, y: FloatArray, mean: FloatArray, var: FloatArray, weight: FloatArray | None
-    ) -> quadrature.Tilted:
+    ) -> quadrature.TiltedDensities:
         """Return densities proportional to p(y | f)^weight N(f; mean, var); all of shape (n,)."""
         shape = self.bend(y)
         if not self.log_concave and isinstance(shape, quadrature.Bend):
@@ -338,7 +338,7 @@ class Likelihood(ABC):
                 "moments and predictions then needs `bend` to return `Cuts`."
             )
         density = quadrature.LogDensity(self.log_prob, self.slopes, self.log_concave)
-        return quadrature.Tilted(density, shape, y, mean, var, weight)
+        return quadrature.TiltedDensities(density, shape, y, mean, var, weight)
 
     def slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first two of `derivatives`."""

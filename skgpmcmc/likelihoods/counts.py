@@ -25,7 +25,7 @@ from scipy.special import (
 )
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.quadrature import FALL_TAIL, Bend, mean_of_falling
+from ..numerics.quadrature import DECREASING_TAIL, Bend, average_decreasing
 from .base import Derivatives, Likelihood, OneScale, ParameterDerivatives, PredictiveMoments
 
 #: exp of this is the largest rate that is drawn from; NumPy refuses means near 2^63.
@@ -125,9 +125,9 @@ class Poisson(_Counts):
 
         with np.errstate(divide="ignore"):  # where the gamma variable is below all numbers
             low, high = (
-                np.log(inverse(shape, FALL_TAIL)) for inverse in (gammaincinv, gammainccinv)
+                np.log(inverse(shape, DECREASING_TAIL)) for inverse in (gammaincinv, gammainccinv)
             )
-        return mean_of_falling(at_most, low, high, mean, var)
+        return average_decreasing(at_most, low, high, mean, var)
 
 
 @dataclass(frozen=True)
@@ -228,11 +228,11 @@ class NegativeBinomial(_Counts, OneScale):
             return np.asarray(betainc(k, b[..., None], expit(-self._log_odds(f))))
 
         with np.errstate(divide="ignore"):  # where the odds are beyond all numbers
-            p = betaincinv(b, k, FALL_TAIL)
-            q = betaincinv(k, b, FALL_TAIL)
+            p = betaincinv(b, k, DECREASING_TAIL)
+            q = betaincinv(k, b, DECREASING_TAIL)
             low = np.log(k) + np.log(p) - np.log1p(-p)
             high = np.log(k) + np.log1p(-q) - np.log(q)
-        return mean_of_falling(at_most, low, high, mean, var)
+        return average_decreasing(at_most, low, high, mean, var)
 
     def _log_odds(self, f: FloatArray) -> FloatArray:
         return np.asarray(f - np.log(self.shape))

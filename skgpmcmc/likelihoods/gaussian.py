@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import erf, ndtr
 
 from .._typing import FloatArray, IntArray
-from ..numerics.quadrature import FALL_TAIL, Bend, mean_of_falling
+from ..numerics.quadrature import DECREASING_TAIL, Bend, average_decreasing
 from .base import (
     Derivatives,
     Likelihood,
@@ -212,10 +212,10 @@ class Volatility(Likelihood):
         """
         with np.errstate(divide="ignore"):
             log_size = np.maximum(np.log(np.abs(y)), _LOG_SMALLEST)
-        inside = mean_of_falling(
+        inside = average_decreasing(
             lambda f: erf(np.exp(np.minimum(log_size[..., None] - f, 50.0)) / np.sqrt(2.0)),
             log_size - _LOG_OF_MOST,
-            log_size - np.log(FALL_TAIL),
+            log_size - np.log(DECREASING_TAIL),
             mean,
             var,
         )

@@ -341,15 +341,17 @@ class Observations:
         """Return s where p(y_i | f) = Phi(s (f + offset)), or None; (n,)."""
         return None if self.several else self.likelihood.probit_signs(self.y)
 
-    def _tilt(self, inputs: IntArray, mean: FloatArray, var: FloatArray) -> quadrature.Tilted:
-        """Return the tilted densities of some inputs, what they want to know being the input."""
+    def _tilt(
+        self, inputs: IntArray, mean: FloatArray, var: FloatArray
+    ) -> quadrature.TiltedDensities:
+        """Return the tilted densities of some inputs, whose positions take the place of y."""
         slopes = self._sum_over_rows(lambda own, y, f: np.array(own.slopes(y, f)))
         density = quadrature.LogDensity(
             self._sum_over_rows(lambda own, y, f: own.log_prob(y, f)),
             lambda inputs, f: tuple(slopes(inputs, f)),
             self.likelihood.log_concave,
         )
-        return quadrature.Tilted(density, self._shape(inputs), inputs, mean, var)
+        return quadrature.TiltedDensities(density, self._shape(inputs), inputs, mean, var)
 
     def _sum_over_rows(
         self, function: Callable[[Likelihood, FloatArray, FloatArray], FloatArray]

@@ -19,8 +19,8 @@ from .._typing import FloatArray, IntArray
 from ..model.joint import GPState, LatentGP
 from ..model.observations import Observations
 from ..model.prior import GaussianPrior
-from ..numerics.dynamics import DensityPoint, SquareRoot
-from ..numerics.linalg import DenseRoot, NotPositiveDefiniteError
+from ..numerics.dynamics import DenseRoot, DensityPoint, SquareRoot
+from ..numerics.linalg import NotPositiveDefiniteError
 
 #: Added to a metric of theta, so that it has a factor where neither data nor prior say anything.
 _RIDGE = 1e-6
