@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _find_libraries() -> ThreadpoolController:
-    # The search takes milliseconds, and once is enough: NumPy and SciPy have loaded their libraries.
+    # The search takes milliseconds; once is enough, as NumPy and SciPy have loaded their libraries.
     return ThreadpoolController()
 
 

@@ -95,7 +95,7 @@ class HyperPoint(ABC):
         metric = np.diag(self.model.hyperprior.curvature(self.state.theta) + _RIDGE)
         scores = self._parameter_scores
         information = self._information()
-        begin = self.model.n_of_kernels
+        begin = self.model.n_kernel_hyperparameters
         of_likelihood = slice(begin, begin + len(scores))
         metric[of_likelihood, of_likelihood] += scores @ scores.T
         leading = slice(len(information))

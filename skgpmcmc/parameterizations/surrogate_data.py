@@ -184,7 +184,7 @@ class SurrogatePoint(HyperPoint):
     def _information(self) -> FloatArray:
         """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
         prior, noise, T = self._frame
-        precision = prior.inverse_added(noise, T)
+        precision = prior.inverse_plus_noise(noise, T)
         moves = []
         parts = []
         for dK, d_noise in self._directions():

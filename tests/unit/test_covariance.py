@@ -28,7 +28,7 @@ from skgpmcmc.model import (
     variance_position,
 )
 from skgpmcmc.model import covariance as covariances
-from skgpmcmc.model.nugget import WithNugget
+from skgpmcmc.model.nugget import NuggetCovariance
 
 from ..helpers import in_one_test
 
@@ -308,7 +308,7 @@ def test_a_new_input_does_not_notice_the_others(kernel):
 
 
 def with_nugget(kernel, nugget, X=None):
-    return WithNugget(make_covariance(kernel, inputs() if X is None else X), nugget)
+    return NuggetCovariance(make_covariance(kernel, inputs() if X is None else X), nugget)
 
 
 @every_path

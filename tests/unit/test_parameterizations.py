@@ -91,7 +91,7 @@ def problem(likelihood, kernel="isotropic", rows=None, log_length=None, priors="
         theta[1] = log_length
     f = model.prior_at(theta).sample(rng)
     weight = np.linspace(0.5, 1.5, N)
-    model = model.observing(y=model.observations_at(theta).sample(f, rng), weight=weight)
+    model = model.with_observations(y=model.observations_at(theta).sample(f, rng), weight=weight)
     return model, model.state_at(theta, f), rng
 
 
@@ -239,7 +239,7 @@ def test_surrogate_density_is_that_of_dense_matrices(likelihood, singular):
 
 def test_surrogate_noise_matches_the_posterior_of_each_row():
     model, state, _ = problem("logit")
-    model = model.observing(weight=None)
+    model = model.with_observations(weight=None)
     noise = (
         SurrogateData()
         .relocate(

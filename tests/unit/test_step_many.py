@@ -44,7 +44,10 @@ def whitened(q):
 @functools.cache
 def turns_of(n_rows, likelihood="probit"):
     """Of three densities; their length-scales are short, so that no row determines another."""
-    model, found = model_of(N, 3, likelihood).observing(offset=np.linspace(-1.0, 1.0, N)), []
+    model, found = (
+        model_of(N, 3, likelihood).with_observations(offset=np.linspace(-1.0, 1.0, N)),
+        [],
+    )
     for theta in np.log([[30.0, 0.2], [2.0, 0.2], [200.0, 0.25]]):
         q = whitened(EP().at(model, theta))
         rows = np.arange(n_rows)
