@@ -247,10 +247,13 @@ def path(covariance):
     ("name", "expected"),
     [
         ("leaf", "ConstantTimesStationary"),
-        ("sum", "SumOfCovariances(Constant, ConstantTimesStationary)"),
+        ("sum", "SumOfCovariances(ConstantCovariance, ConstantTimesStationary)"),
         ("sum with noise", "SumOfCovariances(ConstantTimesStationary, Covariance)"),
-        ("matern of another nu", "ProductOfCovariances(Constant, Covariance)"),
-        ("power", "PowerOfCovariance(SumOfCovariances(ConstantTimesStationary, Constant))"),
+        ("matern of another nu", "ProductOfCovariances(ConstantCovariance, Covariance)"),
+        (
+            "power",
+            "PowerOfCovariance(SumOfCovariances(ConstantTimesStationary, ConstantCovariance))",
+        ),
     ],
 )
 def test_every_part_of_a_tree_takes_its_own_path(name, expected):
